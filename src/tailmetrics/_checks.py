@@ -1,0 +1,108 @@
+"""Floor 0: the wording of errors and the checks of arguments; everything else may call it, it calls nothing.
+
+A message names the caller, the argument with its value or shape, what is needed and the remedy, in one string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+Choice = TypeVar("Choice", bound=str)
+
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def shape_of(value: Any) -> str:
+    """Return dtype and shape of a tensor, or the type of anything else, for use in a message."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    return type(value).__name__
+
+
+def check_choice(caller: str, argument: str, value: Any, choices: Sequence[Choice]) -> Choice:
+    """Return ``value`` if it is one of ``choices``."""
+    for choice in choices:
+        if value == choice and isinstance(value, str):
+            return choice
+    listed = ", ".join(map(repr, choices))
+    raise ValueError(f"{caller}: {argument}={value!r} is not known; choose one of {listed}.")
+
+
+def check_count(caller: str, argument: str, value: Any, minimum: int = 1) -> int:
+    """Return ``value`` as int if it is a whole number of at least ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{caller}: {argument}={value!r} is not a whole number; pass an int of at least {minimum}.")
+    if value < minimum:
+        raise ValueError(f"{caller}: {argument}={value} is too small; pass an int of at least {minimum}.")
+    return value
+
+
+def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]:
+    """Return the cut-offs as a tuple: one int, a sequence of distinct ints, or ``None`` where that makes sense."""
+    if k is None:
+        if optional:
+            return (None,)
+        raise ValueError(f"{caller}: k=None, the whole ranking, means nothing here; pass an int such as k=10.")
+    cutoffs = tuple(k) if isinstance(k, Sequence) and not isinstance(k, str) else (k,)
+    if not cutoffs:
+        raise ValueError(f"{caller}: k={k!r} holds no cut-off; pass at least one, such as k=(1, 5, 10).")
+    checked = tuple(check_count(caller, "k", cutoff) for cutoff in cutoffs)
+    if len(set(checked)) != len(checked):
+        raise ValueError(f"{caller}: k={k!r} repeats a cut-off; pass each once.")
+    return checked
+
+
+def check_number(caller: str, argument: str, value: Any, low: float, high: float) -> float:
+    """Return ``value`` as float if low <= value <= high."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{caller}: {argument}={value!r} is not a number; pass one between {low} and {high}.")
+    if not low <= value <= high:
+        raise ValueError(f"{caller}: {argument}={value} is out of range; pass a number between {low} and {high}.")
+    return float(value)
+
+
+def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
+    """Return training counts per label as an int64 vector of shape [L] on the CPU."""
+    counts = torch.as_tensor(counts).detach().cpu()
+    if counts.dtype not in INTEGERS or counts.ndim > 1:
+        raise TypeError(
+            f"{caller}: {argument} is {shape_of(counts)}; pass whole numbers, one per label, "
+            "such as LabelFrequency.compute()."
+        )
+    counts = counts.to(torch.int64).reshape(-1)
+    if counts.numel() and int(counts.min()) < 0:
+        raise ValueError(f"{caller}: {argument} holds {int(counts.min())}; counts cannot be negative.")
+    return counts
+
+
+def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, keep: Tensor | None) -> None:
+    """Raise unless all ``ids`` lie in [-1, num_labels); rows outside ``keep`` are not looked at."""
+    if keep is not None:
+        ids = ids[keep]
+    if not ids.numel():
+        return
+    low, high = (int(bound) for bound in torch.aminmax(ids))
+    if low < -1:
+        raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.")
+    if num_labels is not None and high >= num_labels:
+        raise ValueError(
+            f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "
+            f"(ids 0 to {num_labels - 1}); check num_labels or the ids."
+        )
+
+
+def check_row_mask(caller: str, row_mask: Any, num_rows: int, device: torch.device) -> Tensor | None:
+    """Return the mask of rows to keep as bool [N], or None when every row is kept."""
+    if row_mask is None:
+        return None
+    mask = torch.as_tensor(row_mask)
+    if mask.dtype != torch.bool or mask.shape != (num_rows,):
+        raise ValueError(
+            f"{caller}: row_mask is {shape_of(mask)}, but there are {num_rows} rows; "
+            f"pass a bool tensor of shape [{num_rows}], True for the rows that count."
+        )
+    return mask.to(device)

@@ -1,0 +1,196 @@
+"""Labels grouped from most to least frequent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+from zlib import crc32
+
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import check_choice, check_count, check_counts, shape_of
+
+
+class LabelBuckets:
+    """An assignment of every label to one bucket, head first; immutable, shared by any number of metrics.
+
+    Made by :meth:`deciles`, :meth:`quantiles`, :meth:`thresholds` or :meth:`from_assignment`. Copies of a metric
+    share it, and each device holds one table of it, however many metrics use it.
+
+    Attributes:
+        assignment: Shape (L,), int64; the bucket of each label, an index into ``names``.
+        names: Bucket names from the most frequent labels to the rarest.
+        counts: Shape (L,), int64 training counts, or None when unknown.
+
+    >>> buckets = LabelBuckets.quantiles([4, 2, 1, 1, 0], 2)
+    >>> buckets.names
+    ('quantile_2', 'quantile_1', 'unseen')
+    >>> buckets.assignment.tolist()
+    [0, 1, 1, 1, 2]
+    """
+
+    def __init__(self, assignment: Tensor, names: Sequence[str], counts: Tensor | None) -> None:
+        self.assignment = assignment
+        self.names = tuple(names)
+        self.counts = counts
+        self.digest = f"{crc32(assignment.numpy().tobytes(), crc32(repr(self.names).encode())):08x}"
+        self._tables: dict[torch.device, Tensor] = {}
+
+    @classmethod
+    def deciles(cls, counts: Any) -> LabelBuckets:
+        """Return ten buckets of about a tenth of the label occurrences each, and ``unseen``.
+
+        ``decile_10`` holds the most frequent labels, ``decile_1`` the rarest.
+
+        Args:
+            counts: Shape (L,), whole numbers: how often each label occurs in training.
+
+        Source: the thesis notes' deciles (labels 0-4 in decile 10 … 3640 in decile 1).
+        """
+        return cls.quantiles(counts, 10)
+
+    @classmethod
+    def quantiles(
+        cls,
+        counts: Any,
+        n: int,
+        by: Literal["mass", "labels"] = "mass",
+        ties: Literal["split", "together"] = "split",
+    ) -> LabelBuckets:
+        """Return ``n`` buckets of about equal size, and ``unseen`` for labels that never occur.
+
+        Labels are walked from most to least frequent (equal counts: lower id first). When a bucket opens, let R be
+        the mass not yet placed and b the buckets left, itself included; it closes once its mass m has m·b >= R. So
+        no bucket is empty while labels last, even where one label alone holds more than its share.
+
+        Args:
+            counts: Shape (L,), whole numbers: how often each label occurs in training.
+            n: Number of buckets.
+            by: ``"mass"``, a label weighs its count; ``"labels"``, every seen label weighs 1.
+            ties: ``"split"`` lets a boundary fall between labels of equal count; ``"together"`` moves it behind them.
+        """
+        caller = "LabelBuckets.quantiles"
+        counts = check_counts(caller, "counts", counts)
+        check_count(caller, "n", n)
+        check_choice(caller, "by", by, ("mass", "labels"))
+        check_choice(caller, "ties", ties, ("split", "together"))
+        ordered, order = torch.sort(counts, descending=True, stable=True)
+        seen = int((counts > 0).sum())
+        mass = (ordered if by == "mass" else torch.ones_like(ordered))[:seen].cumsum(0)
+        assignment = torch.full_like(counts, n)
+        start = 0
+        for bucket in range(n):
+            stop = _closes(mass, start, buckets_left=n - bucket)
+            if ties == "together" and start < stop < seen:
+                stop += int((ordered[stop:seen] == ordered[stop - 1]).sum())
+            assignment[order[start:stop]] = bucket
+            start = stop
+        stem = "decile" if n == 10 else "quantile"
+        return cls(assignment, [*(f"{stem}_{number}" for number in range(n, 0, -1)), "unseen"], counts)
+
+    @classmethod
+    def thresholds(cls, counts: Any, edges: Sequence[int]) -> LabelBuckets:
+        """Return one bucket per edge: a label belongs to the last edge that its count reaches.
+
+        Seen labels that reach no edge share a bucket below the first one; labels never seen are ``unseen``.
+
+        Args:
+            counts: Shape (L,), whole numbers: how often each label occurs in training.
+            edges: Ascending counts of at least 1; ``(1, 5, 100)`` gives ``100+``, ``5-99``, ``1-4`` and ``unseen``.
+        """
+        caller = "LabelBuckets.thresholds"
+        counts = check_counts(caller, "counts", counts)
+        ascending = [check_count(caller, "edges", edge) for edge in edges]
+        if not ascending or sorted(set(ascending)) != ascending:
+            raise ValueError(f"{caller}: edges={list(edges)} must ascend without repeats; pass such as (1, 5, 100).")
+        lows = ascending if ascending[0] == 1 else [1, *ascending]
+        reached = torch.bucketize(counts, torch.tensor(lows), right=True)
+        names = [f"{low}-{high - 1}" if high - 1 > low else f"{low}" for low, high in zip(lows, lows[1:], strict=False)]
+        return cls(len(lows) - reached, [f"{lows[-1]}+", *reversed(names), "unseen"], counts)
+
+    @classmethod
+    def from_assignment(cls, assignment: Any, names: Sequence[str], counts: Any = None) -> LabelBuckets:
+        """Return buckets as given.
+
+        Args:
+            assignment: Shape (L,), whole numbers: the bucket of each label, 0 <= bucket < len(names).
+            names: One distinct name per bucket, in the order in which results are to be listed.
+            counts: Shape (L,), training counts, if known.
+        """
+        caller = "LabelBuckets.from_assignment"
+        assignment = check_counts(caller, "assignment", assignment)
+        names = tuple(str(name) for name in names)
+        if not names or len(set(names)) != len(names):
+            raise ValueError(f"{caller}: names={names} must be one distinct name per bucket.")
+        if assignment.numel() and int(assignment.max()) >= len(names):
+            raise ValueError(
+                f"{caller}: assignment holds {int(assignment.max())}, but there are {len(names)} names; "
+                "pass one name per bucket."
+            )
+        if counts is not None:
+            counts = check_counts(caller, "counts", counts)
+            if counts.shape != assignment.shape:
+                raise ValueError(
+                    f"{caller}: counts is {shape_of(counts)}, but assignment is {shape_of(assignment)}; "
+                    "pass one count per label."
+                )
+        return cls(assignment, names, counts)
+
+    @property
+    def num_labels(self) -> int:
+        """L, all labels in all buckets."""
+        return self.assignment.numel()
+
+    @property
+    def label_counts(self) -> Tensor:
+        """Number of labels in each bucket, shape (G,), int64."""
+        return torch.bincount(self.assignment, minlength=len(self))
+
+    def of(self, ids: Tensor) -> Tensor:
+        """Return the bucket of each id, in the shape of ``ids``, int64; ``len(buckets)`` for the padding id -1.
+
+        Reads a table of one byte per label: at a few hundred thousand labels it fits where 8-byte entries do not.
+        """
+        table = self._tables.get(ids.device)
+        if table is None:
+            small = torch.uint8 if len(self) < 255 else torch.int32
+            table = torch.cat([torch.tensor([len(self)]), self.assignment]).to(small).to(ids.device)
+            self._tables[ids.device] = table
+        return table.index_select(0, (ids + 1).reshape(-1)).view(ids.shape).to(torch.int64)
+
+    def __len__(self) -> int:
+        """Return the number of buckets G."""
+        return len(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both assign the same labels to the same names."""
+        if not isinstance(other, LabelBuckets):
+            return NotImplemented
+        return self.names == other.names and torch.equal(self.assignment, other.assignment)
+
+    def __hash__(self) -> int:
+        """Return a hash of the assignment."""
+        return hash((self.digest, self.names))
+
+    def __repr__(self) -> str:
+        """Return names and sizes."""
+        return f"LabelBuckets({self.num_labels} labels in {', '.join(self.names)})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LabelBuckets:
+        """Return itself: immutable, so that the copies of a metric keep one table."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without the tables of the devices."""
+        return LabelBuckets, (self.assignment, self.names, self.counts)
+
+
+def _closes(mass: Tensor, start: int, buckets_left: int) -> int:
+    """Return where a bucket that opens at ``start`` ends: behind the first label with m·b >= R."""
+    if start >= mass.numel():
+        return start
+    placed = int(mass[start - 1]) if start else 0
+    remaining = int(mass[-1]) - placed
+    needed = placed - (-remaining // buckets_left)  # the least whole m with m·b >= R, counted from the first label
+    return int(torch.searchsorted(mass, needed)) + 1

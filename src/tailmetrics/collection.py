@@ -1,0 +1,178 @@
+"""Floor 3: many metrics, one ranking per batch, one flat dict of scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from re import sub
+from typing import Any
+
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.metrics._base import TopKMetric, Training
+from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._ranking import rank_for
+
+
+class TopKCollection(MetricCollection):
+    """Metrics that share one ranking per batch, and the states that several of them need.
+
+    ``compute()`` is a flat dict of scalars, ready for ``self.log_dict(collection.compute())``; keys are unique by
+    construction. An update touches no metric unless it succeeds for all.
+
+    Args:
+        metrics: Metrics of this library, as a list or as a dict by member name (names must not contain ".").
+        prefix: Put in front of every key.
+        postfix: Put behind every key.
+
+    Raises:
+        ValueError: If two members have one key.
+
+    >>> import torch
+    >>> from tailmetrics import PrecisionAtK, RecallAtK
+    >>> collection = TopKCollection([PrecisionAtK(k=[1, 2]), RecallAtK(k=2)], prefix="val/")
+    >>> collection.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> {key: float(value) for key, value in collection.compute().items()}
+    {'val/precision@1': 1.0, 'val/precision@2': 0.5, 'val/recall@2': 0.5}
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
+        *,
+        prefix: str | None = None,
+        postfix: str | None = None,
+    ) -> None:
+        members = _named(metrics)
+        super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
+        for name, metric in members.items():
+            self.add_module(name, metric)
+        _check_unique(self._members())
+        self._share_states()
+
+    def _members(self) -> dict[str, TopKMetric]:
+        return dict(self._modules)  # type: ignore[arg-type]
+
+    def _share_states(self) -> None:
+        """Group the members whose states are the same by name; one of a group is updated, all of it are read."""
+        groups: dict[frozenset[str], list[str]] = {}
+        for name, metric in self._members().items():
+            key = frozenset(metric._defaults) or frozenset({name})
+            groups.setdefault(key, []).append(name)
+        self._enable_compute_groups = list(groups.values())
+        self._init_compute_groups()
+
+    def bind(self, frequency: LabelFrequency | LabelBuckets) -> TopKCollection:
+        """Complete what members left open, such as ``buckets="deciles"``; all of them share one table.
+
+        A ``LabelFrequency`` synchronises: call this on every rank.
+
+        Args:
+            frequency: Training counts, or buckets.
+
+        Returns:
+            The collection itself.
+        """
+        training = Training.of("TopKCollection", frequency)
+        for metric in self._members().values():
+            metric._bind(training)
+        self._share_states()
+        return self
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether no member is left open."""
+        return all(metric.is_bound for metric in self._members().values())
+
+    def rank(self, preds: Any, target: Any = None, row_mask: Any = None) -> Ranking:
+        """Rank a batch as deep as the members need."""
+        members = self._members().values()
+        if isinstance(preds, Ranking):
+            return next(iter(members))._rank(preds, target, row_mask)
+        if target is None:
+            raise TypeError("TopKCollection: target is missing; pass update(preds, target) or update(ranking).")
+        depth = max(metric.reads[0] for metric in members)
+        whole = any(metric.reads[1] for metric in members)
+        num_labels = next((metric.num_labels for metric in members if metric.num_labels is not None), None)
+        validate = any(metric.validate_args for metric in members)
+        return rank_for("TopKCollection", preds, target, depth, whole, row_mask, num_labels, validate)
+
+    def update(self, preds: Any, target: Any = None, row_mask: Any = None) -> None:
+        """Rank a batch once and add it to every member.
+
+        Args:
+            preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a :class:`Ranking`, alone.
+            target: What is relevant, as in :func:`tailmetrics.rank`.
+            row_mask: Shape (N,), bool; False drops a row.
+        """
+        members = self._members()
+        ranking = self.rank(preds, target, row_mask)
+        leaders = [members[group[0]] for group in self._groups.values()]
+        prepared = [metric.prepare(ranking) for metric in leaders]
+        for metric in members.values():
+            metric._computed = None
+        for metric, one in zip(leaders, prepared, strict=True):
+            metric.update(one)
+        self._state_is_copy = False
+        self._compute_groups_create_state_ref()
+
+    def forward(self, preds: Any, target: Any = None, row_mask: Any = None) -> dict[str, Any]:
+        """Add a batch and return its own values, as flat as those of :meth:`compute`."""
+        ranking = self.rank(preds, target, row_mask)
+        members = dict(self.items(keep_base=True, copy_state=True))
+        prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
+        values = {name: metric(prepared[name]) for name, metric in members.items()}
+        return self._flat({name: metrics.scalars(values[name]) for name, metrics in self._members().items()})
+
+    def compute(self) -> dict[str, Any]:
+        """Return the scalars of all members in one flat dict."""
+        members = self.items(keep_base=True, copy_state=False)
+        return self._flat({name: metric.scalars() for name, metric in members})  # type: ignore[operator]
+
+    def _flat(self, scalars: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
+        return {self._set_name(key): value for of_one in scalars.values() for key, value in of_one.items()}
+
+
+def _named(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric) -> dict[str, TopKMetric]:
+    """Return the members by name; those given as a list are named after their keys."""
+    if isinstance(metrics, TopKMetric):
+        metrics = [metrics]
+    if not isinstance(metrics, (Mapping, Sequence)) or isinstance(metrics, str) or not metrics:
+        raise ValueError(f"TopKCollection: metrics is {metrics!r}; pass a list or dict of metrics, at least one.")
+    values = list(metrics.values()) if isinstance(metrics, Mapping) else list(metrics)
+    for metric in values:
+        if not isinstance(metric, TopKMetric):
+            raise TypeError(
+                f"TopKCollection: {type(metric).__name__} is no metric of tailmetrics; put others into a "
+                "torchmetrics.MetricCollection beside this one."
+            )
+    if isinstance(metrics, Mapping):
+        wrong = next((name for name in metrics if not isinstance(name, str) or "." in name or not name), None)
+        if wrong is not None:
+            raise ValueError(f"TopKCollection: the member name {wrong!r} must be a string without '.'.")
+        return dict(metrics)
+    _check_unique({str(number): metric for number, metric in enumerate(values)})
+    return dict(_member_names(values))
+
+
+def _member_names(metrics: list[TopKMetric]) -> Iterator[tuple[str, TopKMetric]]:
+    for metric in metrics:
+        yield (
+            sub(r"\W+", "_", "_".join(dict.fromkeys(key.split("/")[0] for key in metric.keys())))
+            + ("_by_bucket" if metric.buckets is not None else ""),
+            metric,
+        )
+
+
+def _check_unique(members: Mapping[str, TopKMetric]) -> None:
+    seen: dict[str, str] = {}
+    for metric in members.values():
+        for key in metric.keys():  # noqa: SIM118 - a metric is no dict
+            if key in seen:
+                raise ValueError(
+                    f"TopKCollection: {seen[key]} and {type(metric).__name__} both have the key {key!r}; give one of "
+                    "them another name=."
+                )
+            seen[key] = type(metric).__name__

@@ -1,0 +1,99 @@
+"""How often each label occurs in training, counted while streaming."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from tailmetrics._checks import check_count, shape_of
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.ranking._ranking import read_training_target
+
+
+@final
+class LabelFrequency(Metric):
+    """Training count of every label, shape (L,), int64; streamed, merged, synchronised and checkpointed.
+
+    The stateful helper that all metrics share: it knows which labels are head and which are tail. ``compute`` and the
+    methods that make buckets add the counts of all ranks up, so call them on every rank.
+
+    Args:
+        num_labels: L.
+        kwargs: See :class:`torchmetrics.Metric`.
+
+    >>> frequency = LabelFrequency(num_labels=4)
+    >>> frequency.update(torch.tensor([[0, 2], [0, -1]]))
+    >>> frequency.compute()
+    tensor([2, 0, 1, 0])
+    >>> frequency.deciles().names[0]
+    'decile_10'
+    """
+
+    full_state_update = False
+    is_differentiable = False
+
+    counts: Tensor
+    rows: Tensor
+
+    def __init__(self, num_labels: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_labels = check_count("LabelFrequency", "num_labels", num_labels)
+        self.add_state("counts", torch.zeros(self.num_labels, dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("rows", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, target: Any = None, row_mask: Any = None, *, target_ids: Any = None) -> None:
+        """Count the labels of a batch.
+
+        Args:
+            target: Integer (N,) or (N, M) label ids, -1 pads; bool, integer or floating (N, L), relevant where > 0;
+                sparse CSR (N, L). Integers of width L are a matrix, never ids.
+            row_mask: Shape (N,), bool; False drops a row.
+            target_ids: Label ids (N,) or (N, M), where the width M may happen to be L.
+        """
+        try:
+            targets = read_training_target("LabelFrequency", target, target_ids, row_mask, self.num_labels)
+            if targets.device != self.counts.device:
+                raise ValueError(
+                    f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "
+                    f"{self.counts.device}; move the metric with .to({str(targets.device)!r})."
+                )
+            entries = targets.entries
+        except BaseException:
+            self._update_count -= 1
+            raise
+        rows = targets.num_rows if targets.keep is None else targets.keep.sum()
+        self.counts.scatter_add_(0, entries.ids.clamp(min=0), (entries.ids >= 0).to(torch.int64))
+        self.rows = self.rows + rows
+
+    def compute(self) -> Tensor:
+        """Return the counts over all ranks, shape (L,), int64."""
+        return self.counts.clone()
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows counted, over all ranks; synchronises: ask on every rank."""
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync, should_unsync=self._should_unsync
+        ):
+            return int(self.rows)
+
+    def deciles(self) -> LabelBuckets:
+        """Return :meth:`LabelBuckets.deciles` of the counts over all ranks."""
+        return LabelBuckets.deciles(self.compute())
+
+    def quantiles(
+        self, n: int, by: Literal["mass", "labels"] = "mass", ties: Literal["split", "together"] = "split"
+    ) -> LabelBuckets:
+        """Return :meth:`LabelBuckets.quantiles` of the counts over all ranks."""
+        return LabelBuckets.quantiles(self.compute(), n, by=by, ties=ties)
+
+    def thresholds(self, edges: list[int]) -> LabelBuckets:
+        """Return :meth:`LabelBuckets.thresholds` of the counts over all ranks."""
+        return LabelBuckets.thresholds(self.compute(), edges)
+
+    def set_dtype(self, dst_type: Any) -> LabelFrequency:
+        """Return itself unchanged: counts are whole numbers in any precision of the model."""
+        return self

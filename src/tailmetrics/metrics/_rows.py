@@ -1,0 +1,235 @@
+"""Metrics that are a mean over rows, or a ratio of two sums over rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import check_choice, check_count
+from tailmetrics.metrics._base import Buckets, Cutoffs, Increments, State, TopKMetric
+from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
+from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Placement, Ranking
+
+EmptyTargetAction = Literal["neg", "pos", "skip", "error"]
+Scope = Literal["bucket", "global"]
+Average = Literal["samples", "micro", "macro", "weighted"]
+
+
+class RelevanceMetric(TopKMetric):
+    """A metric that compares what is ranked with what is relevant: it has a scope, and rows without anything relevant.
+
+    Args:
+        k: Cut-off, or several.
+        buckets: Label buckets; ``"deciles"`` leaves them to :meth:`bind`.
+        scope: ``"bucket"``: the row's top ``depth`` list is cut to the bucket's labels, then the top k of that.
+            ``"global"``: the row's overall top k, in which only the bucket's labels count as relevant.
+        average: ``"samples"``, the mean over rows. Precision, recall and F1 also take ``"micro"``, ``"macro"`` and
+            ``"weighted"``.
+        depth: How much of a list ``scope="bucket"`` reads.
+        empty_target_action: What a row without a relevant label counts: ``"neg"`` 0, ``"pos"`` 1, ``"skip"`` nothing;
+            ``"error"`` refuses it. None is ``"neg"`` overall and ``"skip"`` within buckets.
+        kwargs: See :class:`TopKMetric`.
+    """
+
+    averages: ClassVar[tuple[Average, ...]] = ("samples",)
+    empty_actions: ClassVar[tuple[EmptyTargetAction, ...]] = ("neg", "pos", "skip", "error")
+
+    def __init__(
+        self,
+        k: Cutoffs | None,
+        *,
+        buckets: Buckets | None = None,
+        scope: Scope = "bucket",
+        average: Average = "samples",
+        depth: int = DEFAULT_DEPTH,
+        empty_target_action: EmptyTargetAction | None = None,
+        convention: str = "",
+        **kwargs: Any,
+    ) -> None:
+        caller = self._caller
+        default = "neg" if buckets is None else "skip"
+        if empty_target_action is not None:
+            check_choice(caller, "empty_target_action", empty_target_action, ("neg", "pos", "skip", "error"))
+            if empty_target_action not in self.empty_actions:
+                raise ValueError(
+                    f"{caller}: empty_target_action={empty_target_action!r} means nothing for a ratio of sums; choose "
+                    f"one of {', '.join(map(repr, self.empty_actions))}."
+                )
+        self.scope: Scope = check_choice(caller, "scope", scope, ("bucket", "global"))
+        self.average: Average = check_choice(caller, "average", average, ("samples", "micro", "macro", "weighted"))
+        if average not in self.averages:
+            raise ValueError(f"{caller}: average={average!r} means nothing here; only average='samples' does.")
+        self.depth = check_count(caller, "depth", depth)
+        self.empty_target_action: EmptyTargetAction = empty_target_action or default
+        convention += f"_depth{depth}" if depth != DEFAULT_DEPTH and self._uses_depth(buckets is not None) else ""
+        convention += f"_{empty_target_action}" if self.empty_target_action not in (default, "error") else ""
+        super().__init__(k, buckets=buckets, convention=convention, **kwargs)
+        self._complete()
+
+    def _uses_depth(self, by_bucket: bool) -> bool:
+        return by_bucket and self.scope == "bucket"
+
+    @property
+    def _prefix(self) -> str:
+        scope = "global_" if self.scope == "global" and self.buckets is not None else ""
+        return scope + ("" if self.average == "samples" else f"{self.average}_")
+
+    @property
+    def reads(self) -> tuple[int, bool]:
+        """How much of a ranking is read: the first so many labels, and whether anything beyond them too."""
+        if self._uses_depth(self.buckets is not None):
+            return self.depth, False
+        return max((k for k in self.cutoffs if k is not None), default=1), None in self.cutoffs
+
+    @property
+    def _depth_name(self) -> str:
+        return "depth" if self._uses_depth(self.buckets is not None) else "k"
+
+    def _placement(self, ranking: Ranking) -> Placement:
+        uncut = None in self.cutoffs
+        if self._bound_buckets is None:
+            return ranking.uncut if uncut else ranking
+        return ranking.by_bucket(self._bound_buckets, self.scope, self.depth, uncut and self.scope == "global")
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if self.empty_target_action == "error":
+            empty = self._placement(ranking).n_relevant == 0
+            if ranking.keep is not None:
+                empty &= ranking.keep if empty.ndim == 1 else ranking.keep[:, None]
+            if bool(empty.any()):
+                row = int(empty.nonzero()[0, 0])
+                raise ValueError(
+                    f"{self._caller}: row {row} has no relevant label{' in some bucket' if empty.ndim > 1 else ''}; "
+                    "drop such rows with row_mask, or choose another empty_target_action."
+                )
+
+
+def rows_and_answered(ranking: Ranking, placement: Placement) -> tuple[Tensor, Tensor]:
+    """Return the number of rows, shape (1,), and of those with something relevant, shape (G,), both int64."""
+    rows = (
+        torch.full((1,), ranking.num_rows, device=ranking.ids.device)
+        if ranking.keep is None
+        else (ranking.keep.sum().view(1))
+    )
+    answered = (placement.n_relevant > 0).sum(dim=0)
+    return rows, answered.view(-1)
+
+
+class RowMeanMetric(RelevanceMetric):
+    """The mean over rows of a value per row; a new metric states the formula of that value."""
+
+    fixed_point: FixedPoint = UNIT
+
+    @abstractmethod
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        """Return the value of each row, shape (...), called for every batch and cut-off.
+
+        0 for a row without a relevant label. float64 within ``bounds``; or, with ``fixed_point = COUNT``, whole
+        numbers (or bools), of which ``_per_one(k)`` make 1.
+        """
+
+    def _per_one(self, k: int) -> int:
+        return 1
+
+    def _states(self) -> dict[str, State]:
+        groups = 1 if self._bound_buckets is None else len(self._bound_buckets)
+        return {
+            "sum": State((len(self.cutoffs), groups, self.fixed_point.columns)),
+            "rows": State((1,)),
+            "answered": State((groups,)),
+        }
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        placement = self._placement(ranking)
+        values = torch.stack(self._row_values(ranking), dim=1)
+        values = values if self._bound_buckets is not None else values.unsqueeze(-1)
+        rows, answered = rows_and_answered(ranking, placement)
+        return {"sum": self.fixed_point.add_up(values), "rows": rows, "answered": answered}
+
+    def _row_values(self, ranking: Ranking) -> list[Tensor]:
+        placement = self._placement(ranking)
+        return [self._row_value(placement, k) for k in self.depths]
+
+    def _values(self) -> list[list[float]]:
+        totals = self.fixed_point.totals(self._state("sum"))
+        answered = self._state("answered").tolist()
+        rows = int(self._state("rows"))
+        groups = len(answered)
+        values = []
+        for number, k in enumerate(self.depths):
+            one = self.fixed_point.unit * self._per_one(k)
+            of_k = totals[number * groups : (number + 1) * groups]
+            if self.empty_target_action == "pos":
+                of_k = [total + (rows - some) * one for total, some in zip(of_k, answered, strict=True)]
+            counted = answered if self.empty_target_action == "skip" else [rows] * groups
+            values.append(ratios(of_k, [count * one for count in counted]))
+        return values
+
+    def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
+        """Return the value of each row under the keys of :meth:`scalars`, shape (N,), float64; NaN: does not count."""
+        self._check(ranking)
+        empty = self._placement(ranking).n_relevant == 0
+        values = []
+        for k, of_k in zip(self.depths, self._row_values(ranking), strict=True):
+            value = of_k.to(torch.float64) / self._per_one(k)
+            if self.empty_target_action != "neg":
+                value = torch.where(empty, 1.0 if self.empty_target_action == "pos" else torch.nan, value)
+            if ranking.keep is not None:
+                value = torch.where(ranking.keep if value.ndim == 1 else ranking.keep[:, None], value, torch.nan)
+            values.append(value.view(ranking.num_rows, -1))
+        return dict(zip(self.keys(), torch.cat(values, dim=1).unbind(1), strict=True))
+
+
+class RatioMetric(RelevanceMetric):
+    """A sum over rows divided by another: the ratio of means, not the mean of ratios."""
+
+    empty_actions: ClassVar[tuple[EmptyTargetAction, ...]] = ("neg", "skip", "error")
+    fixed_point: FixedPoint = REAL
+
+    @abstractmethod
+    def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
+        """Return what each row adds to the numerator and the denominator, shape (...), called per batch and cut-off.
+
+        0 for rows that do not count.
+        """
+
+    def _states(self) -> dict[str, State]:
+        groups = 1 if self._bound_buckets is None else len(self._bound_buckets)
+        return {"sums": State((2, len(self.cutoffs), groups, self.fixed_point.columns))}
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        terms = torch.stack([torch.stack(self._row_terms(ranking, k), dim=1) for k in self.depths], dim=2)
+        terms = terms if self._bound_buckets is not None else terms.unsqueeze(-1)
+        return {"sums": self.fixed_point.add_up(terms)}
+
+    def _values(self) -> list[list[float]]:
+        top, bottom = (self.fixed_point.totals(sums) for sums in self._state("sums"))
+        flat = ratios(top, [int(total) for total in bottom])
+        groups = len(flat) // len(self.cutoffs)
+        return [flat[start : start + groups] for start in range(0, len(flat), groups)]
+
+    def row_values(self, ranking: Ranking) -> dict[str, tuple[Tensor, Tensor]]:
+        """Return what each row adds to numerator and denominator, shape (N,) each, under the keys of :meth:`scalars`."""
+        self._check(ranking)
+        pairs = [
+            tuple(term.to(torch.float64).view(ranking.num_rows, -1) for term in self._row_terms(ranking, k))
+            for k in self.depths
+        ]
+        tops = torch.cat([top for top, _ in pairs], dim=1).unbind(1)
+        bottoms = torch.cat([bottom for _, bottom in pairs], dim=1).unbind(1)
+        return dict(zip(self.keys(), zip(tops, bottoms, strict=True), strict=True))
+
+
+def divide(top: Tensor, bottom: Tensor) -> Tensor:
+    """Return ``top / bottom`` in float64, 0 where ``bottom`` is 0."""
+    real = torch.float32 if top.device.type == "mps" else torch.float64
+    return torch.where(bottom > 0, top.to(real) / bottom.to(real).clamp(min=torch.finfo(real).tiny), 0.0)
+
+
+def ordered_sum(terms: Tensor) -> Tensor:
+    """Return the sum over the last axis, added from left to right: the same bits for any batch size and layout."""
+    return terms.cumsum(dim=-1)[..., -1]

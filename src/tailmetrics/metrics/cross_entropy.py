@@ -1,0 +1,100 @@
+"""Cross-entropy of the relevant labels under the softmax of the scores."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.metrics._fixed_point import REAL
+from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
+from tailmetrics.ranking import Placement, Ranking
+from tailmetrics.ranking._placement import Slots
+
+
+def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tensor:
+    """-log softmax(scores)[label], natural log over all L labels; the mean over a row's relevant labels.
+
+    Lower is better, in [0, inf]; inf where a relevant label scores -inf, 0 without a relevant label.
+
+    Args:
+        ranking: Made from dense scores.
+        buckets: Take the mean over the relevant labels of each of G buckets instead.
+
+    Returns:
+        Shape (N,), or (N, G) with buckets; float64.
+
+    Source: next-location guide, "Cross-Entropy Loss".
+    """
+    entries = ranking.targets.entries
+    scores = ranking.scores
+    if scores is None:
+        raise ValueError("cross_entropy: the ranking was made from ids or candidates; rank dense scores [N, L].")
+    own = scores[entries.rows, entries.ids.clamp(min=0)].to(ranking.log_normaliser.dtype)
+    # both -inf: a row without any retrieved label
+    loss = torch.where(own > -torch.inf, ranking.log_normaliser[entries.rows] - own, torch.inf).clamp(min=0.0)
+    groups = 1 if buckets is None else len(buckets)
+    keys = entries.rows if buckets is None else entries.rows * groups + buckets.of(entries.ids)
+    keys = torch.where(entries.ids >= 0, keys, ranking.num_rows * groups)
+    order = entries.ids.argsort(stable=True)
+    order = order[keys[order].argsort(stable=True)]
+    slots = Slots(keys[order], ranking.num_rows * groups, entries.width)
+    losses = slots.place(loss[order], 0.0)
+    n = slots.place((entries.ids[order] >= 0).to(torch.int64), 0).sum(dim=-1)
+    value = torch.where(losses.isinf().any(dim=-1), torch.inf, divide(ordered_sum(losses), n))
+    return value if buckets is None else value.view(ranking.num_rows, groups)
+
+
+@final
+class CrossEntropy(RowMeanMetric):
+    """Mean over rows of the cross-entropy of the relevant labels under the softmax of dense scores.
+
+    Lower is better, in [0, inf]; NaN before any row. A row without a relevant label counts 0 overall, as in every
+    metric: pass ``empty_target_action="skip"`` where targets hold -1 for "unknown".
+
+    Args:
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`; the scope makes no difference.
+
+    >>> import torch
+    >>> metric = CrossEntropy()
+    >>> metric.update(torch.zeros(1, 2), torch.tensor([1]))
+    >>> metric.compute()
+    tensor(0.6931, dtype=torch.float64)
+
+    Source: next-location guide, "Cross-Entropy Loss".
+    """
+
+    higher_is_better = False
+    bounds = (0.0, float("inf"))
+    stem = "cross_entropy"
+    optional_k = True
+    fixed_point = REAL
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(None, **kwargs)
+
+    @property
+    def reads(self) -> tuple[int, bool]:
+        """How much of a ranking is read: the first so many labels, and whether anything beyond them too."""
+        return 1, False
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if ranking.scores is None:
+            raise ValueError(
+                f"{self._caller}: preds are ids or candidates, which say nothing of the other labels; pass dense "
+                "scores [N, L]."
+            )
+        if self.validate_args and ranking.values is not None and bool((ranking.values[:, :1] == torch.inf).any()):
+            raise ValueError(f"{self._caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
+
+    def _placement(self, ranking: Ranking) -> Placement:
+        return ranking if self._bound_buckets is None else ranking.by_bucket(self._bound_buckets, "global")
+
+    def _row_values(self, ranking: Ranking) -> list[Tensor]:
+        return [cross_entropy(ranking, self._bound_buckets)]
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        raise NotImplementedError("cross-entropy is a function of the scores, not of ranks")

@@ -1,0 +1,64 @@
+"""F1 at k."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from torch import Tensor
+
+from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._labels import Denominator, LabelAveragedMetric
+from tailmetrics.metrics._rows import divide
+from tailmetrics.ranking import Placement
+
+
+def f1_at_k(ranking: Placement, k: int, denominator: Denominator = "predicted") -> Tensor:
+    """Harmonic mean of precision and recall at k: 2 h_k / (m_k + n), or 2 h_k / (k + n).
+
+    Higher is better, in [0, 1]; 0 when both are 0.
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off.
+        denominator: What precision divides by, as in :func:`precision_at_k`.
+
+    Returns:
+        Shape (...), float64.
+
+    Source: evaluation notes, "F1 @k".
+    """
+    listed = ranking.length.clamp(max=k) if denominator == "predicted" else k
+    return divide(2 * ranking.hits_at(k), listed + ranking.n_relevant)
+
+
+@final
+class F1AtK(LabelAveragedMetric):
+    """Harmonic mean of precision and recall at k.
+
+    Higher is better, in [0, 1]; NaN before any row. ``F1AtK(k=1, average="weighted")`` on class-index targets is the
+    weighted F1 of classification.
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = F1AtK(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: evaluation notes, "F1 @k"; next-location guide, "F1 Score (Weighted)".
+    """
+
+    higher_is_better = True
+    stem = "f1"
+
+    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return f1_at_k(placement, k, self.denominator)
+
+    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        return 2 * hits, predicted + support

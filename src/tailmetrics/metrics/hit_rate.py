@@ -1,0 +1,136 @@
+"""Whether anything relevant is shown: hit rate, accuracy and relevance at k."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from torch import Tensor
+
+from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._fixed_point import COUNT
+from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.ranking import Placement
+
+
+def hit_rate_at_k(ranking: Placement, k: int) -> Tensor:
+    """Whether a relevant label is among the top k: 1 if h_k > 0.
+
+    Higher is better, 0 or 1.
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off.
+
+    Returns:
+        Shape (...), bool.
+
+    Source: next-location guide, "Top-K Accuracy", where a row has one target.
+    """
+    return ranking.hits_at(k) > 0
+
+
+def relevance_at_k(ranking: Placement, k: int) -> Tensor:
+    """Whether the label at rank k is relevant.
+
+    Higher is better, 0 or 1.
+
+    Args:
+        ranking: Leading axes (...).
+        k: Rank.
+
+    Returns:
+        Shape (...), bool.
+
+    Source: MAP@12 notebook, "Rel at K".
+    """
+    return (ranking.target_ranks == k).any(dim=-1)
+
+
+@final
+class HitRateAtK(RowMeanMetric):
+    """Share of rows with a relevant label among the top k.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = HitRateAtK(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([1, 2]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: next-location guide, "Top-K Accuracy".
+    """
+
+    higher_is_better = True
+    stem = "hit_rate"
+    fixed_point = COUNT
+
+    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return hit_rate_at_k(placement, k)
+
+
+@final
+class AccuracyAtK(RowMeanMetric):
+    """Share of rows with a relevant label among the top k: :class:`HitRateAtK` as classification calls it.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = AccuracyAtK(k=1)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([0, 2]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: next-location guide, "Top-K Accuracy".
+    """
+
+    higher_is_better = True
+    stem = "accuracy"
+    fixed_point = COUNT
+
+    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return hit_rate_at_k(placement, k)
+
+
+@final
+class RelevanceAtK(RowMeanMetric):
+    """Share of rows whose label at rank k is relevant.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Args:
+        k: Rank, or several.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = RelevanceAtK(k=[1, 2])
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([1]))
+    >>> metric.compute()
+    tensor([0., 1.], dtype=torch.float64)
+
+    Source: MAP@12 notebook, "Rel at K".
+    """
+
+    higher_is_better = True
+    stem = "relevance"
+    fixed_point = COUNT
+
+    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return relevance_at_k(placement, k)

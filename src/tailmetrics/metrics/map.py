@@ -1,0 +1,71 @@
+"""Mean average precision."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import check_choice
+from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
+from tailmetrics.ranking import EVERYTHING, Placement
+
+Denominator = Literal["relevant", "attainable"]
+
+
+def average_precision(ranking: Placement, k: int | None = None, denominator: Denominator = "relevant") -> Tensor:
+    """Sum over the hits j within the top k of h_j / j, divided by n or by min(k, n).
+
+    Higher is better, in [0, 1]; 0 without a relevant label.
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off; None for everything ranked.
+        denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
+
+    Returns:
+        Shape (...), float64.
+
+    Source: evaluation notes, "AP" and "MAP"; MAP@12 notebook, which divides by min(k, n).
+    """
+    k = EVERYTHING if k is None else k
+    found = ranking.target_ranks <= k
+    precision = found.cumsum(dim=-1) / ranking.target_ranks.to(ranking.target_gains.dtype)
+    n = ranking.n_relevant
+    return divide(ordered_sum(torch.where(found, precision, 0.0)), n if denominator == "relevant" else n.clamp(max=k))
+
+
+@final
+class MAP(RowMeanMetric):
+    """Mean over rows of the average precision: of the precision at the rank of each relevant label.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Args:
+        k: Cut-off, or several; None for the whole ranking, on dense scores all labels.
+        denominator: ``"relevant"``, the number of relevant labels n; ``"attainable"``, min(k, n).
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = MAP()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 1]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+
+    Source: evaluation notes, "MAP"; MAP@12 notebook.
+    """
+
+    higher_is_better = True
+    stem = "map"
+    optional_k = True
+
+    def __init__(self, k: Cutoffs | None = None, *, denominator: Denominator = "relevant", **kwargs: Any) -> None:
+        self.denominator: Denominator = check_choice(
+            self._caller, "denominator", denominator, ("relevant", "attainable")
+        )
+        super().__init__(k, convention="" if denominator == "relevant" else f"_{denominator}", **kwargs)
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return average_precision(placement, k, self.denominator)

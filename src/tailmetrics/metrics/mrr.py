@@ -1,0 +1,60 @@
+"""Mean reciprocal rank."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.ranking import EVERYTHING, Placement
+
+
+def reciprocal_rank(ranking: Placement, k: int | None = None) -> Tensor:
+    """One divided by the rank of the first relevant label.
+
+    Higher is better, in [0, 1]; 0 if there is none within the top k.
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off; None for everything ranked.
+
+    Returns:
+        Shape (...), float64.
+
+    Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
+    """
+    first = ranking.target_ranks.amin(dim=-1)
+    return torch.where(first <= (EVERYTHING if k is None else k), 1 / first.to(ranking.target_gains.dtype), 0.0)
+
+
+@final
+class MRR(RowMeanMetric):
+    """Mean over rows of one divided by the rank of the first relevant label.
+
+    Higher is better, in [0, 1]; NaN before any row. 1 / MRR is a harmonic mean of ranks, not an average rank.
+
+    Args:
+        k: Cut-off, or several; None for the whole ranking, on dense scores all labels.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = MRR()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([1]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
+    """
+
+    higher_is_better = True
+    stem = "mrr"
+    optional_k = True
+
+    def __init__(self, k: Cutoffs | None = None, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return reciprocal_rank(placement, k)

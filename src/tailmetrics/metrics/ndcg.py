@@ -1,0 +1,188 @@
+"""Cumulative gain: plain, discounted by rank, and normalised by the ideal ranking."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import check_choice
+from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._fixed_point import REAL
+from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
+from tailmetrics.ranking import Placement, discounts
+
+Gain = Literal["linear", "exponential"]
+
+
+def _gained(gains: Tensor, gain: Gain) -> Tensor:
+    return gains if gain == "linear" else gains.exp2() - 1
+
+
+def _at(ranking: Placement, k: int, terms: Tensor) -> Tensor:
+    return ordered_sum(torch.where(ranking.target_ranks <= k, terms, 0.0))
+
+
+def cg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
+    """Sum of the gains in the top k.
+
+    Higher is better, in [0, inf).
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off.
+        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+
+    Returns:
+        Shape (...), float64.
+
+    Source: evaluation notes 2, "CG@K".
+    """
+    return _at(ranking, k, _gained(ranking.target_gains, gain))
+
+
+def dcg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
+    """Sum of the gains in the top k, each divided by log2(rank + 1).
+
+    Higher is better, in [0, inf).
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off.
+        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+
+    Returns:
+        Shape (...), float64.
+
+    Source: evaluation notes, "DCG"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
+    """
+    return _at(ranking, k, _gained(ranking.target_gains, gain) * ranking.discounts)
+
+
+def ideal_dcg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
+    """DCG of the best ranking there is: the min(k, n) largest gains in descending order.
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off.
+        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+
+    Returns:
+        Shape (...), float64; 0 without a relevant label.
+    """
+    if ranking.binary:
+        return ranking.ideal_discount(k)
+    best = _gained(ranking.best(k), gain)
+    return ordered_sum(best * discounts(best.shape[-1], best.device))
+
+
+def ndcg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
+    """DCG divided by the DCG of the best ranking there is.
+
+    Higher is better, in [0, 1]; 0 without a relevant label.
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off.
+        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1. The same for binary relevance.
+
+    Returns:
+        Shape (...), float64.
+
+    Source: thesis metric notes, "nDCG@k"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
+    """
+    return divide(dcg_at_k(ranking, k, gain), ideal_dcg_at_k(ranking, k, gain)).clamp(max=1.0)
+
+
+class _GainMetric(RowMeanMetric):
+    optional_k = True
+
+    def __init__(self, k: Cutoffs | None, *, gain: Gain = "linear", **kwargs: Any) -> None:
+        self.gain: Gain = check_choice(self._caller, "gain", gain, ("linear", "exponential"))
+        super().__init__(k, convention="" if gain == "linear" else f"_{gain}", **kwargs)
+
+
+@final
+class CGAtK(_GainMetric):
+    """Sum of the gains in the top k.
+
+    Higher is better, in [0, inf); NaN before any row.
+
+    Args:
+        k: Cut-off, or several; None for the whole ranking.
+        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = CGAtK(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[3.0, 0.0, 1.0]]))
+    >>> metric.compute()
+    tensor(3., dtype=torch.float64)
+
+    Source: evaluation notes 2, "CG@K".
+    """
+
+    higher_is_better = True
+    stem = "cg"
+    bounds = (0.0, float("inf"))
+    fixed_point = REAL
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return cg_at_k(placement, k, self.gain)
+
+
+@final
+class DCGAtK(_GainMetric):
+    """Sum of the gains in the top k, each divided by log2(rank + 1).
+
+    Higher is better, in [0, inf); NaN before any row.
+
+    Args:
+        k: Cut-off, or several; None for the whole ranking.
+        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = DCGAtK(k=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[3.0, 0.0, 1.0]]))
+    >>> metric.compute()
+    tensor(3.5000, dtype=torch.float64)
+
+    Source: evaluation notes, "DCG"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
+    """
+
+    higher_is_better = True
+    stem = "dcg"
+    bounds = (0.0, float("inf"))
+    fixed_point = REAL
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return dcg_at_k(placement, k, self.gain)
+
+
+@final
+class NDCGAtK(_GainMetric):
+    """DCG divided by the DCG of the best ranking there is.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Args:
+        k: Cut-off, or several; None for the whole ranking.
+        gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = NDCGAtK(k=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([2]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: thesis metric notes, "nDCG@k"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
+    """
+
+    higher_is_better = True
+    stem = "ndcg"
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return ndcg_at_k(placement, k, self.gain)

@@ -1,0 +1,56 @@
+"""R-precision."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from torch import Tensor
+
+from tailmetrics.metrics._rows import RowMeanMetric, divide
+from tailmetrics.ranking import Placement
+
+
+def r_precision(ranking: Placement) -> Tensor:
+    """Precision at the cut-off n, the number of relevant labels: h_n / n.
+
+    Higher is better, in [0, 1]; 0 without a relevant label.
+
+    Args:
+        ranking: Leading axes (...).
+
+    Returns:
+        Shape (...), float64.
+
+    Source: NIST trec_eval, "Rprec".
+    """
+    n = ranking.n_relevant
+    return divide((ranking.target_ranks <= n.unsqueeze(-1)).sum(dim=-1), n)
+
+
+@final
+class RPrecision(RowMeanMetric):
+    """Precision at the cut-off n, the row's number of relevant labels.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Args:
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = RPrecision()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: NIST trec_eval, "Rprec".
+    """
+
+    higher_is_better = True
+    stem = "r_precision"
+    optional_k = True
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(None, **kwargs)
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return r_precision(placement)

@@ -1,0 +1,108 @@
+"""Recall at k, plain and normalised by what is attainable."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from torch import Tensor
+
+from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._labels import LabelAveragedMetric
+from tailmetrics.metrics._rows import RowMeanMetric, divide
+from tailmetrics.ranking import Placement
+
+
+def recall_at_k(ranking: Placement, k: int) -> Tensor:
+    """Share of the relevant labels that is among the top k: h_k / n.
+
+    Higher is better, in [0, 1]; 0 without a relevant label.
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off.
+
+    Returns:
+        Shape (...), float64.
+
+    Source: evaluation notes, "Recall @k".
+    """
+    return divide(ranking.hits_at(k), ranking.n_relevant)
+
+
+def normalized_recall_at_k(ranking: Placement, k: int) -> Tensor:
+    """Share of the hits attainable within the top k that is there: h_k / min(k, n).
+
+    Higher is better, in [0, 1]; 0 without a relevant label.
+
+    Args:
+        ranking: Leading axes (...).
+        k: Cut-off.
+
+    Returns:
+        Shape (...), float64.
+
+    Source: thesis metric notes, "nR@k". It is not P@k, as the notes say it turned out: their script divided by
+    min(k, number of rows). With k = 5, n = 2 and both found it is 1, P@5 is .4.
+    """
+    return divide(ranking.hits_at(k), ranking.n_relevant.clamp(max=k))
+
+
+@final
+class RecallAtK(LabelAveragedMetric):
+    """Share of the relevant labels that is among the top k.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = RecallAtK(k=[1, 2])
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 1]]))
+    >>> metric.compute()
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+
+    Source: evaluation notes, "Recall @k".
+    """
+
+    higher_is_better = True
+    stem = "recall"
+
+    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return recall_at_k(placement, k)
+
+    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        return hits, support
+
+
+@final
+class NormalizedRecallAtK(RowMeanMetric):
+    """Share of the hits attainable within the top k that is there.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = NormalizedRecallAtK(k=1)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 1]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+
+    Source: thesis metric notes, "nR@k".
+    """
+
+    higher_is_better = True
+    stem = "normalized_recall"
+
+    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return normalized_recall_at_k(placement, k)

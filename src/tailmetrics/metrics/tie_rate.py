@@ -1,0 +1,53 @@
+"""How many rows are cut inside a tie."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import torch
+
+from tailmetrics.metrics._base import Cutoffs, Increments, State
+from tailmetrics.metrics._fixed_point import ratios
+from tailmetrics.metrics._shown import ShownMetric
+from tailmetrics.ranking import Ranking
+
+
+@final
+class TieRateAtK(ShownMetric):
+    """Share of rows in which the last label of the top k scores the same as the first one left out.
+
+    Lower is better, in [0, 1]; NaN without a row that has scores. There the lower label id is shown: with ids in order
+    of frequency, a model that gives every label the same score looks good on the head.
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`TopKMetric`; buckets make no difference and are refused.
+
+    >>> metric = TieRateAtK(k=1)
+    >>> metric.update(torch.tensor([[0.5, 0.5, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([0, 0]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: invented here; constant scores are measured to pass for a head model in other libraries.
+    """
+
+    higher_is_better = False
+    stem = "tie_rate"
+
+    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
+        if kwargs.get("buckets") is not None:
+            raise ValueError(f"{self._caller}: a tie is of a row, not of a bucket; leave buckets out.")
+        super().__init__(k, **kwargs)
+
+    def _states(self) -> dict[str, State]:
+        return {"tied": State((len(self.cutoffs), 1)), "rows": State((1,))}
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        tied = torch.stack([ranking.tied_at(k).sum().view(1) for k in self.depths])
+        rows = torch.full((1,), ranking.num_rows, device=tied.device)
+        rows = rows if ranking.keep is None else ranking.keep.sum().view(1)
+        return {"tied": tied, "rows": rows if ranking.values is not None else torch.zeros_like(rows)}
+
+    def _values(self) -> list[list[float]]:
+        rows = int(self._state("rows"))
+        return [ratios(of_k, [rows]) for of_k in self._state("tied").tolist()]

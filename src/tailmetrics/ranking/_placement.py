@@ -1,0 +1,235 @@
+"""Where the relevant labels were ranked: the one thing that the formula of every metric reads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.ranking._exact import real_dtype
+from tailmetrics.ranking._hits import NOT_RANKED, Found
+from tailmetrics.ranking._targets import Entries
+
+KeyedEntries = Callable[[], tuple[Tensor, int, Entries]]
+"""Gives the row, or row and bucket, of each relevant label as one number below the second item, on demand."""
+
+
+class Placement(ABC):
+    """Ranks of the relevant labels over free leading axes: rows (N,), or rows and buckets (N, G).
+
+    A formula reads these and nothing else, so that it holds for whole rows and for the part of a row that lies in a
+    bucket alike. A relevant label that the list does not hold has a rank beyond any cut-off, so ``target_ranks <= k``
+    is true for the hits within the top k and for nothing else.
+
+    Attributes:
+        target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels, ascending; gaps are possible.
+        target_ids: Shape (..., W), int64: the labels at ``target_ranks``, meaningless where not ranked.
+        target_gains: Shape (..., W), float64: their gains.
+        n_relevant: Shape (...), int64: number of relevant labels, found or not.
+        length: Shape (...), int64: number of labels in the list.
+        binary: Whether every gain is 1.
+        num_labels: L, or None when unknown.
+    """
+
+    target_ranks: Tensor
+    target_ids: Tensor
+    target_gains: Tensor
+    n_relevant: Tensor
+    length: Tensor
+    binary: bool
+    num_labels: int | None
+
+    @abstractmethod
+    def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
+        """Return the row of each relevant label as one number below the returned one, and the labels themselves."""
+
+    @cached_property
+    def _memo(self) -> dict[object, Tensor]:
+        return {}
+
+    def hits_at(self, k: int) -> Tensor:
+        """Return the number of relevant labels among the first ``k``, shape (...), int64."""
+        if k not in self._memo:
+            self._memo[k] = (self.target_ranks <= k).sum(dim=-1)
+        return self._memo[k]
+
+    @cached_property
+    def discounts(self) -> Tensor:
+        """1 / log2(rank + 1) at ``target_ranks``, shape (..., W), float64."""
+        return 1 / (self.target_ranks.to(real_dtype(self.target_ranks.device)) + 1).log2()
+
+    def ideal_discount(self, k: int) -> Tensor:
+        """Sum of the discounts of the first min(k, n) ranks, shape (...), float64: the ideal DCG of binary relevance."""
+        width = min(k, self.most_relevant)
+        sums = discounts(width, self.n_relevant.device).cumsum(0)
+        return torch.cat([sums.new_zeros(1), sums])[self.n_relevant.clamp(max=width)]
+
+    @cached_property
+    def most_relevant(self) -> int:
+        """An upper bound of ``n_relevant``, the least one where that does not make a device wait."""
+        if self.n_relevant.device.type == "cpu":
+            return int(self.n_relevant.max()) if self.n_relevant.numel() else 0
+        return self._keyed_entries()[2].width
+
+    def best(self, k: int, weights: Tensor | None = None) -> Tensor:
+        """Return the ``k`` largest gains of each row's relevant labels, found or not, largest first, then zeros.
+
+        Args:
+            k: How many at most.
+            weights: Shape (L,), float64: what to sort instead of the gains, by label.
+
+        Returns:
+            Shape (..., W), W <= k, float64.
+        """
+        memo = ("best", k, None if weights is None else weights.data_ptr())
+        if memo not in self._memo:
+            keys, num_keys, entries = self._keyed_entries()
+            value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
+            if weights is not None:
+                value = weights[entries.ids.clamp(min=0)]
+            elif entries.gains is not None:
+                value = entries.gains
+            value = torch.where(entries.ids >= 0, value, 0)
+            order = value.argsort(descending=True, stable=True)
+            order = order[keys[order].argsort(stable=True)]
+            slots = Slots(keys[order], num_keys, min(k, self.most_relevant))
+            self._memo[memo] = slots.place(value[order], 0.0).view(*self.n_relevant.shape, slots.width)
+        return self._memo[memo]
+
+
+def discounts(width: int, device: torch.device) -> Tensor:
+    """Return 1 / log2(rank + 1) for the ranks 1 to ``width``, float64."""
+    return 1 / torch.arange(2, width + 2, dtype=real_dtype(device), device=device).log2()
+
+
+class Slots:
+    """Puts values that lie one below the other, ascending by key, side by side: row = key, column = count so far."""
+
+    def __init__(self, keys: Tensor, num_keys: int, width: int) -> None:
+        counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=keys.device)
+        counts.scatter_add_(0, keys, torch.ones_like(keys))
+        column = torch.arange(len(keys), device=keys.device) - (counts.cumsum(0) - counts)[keys]
+        on_cpu = keys.device.type == "cpu"
+        self.width = max(1, min(width, int(counts[:num_keys].max()) if num_keys else 0) if on_cpu else width)
+        self.num_keys = num_keys
+        # what has no place (void, or beyond the width) goes to one cell behind the last, which is cut off
+        self._places = torch.where(
+            (keys < num_keys) & (column < self.width), keys * self.width + column, num_keys * self.width
+        )
+
+    def place(self, values: Tensor, fill: float) -> Tensor:
+        """Return ``values`` [H] as [num_keys, width]."""
+        cells = values.new_full((self.num_keys * self.width + 1,), fill)
+        return cells.scatter_(0, self._places, values)[:-1].view(self.num_keys, self.width)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed(Placement):
+    """A placement written out."""
+
+    target_ranks: Tensor
+    target_ids: Tensor
+    target_gains: Tensor
+    n_relevant: Tensor
+    length: Tensor
+    binary: bool
+    num_labels: int | None
+    keyed_entries: KeyedEntries = field(repr=False)
+
+    def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
+        return self.keyed_entries()
+
+
+def placed(
+    found: Found,
+    keys: Tensor,
+    n_relevant: Tensor,
+    length: Tensor,
+    num_labels: int | None,
+    keyed_entries: KeyedEntries,
+) -> Placed:
+    """Return the placement of ``found`` labels whose row, or row and bucket, is ``keys`` (ascending)."""
+    shape = n_relevant.shape
+    slots = Slots(keys, n_relevant.numel(), found.width)
+    ranks = slots.place(found.ranks, NOT_RANKED).view(*shape, slots.width)
+    ids = slots.place(found.ids, -1).view(*shape, slots.width)
+    if found.gains is None:
+        gains = torch.ones((), dtype=real_dtype(ranks.device), device=ranks.device).expand(ranks.shape)
+    else:
+        gains = slots.place(found.gains, 0.0).view(*shape, slots.width)
+    return Placed(ranks, ids, gains, n_relevant, length, found.gains is None, num_labels, keyed_entries)
+
+
+def placed_by_bucket(
+    found: Found, buckets: LabelBuckets, entries: Entries, num_rows: int, length: Tensor, num_labels: int | None
+) -> Placed:
+    """Return the placement per row and bucket, with the ranks that ``found`` has."""
+    num_buckets = len(buckets)
+    num_keys = num_rows * num_buckets
+    keys = torch.where(found.ranks < NOT_RANKED, found.rows * num_buckets + buckets.of(found.ids), num_keys)
+    order = keys.argsort(stable=True)  # keeps the order by rank within a bucket
+    gains = None if found.gains is None else found.gains[order]
+    found = Found(found.rows[order], found.ids[order], found.ranks[order], gains, found.width)
+    entry_keys = torch.where(entries.ids >= 0, entries.rows * num_buckets + buckets.of(entries.ids), num_keys)
+    counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=entry_keys.device)
+    n_relevant = counts.scatter_add_(0, entry_keys, torch.ones_like(entry_keys))[:-1].view(num_rows, num_buckets)
+    return placed(found, keys[order], n_relevant, length, num_labels, lambda: (entry_keys, num_keys, entries))
+
+
+class BucketCounters:
+    """How many labels of each bucket a list holds up to each place.
+
+    The counters of several buckets share one 64-bit lane, ``bits`` each, so that one cumulative sum moves them all;
+    a counter cannot reach its neighbour because no list is longer than ``2**bits - 1``. Twin:
+    :func:`plain_bucket_ranks`.
+
+    Args:
+        listed: Shape (N, K), int64; the bucket of each listed label, ``num_buckets`` where the list has ended.
+        num_buckets: G.
+    """
+
+    def __init__(self, listed: Tensor, num_buckets: int) -> None:
+        self._listed = listed
+        self._num_buckets = num_buckets
+        self._bits = max(1, listed.shape[1].bit_length())
+        self._per_lane = 63 // self._bits
+        number = torch.arange(num_buckets, device=listed.device)
+        one = torch.ones_like(number) << (number % self._per_lane * self._bits)
+        lanes = []
+        for lane in range(-(-num_buckets // self._per_lane)):
+            step = torch.where(number // self._per_lane == lane, one, 0)
+            step = torch.cat([step, step.new_zeros(1)])
+            lanes.append(step.index_select(0, listed.reshape(-1)).view(listed.shape).cumsum(dim=1))
+        self._lanes = torch.stack(lanes)
+
+    def ranks(self, flat: Tensor) -> Tensor:
+        """Return, for flat places of the list, the rank of the label there among the labels of its bucket."""
+        bucket = self._listed.reshape(-1)[flat].clamp(max=self._num_buckets - 1)
+        return self._read(bucket, self._lanes.view(-1)[bucket // self._per_lane * self._listed.numel() + flat])
+
+    def totals(self) -> Tensor:
+        """Return the number of labels of each bucket in each list, shape (N, G), int64."""
+        num_rows, depth = self._listed.shape
+        if not depth:
+            return self._listed.new_zeros(num_rows, self._num_buckets)
+        number = torch.arange(self._num_buckets, device=self._listed.device)
+        return self._read(number, self._lanes[:, :, -1].t()[:, number // self._per_lane])
+
+    def _read(self, bucket: Tensor, lane: Tensor) -> Tensor:
+        return (lane >> (bucket % self._per_lane * self._bits)) & (2**self._bits - 1)
+
+
+def plain_bucket_ranks(listed: Tensor, num_buckets: int) -> tuple[Tensor, Tensor]:
+    """Return the rank of every listed label within its bucket [N, K] and the totals [N, G], bucket by bucket."""
+    ranks = torch.zeros_like(listed)
+    totals = []
+    for bucket in range(num_buckets):
+        inside = listed == bucket
+        ranks = torch.where(inside, inside.cumsum(dim=1), ranks)
+        totals.append(inside.sum(dim=1))
+    return ranks, torch.stack(totals, dim=1)

@@ -1,0 +1,298 @@
+"""What is relevant in each row: every accepted form of ``target`` brought to flat entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Relevant labels one below the other, rows ascending: entry t says that ``ids[t]`` is relevant in ``rows[t]``.
+
+    On the CPU every entry is a relevant label. On other devices leaving entries out would mean waiting for the
+    device, so an entry may be void instead: ``ids[t] == -1``.
+
+    Attributes:
+        rows: Shape (T,), int64.
+        ids: Shape (T,), int64.
+        gains: Shape (T,), float64 > 0; None when every gain is 1.
+        width: An upper bound of the number of entries per row, known without looking at them.
+    """
+
+    rows: Tensor
+    ids: Tensor
+    gains: Tensor | None
+    width: int
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """The relevant labels of ``num_rows`` rows, held as entries or as the dense matrix they came in.
+
+    Attributes:
+        num_rows: N.
+        num_labels: L, or None when the form does not tell (label ids).
+        keep: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
+        dense: Shape (N, L), bool or gains; None when given as entries.
+        given: Entries when not given as a dense matrix.
+    """
+
+    num_rows: int
+    num_labels: int | None
+    keep: Tensor | None
+    dense: Tensor | None = None
+    given: Entries | None = None
+
+    @property
+    def binary(self) -> bool:
+        """Whether every relevant label has gain 1."""
+        return self.dense.dtype == torch.bool if self.dense is not None else self._given.gains is None
+
+    @property
+    def _given(self) -> Entries:
+        assert self.given is not None  # noqa: S101 - one of dense and given is always there
+        return self.given
+
+    @property
+    def device(self) -> torch.device:
+        """The device the targets live on."""
+        return self.dense.device if self.dense is not None else self._given.ids.device
+
+    @cached_property
+    def entries(self) -> Entries:
+        """All relevant labels as flat entries."""
+        if self.dense is None:
+            return self._given
+        if self.device.type != "cpu":
+            return _void_entries(self.dense, self.keep)
+        rows, ids = _nonzero(self.dense)
+        if self.keep is not None:
+            kept = self.keep[rows]
+            rows, ids = rows[kept], ids[kept]
+        gains = None if self.binary else self.dense[rows, ids].to(torch.float64)
+        return Entries(rows, ids, gains, self.dense.shape[1])
+
+    @cached_property
+    def n_relevant(self) -> Tensor:
+        """Number of relevant labels per row, shape (N,), int64."""
+        if self.dense is None:
+            relevant = (self._given.ids >= 0).to(torch.int64)
+            zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
+            return zeros.scatter_add_(0, self._given.rows, relevant)
+        counts = count_true(self.dense) if self.binary else (self.dense > 0).sum(dim=1)
+        return counts if self.keep is None else counts * self.keep
+
+
+def count_true(mask: Tensor) -> Tensor:
+    """Return the number of True per row of a bool matrix [N, L], as int64.
+
+    Eight bools are read as one 64-bit word of eight byte lanes; up to 255 words add up before a lane could overflow.
+    ``mask.sum(1)`` says the same some twenty times slower.
+    """
+    num_labels = mask.shape[1]
+    words = num_labels // 8
+    if mask.device.type != "cpu" or words < 8 or not mask.is_contiguous() or num_labels % 8:
+        return mask.sum(dim=1)
+    lanes = mask.view(torch.int64)
+    total = torch.zeros(len(mask), dtype=torch.int64)
+    for start in range(0, words, 255):
+        # lanes of the sum are bytes again: multiplying by 0x0101…01 would add them up but overflow beyond 255
+        part = lanes[:, start : start + 255].sum(dim=1)
+        total += part.contiguous().view(torch.uint8).view(-1, 8).sum(dim=1)
+    return total
+
+
+def _nonzero(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows and columns of the entries > 0, row by row; a bool matrix is scanned eight cells at a time."""
+    if matrix.dtype == torch.bool and matrix.is_contiguous() and matrix.shape[1] % 8 == 0 and matrix.numel():
+        rows, words = matrix.view(torch.int64).nonzero().unbind(1)
+        cells = matrix.view(len(matrix), -1, 8)[rows, words]
+        word, lane = cells.nonzero().unbind(1)
+        return rows[word], words[word] * 8 + lane
+    block = max(1, 2**21 // max(1, matrix.shape[1]))
+    found = [(matrix[start : start + block] > 0).nonzero() for start in range(0, max(1, len(matrix)), block)]
+    for index, part in enumerate(found):
+        part[:, 0] += index * block
+    rows, ids = torch.cat(found).unbind(1)
+    return rows.contiguous(), ids.contiguous()
+
+
+def _void_entries(dense: Tensor, keep: Tensor | None) -> Entries:
+    """Return one entry per cell of a dense matrix, void where nothing is relevant: no size depends on the data."""
+    num_rows, num_labels = dense.shape
+    relevant = dense > 0 if keep is None else (dense > 0) & keep[:, None]
+    columns = torch.arange(num_labels, device=dense.device)
+    ids = torch.where(relevant, columns, -1).reshape(-1)
+    rows = torch.arange(num_rows, device=dense.device).repeat_interleave(num_labels, output_size=ids.numel())
+    gains = None if dense.dtype == torch.bool else dense.to(torch.float64).reshape(-1)
+    return Entries(rows, ids, gains, num_labels)
+
+
+def targets_from_ids(
+    caller: str,
+    argument: str,
+    ids: Tensor,
+    num_labels: int | None,
+    keep: Tensor | None,
+    gains: Tensor | None,
+    validate: bool,
+) -> Targets:
+    """Return targets given as label ids: shape [N] (one per row, -1 for none) or [N, M] padded with -1."""
+    if ids.dtype not in INTEGERS or ids.ndim not in (1, 2):
+        raise TypeError(
+            f"{caller}: {argument} is {shape_of(ids)}; label ids are integers of shape [N] (one per row) "
+            "or [N, M] padded with -1."
+        )
+    if gains is not None and gains.shape != ids.shape:
+        raise ValueError(
+            f"{caller}: target_gains is {shape_of(gains)}, but target_ids is {shape_of(ids)}; pass one gain per id."
+        )
+    ids = ids.detach().to(torch.int64)
+    ids = ids[:, None] if ids.ndim == 1 else ids
+    gains = None if gains is None else gains.detach().to(torch.float64).reshape(ids.shape)
+    if validate:
+        check_ids_in_range(caller, argument, ids, num_labels, keep)
+        _check_distinct(caller, argument, ids, keep)
+        if gains is not None:
+            _check_gains(caller, "target_gains", gains, keep)
+    num_rows, width = ids.shape
+    if keep is not None:
+        ids = torch.where(keep[:, None], ids, -1)
+    if gains is not None:
+        ids = torch.where(gains > 0, ids, -1)
+    rows = torch.arange(num_rows, device=ids.device)
+    rows = rows if width == 1 else rows.repeat_interleave(width, output_size=num_rows * width)
+    entries = Entries(rows, ids.reshape(-1), None if gains is None else gains.reshape(-1), width)
+    return Targets(num_rows, num_labels, keep, given=_binary_if_ones(_without_void(entries)))
+
+
+def targets_from_matrix(
+    caller: str, argument: str, matrix: Tensor, num_labels: int | None, keep: Tensor | None, validate: bool
+) -> Targets:
+    """Return targets given as a dense [N, L] matrix: bool multi-hot, or gains of any number type."""
+    if matrix.ndim != 2:
+        raise ValueError(f"{caller}: {argument} is {shape_of(matrix)}; pass shape [N, L], one row per row of preds.")
+    _check_width(caller, argument, matrix.shape[1], num_labels)
+    matrix = matrix.detach()
+    if matrix.dtype == torch.bool:
+        return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
+    if validate:
+        _check_gains(caller, argument, matrix, keep)
+    if matrix.device.type != "cpu":
+        return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
+    rows, ids = _nonzero(matrix)
+    gains = matrix[rows, ids].to(torch.float64)
+    entries = Entries(rows, ids if keep is None else torch.where(keep[rows], ids, -1), gains, matrix.shape[1])
+    return Targets(len(matrix), matrix.shape[1], keep, given=_binary_if_ones(_without_void(entries)))
+
+
+def targets_from_csr(
+    caller: str, argument: str, matrix: Tensor, num_labels: int | None, keep: Tensor | None, validate: bool
+) -> Targets:
+    """Return targets given as CSR [N, L] whose stored values are gains; a stored zero is not relevant."""
+    num_rows, width = matrix.shape
+    _check_width(caller, argument, width, num_labels)
+    rows, ids, values = csr_entries(matrix)
+    if validate:
+        check_csr(caller, argument, matrix, rows)
+        _check_gains(caller, argument, values, None if keep is None else keep[rows])
+    relevant = values > 0 if keep is None else (values > 0) & keep[rows]
+    gains = None if values.dtype == torch.bool else values.to(torch.float64)
+    entries = _without_void(Entries(rows, torch.where(relevant, ids, -1), gains, width))
+    return Targets(num_rows, width, keep, given=_binary_if_ones(entries))
+
+
+def csr_entries(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows, columns and values of the stored entries of a CSR matrix, each of shape (nnz,)."""
+    crow, columns, values = matrix.crow_indices(), matrix.col_indices(), matrix.values().detach()
+    rows = torch.arange(matrix.shape[0], device=crow.device)
+    rows = rows.repeat_interleave(crow.diff().to(torch.int64), output_size=values.numel())
+    return rows, columns.to(torch.int64), values
+
+
+def check_csr(caller: str, argument: str, matrix: Tensor, rows: Tensor) -> None:
+    """Raise unless the columns of a CSR matrix are in range and distinct within their row."""
+    columns = matrix.col_indices().to(torch.int64)
+    check_ids_in_range(caller, argument, columns, matrix.shape[1], None)
+    if columns.numel() and int(columns.min()) < 0:
+        raise ValueError(f"{caller}: {argument} stores the column {int(columns.min())}; columns start at 0.")
+    keys = _sorted(rows * matrix.shape[1] + columns)
+    repeated = (keys[1:] == keys[:-1]).nonzero()
+    if repeated.numel():
+        row, column = divmod(int(keys[repeated[0, 0]]), matrix.shape[1])
+        raise ValueError(
+            f"{caller}: {argument} stores column {column} twice in row {row}; "
+            "add the entries up first (scipy: matrix.sum_duplicates())."
+        )
+
+
+def _without_void(entries: Entries) -> Entries:
+    if entries.ids.device.type != "cpu":
+        return entries
+    relevant = entries.ids >= 0
+    if bool(relevant.all()):
+        return entries
+    gains = None if entries.gains is None else entries.gains[relevant]
+    return Entries(entries.rows[relevant], entries.ids[relevant], gains, entries.width)
+
+
+def _binary_if_ones(entries: Entries) -> Entries:
+    """Return ``entries`` without gains where all of them are 1; not asked on a device that would have to be waited for."""
+    if entries.gains is None or entries.ids.device.type != "cpu" or not bool((entries.gains == 1).all()):
+        return entries
+    return Entries(entries.rows, entries.ids, None, entries.width)
+
+
+def _check_width(caller: str, argument: str, width: int, num_labels: int | None) -> None:
+    if num_labels is not None and width != num_labels:
+        raise ValueError(
+            f"{caller}: {argument} has {width} columns, but there are {num_labels} labels; "
+            "pass one column per label, or label ids."
+        )
+
+
+def _check_gains(caller: str, argument: str, gains: Tensor, keep: Tensor | None) -> None:
+    gains = gains if keep is None else gains[keep]
+    if not gains.numel() or gains.dtype == torch.bool:
+        return
+    low, high = (float(bound) for bound in torch.aminmax(gains))
+    if low < 0:
+        hint = "; ids of relevant labels go in as target_ids=" if not gains.is_floating_point() else ""
+        raise ValueError(
+            f"{caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative{hint}."
+        )
+    if not high < float("inf"):  # also NaN, which aminmax passes on
+        raise ValueError(f"{caller}: {argument} holds the gain {high}; gains must be finite numbers.")
+
+
+def _sorted(values: Tensor) -> Tensor:
+    """Return ``values`` sorted along the last axis; numpy's sort is several times faster than torch's on a CPU."""
+    if values.device.type != "cpu":
+        return values.sort(dim=-1).values
+    return torch.from_numpy(np.sort(values.numpy(), axis=-1))
+
+
+def _check_distinct(caller: str, argument: str, ids: Tensor, keep: Tensor | None) -> None:
+    if ids.shape[1] < 2:
+        return
+    check_distinct(caller, argument, ids if keep is None else ids[keep])
+
+
+def check_distinct(caller: str, argument: str, ids: Tensor) -> None:
+    """Raise if a row of ``ids`` [N, K] names a label twice; -1 may stand any number of times."""
+    small = ids.numel() and ids.device.type == "cpu" and int(ids.max()) < 2**31
+    ordered = _sorted(ids.to(torch.int32) if small else ids)
+    repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if bool(repeated.any()):
+        row, column = repeated.nonzero()[0].tolist()
+        raise ValueError(
+            f"{caller}: {argument} names the label {int(ordered[row, column])} twice in row {row}; "
+            "each label can stand in a row once."
+        )
