@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal
 from zlib import crc32
 
@@ -106,7 +107,7 @@ class LabelBuckets:
             raise ValueError(f"{caller}: edges={list(edges)} must ascend without repeats; pass such as (1, 5, 100).")
         lows = ascending if ascending[0] == 1 else [1, *ascending]
         reached = torch.bucketize(counts, torch.tensor(lows), right=True)
-        names = [f"{low}-{high - 1}" if high - 1 > low else f"{low}" for low, high in zip(lows, lows[1:], strict=False)]
+        names = [f"{low}-{high - 1}" if high - 1 > low else f"{low}" for low, high in pairwise(lows)]
         return cls(len(lows) - reached, [f"{lows[-1]}+", *reversed(names), "unseen"], counts)
 
     @classmethod

@@ -129,7 +129,7 @@ class TopKCollection(MetricCollection):
     def compute(self) -> dict[str, Any]:
         """Return the scalars of all members in one flat dict."""
         members = self.items(keep_base=True, copy_state=False)
-        return self._flat({name: metric.scalars() for name, metric in members})  # type: ignore[operator]
+        return self._flat({name: metric.scalars() for name, metric in members if isinstance(metric, TopKMetric)})
 
     def _flat(self, scalars: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
         return {self._set_name(key): value for of_one in scalars.values() for key, value in of_one.items()}
@@ -160,7 +160,7 @@ def _named(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric
 def _member_names(metrics: list[TopKMetric]) -> Iterator[tuple[str, TopKMetric]]:
     for metric in metrics:
         yield (
-            sub(r"\W+", "_", "_".join(dict.fromkeys(key.split("/")[0] for key in metric.keys())))
+            sub(r"\W+", "_", "_".join(dict.fromkeys(key.split("/")[0] for key in metric.keys())))  # noqa: SIM118 - a metric is no dict
             + ("_by_bucket" if metric.buckets is not None else ""),
             metric,
         )

@@ -16,7 +16,7 @@ from tailmetrics._checks import check_choice, check_count, check_cutoffs, shape_
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import EVERYTHING, Ranking
-from tailmetrics.ranking._exact import real_dtype
+from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._ranking import rank_for
 
 DECILES = LabelBuckets.deciles(torch.zeros(0, dtype=torch.int64)).names
@@ -317,7 +317,7 @@ class TopKMetric(Metric, ABC):
         return values if self._bound_buckets is not None else values.squeeze(-1)
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
-        """Return ``compute()``, or a ``value`` it or ``forward`` returned, as a flat dict of scalars for ``log_dict``."""
+        """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""
         value = self.compute() if value is None else value
         return dict(zip(self.keys(), value.reshape(-1), strict=True))
 
@@ -394,7 +394,7 @@ class TopKMetric(Metric, ABC):
                     "states are of a metric with other arguments."
                 )
 
-    def _load_from_state_dict(  # noqa: PLR0917 - torch's signature
+    def _load_from_state_dict(
         self,
         state_dict: dict[str, Any],
         prefix: str,

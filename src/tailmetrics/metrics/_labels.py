@@ -80,7 +80,7 @@ class LabelAveragedMetric(RowMeanMetric):
         if self.average == "samples":
             return super()._states()
         if self.average == "micro":
-            return {"counts": State((len(self.cutoffs), self._groups, 3))}
+            return {"counts": State((len(self.cutoffs), self._groups, 3)), "counted": State((self._groups,))}
         assert self.num_labels is not None  # noqa: S101 - bound
         per_label = State((self.num_labels,))
         names = [self._label_state(f"{what}_at_{k}") for k in self.depths for what in ("hits", "predicted")]
@@ -96,7 +96,8 @@ class LabelAveragedMetric(RowMeanMetric):
         placement = self._placement(ranking)
         counted = self._counted(ranking, placement)
         if self.average == "micro":
-            return {"counts": self._micro_counts(ranking, placement, counted)}
+            counts = self._micro_counts(ranking, placement, counted)
+            return {"counts": counts, "counted": counted.sum(dim=0).view(-1)}
         increments: dict[str, Tensor | PerLabel] = {}
         for k in self.depths:
             hits = (placement.target_ranks <= k) & counted.unsqueeze(-1)
@@ -134,7 +135,7 @@ class LabelAveragedMetric(RowMeanMetric):
         return torch.stack(counts)
 
     def _predicted(self, ranking: Ranking, placement: Placement, k: int) -> Tensor:
-        """Number of predictions, of the bucket's labels, that a row makes among its top k."""
+        """Return the number of predictions, of the bucket's labels, that a row makes among its top k."""
         if self.denominator == "k":
             return torch.full_like(placement.n_relevant, k)
         if self._bound_buckets is not None and self.scope == "global":
@@ -146,6 +147,8 @@ class LabelAveragedMetric(RowMeanMetric):
             return super()._values()
         if self.average == "micro":
             top, bottom = self._label_ratio(*self._state("counts").unbind(-1))
+            # rows without a single prediction make precision 0; no row at all makes it NaN
+            bottom = torch.where((bottom == 0) & (self._state("counted") > 0), 1, bottom)
             return [ratios(*pair) for pair in zip(top.tolist(), bottom.tolist(), strict=True)]
         return [self._mean_over_labels(k) for k in self.depths]
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._base import Buckets, Cutoffs, Increments, State, TopKMetric
 from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
-from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Placement, Ranking
+from tailmetrics.ranking import DEFAULT_DEPTH, Placement, Ranking
+from tailmetrics.ranking._device import real_dtype
 
 EmptyTargetAction = Literal["neg", "pos", "skip", "error"]
 Scope = Literal["bucket", "global"]
@@ -213,7 +214,7 @@ class RatioMetric(RelevanceMetric):
         return [flat[start : start + groups] for start in range(0, len(flat), groups)]
 
     def row_values(self, ranking: Ranking) -> dict[str, tuple[Tensor, Tensor]]:
-        """Return what each row adds to numerator and denominator, shape (N,) each, under the keys of :meth:`scalars`."""
+        """Return what each row adds to numerator and denominator, shape (N,) each, by the keys of :meth:`scalars`."""
         self._check(ranking)
         pairs = [
             tuple(term.to(torch.float64).view(ranking.num_rows, -1) for term in self._row_terms(ranking, k))
@@ -226,7 +227,7 @@ class RatioMetric(RelevanceMetric):
 
 def divide(top: Tensor, bottom: Tensor) -> Tensor:
     """Return ``top / bottom`` in float64, 0 where ``bottom`` is 0."""
-    real = torch.float32 if top.device.type == "mps" else torch.float64
+    real = real_dtype(top.device)
     return torch.where(bottom > 0, top.to(real) / bottom.to(real).clamp(min=torch.finfo(real).tiny), 0.0)
 
 

@@ -11,6 +11,7 @@ from tailmetrics._checks import check_choice, check_count, check_number
 from tailmetrics.metrics._base import Increments, State
 from tailmetrics.metrics._rows import RelevanceMetric, divide
 from tailmetrics.ranking import DEFAULT_DEPTH, NOT_RANKED, Placement, Ranking
+from tailmetrics.ranking._device import real_dtype
 
 Statistic = Literal["median", "mean"]
 
@@ -39,11 +40,7 @@ def _needed_hits(n: Tensor, min_recall: float) -> Tensor:
 
     ceil(min_recall * n) is one too many for .07, .14, .28, .55 and others, whose product with n rounds up.
     """
-    c = (
-        (n.to(torch.float64) * min_recall).ceil().to(torch.int64)
-        if n.device.type != "mps"
-        else ((n.to(torch.float32) * min_recall).ceil().to(torch.int64))
-    )
+    c = (n.to(real_dtype(n.device)) * min_recall).ceil().to(torch.int64)
     c = torch.where(divide(c - 1, n) >= min_recall, c - 1, c)
     return torch.where(divide(c, n) < min_recall, c + 1, c).clamp(min=1)
 

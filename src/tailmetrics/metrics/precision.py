@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
+import torch
 from torch import Tensor
 
 from tailmetrics.metrics._base import Cutoffs
@@ -28,8 +29,8 @@ def precision_at_k(ranking: Placement, k: int, denominator: Denominator = "predi
 
     Source: thesis metric notes, "P@k".
     """
-    listed = ranking.length.clamp(max=k) if denominator == "predicted" else ranking.n_relevant.new_tensor(k)
-    return divide(ranking.hits_at(k), listed)
+    hits = ranking.hits_at(k)
+    return divide(hits, ranking.length.clamp(max=k) if denominator == "predicted" else torch.full_like(hits, k))
 
 
 @final

@@ -12,7 +12,7 @@ from tailmetrics._checks import check_choice, check_count, check_counts, check_n
 from tailmetrics.metrics._base import Cutoffs, Training
 from tailmetrics.metrics._rows import RatioMetric, divide, ordered_sum
 from tailmetrics.ranking import Placement, Ranking, discounts
-from tailmetrics.ranking._exact import real_dtype
+from tailmetrics.ranking._device import real_dtype
 
 Normalization = Literal["normalized", "sum"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._targets import Entries
 
@@ -30,7 +31,7 @@ def exact_ranks(scores: Tensor, entries: Entries) -> Tensor:
     """
     if not len(entries.ids):
         return entries.ids
-    if scores.device.type != "cpu":
+    if not may_look(scores.device):
         ranks = _ranks_by_sorting(scores, entries.rows, entries.ids)
     else:
         ranks = _ranks_in_blocks(scores, entries)
@@ -68,7 +69,7 @@ def _ranks_by_sorting(scores: Tensor, rows: Tensor, ids: Tensor) -> Tensor:
 
 
 def _ranks_by_counting(scores: Tensor, rows: Tensor, ids: Tensor, ordinal: Tensor) -> Tensor:
-    """Count the better labels of every target, all rows side by side: first targets, second targets, …"""
+    """Count the better labels of every target, all rows side by side."""
     ranks = torch.empty_like(ids)
     # A comparison written as 0.0 / 1.0 adds up fast, and exactly below 2^24 labels.
     buffer = torch.empty(scores.shape, dtype=torch.float32 if scores.shape[1] < 2**24 else torch.float64)
@@ -99,7 +100,7 @@ def log_normaliser(scores: Tensor) -> Tensor:
     Returns:
         Shape (N,), float64 (float32 where the device has none); -inf for a row of -inf.
     """
-    block = max(1, BLOCK_ELEMENTS // scores.shape[1]) if scores.device.type == "cpu" else max(1, len(scores))
+    block = max(1, BLOCK_ELEMENTS // scores.shape[1]) if may_look(scores.device) else max(1, len(scores))
     parts = [_log_normaliser(scores[start : start + block]) for start in range(0, len(scores), block)]
     return torch.cat(parts) if parts else scores.new_zeros(0, dtype=torch.float64)
 
@@ -114,8 +115,3 @@ def _log_normaliser(scores: Tensor) -> Tensor:
         terms = terms[:, :half]
         terms[:, : pairs.shape[1]] += pairs
     return terms.squeeze(1).log() + shift.squeeze(1)
-
-
-def real_dtype(device: torch.device) -> torch.dtype:
-    """Return float64, or float32 where a device has no such type."""
-    return torch.float32 if device.type == "mps" else torch.float64

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tailmetrics.ranking._device import may_look
 from tailmetrics.ranking._targets import Entries, Targets
 
 NOT_RANKED = 2**62
@@ -41,8 +42,7 @@ class Found:
 
 def find(targets: Targets, ids: Tensor) -> Found:
     """Look the relevant labels of each row up in its ranked list ``ids`` [N, K], -1 padded."""
-    num_rows, depth = ids.shape
-    if ids.device.type != "cpu":
+    if not may_look(ids.device):
         return _find_all(targets, ids)
     if targets.dense is not None:
         hits = targets.dense.gather(1, ids.clamp(min=0)) & (ids >= 0) if targets.num_labels else ids >= 0
@@ -50,7 +50,7 @@ def find(targets: Targets, ids: Tensor) -> Found:
     entries = targets.entries
     # Comparing costs n per listed id, searching log n; they meet at about sixteen targets a row.
     stride = _stride(entries, ids)
-    if len(entries.ids) <= 16 * num_rows or stride * num_rows > 2**62:
+    if len(entries.ids) <= 16 * len(ids) or stride * len(ids) > 2**62:
         return _find_by_comparing(entries, ids)
     flat, entry = _find_by_searching(entries, ids, stride)
     return _at(flat, ids, None if entries.gains is None else entries.gains[entry])

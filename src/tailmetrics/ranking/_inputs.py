@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, check_row_mask, shape_of
+from tailmetrics.ranking._device import may_look
 from tailmetrics.ranking._selection import top_k
 from tailmetrics.ranking._targets import check_csr, check_distinct, csr_entries
 
@@ -117,7 +118,7 @@ def lists_from_ids(
 def lists_from_candidates(
     caller: str, scores: Tensor, ids: Tensor, num_labels: int | None, keep: Tensor | None, validate: bool
 ) -> Lists:
-    """Rank scored candidates ``(scores [N, C], ids [N, C])`` given in any order; id -1 or score -inf is no candidate."""
+    """Rank scored candidates (scores [N, C], ids [N, C]) in any order; id -1 or score -inf is no candidate."""
     if scores.ndim != 2 or scores.shape != ids.shape or not scores.is_floating_point() or ids.dtype not in INTEGERS:
         raise ValueError(
             f"{caller}: preds is the pair ({shape_of(scores)}, {shape_of(ids)}); pass floating scores [N, C] and "
@@ -150,7 +151,7 @@ def lists_from_csr(caller: str, matrix: Tensor, depth: int | None, keep: Tensor 
     order = order[values[order].argsort(descending=True, stable=True)]
     order = order[rows[order].argsort(stable=True)]
     per_row = matrix.crow_indices().diff()
-    on_cpu = values.device.type == "cpu"
+    on_cpu = may_look(values.device)
     longest = (int(per_row.max()) if num_rows else 0) if on_cpu else num_labels
     width = longest if depth is None else min(depth + 1, longest)
     column = torch.arange(len(rows), device=rows.device) - matrix.crow_indices()[:-1][rows]
@@ -170,7 +171,7 @@ def read_row_mask(caller: str, row_mask: Any, preds: Tensor) -> Tensor | None:
 def _retrieved(values: Tensor, ids: Tensor, keep: Tensor | None) -> Tensor:
     """Return ``ids`` with -1 where the score says not retrieved, or where the row does not count."""
     retrieved = values > -torch.inf if keep is None else (values > -torch.inf) & keep[:, None]
-    if ids.device.type == "cpu" and bool(retrieved.all()):
+    if may_look(ids.device) and bool(retrieved.all()):
         return ids
     return torch.where(retrieved, ids, -1)
 

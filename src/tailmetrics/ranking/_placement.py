@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._exact import real_dtype
+from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED, Found
 from tailmetrics.ranking._targets import Entries
 
@@ -64,7 +64,7 @@ class Placement(ABC):
         return 1 / (self.target_ranks.to(real_dtype(self.target_ranks.device)) + 1).log2()
 
     def ideal_discount(self, k: int) -> Tensor:
-        """Sum of the discounts of the first min(k, n) ranks, shape (...), float64: the ideal DCG of binary relevance."""
+        """Return the ideal DCG of binary relevance: the first min(k, n) discounts added up, shape (...), float64."""
         width = min(k, self.most_relevant)
         sums = discounts(width, self.n_relevant.device).cumsum(0)
         return torch.cat([sums.new_zeros(1), sums])[self.n_relevant.clamp(max=width)]
@@ -72,7 +72,7 @@ class Placement(ABC):
     @cached_property
     def most_relevant(self) -> int:
         """An upper bound of ``n_relevant``, the least one where that does not make a device wait."""
-        if self.n_relevant.device.type == "cpu":
+        if may_look(self.n_relevant.device):
             return int(self.n_relevant.max()) if self.n_relevant.numel() else 0
         return self._keyed_entries()[2].width
 
@@ -114,7 +114,7 @@ class Slots:
         counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=keys.device)
         counts.scatter_add_(0, keys, torch.ones_like(keys))
         column = torch.arange(len(keys), device=keys.device) - (counts.cumsum(0) - counts)[keys]
-        on_cpu = keys.device.type == "cpu"
+        on_cpu = may_look(keys.device)
         self.width = max(1, min(width, int(counts[:num_keys].max()) if num_keys else 0) if on_cpu else width)
         self.num_keys = num_keys
         # what has no place (void, or beyond the width) goes to one cell behind the last, which is cut off

@@ -12,9 +12,9 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_count, check_ids_in_range, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _inputs, _targets
-from tailmetrics.ranking._exact import exact_ranks, log_normaliser, real_dtype
+from tailmetrics.ranking._device import may_look, real_dtype
+from tailmetrics.ranking._exact import exact_ranks, log_normaliser
 from tailmetrics.ranking._hits import NOT_RANKED, Found, find
-from tailmetrics.ranking._inputs import Lists
 from tailmetrics.ranking._placement import BucketCounters, Placed, Placement, placed, placed_by_bucket
 from tailmetrics.ranking._targets import Entries, Targets
 
@@ -149,7 +149,7 @@ class Ranking(Placement):
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
         entries = self.targets.entries
         keys = entries.rows
-        if keys.device.type != "cpu":
+        if not may_look(keys.device):
             keys = torch.where(entries.ids >= 0, keys, self.num_rows)
         return keys, self.num_rows, entries
 
@@ -226,7 +226,7 @@ class Ranking(Placement):
 
     @cached_property
     def log_normaliser(self) -> Tensor:
-        """log Σ exp(score) over all labels of each row, shape (N,), float64; needs dense scores."""
+        """Log Σ exp(score) over all labels of each row, shape (N,), float64; needs dense scores."""
         assert self.scores is not None  # noqa: S101 - CrossEntropy checks
         return log_normaliser(self.scores)
 
@@ -251,7 +251,7 @@ class Ranking(Placement):
 def _within_buckets(found: Found, counters: BucketCounters, num_rows: int, depth: int) -> tuple[Found, Tensor]:
     """Return ``found`` with the ranks among the labels of the same bucket, and the length of each bucket's list."""
     inside = found.ranks <= depth
-    if found.ranks.device.type == "cpu" and not bool(inside.all()):
+    if may_look(found.ranks.device) and not bool(inside.all()):
         gains = None if found.gains is None else found.gains[inside]
         found = Found(found.rows[inside], found.ids[inside], found.ranks[inside], gains, found.width)
         inside = found.ranks <= depth
@@ -342,7 +342,7 @@ def _rank(
     has_width = dense or _inputs.is_csr(preds)
     if has_width and num_labels is not None and preds.shape[1] != num_labels:
         raise ValueError(
-            f"{caller}: preds has {preds.shape[1]} columns, but there are {num_labels} labels; pass one score per label."
+            f"{caller}: preds has {preds.shape[1]} columns, but there are {num_labels} labels; pass one per label."
         )
     num_labels = preds.shape[1] if has_width else num_labels
     keep = _inputs.read_row_mask(caller, row_mask, preds)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tailmetrics.ranking._device import may_look
+
 BLOCK_ELEMENTS = 2**21
 """Scores gathered at once by the two-stage form: 8 MB in float32, about what stays in cache."""
 
@@ -28,7 +30,7 @@ def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the same as :func:`plain_top_k`, on the CPU in about one reading of the scores."""
-    if scores.device.type != "cpu" or not scores.numel() or k == 0:
+    if not may_look(scores.device) or not scores.numel() or k == 0:
         return plain_top_k(scores, k)
     values, ids = _any_top_k(scores, min(k + 1, scores.shape[1]))
     tied = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
+from tailmetrics.ranking._device import may_look
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class Targets:
         """All relevant labels as flat entries."""
         if self.dense is None:
             return self._given
-        if self.device.type != "cpu":
+        if not may_look(self.device):
             return _void_entries(self.dense, self.keep)
         rows, ids = _nonzero(self.dense)
         if self.keep is not None:
@@ -98,7 +99,7 @@ def count_true(mask: Tensor) -> Tensor:
     """
     num_labels = mask.shape[1]
     words = num_labels // 8
-    if mask.device.type != "cpu" or words < 8 or not mask.is_contiguous() or num_labels % 8:
+    if not may_look(mask.device) or words < 8 or not mask.is_contiguous() or num_labels % 8:
         return mask.sum(dim=1)
     lanes = mask.view(torch.int64)
     total = torch.zeros(len(mask), dtype=torch.int64)
@@ -185,7 +186,7 @@ def targets_from_matrix(
         return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
     if validate:
         _check_gains(caller, argument, matrix, keep)
-    if matrix.device.type != "cpu":
+    if not may_look(matrix.device):
         return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
     rows, ids = _nonzero(matrix)
     gains = matrix[rows, ids].to(torch.float64)
@@ -234,7 +235,7 @@ def check_csr(caller: str, argument: str, matrix: Tensor, rows: Tensor) -> None:
 
 
 def _without_void(entries: Entries) -> Entries:
-    if entries.ids.device.type != "cpu":
+    if not may_look(entries.ids.device):
         return entries
     relevant = entries.ids >= 0
     if bool(relevant.all()):
@@ -244,8 +245,8 @@ def _without_void(entries: Entries) -> Entries:
 
 
 def _binary_if_ones(entries: Entries) -> Entries:
-    """Return ``entries`` without gains where all of them are 1; not asked on a device that would have to be waited for."""
-    if entries.gains is None or entries.ids.device.type != "cpu" or not bool((entries.gains == 1).all()):
+    """Return ``entries`` without gains where all of them are 1; on a device, asking would mean waiting."""
+    if entries.gains is None or not may_look(entries.ids.device) or not bool((entries.gains == 1).all()):
         return entries
     return Entries(entries.rows, entries.ids, None, entries.width)
 

@@ -1,0 +1,194 @@
+"""One table of metrics and their arguments, read by the oracle, law and contract tests; and the data they run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from oracle import Row, Setting, rank_scores
+from torch import Tensor
+
+import tailmetrics
+from tailmetrics import LabelBuckets
+from tailmetrics.metrics import REGISTRY, TopKMetric
+
+NUM_LABELS = 40
+NUM_TRAIN = 200
+
+
+def training_counts() -> Tensor:
+    """A long tail over ids in no order of frequency, the last labels never seen."""
+    generator = torch.Generator().manual_seed(5)
+    counts = (120 / torch.arange(1, NUM_LABELS + 1) ** 1.2).long()
+    counts[-8:] = 0
+    return counts[torch.randperm(NUM_LABELS, generator=generator)]
+
+
+BUCKETS = LabelBuckets.deciles(training_counts())
+
+
+@dataclass(frozen=True)
+class Case:
+    """A metric with arguments, and what the oracle has to know of them."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    by: str | None = None
+
+    def __str__(self) -> str:
+        shown = ",".join(f"{key}={value}" for key, value in self.arguments.items())
+        return f"{self.name}({shown}){'/' + self.by if self.by else ''}"
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether ids alone are not enough."""
+        return self.name in ("CrossEntropy", "TieRateAtK")
+
+    def metric(self, **more: Any) -> TopKMetric:
+        """The metric."""
+        arguments: dict[str, Any] = {**self.arguments, **more}
+        if self.by is not None:
+            arguments["buckets"] = BUCKETS
+            if "scope" in (
+                "scope" if issubclass(REGISTRY[self.name], tailmetrics.metrics._rows.RelevanceMetric) else ""
+            ):
+                arguments["scope"] = self.by
+        if self.name.startswith("Propensity"):
+            arguments.update(label_counts=training_counts(), num_train=NUM_TRAIN)
+        if self.name in ("PopularityAtK", "NoveltyAtK"):
+            arguments.update(label_counts=training_counts())
+        if self.name == "NoveltyAtK":
+            arguments.update(num_train=NUM_TRAIN)
+        arguments.setdefault("num_labels", NUM_LABELS)
+        return REGISTRY[self.name](**arguments)
+
+    def setting(self, k: int | None) -> Setting:
+        """The same for the oracle."""
+        arguments = {key: value for key, value in self.arguments.items() if key != "k"}
+        if self.by is not None:
+            arguments.update(assignment=BUCKETS.assignment.tolist(), num_buckets=len(BUCKETS), scope=self.by)
+        return Setting(k=k, num_labels=NUM_LABELS, counts=training_counts().tolist(), num_train=NUM_TRAIN, **arguments)
+
+    def cutoffs(self) -> list[int | None]:
+        """The cut-offs, one by one."""
+        k = self.arguments.get("k")
+        return list(k) if isinstance(k, list) else [k]
+
+
+KS = [1, 3, 10]
+EMPTY = [{}, {"empty_target_action": "neg"}, {"empty_target_action": "pos"}, {"empty_target_action": "skip"}]
+EMPTY_OF_SUMS = [choice for choice in EMPTY if choice.get("empty_target_action") != "pos"]
+
+
+def _relevance_cases() -> list[Case]:
+    plain: list[tuple[str, dict[str, Any]]] = [
+        *((name, {"k": KS}) for name in ("NormalizedRecallAtK", "HitRateAtK", "AccuracyAtK", "RelevanceAtK")),
+        *((name, {"k": KS}) for name in ("PrecisionAtK", "RecallAtK", "F1AtK")),
+        *((name, {"k": KS, "denominator": "k"}) for name in ("PrecisionAtK", "F1AtK")),
+        *(
+            (name, {"k": KS, "gain": gain})
+            for name in ("CGAtK", "DCGAtK", "NDCGAtK")
+            for gain in ("linear", "exponential")
+        ),
+        ("MRR", {}),
+        ("MRR", {"k": KS}),
+        *(("MAP", {"denominator": denominator}) for denominator in ("relevant", "attainable")),
+        *(("MAP", {"k": KS, "denominator": denominator}) for denominator in ("relevant", "attainable")),
+        ("RPrecision", {}),
+        ("CrossEntropy", {}),
+    ]
+    sums: list[tuple[str, dict[str, Any]]] = [
+        *((name, {"k": KS}) for name in ("PropensityScoredPrecisionAtK", "PropensityScoredRecallAtK")),
+        *(("PropensityScoredNDCGAtK", {"k": KS, "normalization": way}) for way in ("normalized", "sum")),
+        ("PropensityScoredPrecisionAtK", {"k": [5], "a": 0.5, "b": 0.4}),
+        *((name, {"k": KS, "average": "micro"}) for name in ("PrecisionAtK", "RecallAtK", "F1AtK")),
+        *((name, {"k": KS, "average": "micro", "denominator": "k"}) for name in ("PrecisionAtK", "F1AtK")),
+        *(
+            (name, {"k": KS, "average": "macro", "labels": labels})
+            for name in ("PrecisionAtK", "RecallAtK", "F1AtK")
+            for labels in ("present", "union", "all")
+        ),
+        *((name, {"k": KS, "average": "weighted"}) for name in ("PrecisionAtK", "RecallAtK", "F1AtK")),
+    ]
+    cases = [(name, {**arguments, **choice}) for name, arguments in plain for choice in EMPTY]
+    cases += [(name, {**arguments, **choice}) for name, arguments in sums for choice in EMPTY_OF_SUMS]
+    cases += [(name, {"k": [2], "depth": 7}) for name in ("PrecisionAtK", "NDCGAtK", "MAP")]
+    cases += [
+        ("KForRecall", {"min_recall": recall, "statistic": statistic, "depth": depth, **more})
+        for recall, statistic, depth, more in (
+            (0.8, "median", 500, {}),
+            (0.5, "mean", 500, {}),
+            (1.0, "median", 12, {}),
+            (0.28, "mean", 12, {"miss_value": 100}),
+            (0.07, "median", 12, {"miss_value": 0}),
+        )
+    ]
+    return [Case(name, arguments, by) for name, arguments in cases for by in (None, "bucket", "global")]
+
+
+def _shown_cases() -> list[Case]:
+    names = ("PredictionProportionAtK", "CatalogCoverageAtK", "GiniAtK", "EntropyAtK", "PopularityAtK", "NoveltyAtK")
+    shown = [(name, {"k": KS}) for name in names]
+    shown += [("PositiveCoverageAtK", {"k": KS, "denominator": way}) for way in ("observed", "known")]
+    return [Case(name, arguments, by) for name, arguments in shown for by in (None, "bucket")]
+
+
+CASES = [*_relevance_cases(), *_shown_cases(), Case("TieRateAtK", {"k": KS})]
+
+FEW = list({(case.name, case.by): case for case in reversed(CASES)}.values())
+"""One case per metric and way of bucketing, for tests that are slow per case."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """A batch in tensors and, row by row, for the oracle."""
+
+    scores: Tensor
+    target: Tensor
+    rows: list[Row]
+
+    @property
+    def ids(self) -> Tensor:
+        """The scores as ranked ids."""
+        width = max((len(row.ranked) for row in self.rows), default=0)
+        padded = [row.ranked + [-1] * (width - len(row.ranked)) for row in self.rows]
+        return torch.tensor(padded, dtype=torch.int64).view(len(self.rows), width)
+
+
+def data(seed: int = 0, num_rows: int = 61, graded: bool = False, ties: bool = True) -> Data:
+    """Random rows: empty targets, short lists, tied scores, unseen labels, rows without any retrieved label."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(num_rows, NUM_LABELS, generator=generator)
+    if ties:
+        scores = (scores * 4).round() / 4
+    cut = torch.rand(num_rows, NUM_LABELS, generator=generator) < torch.rand(num_rows, 1, generator=generator) - 0.3
+    scores = scores.masked_fill(cut, -torch.inf)
+    scores[num_rows // 2] = -torch.inf
+    density = torch.rand(num_rows, 1, generator=generator) * 0.4
+    density[::7] = 0
+    gains = (torch.rand(num_rows, NUM_LABELS, generator=generator) < density).float()
+    if graded:
+        gains *= torch.randint(1, 5, gains.shape, generator=generator) / 2
+    return Data(scores, gains if graded else gains.bool(), rows_of(scores, gains))
+
+
+def rows_of(scores: Tensor, gains: Tensor) -> list[Row]:
+    """The rows as the oracle reads them."""
+    return [
+        Row(
+            rank_scores(of_row.tolist()),
+            {label: gain for label, gain in enumerate(relevant.tolist()) if gain > 0},
+            of_row.tolist(),
+        )
+        for of_row, relevant in zip(scores.double(), gains.double(), strict=True)
+    ]
+
+
+def padded_ids(target: Tensor) -> Tensor:
+    """A multi-hot target as label ids, -1 padded."""
+    relevant = [row.nonzero().squeeze(1).tolist() for row in target > 0]
+    width = max(map(len, relevant), default=0)
+    return torch.tensor([ids + [-1] * (width - len(ids)) for ids in relevant], dtype=torch.int64).view(
+        len(target), width
+    )

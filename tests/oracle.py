@@ -1,0 +1,458 @@
+"""A second reading of every metric, in plain loops over lists, sets, dicts and exact fractions.
+
+It shares no line with the library: slow, free of tensors, and plain enough to be checked by eye.
+Counts are kept as `Fraction` until the last step and real sums go through `math.fsum`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+Number = Fraction | float
+NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: retrieved ids, best first; relevant label -> gain > 0; scores of all labels where they are needed."""
+
+    ranked: list[int]
+    relevant: dict[int, float]
+    scores: list[float] | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a metric is constructed with; `denominator=None` is the metric's own default."""
+
+    k: int | None
+    assignment: list[int] | None = None
+    num_buckets: int = 0
+    num_labels: int | None = None
+    scope: str = "bucket"
+    average: str = "samples"
+    depth: int = 500
+    empty_target_action: str | None = None
+    counts: list[int] | None = None
+    num_train: int | None = None
+    a: float = 0.55
+    b: float = 1.5
+    denominator: str | None = None
+    gain: str = "linear"
+    normalization: str = "normalized"
+    labels: str = "present"
+    statistic: str = "median"
+    min_recall: float = 0.8
+    miss_value: int | None = None
+
+
+def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> float | list[float]:
+    """Value of the metric class `name`: one float, or with buckets one float each (NaN for a bucket without a row)."""
+    if setting.assignment is None:
+        return _evaluate_labels(name, rows, setting, None)
+    members: list[set[int]] = [set() for _ in range(setting.num_buckets)]
+    for label, bucket in enumerate(setting.assignment):
+        members[bucket].add(label)
+    return [_evaluate_labels(name, rows, setting, bucket_labels) for bucket_labels in members]
+
+
+def rank_scores(scores: Sequence[float]) -> list[int]:
+    """Label ids by falling score, the lower id first in a tie; a score of -inf is not retrieved."""
+    retrieved = [label for label, score in enumerate(scores) if score != -math.inf]
+    return sorted(retrieved, key=lambda label: (-scores[label], label))
+
+
+def deciles(counts: Sequence[int]) -> list[int]:
+    """Bucket of each label: 0 is decile_10 (most frequent), 9 is decile_1, 10 is unseen."""
+    assignment = [10] * len(counts)
+    unplaced = sum(counts)
+    bucket, mass, at_opening = 0, 0, unplaced
+    for label in sorted(range(len(counts)), key=lambda label: (-counts[label], label)):
+        if counts[label] == 0:
+            continue
+        assignment[label] = bucket
+        mass += counts[label]
+        unplaced -= counts[label]
+        if mass * (10 - bucket) >= at_opening:
+            bucket, mass, at_opening = bucket + 1, 0, unplaced
+    return assignment
+
+
+def _evaluate_labels(name: str, rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    if name in PREDICTION_METRICS:
+        return PREDICTION_METRICS[name](rows, setting, labels) if rows else NAN
+    if name == "KForRecall":
+        return _k_for_recall([_view(row, setting, labels, cut=True) for row in rows], setting)
+    views = [_view(row, setting, labels) for row in rows]
+    action = setting.empty_target_action or ("neg" if labels is None else "skip")
+    if action == "error" and any(not view.relevant for view in views):
+        raise ValueError(f"{name}: a row without a relevant label")
+    if action == "skip":
+        views = [view for view in views if view.relevant]
+    if not views:
+        return NAN
+    if setting.average != "samples":
+        if action == "pos" and any(not view.relevant for view in views):
+            raise ValueError(f"{name}: no reading of 'pos' for average={setting.average!r}")
+        return _average_over_labels(name, views, setting, labels)
+    empty = Fraction(1 if action == "pos" else 0)
+    if name in RATIO_METRICS:
+        pairs = [RATIO_METRICS[name](view, setting) if view.relevant else (empty, empty) for view in views]
+        return _ratio(_total(top for top, _ in pairs), _total(bottom for _, bottom in pairs))
+    return _mean([ROW_METRICS[name](view, setting) if view.relevant else empty for view in views])
+
+
+def _view(row: Row, setting: Setting, labels: set[int] | None, cut: bool = False) -> Row:
+    """Cut the row to what one bucket sees: the scope's list and the bucket's relevant labels."""
+    relevant = {label: gain for label, gain in row.relevant.items() if labels is None or label in labels}
+    ranked = row.ranked
+    if cut or (labels is not None and setting.scope == "bucket"):
+        ranked = ranked[: setting.depth]
+    if labels is not None and setting.scope == "bucket":
+        ranked = [label for label in ranked if label in labels]
+    return Row(ranked, relevant, row.scores)
+
+
+def _total(values: Iterable[Number]) -> Number:
+    listed = list(values)
+    if all(isinstance(value, Fraction) for value in listed):
+        return sum((Fraction(value) for value in listed), Fraction(0))
+    return math.fsum(listed)
+
+
+def _mean(values: Sequence[Number]) -> float:
+    return float(_total(values) / len(values)) if values else NAN
+
+
+def _ratio(top: Number, bottom: Number) -> float:
+    return float(top / bottom) if bottom else 0.0
+
+
+def _top(view: Row, k: int | None) -> list[int]:
+    return view.ranked if k is None else view.ranked[:k]
+
+
+def _hits(view: Row, k: int | None) -> int:
+    return sum(label in view.relevant for label in _top(view, k))
+
+
+def _at_most(k: int | None, n: int) -> int:
+    return n if k is None else min(k, n)
+
+
+def _num_labels(setting: Setting) -> int:
+    if setting.assignment is not None:
+        return len(setting.assignment)
+    if setting.num_labels is None:
+        raise ValueError("num_labels is needed")
+    return setting.num_labels
+
+
+def _given_k(setting: Setting) -> int:
+    if setting.k is None:
+        raise ValueError("k is needed")
+    return setting.k
+
+
+def _counts(setting: Setting) -> list[int]:
+    if setting.counts is None:
+        raise ValueError("counts is needed")
+    return setting.counts
+
+
+def _num_train(setting: Setting) -> int:
+    if setting.num_train is None:
+        raise ValueError("num_train is needed")
+    return setting.num_train
+
+
+def _precision(view: Row, setting: Setting) -> Fraction:
+    shown = _given_k(setting) if setting.denominator == "k" else len(_top(view, setting.k))
+    return Fraction(_hits(view, setting.k), shown) if shown else Fraction(0)
+
+
+def _recall(view: Row, setting: Setting) -> Fraction:
+    return Fraction(_hits(view, setting.k), len(view.relevant))
+
+
+def _normalized_recall(view: Row, setting: Setting) -> Fraction:
+    return Fraction(_hits(view, setting.k), _at_most(setting.k, len(view.relevant)))
+
+
+def _f1(view: Row, setting: Setting) -> Fraction:
+    precision, recall = _precision(view, setting), _recall(view, setting)
+    return 2 * precision * recall / (precision + recall) if precision + recall else Fraction(0)
+
+
+def _hit_rate(view: Row, setting: Setting) -> Fraction:
+    return Fraction(_hits(view, setting.k) > 0)
+
+
+def _relevance(view: Row, setting: Setting) -> Fraction:
+    k = _given_k(setting)
+    return Fraction(len(view.ranked) >= k and view.ranked[k - 1] in view.relevant)
+
+
+def _gain(grade: float, setting: Setting) -> float:
+    if setting.gain == "linear":
+        return float(grade)
+    # Below 1 the subtraction would cancel digits.
+    return 2.0**grade - 1 if grade >= 1 else math.expm1(grade * math.log(2))
+
+
+def _shown_gains(view: Row, setting: Setting) -> list[float]:
+    return [_gain(view.relevant.get(label, 0.0), setting) for label in _top(view, setting.k)]
+
+
+def _discounted(values: Sequence[float]) -> float:
+    return math.fsum(value / math.log2(rank + 1) for rank, value in enumerate(values, start=1))
+
+
+def _cg(view: Row, setting: Setting) -> float:
+    return math.fsum(_shown_gains(view, setting))
+
+
+def _dcg(view: Row, setting: Setting) -> float:
+    return _discounted(_shown_gains(view, setting))
+
+
+def _ndcg(view: Row, setting: Setting) -> float:
+    best = sorted((_gain(grade, setting) for grade in view.relevant.values()), reverse=True)
+    return _dcg(view, setting) / _discounted(best[: setting.k])
+
+
+def _reciprocal_rank(view: Row, setting: Setting) -> Fraction:
+    for rank, label in enumerate(_top(view, setting.k), start=1):
+        if label in view.relevant:
+            return Fraction(1, rank)
+    return Fraction(0)
+
+
+def _average_precision(view: Row, setting: Setting) -> Fraction:
+    found, total = 0, Fraction(0)
+    for rank, label in enumerate(_top(view, setting.k), start=1):
+        if label in view.relevant:
+            found += 1
+            total += Fraction(found, rank)
+    n = len(view.relevant)
+    return total / (_at_most(setting.k, n) if setting.denominator == "attainable" else n)
+
+
+def _r_precision(view: Row, setting: Setting) -> Fraction:
+    n = len(view.relevant)
+    return Fraction(_hits(view, n), n)
+
+
+def _cross_entropy(view: Row, setting: Setting) -> float:
+    if view.scores is None:
+        raise ValueError("scores are needed")
+    if any(view.scores[label] == -math.inf for label in view.relevant):
+        return math.inf
+    highest, *others = sorted(view.scores, reverse=True)
+    log_sum = math.log1p(math.fsum(math.exp(score - highest) for score in others))
+    return _mean([(highest - view.scores[label]) + log_sum for label in view.relevant])
+
+
+ROW_METRICS: dict[str, Callable[[Row, Setting], Number]] = {
+    "PrecisionAtK": _precision,
+    "RecallAtK": _recall,
+    "NormalizedRecallAtK": _normalized_recall,
+    "F1AtK": _f1,
+    "HitRateAtK": _hit_rate,
+    "AccuracyAtK": _hit_rate,
+    "RelevanceAtK": _relevance,
+    "CGAtK": _cg,
+    "DCGAtK": _dcg,
+    "NDCGAtK": _ndcg,
+    "MRR": _reciprocal_rank,
+    "MAP": _average_precision,
+    "RPrecision": _r_precision,
+    "CrossEntropy": _cross_entropy,
+}
+
+
+def _k_for_recall(views: Sequence[Row], setting: Setting) -> float:
+    needed = sorted(_k_needed(view, setting) for view in views if view.relevant)
+    if not needed:
+        return NAN
+    if setting.statistic == "mean":
+        return float(Fraction(sum(needed), len(needed)))
+    lower, upper = needed[(len(needed) - 1) // 2], needed[len(needed) // 2]
+    return float(Fraction(lower + upper, 2))
+
+
+def _k_needed(view: Row, setting: Setting) -> int:
+    found = 0
+    for rank, label in enumerate(view.ranked, start=1):
+        found += label in view.relevant
+        # Both sides are the nearest float64, so 7 of 100 reaches .07; an exact comparison would ask for an eighth.
+        if found / len(view.relevant) >= setting.min_recall:
+            return rank
+    return _num_labels(setting) // 2 if setting.miss_value is None else setting.miss_value
+
+
+def _inverse_propensity(label: int, setting: Setting) -> float:
+    scale = (math.log(_num_train(setting)) - 1) * math.pow(setting.b + 1, setting.a)
+    return 1 + scale * math.pow(_counts(setting)[label] + setting.b, -setting.a)
+
+
+def _shown_weights(view: Row, setting: Setting) -> list[float]:
+    return [_inverse_propensity(label, setting) if label in view.relevant else 0.0 for label in _top(view, setting.k)]
+
+
+def _best_weights(view: Row, setting: Setting) -> list[float]:
+    return sorted((_inverse_propensity(label, setting) for label in view.relevant), reverse=True)
+
+
+def _ps_precision(view: Row, setting: Setting) -> tuple[float, float]:
+    k = _given_k(setting)
+    return math.fsum(_shown_weights(view, setting)) / k, math.fsum(_best_weights(view, setting)[:k]) / k
+
+
+def _ps_recall(view: Row, setting: Setting) -> tuple[float, float]:
+    return math.fsum(_shown_weights(view, setting)), math.fsum(_best_weights(view, setting))
+
+
+def _ps_ndcg(view: Row, setting: Setting) -> tuple[float, float]:
+    best = _best_weights(view, setting)[: setting.k]
+    unweighted = _discounted([1.0] * len(best)) if setting.normalization == "normalized" else 1.0
+    return _discounted(_shown_weights(view, setting)) / unweighted, _discounted(best) / unweighted
+
+
+# What one row adds above and below: a ratio of two means over rows, not a mean of ratios.
+RATIO_METRICS: dict[str, Callable[[Row, Setting], tuple[Number, Number]]] = {
+    "PropensityScoredPrecisionAtK": _ps_precision,
+    "PropensityScoredRecallAtK": _ps_recall,
+    "PropensityScoredNDCGAtK": _ps_ndcg,
+}
+
+
+@dataclass
+class _Tally:
+    """True positives, predictions and support of one label, or of several together."""
+
+    hits: int = 0
+    shown: int = 0
+    support: int = 0
+
+
+def _average_over_labels(name: str, views: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    tallies = _tally(views, setting, labels)
+    if setting.average == "micro":
+        summed = _Tally(
+            sum(tally.hits for tally in tallies.values()),
+            sum(tally.shown for tally in tallies.values()),
+            sum(tally.support for tally in tallies.values()),
+        )
+        if setting.denominator == "k":
+            summed.shown = _given_k(setting) * len(views)
+        return float(_label_value(name, summed))
+    if setting.average == "weighted":
+        total = sum(tally.support for tally in tallies.values())
+        weighted = sum((tally.support * _label_value(name, tally) for tally in tallies.values()), Fraction(0))
+        return _ratio(weighted, Fraction(total))
+    if setting.average != "macro":
+        raise ValueError(f"{name}: average={setting.average!r}")
+    if setting.labels == "present":
+        averaged = {label for label, tally in tallies.items() if tally.support > 0}
+    else:
+        averaged = set(tallies) if setting.labels == "union" else _all_labels(setting, labels)
+    values = [_label_value(name, tallies.get(label, _Tally())) for label in averaged]
+    return _ratio(sum(values, Fraction(0)), Fraction(len(values)))
+
+
+def _tally(views: Sequence[Row], setting: Setting, labels: set[int] | None) -> dict[int, _Tally]:
+    tallies: dict[int, _Tally] = {}
+    for view in views:
+        for label in view.relevant:
+            tallies.setdefault(label, _Tally()).support += 1
+        for label in _top(view, setting.k):
+            if labels is None or label in labels:
+                tally = tallies.setdefault(label, _Tally())
+                tally.shown += 1
+                tally.hits += label in view.relevant
+    return tallies
+
+
+def _label_value(name: str, tally: _Tally) -> Fraction:
+    if name == "PrecisionAtK":
+        top, bottom = tally.hits, tally.shown
+    elif name == "RecallAtK":
+        top, bottom = tally.hits, tally.support
+    elif name == "F1AtK":
+        top, bottom = 2 * tally.hits, tally.shown + tally.support
+    else:
+        raise ValueError(f"{name}: only average='samples' is defined")
+    return Fraction(top, bottom) if bottom else Fraction(0)
+
+
+def _shown(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> list[int]:
+    """Ids among all rows' global top k, restricted to the bucket only after the cut; every row counts."""
+    return [label for row in rows for label in _top(row, setting.k) if labels is None or label in labels]
+
+
+def _all_labels(setting: Setting, labels: set[int] | None) -> set[int]:
+    return set(range(_num_labels(setting))) if labels is None else labels
+
+
+def _prediction_proportion(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    return float(Fraction(len(_shown(rows, setting, labels)), _given_k(setting) * len(rows)))
+
+
+def _positive_coverage(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    hit, observed = set(), set()
+    for row in rows:
+        relevant = {label for label in row.relevant if labels is None or label in labels}
+        hit |= relevant & set(_top(row, setting.k))
+        observed |= relevant
+    coverable = _all_labels(setting, labels) if setting.denominator == "known" else observed
+    return float(Fraction(len(hit), len(coverable))) if coverable else NAN
+
+
+def _catalog_coverage(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    catalog = _all_labels(setting, labels)
+    return float(Fraction(len(set(_shown(rows, setting, labels))), len(catalog))) if catalog else NAN
+
+
+def _exposure(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> list[int]:
+    exposure = dict.fromkeys(_all_labels(setting, labels), 0)
+    for label in _shown(rows, setting, labels):
+        exposure[label] += 1
+    return sorted(exposure.values())
+
+
+def _gini(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    exposure = _exposure(rows, setting, labels)
+    total, size = sum(exposure), len(exposure)
+    if total == 0:
+        return NAN
+    weighted = sum((2 * place - size - 1) * count for place, count in enumerate(exposure, start=1))
+    return float(Fraction(weighted, size * total))
+
+
+def _entropy(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    exposure = [count for count in _exposure(rows, setting, labels) if count > 0]
+    total = sum(exposure)
+    return math.fsum(count / total * math.log(total / count) for count in exposure) if total else NAN
+
+
+def _popularity(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    counts = _counts(setting)
+    return _mean([Fraction(counts[label]) for label in _shown(rows, setting, labels)])
+
+
+def _novelty(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    counts, num_train = _counts(setting), _num_train(setting)
+    return _mean([math.log2(num_train / max(counts[label], 1)) for label in _shown(rows, setting, labels)])
+
+
+PREDICTION_METRICS: dict[str, Callable[[Sequence[Row], Setting, set[int] | None], float]] = {
+    "PredictionProportionAtK": _prediction_proportion,
+    "PositiveCoverageAtK": _positive_coverage,
+    "CatalogCoverageAtK": _catalog_coverage,
+    "GiniAtK": _gini,
+    "EntropyAtK": _entropy,
+    "PopularityAtK": _popularity,
+    "NoveltyAtK": _novelty,
+}
