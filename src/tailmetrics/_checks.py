@@ -99,7 +99,12 @@ def check_row_mask(caller: str, row_mask: Any, num_rows: int, device: torch.devi
     """Return the mask of rows to keep as bool [N], or None when every row is kept."""
     if row_mask is None:
         return None
-    mask = torch.as_tensor(row_mask)
+    try:
+        mask = torch.as_tensor(row_mask)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{caller}: row_mask is a {type(row_mask).__name__}; pass a bool tensor of shape [{num_rows}]."
+        ) from None
     if mask.dtype != torch.bool or mask.shape != (num_rows,):
         raise ValueError(
             f"{caller}: row_mask is {shape_of(mask)}, but there are {num_rows} rows; "

@@ -49,16 +49,26 @@ class TopKCollection(MetricCollection):
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         for name, metric in members.items():
             self.add_module(name, metric)
-        _check_unique(self._members())
+        _check_unique(self.members())
         self._share_states()
 
-    def _members(self) -> dict[str, TopKMetric]:
+    def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
+        """Refuse: members are checked against one another, and share states, from the start."""
+        if metrics or additional_metrics:
+            raise TypeError("TopKCollection: members cannot be added later; make a new collection of all of them.")
+
+    def __setitem__(self, key: str, module: Any) -> None:
+        """Refuse, as :meth:`add_metrics` does."""
+        self.add_metrics([module])
+
+    def members(self) -> dict[str, TopKMetric]:
+        """Return the metrics by member name, without prefix and postfix."""
         return dict(self._modules)  # type: ignore[arg-type]
 
     def _share_states(self) -> None:
         """Group the members whose states are the same by name; one of a group is updated, all of it are read."""
         groups: dict[frozenset[str], list[str]] = {}
-        for name, metric in self._members().items():
+        for name, metric in self.members().items():
             key = frozenset(metric._defaults) or frozenset({name})
             groups.setdefault(key, []).append(name)
         self._enable_compute_groups = list(groups.values())
@@ -76,7 +86,7 @@ class TopKCollection(MetricCollection):
             The collection itself.
         """
         training = Training.of("TopKCollection", frequency)
-        for metric in self._members().values():
+        for metric in self.members().values():
             metric._bind(training)
         self._share_states()
         return self
@@ -84,11 +94,11 @@ class TopKCollection(MetricCollection):
     @property
     def is_bound(self) -> bool:
         """Whether no member is left open."""
-        return all(metric.is_bound for metric in self._members().values())
+        return all(metric.is_bound for metric in self.members().values())
 
     def rank(self, preds: Any, target: Any = None, row_mask: Any = None) -> Ranking:
         """Rank a batch as deep as the members need."""
-        members = self._members().values()
+        members = self.members().values()
         if isinstance(preds, Ranking):
             return next(iter(members))._rank(preds, target, row_mask)
         if target is None:
@@ -107,7 +117,7 @@ class TopKCollection(MetricCollection):
             target: What is relevant, as in :func:`tailmetrics.rank`.
             row_mask: Shape (N,), bool; False drops a row.
         """
-        members = self._members()
+        members = self.members()
         ranking = self.rank(preds, target, row_mask)
         leaders = [members[group[0]] for group in self._groups.values()]
         prepared = [metric.prepare(ranking) for metric in leaders]
@@ -124,7 +134,7 @@ class TopKCollection(MetricCollection):
         members = dict(self.items(keep_base=True, copy_state=True))
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
         values = {name: metric(prepared[name]) for name, metric in members.items()}
-        return self._flat({name: metrics.scalars(values[name]) for name, metrics in self._members().items()})
+        return self._flat({name: metrics.scalars(values[name]) for name, metrics in self.members().items()})
 
     def compute(self) -> dict[str, Any]:
         """Return the scalars of all members in one flat dict."""

@@ -6,15 +6,15 @@ from typing import Any, Literal, final
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from tailmetrics._checks import check_count, shape_of
+from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._ranking import read_training_target
 
 
 @final
-class LabelFrequency(Metric):
+class LabelFrequency(ExactMetric):
     """Training count of every label, shape (L,), int64; streamed, merged, synchronised and checkpointed.
 
     The stateful helper that all metrics share: it knows which labels are head and which are tail. ``compute`` and the
@@ -32,9 +32,6 @@ class LabelFrequency(Metric):
     'decile_10'
     """
 
-    full_state_update = False
-    is_differentiable = False
-
     counts: Tensor
     rows: Tensor
 
@@ -49,23 +46,19 @@ class LabelFrequency(Metric):
 
         Args:
             target: Integer (N,) or (N, M) label ids, -1 pads; bool, integer or floating (N, L), relevant where > 0;
-                sparse CSR (N, L). Integers of width L are a matrix, never ids.
+                sparse CSR (N, L). Integers of width L are a matrix, never ids. Or a :class:`Ranking`, alone.
             row_mask: Shape (N,), bool; False drops a row.
             target_ids: Label ids (N,) or (N, M), where the width M may happen to be L.
         """
-        try:
-            targets = read_training_target("LabelFrequency", target, target_ids, row_mask, self.num_labels)
-            if targets.device != self.counts.device:
-                raise ValueError(
-                    f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "
-                    f"{self.counts.device}; move the metric with .to({str(targets.device)!r})."
-                )
-            entries = targets.entries
-        except BaseException:
-            self._update_count -= 1
-            raise
+        targets = read_training_target("LabelFrequency", target, target_ids, row_mask, self.num_labels)
+        if targets.device != self.counts.device:
+            raise ValueError(
+                f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "
+                f"{self.counts.device}; move the metric with .to({str(targets.device)!r})."
+            )
+        ids = targets.entries.ids
         rows = targets.num_rows if targets.keep is None else targets.keep.sum()
-        self.counts.scatter_add_(0, entries.ids.clamp(min=0), (entries.ids >= 0).to(torch.int64))
+        self.counts = writable(self.counts).scatter_add_(0, ids.clamp(min=0), (ids >= 0).to(torch.int64))
         self.rows = self.rows + rows
 
     def compute(self) -> Tensor:
@@ -93,7 +86,3 @@ class LabelFrequency(Metric):
     def thresholds(self, edges: list[int]) -> LabelBuckets:
         """Return :meth:`LabelBuckets.thresholds` of the counts over all ranks."""
         return LabelBuckets.thresholds(self.compute(), edges)
-
-    def set_dtype(self, dst_type: Any) -> LabelFrequency:
-        """Return itself unchanged: counts are whole numbers in any precision of the model."""
-        return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from re import sub
@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_max
 
-from tailmetrics._checks import check_choice, check_count, check_cutoffs, shape_of
+from tailmetrics._checks import check_choice, check_count, check_cutoffs
+from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import EVERYTHING, Ranking
@@ -57,7 +58,7 @@ class Prepared:
     increments: Increments
 
 
-class TopKMetric(Metric, ABC):
+class TopKMetric(ExactMetric):
     """A metric of ranked labels, overall or by bucket.
 
     A batch is ranked (once for all metrics, in a :class:`tailmetrics.TopKCollection`), what it adds to the states is
@@ -74,8 +75,6 @@ class TopKMetric(Metric, ABC):
         kwargs: See :class:`torchmetrics.Metric`.
     """
 
-    full_state_update = False
-    is_differentiable = False
     stem: ClassVar[str]
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     optional_k: ClassVar[bool] = False
@@ -107,20 +106,21 @@ class TopKMetric(Metric, ABC):
         self.name = name
         self.validate_args = validate_args
         self._convention = convention
+        self._keep_states = False
         self._left_open = (buckets == "deciles", num_labels is None)
         self._adopt_num_labels()
 
     def _complete(self) -> None:
         """Register the states if everything they depend on is known; the last line of each abstract ``__init__``."""
         if self.is_bound:
-            identity = sub(r"\W", "_", self._identity)
             for name, state in self._states().items():
-                shared = name.startswith("labels_")
-                self.add_state(
-                    name if shared else f"{identity}_{name}",
-                    torch.zeros(state.shape, dtype=state.dtype),
-                    dist_reduce_fx=state.reduce,
-                )
+                zeros = torch.zeros(state.shape, dtype=state.dtype)
+                self.add_state(self._state_name(name), zeros, state.reduce, persistent=self._keep_states)
+
+    def persistent(self, mode: bool = False) -> None:
+        """Say whether states go into the ``state_dict``, also those that :meth:`bind` is still to make."""
+        self._keep_states = mode
+        super().persistent(mode)
 
     @property
     def _caller(self) -> str:
@@ -194,8 +194,9 @@ class TopKMetric(Metric, ABC):
     def _states(self) -> dict[str, State]:
         """Return the states by short name; called once all arguments are known.
 
-        A name that starts with ``labels_`` is used as it is, so that metrics that need the same numbers per label
-        share one state within a collection; any other gets the metric and its arguments put in front.
+        A name that starts with ``labels_`` only gets the number of labels behind it, so that metrics that need the
+        same numbers per label share one state within a collection; any other gets the metric and its arguments put in
+        front.
         """
 
     @abstractmethod
@@ -225,11 +226,7 @@ class TopKMetric(Metric, ABC):
             TypeError: If an argument is of a kind that is not accepted.
             ValueError: If shapes or values do not fit; the metric is then as before.
         """
-        try:
-            prepared = preds if isinstance(preds, Prepared) else self.prepare(preds, target, row_mask)
-        except BaseException:
-            self._update_count -= 1
-            raise
+        prepared = preds if isinstance(preds, Prepared) else self.prepare(preds, target, row_mask)
         for name, increment in prepared.increments.items():
             self._add(name, increment)
 
@@ -286,7 +283,9 @@ class TopKMetric(Metric, ABC):
         return "k"
 
     def _state_name(self, name: str) -> str:
-        return name if name.startswith("labels_") else sub(r"\W", "_", self._identity) + f"_{name}"
+        if name.startswith("labels_"):
+            return f"{name}_of_{self.num_labels}"
+        return sub(r"\W", "_", f"{self._identity}_{name}")
 
     def _state(self, name: str) -> Tensor:
         state = getattr(self, self._state_name(name))
@@ -294,14 +293,16 @@ class TopKMetric(Metric, ABC):
         return state
 
     def _add(self, name: str, increment: Tensor | PerLabel) -> None:
-        state = getattr(self, name)
+        state = writable(getattr(self, name))
         if isinstance(increment, Tensor):
-            total = torch.maximum(state, increment) if state.dtype == torch.uint8 else state + increment
+            is_max = self._reductions[name] == dim_zero_max
+            total = torch.maximum(state, increment) if is_max else state + increment
             setattr(self, name, total)
         elif state.dtype == torch.uint8:
-            state.scatter_reduce_(0, increment.ids, increment.weights.to(torch.uint8), reduce="amax")
+            marks = increment.weights.to(torch.uint8)
+            setattr(self, name, state.scatter_reduce_(0, increment.ids, marks, reduce="amax"))
         else:
-            state.scatter_add_(0, increment.ids, increment.weights.to(torch.int64))
+            setattr(self, name, state.scatter_add_(0, increment.ids, increment.weights.to(torch.int64)))
 
     def compute(self) -> Tensor:
         """Return the value over all batches and ranks.
@@ -348,92 +349,12 @@ class TopKMetric(Metric, ABC):
         """
         cutoffs = "_".join("all" if k is None else str(k) for k in self.cutoffs)
         buckets = f"_by_{self._bound_buckets.digest}" if self._bound_buckets is not None else ""
-        return f"{self._prefix}{self.stem}{self._convention}_at_{cutoffs}{buckets}"
+        return f"{self._prefix}{self.stem}{self._convention}_at_{cutoffs}{buckets}{self._identity_more}"
 
-    # -- where TorchMetrics would lose or change something ------------------------------------------------------
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch and return its own value; after an error the metric is as before."""
-        before = dict(self.__dict__)
-        states = {name: getattr(self, name) for name in self._defaults}
-        try:
-            return super().forward(*args, **kwargs)
-        except BaseException:
-            self.__dict__.update(before)
-            for name, state in states.items():
-                setattr(self, name, state)
-            raise
-
-    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add the state of another metric of the same arguments, or its ``metric_state``."""
-        if isinstance(incoming_state, (dict, Metric)):
-            states = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
-            self._check_states(states, "merge_state")
-        super().merge_state(incoming_state)
-        self._computed = None
-        if isinstance(incoming_state, Metric):
-            self._update_count += incoming_state._update_count
-        else:
-            self._update_count += 1
-
-    def _check_states(self, states: Mapping[str, Any], caller: str) -> None:
-        for name in self._defaults:
-            own = getattr(self, name)
-            if name not in states:
-                raise ValueError(
-                    f"{self._caller}.{caller}: {name} is missing; the states are of a metric with other arguments "
-                    "or other buckets."
-                )
-            if (
-                not isinstance(states[name], Tensor)
-                or states[name].shape != own.shape
-                or states[name].dtype != own.dtype
-            ):
-                raise ValueError(
-                    f"{self._caller}.{caller}: {name} is {shape_of(states[name])}, but {shape_of(own)} is needed; the "
-                    "states are of a metric with other arguments."
-                )
-
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        present = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
-        if present:
-            try:
-                self._check_states(present, "load_state_dict")
-            except ValueError as error:
-                error_msgs.append(str(error))
-                return
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
-        if present:
-            for name in self._defaults:  # the checkpoint keeps its own tensors
-                setattr(self, name, getattr(self, name).to(self.device, copy=True))
-            self._computed = None
-            self._update_count = max(1, self._update_count)
-
-    def set_dtype(self, dst_type: Any) -> TopKMetric:
-        """Return itself unchanged: states are whole numbers in any precision of the model."""
-        return self
-
-    def _apply(self, fn: Any, exclude_state: Sequence[str] = "") -> TopKMetric:
-        """Move the states; a value computed before is dropped rather than rounded to the precision of a model."""
-        self._computed = None
-        self._forward_cache = None
-        super()._apply(fn, exclude_state)
-        return self
-
-    def __hash__(self) -> int:
-        """Return the identity of the object: TorchMetrics' hash changes whenever a state does."""
-        return id(self)
+    @property
+    def _identity_more(self) -> str:
+        """What the numbers depend on beside what the key says."""
+        return ""
 
 
 @dataclass(frozen=True)

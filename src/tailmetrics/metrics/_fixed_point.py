@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 
 LIMB_BITS = 26
-LOWEST = -3 * LIMB_BITS
-"""Exponent of the last limb: what is lost of a value is below 2^-79, nothing at all of one above 2^-26."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +22,12 @@ class FixedPoint:
 
     Attributes:
         limbs: Number of limbs; 0 for whole numbers, which are added up as they are.
+        lowest: Exponent of the last limb: what is lost of a value is below half of 2^lowest, and nothing at all of
+            one above 2^(lowest + 53).
     """
 
     limbs: int
+    lowest: int = 0
 
     @property
     def columns(self) -> int:
@@ -36,7 +37,7 @@ class FixedPoint:
     @property
     def bound(self) -> float:
         """Values above this count as infinite."""
-        return 2.0 ** (LOWEST + LIMB_BITS * self.limbs)
+        return 2.0 ** (self.lowest + LIMB_BITS * self.limbs)
 
     def add_up(self, values: Tensor) -> Tensor:
         """Return the sum over the first axis, shape (..., columns), int64.
@@ -53,7 +54,7 @@ class FixedPoint:
         fits = values <= self.bound
         # Powers of two, floor and the difference of neighbours are exact in floating point: nothing is rounded but
         # the last limb.
-        scaled = torch.where(fits, values, 0).unsqueeze(-1) * _scales(self.limbs, values.dtype, values.device)
+        scaled = torch.where(fits, values, 0).unsqueeze(-1) * self._scales(values)
         floors = torch.cat([scaled[..., :-1].floor(), scaled[..., -1:].round()], dim=-1)
         floors[..., 1:] -= floors[..., :-1] * 2.0**LIMB_BITS if self.limbs > 1 else 0.0
         return torch.cat([floors.to(torch.int64), (~fits).to(torch.int64).unsqueeze(-1)], dim=-1)
@@ -65,20 +66,23 @@ class FixedPoint:
             return [row[0] for row in rows]
         return [float("inf") if row[-1] else _compose(row[:-1]) for row in rows]
 
+    def _scales(self, values: Tensor) -> Tensor:
+        return _powers(self.lowest, self.limbs, values.dtype, values.device)
+
     @property
     def unit(self) -> int:
         """How many of what :meth:`totals` counts make 1."""
-        return 1 if self.limbs == 0 else 2**-LOWEST
+        return 2**-self.lowest
 
 
 COUNT = FixedPoint(0)
 """Whole numbers."""
 
-UNIT = FixedPoint(3)
-"""Values in [0, 1]."""
+UNIT = FixedPoint(3, lowest=-78)
+"""Values in [0, 1], to 2^-79."""
 
-REAL = FixedPoint(8)
-"""Values up to 2^130; larger ones count as infinite."""
+REAL = FixedPoint(11, lowest=-156)
+"""Values up to 2^130, to 2^-157; larger ones count as infinite."""
 
 
 def _compose(limbs: list[int]) -> int:
@@ -89,8 +93,8 @@ def _compose(limbs: list[int]) -> int:
 
 
 @lru_cache(maxsize=16)
-def _scales(limbs: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    exponents = [-LOWEST - LIMB_BITS * (limbs - 1 - number) for number in range(limbs)]
+def _powers(lowest: int, limbs: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    exponents = [-lowest - LIMB_BITS * (limbs - 1 - number) for number in range(limbs)]
     return torch.tensor([2.0**exponent for exponent in exponents], dtype=dtype, device=device)
 
 

@@ -70,6 +70,10 @@ class RelevanceMetric(TopKMetric):
         super().__init__(k, buckets=buckets, convention=convention, **kwargs)
         self._complete()
 
+    @property
+    def _identity_more(self) -> str:
+        return "_error" if self.empty_target_action == "error" else ""
+
     def _uses_depth(self, by_bucket: bool) -> bool:
         return by_bucket and self.scope == "bucket"
 

@@ -87,7 +87,7 @@ class CrossEntropy(RowMeanMetric):
                 f"{self._caller}: preds are ids or candidates, which say nothing of the other labels; pass dense "
                 "scores [N, L]."
             )
-        if self.validate_args and ranking.values is not None and bool((ranking.values[:, :1] == torch.inf).any()):
+        if self.validate_args and ranking.values is not None and bool(_infinite(ranking.values, ranking.keep).any()):
             raise ValueError(f"{self._caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
 
     def _placement(self, ranking: Ranking) -> Placement:
@@ -98,3 +98,8 @@ class CrossEntropy(RowMeanMetric):
 
     def _row_value(self, placement: Placement, k: int) -> Tensor:
         raise NotImplementedError("cross-entropy is a function of the scores, not of ranks")
+
+
+def _infinite(values: Tensor, keep: Tensor | None) -> Tensor:
+    infinite = (values[:, :1] == torch.inf).any(dim=1)
+    return infinite if keep is None else infinite & keep

@@ -104,8 +104,8 @@ class KForRecall(RelevanceMetric):
         return self.name or f"{super()._key(None)}@{self.min_recall:g}"
 
     @property
-    def _identity(self) -> str:
-        return f"{super()._identity}_{self.min_recall!r}"
+    def _identity_more(self) -> str:
+        return f"{super()._identity_more}_{self.min_recall!r}"
 
     def _states(self) -> dict[str, State]:
         buckets = self._bound_buckets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any, Literal, final
 
 import torch
@@ -11,13 +12,19 @@ from tailmetrics._checks import check_choice
 from tailmetrics.metrics._base import Cutoffs
 from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
-from tailmetrics.ranking import Placement, discounts
+from tailmetrics.ranking import Placement, Ranking, discounts
 
 Gain = Literal["linear", "exponential"]
 
+LARGEST_GRADE = 100
+"""Largest gain of ``gain="exponential"``: 2^100 is what the states can hold with room for sums."""
+
 
 def _gained(gains: Tensor, gain: Gain) -> Tensor:
-    return gains if gain == "linear" else gains.exp2() - 1
+    if gain == "linear":
+        return gains
+    # exp2 is exact for whole grades, expm1 keeps the digits of small ones
+    return torch.where(gains < 0.5, (gains * log(2)).expm1(), gains.exp2() - 1)
 
 
 def _at(ranking: Placement, k: int, terms: Tensor) -> Tensor:
@@ -101,6 +108,16 @@ class _GainMetric(RowMeanMetric):
     def __init__(self, k: Cutoffs | None, *, gain: Gain = "linear", **kwargs: Any) -> None:
         self.gain: Gain = check_choice(self._caller, "gain", gain, ("linear", "exponential"))
         super().__init__(k, convention="" if gain == "linear" else f"_{gain}", **kwargs)
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if self.gain == "exponential" and self.validate_args and not ranking.binary:
+            gains = ranking.targets.entries.gains
+            if gains is not None and gains.numel() and float(gains.max()) > LARGEST_GRADE:
+                raise ValueError(
+                    f"{self._caller}: a gain of {float(gains.max()):g} is too large for 2^g - 1; with "
+                    f"gain='exponential' gains are grades of at most {LARGEST_GRADE}."
+                )
 
 
 @final

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import log
 from typing import Any, Literal, final
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -140,7 +141,7 @@ class _PropensityMetric(RatioMetric):
         if preset != "default" and (a is not None or b is not None):
             raise ValueError(f"{caller}: preset={preset!r} sets a and b; pass either the preset or a and b.")
         self.a = check_number(caller, "a", preset_a if a is None else a, 0.0, 10.0)
-        self.b = check_number(caller, "b", preset_b if b is None else b, 0.0, 1e6)
+        self.b = check_number(caller, "b", preset_b if b is None else b, 1e-6, 1e6)
         self._left_open_training = (label_counts is None, num_train is None)
         self.label_counts = None if label_counts is None else check_counts(caller, "label_counts", label_counts)
         self.num_train = None if num_train is None else check_count(caller, "num_train", num_train, minimum=3)
@@ -174,6 +175,12 @@ class _PropensityMetric(RatioMetric):
     def _missing(self) -> list[str]:
         training = {"label_counts": self.label_counts, "num_train": self.num_train}
         return super()._missing() + [name for name, value in training.items() if value is None]
+
+    @property
+    def _identity_more(self) -> str:
+        assert self.label_counts is not None  # noqa: S101 - bound
+        counts = f"{crc32(self.label_counts.numpy().tobytes()):08x}"
+        return f"{super()._identity_more}_{counts}_{self.num_train}_{self.a!r}_{self.b!r}"
 
     def _weights_on(self, device: torch.device) -> Tensor:
         if device not in self._weights:

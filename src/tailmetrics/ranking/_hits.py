@@ -77,7 +77,7 @@ def _find_by_comparing(entries: Entries, ids: Tensor) -> Found:
 
 def _find_by_searching(entries: Entries, ids: Tensor, stride: int) -> tuple[Tensor, Tensor]:
     """Search each listed id among the sorted targets; return flat positions of the hits and their entries."""
-    keys, order = _search_keys(entries, stride)
+    keys, order = _search_keys(entries, stride, void=entries.ids < 0)
     rows = torch.arange(len(ids), device=ids.device)[:, None]
     wanted = torch.where(ids >= 0, rows * stride + ids, -1).view(-1)
     place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
@@ -85,9 +85,9 @@ def _find_by_searching(entries: Entries, ids: Tensor, stride: int) -> tuple[Tens
     return flat, order[place[flat]]
 
 
-def _search_keys(entries: Entries, stride: int) -> tuple[Tensor, Tensor]:
+def _search_keys(entries: Entries, stride: int, void: Tensor) -> tuple[Tensor, Tensor]:
     """Return the targets as sorted (row, label) keys and the entry of each; void entries come last."""
-    keys = torch.where(entries.ids >= 0, entries.rows * stride + entries.ids, torch.iinfo(torch.int64).max)
+    keys = torch.where(void, torch.iinfo(torch.int64).max, entries.rows * stride + entries.ids)
     return keys.sort()
 
 
@@ -109,9 +109,14 @@ def _find_all(targets: Targets, ids: Tensor) -> Found:
         hits = (listed > 0) & (ids >= 0)
         gains = None if targets.binary else listed.to(torch.float64).reshape(-1)
     else:
-        keys, order = _search_keys(targets.entries, 2**31)
+        # any id is a place among the sorted targets, so that (row, place) fits where (row, id) might not
+        known = targets.entries.ids.sort().values
+        places = Entries(targets.entries.rows, torch.searchsorted(known, targets.entries.ids), None, 0)
+        keys, order = _search_keys(places, len(known) + 1, void=targets.entries.ids < 0)
         rows = torch.arange(num_rows, device=ids.device)[:, None]
-        wanted = rows * 2**31 + ids
+        listed = torch.searchsorted(known, ids)
+        exact = known[listed.clamp(max=max(0, len(known) - 1))] == ids if len(known) else ids < -1
+        wanted = torch.where(exact, rows * (len(known) + 1) + listed, -1)
         place = torch.searchsorted(keys, wanted.view(-1)).clamp(max=max(0, len(keys) - 1))
         hits = (keys[place] == wanted.view(-1)).view(ids.shape) & (ids >= 0) if len(keys) else ids < -1
         gains = None if targets.binary or not len(keys) else targets.entries.gains[order[place]]  # type: ignore[index]

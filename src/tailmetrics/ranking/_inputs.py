@@ -14,6 +14,9 @@ from tailmetrics.ranking._device import may_look
 from tailmetrics.ranking._selection import top_k
 from tailmetrics.ranking._targets import check_csr, check_distinct, csr_entries
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
 
 @dataclass(frozen=True, eq=False)
 class Lists:
@@ -33,29 +36,68 @@ class Lists:
 
 def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
     """Return tensors as they are, arrays and scipy sparse matrices as tensors; refuse anything else."""
-    if isinstance(value, Tensor):
-        return value
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(value)
-    if hasattr(value, "tocsr"):
-        return _from_scipy(value)
+        value = _from_numpy(caller, argument, value)
+    elif hasattr(value, "tocsr"):
+        value = _from_scipy(caller, argument, value)
+    if isinstance(value, Tensor):
+        refuse_other_layouts(caller, argument, value)
+        dtype = value.values().dtype if is_csr(value) else value.dtype
+        if dtype in UNSIGNED:
+            return value.to(torch.int64)
+        if dtype not in (torch.bool, *INTEGERS, *FLOATS):
+            raise TypeError(
+                f"{caller}: {argument} is {shape_of(value)}; pass bool, integers, or float16 to float64 or bfloat16."
+            )
+        if is_csr(value) and may_look(value.device):
+            check_structure(caller, argument, value)
+        return value
     raise TypeError(
         f"{caller}: {argument} is a {type(value).__name__}; pass a tensor (see the forms of preds and target in the "
         "documentation of tailmetrics.rank)."
     )
 
 
-def _from_scipy(matrix: Any) -> Tensor:
+def _from_numpy(caller: str, argument: str, array: np.ndarray[Any, Any]) -> Tensor:
+    """Return an array as a tensor of the same memory where torch can read it, else of a copy."""
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if not native.flags.writeable or any(stride < 0 for stride in native.strides):
+        native = native.copy()
+    try:
+        return torch.from_numpy(native)
+    except TypeError:
+        raise TypeError(
+            f"{caller}: {argument} is an array of {array.dtype}; pass bool, integers or floats of at most 64 bits."
+        ) from None
+
+
+def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
     """Return a scipy sparse matrix as torch CSR, without touching the caller's arrays."""
-    if not hasattr(matrix, "indptr") or matrix.format != "csr":
-        matrix = matrix.tocsr()
+    if len(matrix.shape) != 2:
+        raise ValueError(f"{caller}: {argument} is sparse of shape {list(matrix.shape)}; pass shape [N, L].")
+    matrix = matrix if matrix.format == "csr" else matrix.tocsr()
+    if len(matrix.indices) != len(matrix.data):
+        raise ValueError(
+            f"{caller}: {argument} stores {len(matrix.indices)} columns but {len(matrix.data)} values; rebuild it."
+        )
     return torch.sparse_csr_tensor(
         torch.from_numpy(matrix.indptr.astype(np.int64)),
         torch.from_numpy(matrix.indices.astype(np.int64)),
-        torch.from_numpy(np.array(matrix.data)),
+        _from_numpy(caller, argument, np.array(matrix.data)),
         size=matrix.shape,
-        check_invariants=True,
+        check_invariants=False,  # check_structure does, and names the caller
     )
+
+
+def check_structure(caller: str, argument: str, matrix: Tensor) -> None:
+    """Raise unless the row pointers of a CSR matrix ascend from 0 to the number of stored entries."""
+    crow, stored = matrix.crow_indices(), matrix.values().numel()
+    shaped = matrix.ndim == 2 and matrix.values().ndim == 1 and crow.numel() == matrix.shape[0] + 1
+    if not shaped or int(crow[0]) != 0 or int(crow[-1]) != stored or bool((crow.diff() < 0).any()):
+        raise ValueError(
+            f"{caller}: {argument} is no valid CSR matrix of shape [N, L]: its row pointers must ascend from 0 to the "
+            f"number of stored entries, {stored}; rebuild it with torch.sparse_csr_tensor(..., check_invariants=True)."
+        )
 
 
 def is_csr(value: Tensor) -> bool:

@@ -62,6 +62,7 @@ class Ranking(Placement):
         ``target_gains`` ([N, L], dense or CSR; or [N, M] beside ``target_ids``).
         """
         target = _Explicit(target_ids, target_mask, target_gains)
+        depth = check_count("Ranking.from_scores", "depth", depth)
         return _rank("Ranking.from_scores", scores, target, depth, row_mask, None, True, validate_args, scored=True)
 
     @classmethod
@@ -330,8 +331,9 @@ def _rank(
     scored: bool | None = None,
     cut: int | None = None,
 ) -> Ranking:
+    if num_labels is not None:
+        check_count(caller, "num_labels", num_labels)
     pair, preds = _read_preds(caller, preds, scored)
-    _inputs.refuse_other_layouts(caller, "preds", preds)
     if preds.ndim != 2:
         raise ValueError(
             f"{caller}: preds is {shape_of(preds)}; pass shape [N, L] for scores or [N, K] for ranked ids "
@@ -363,6 +365,8 @@ def _rank(
 
 def read_training_target(caller: str, target: Any, target_ids: Any, row_mask: Any, num_labels: int) -> Targets:
     """Read a target that comes without ``preds``; integers of width ``num_labels`` are a matrix."""
+    if isinstance(target, Ranking) and target_ids is None and row_mask is None:
+        return target.targets
     if (target is None) == (target_ids is None):
         raise TypeError(f"{caller}: pass either target or target_ids=.")
     argument, value = ("target", target) if target_ids is None else ("target_ids", target_ids)
@@ -379,6 +383,8 @@ def _read_preds(caller: str, preds: Any, scored: bool | None) -> tuple[Tensor | 
     if isinstance(preds, (tuple, list)) and len(preds) == 2 and scored is not False:
         scores = _inputs.as_tensor(caller, "preds[0]", preds[0])
         ids = _inputs.as_tensor(caller, "preds[1]", preds[1])
+        if _inputs.is_csr(scores) or _inputs.is_csr(ids):
+            raise TypeError(f"{caller}: preds is a pair with a CSR matrix; pass dense scores [N, C] and ids [N, C].")
         if scores.device != ids.device:
             raise ValueError(f"{caller}: preds is a pair on {scores.device} and {ids.device}; move both to one device.")
         return ids, scores
@@ -409,7 +415,6 @@ def _read_target(
     if isinstance(target, _Explicit):
         argument, target, gains = _choose(caller, target)
     target = _inputs.as_tensor(caller, argument, target)
-    _inputs.refuse_other_layouts(caller, argument, target)
     if target.device != device:
         raise ValueError(f"{caller}: {argument} is on {target.device}, preds on {device}; move both to one device.")
     if target.ndim not in (1, 2) or target.shape[0] != num_rows:

@@ -12,6 +12,9 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import may_look
 
+LARGEST_GAIN = 1e30
+"""Gains between its inverse and this one add up exactly in the states of the metrics."""
+
 
 @dataclass(frozen=True, eq=False)
 class Entries:
@@ -99,7 +102,7 @@ def count_true(mask: Tensor) -> Tensor:
     """
     num_labels = mask.shape[1]
     words = num_labels // 8
-    if not may_look(mask.device) or words < 8 or not mask.is_contiguous() or num_labels % 8:
+    if not may_look(mask.device) or words < 8 or not _has_words(mask):
         return mask.sum(dim=1)
     lanes = mask.view(torch.int64)
     total = torch.zeros(len(mask), dtype=torch.int64)
@@ -110,9 +113,15 @@ def count_true(mask: Tensor) -> Tensor:
     return total
 
 
+def _has_words(mask: Tensor) -> bool:
+    """Whether the rows of a bool matrix can be read as 64-bit words."""
+    aligned = mask.shape[1] % 8 == 0 and mask.stride(0) % 8 == 0 and mask.storage_offset() % 8 == 0
+    return aligned and mask.is_contiguous() and mask.data_ptr() % 8 == 0
+
+
 def _nonzero(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Return rows and columns of the entries > 0, row by row; a bool matrix is scanned eight cells at a time."""
-    if matrix.dtype == torch.bool and matrix.is_contiguous() and matrix.shape[1] % 8 == 0 and matrix.numel():
+    if matrix.dtype == torch.bool and matrix.numel() and _has_words(matrix):
         rows, words = matrix.view(torch.int64).nonzero().unbind(1)
         cells = matrix.view(len(matrix), -1, 8)[rows, words]
         word, lane = cells.nonzero().unbind(1)
@@ -269,8 +278,12 @@ def _check_gains(caller: str, argument: str, gains: Tensor, keep: Tensor | None)
         raise ValueError(
             f"{caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative{hint}."
         )
-    if not high < float("inf"):  # also NaN, which aminmax passes on
-        raise ValueError(f"{caller}: {argument} holds the gain {high}; gains must be finite numbers.")
+    if not high <= LARGEST_GAIN:  # also NaN, which aminmax passes on
+        raise ValueError(f"{caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}.")
+    if gains.is_floating_point() and bool(((gains > 0) & (gains < 1 / LARGEST_GAIN)).any()):
+        raise ValueError(
+            f"{caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
+        )
 
 
 def _sorted(values: Tensor) -> Tensor:

@@ -1,0 +1,44 @@
+# make demo · make test · make docs · make bench: each sets up what it needs in .venv, and reuses it the next time.
+# Needs Python (3.10 or newer, with venv), make and git. PYTHON=python3.12 chooses another one; DEVICES=2 runs the demo
+# on two processes.
+PYTHON ?= python3
+DEVICES ?= 1
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs bench clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /  /'
+
+# Torch first and alone: pinned, so that no other package draws in a newer build of several gigabytes.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(READY)  ## train on ICD-10-CM and report from head to tail, in under two minutes
+	$(BIN)/python -m examples.icd10 --config configs/icd10.yaml --trainer.devices $(DEVICES) \
+		$(if $(filter-out 1,$(DEVICES)),--trainer.strategy ddp)
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## strict mypy
+	$(BIN)/mypy
+
+docs: $(READY)  ## build the documentation; a broken link fails
+	$(BIN)/mkdocs build --strict
+
+bench: $(READY)  ## measure against the hardware limits and the peers
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove the environment and what was built
+	rm -rf $(VENV) dist site runs

@@ -1,0 +1,108 @@
+"""A collection with what a report says beside it: rows, positives per bucket, ties at the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import TopKCollection
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.metrics import TieRateAtK, TopKMetric
+from tailmetrics.report.report import BucketRow, Report, settings_of, versions
+
+
+class Evaluation:
+    """Accumulates batches and turns them into a :class:`Report`.
+
+    Args:
+        metrics: The metrics, as a collection or a list.
+    """
+
+    def __init__(self, metrics: TopKCollection | Iterable[TopKMetric]) -> None:
+        self.collection = metrics if isinstance(metrics, TopKCollection) else TopKCollection(list(metrics))
+        self.positives: LabelFrequency | None = None
+        self.ties: TieRateAtK | None = None
+
+    def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
+        """Complete what the metrics left open."""
+        self.collection.bind(frequency)
+        return self
+
+    @property
+    def members(self) -> list[TopKMetric]:
+        """The metrics."""
+        return list(self.collection.members().values())
+
+    @property
+    def buckets(self) -> LabelBuckets | None:
+        """The buckets of the first metric that has any."""
+        return next((m.buckets for m in self.members if isinstance(m.buckets, LabelBuckets)), None)
+
+    def start(self, device: torch.device | str = "cpu") -> None:
+        """Forget what was accumulated and move to ``device``; the same on every rank, rows or not."""
+        self.collection.to(device)
+        self.collection.reset()
+        num_labels = next((m.num_labels for m in self.members if m.num_labels is not None), None)
+        self.positives = None if num_labels is None else LabelFrequency(num_labels).to(device)
+        cutoffs = sorted({k for m in self.members for k in m.cutoffs if k is not None})
+        self.ties = TieRateAtK(k=cutoffs or [1]).to(device)
+
+    def update(self, preds: Any, target: Any = None, row_mask: Any = None) -> None:
+        """Rank a batch once and add it to everything."""
+        if self.ties is None:
+            self.start(preds.device if isinstance(preds, Tensor) else "cpu")
+        assert self.ties is not None  # noqa: S101 - started
+        ranking = self.collection.rank(preds, target, row_mask)
+        shallow = [k for k in self.ties.depths if not ranking.complete and k > ranking.depth]
+        self.collection.update(ranking)
+        if not shallow:
+            self.ties.update(ranking)
+        if self.positives is not None:
+            self.positives.update(ranking)
+
+    def scalars(self) -> dict[str, Tensor]:
+        """Return the metrics, over all ranks."""
+        return self.collection.compute()
+
+    def report(self, title: str) -> Report:
+        """Return everything accumulated, over all ranks; call it on every rank."""
+        scalars = {key: float(value) for key, value in self.scalars().items()}
+        assert self.ties is not None  # noqa: S101 - an evaluation is started before it is reported
+        ties = {int(key.partition("@")[2]): float(value) for key, value in _quietly(self.ties).items()}
+        counts = None if self.positives is None else self.positives.compute().reshape(-1).cpu()
+        return Report(
+            title=title,
+            scalars=scalars,
+            lower_is_better=tuple(key for m in self.members if m.higher_is_better is False for key in list(m.keys())),
+            buckets=self._bucket_rows(counts),
+            rows=None if self.positives is None else self.positives.num_rows,
+            ties=ties,
+            label_counts=None if self.buckets is None else self.buckets.counts,
+            settings=[settings_of(m) for m in self.members],
+            versions=versions(),
+        )
+
+    def _bucket_rows(self, positives: Tensor | None) -> list[BucketRow]:
+        buckets = self.buckets
+        if buckets is None:
+            return []
+        of_bucket = torch.zeros(len(buckets), dtype=torch.int64)
+        if positives is not None:
+            of_bucket.index_add_(0, buckets.assignment, positives)
+        occurrences = torch.zeros(len(buckets), dtype=torch.int64)
+        if buckets.counts is not None:
+            occurrences.index_add_(0, buckets.assignment, buckets.counts)
+        labels = buckets.label_counts.tolist()
+        return [
+            BucketRow(*row) for row in zip(buckets.names, labels, occurrences.tolist(), of_bucket.tolist(), strict=True)
+        ]
+
+
+def _quietly(metric: TopKMetric) -> dict[str, Tensor]:
+    """Return the scalars of a metric that may never have been updated: candidates given as ids have no ties."""
+    metric._update_count = max(1, metric._update_count)
+    return metric.scalars()

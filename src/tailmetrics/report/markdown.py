@@ -1,0 +1,44 @@
+"""A report as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tailmetrics.report.report import Report, shown
+
+
+def markdown(report: Report, picture: str | None = None) -> str:
+    """Return the report as Markdown.
+
+    Args:
+        report: The report.
+        picture: File name of the plot, to be shown above the tables.
+    """
+    parts = [f"# {report.title}\n"]
+    if report.rows is not None:
+        parts.append(f"{report.rows:,} rows.\n")
+    parts += [f"> **Note:** {warning}\n" for warning in report.warnings]
+    if picture:
+        parts.append(f"![{report.title}, from the most frequent labels to the rarest]({picture})\n")
+    if report.overall:
+        parts.append(_table(["metric", "value"], ([key, shown(value)] for key, value in report.overall.items())))
+    if report.by_bucket:
+        parts.append(bucket_table(report))
+    return "\n".join(parts)
+
+
+def bucket_table(report: Report) -> str:
+    """Return one line per bucket, head first, one column per metric."""
+    metrics = report.by_bucket
+    known = {row.name: row for row in report.buckets}
+    lines = []
+    for bucket in dict.fromkeys(bucket for values in metrics.values() for bucket in values):
+        row = known.get(bucket)
+        counts = [f"{row.labels:,}", f"{row.positives:,}"] if row else ["", ""]
+        lines.append([bucket, *counts, *(shown(values.get(bucket, float("nan"))) for values in metrics.values())])
+    return _table(["bucket", "labels", "positives", *metrics], lines)
+
+
+def _table(header: list[str], lines: Iterable[list[str]]) -> str:
+    align = ["---", *("---:" for _ in header[1:])]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (header, align, *lines))

@@ -1,0 +1,68 @@
+"""A report in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from rich.console import Console, ConsoleOptions
+from rich.table import Table
+from rich.text import Text
+
+from tailmetrics.report.report import Report, shown
+
+BESIDE = 34
+"""Columns of a terminal that bucket, labels and positives take."""
+
+
+def print_report(report: Report, console: Console | None = None) -> None:
+    """Print the overall values, the values from head to tail, and what to know before believing them."""
+    (console or Console()).print(TerminalReport(report))
+
+
+@dataclass(frozen=True)
+class TerminalReport:
+    """A report as rich prints it: as many metrics side by side as the terminal has room for."""
+
+    report: Report
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
+        """Yield the parts for a terminal of this width."""
+        report = self.report
+        if report.overall:
+            yield _overall(report)
+        names = iter(report.by_bucket)
+        title = f"{report.title}, from the most frequent labels to the rarest"
+        while metrics := list(islice(names, _fitting(list(report.by_bucket), options.max_width))):
+            yield _by_bucket(report, metrics, title)
+            title = ""
+        yield from (Text(f"! {warning}", style="yellow") for warning in report.warnings)
+
+
+def _fitting(metrics: list[str], width: int) -> int:
+    widest = max(map(len, metrics), default=1) + 3
+    return max(1, (width - BESIDE) // widest)
+
+
+def _overall(report: Report) -> Table:
+    table = Table(title=report.title, title_justify="left")
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    for key, value in report.overall.items():
+        table.add_row(key, shown(value))
+    return table
+
+
+def _by_bucket(report: Report, metrics: list[str], title: str) -> Table:
+    table = Table(title=title or None, title_justify="left")
+    table.add_column("bucket", no_wrap=True)
+    for column in ("labels", "positives", *metrics):
+        table.add_column(column, justify="right", no_wrap=True)
+    known = {row.name: row for row in report.buckets}
+    columns = [report.by_bucket[metric] for metric in metrics]
+    for bucket in dict.fromkeys(bucket for values in columns for bucket in values):
+        row = known.get(bucket)
+        counts = (f"{row.labels:,}", f"{row.positives:,}") if row else ("", "")
+        table.add_row(bucket, *counts, *(shown(values.get(bucket, float("nan"))) for values in columns))
+    return table
