@@ -23,8 +23,8 @@ LARGEST_GRADE = 100
 def _gained(gains: Tensor, gain: Gain) -> Tensor:
     if gain == "linear":
         return gains
-    # exp2 is exact for whole grades, expm1 keeps the digits of small ones
-    return torch.where(gains < 0.5, (gains * log(2)).expm1(), gains.exp2() - 1)
+    # exp2 is exact for whole grades; of others torch's depends on their place in memory, and loses digits of small ones
+    return torch.where(gains == gains.floor(), gains.exp2() - 1, (gains * log(2)).expm1())
 
 
 def _at(ranking: Placement, k: int, terms: Tensor) -> Tensor:

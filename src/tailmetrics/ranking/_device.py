@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 import torch
 
-_plain = ContextVar("plain", default=False)
+_forced = [False]
 
 
 def may_look(device: torch.device) -> bool:
-    """Whether reading a value costs nothing: on the CPU. Elsewhere it would make the program wait for the device."""
-    return device.type == "cpu" and not _plain.get()
+    """Whether reading a value costs nothing: on the CPU, and not while ``torch.compile`` traces.
+
+    Elsewhere it would make the program wait for the device, or break the graph.
+    """
+    return device.type == "cpu" and not _forced[0] and not torch.compiler.is_compiling()
 
 
 @contextmanager
 def force_plain() -> Iterator[None]:
     """Run the plain forms on the CPU too, for tests that both give the same bits."""
-    token = _plain.set(True)
+    before, _forced[0] = _forced[0], True
     try:
         yield
     finally:
-        _plain.reset(token)
+        _forced[0] = before
 
 
 def real_dtype(device: torch.device) -> torch.dtype:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch import Tensor
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED, Found
+from tailmetrics.ranking._once import once
 from tailmetrics.ranking._targets import Entries
 
 KeyedEntries = Callable[[], tuple[Tensor, int, Entries]]
@@ -48,7 +48,7 @@ class Placement(ABC):
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
         """Return the row of each relevant label as one number below the returned one, and the labels themselves."""
 
-    @cached_property
+    @once
     def _memo(self) -> dict[object, Tensor]:
         return {}
 
@@ -58,7 +58,7 @@ class Placement(ABC):
             self._memo[k] = (self.target_ranks <= k).sum(dim=-1)
         return self._memo[k]
 
-    @cached_property
+    @once
     def discounts(self) -> Tensor:
         """1 / log2(rank + 1) at ``target_ranks``, shape (..., W), float64."""
         return 1 / (self.target_ranks.to(real_dtype(self.target_ranks.device)) + 1).log2()
@@ -69,7 +69,7 @@ class Placement(ABC):
         sums = discounts(width, self.n_relevant.device).cumsum(0)
         return torch.cat([sums.new_zeros(1), sums])[self.n_relevant.clamp(max=width)]
 
-    @cached_property
+    @once
     def most_relevant(self) -> int:
         """An upper bound of ``n_relevant``, the least one where that does not make a device wait."""
         if may_look(self.n_relevant.device):
@@ -86,7 +86,10 @@ class Placement(ABC):
         Returns:
             Shape (..., W), W <= k, float64.
         """
-        memo = ("best", k, None if weights is None else weights.data_ptr())
+        if weights is not None:
+            # the weights are kept beside what they gave: as long as they live, their id is theirs alone
+            self._memo[id(weights)] = weights
+        memo = ("best", k, id(weights))
         if memo not in self._memo:
             keys, num_keys, entries = self._keyed_entries()
             value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))

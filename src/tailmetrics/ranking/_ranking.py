@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -15,6 +14,7 @@ from tailmetrics.ranking import _inputs, _targets
 from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
 from tailmetrics.ranking._hits import NOT_RANKED, Found, find
+from tailmetrics.ranking._once import once
 from tailmetrics.ranking._placement import BucketCounters, Placed, Placement, placed, placed_by_bucket
 from tailmetrics.ranking._targets import Entries, Targets
 
@@ -118,12 +118,12 @@ class Ranking(Placement):
         """Number of relevant labels per row, shape (N,), int64."""
         return self.targets.n_relevant
 
-    @cached_property
+    @once
     def length(self) -> Tensor:  # type: ignore[override]
         """Number of labels in each list, shape (N,), int64."""
         return (self.ids >= 0).sum(dim=1)
 
-    @cached_property
+    @once
     def gains(self) -> Tensor:
         """Gain of each listed label, 0 where it is not relevant, shape (N, K), float64."""
         found = self._found
@@ -154,15 +154,15 @@ class Ranking(Placement):
             keys = torch.where(entries.ids >= 0, keys, self.num_rows)
         return keys, self.num_rows, entries
 
-    @cached_property
+    @once
     def _found(self) -> Found:
         return find(self.targets, self.ids)
 
-    @cached_property
+    @once
     def _placed(self) -> Placed:
         return self._place(self._found)
 
-    @cached_property
+    @once
     def _found_anywhere(self) -> Found:
         """The relevant labels with their exact ranks among all labels, however deep."""
         if self.scores is None or self.complete:
@@ -174,7 +174,7 @@ class Ranking(Placement):
         gains = None if entries.gains is None else entries.gains[order]
         return Found(entries.rows[order], entries.ids[order], ranks[order], gains, entries.width)
 
-    @cached_property
+    @once
     def uncut(self) -> Placed:
         """The placement with exact ranks among everything retrieved; needs scores or complete lists."""
         return self._placed if self._found_anywhere is self._found else self._place(self._found_anywhere)
@@ -206,7 +206,7 @@ class Ranking(Placement):
             )
         return self._by_bucket[memo]
 
-    @cached_property
+    @once
     def _by_bucket(self) -> dict[object, Any]:
         return {}
 
@@ -225,7 +225,7 @@ class Ranking(Placement):
         flat = torch.arange(listed.numel(), device=listed.device)
         return self._counters(buckets, depth).ranks(flat).view(listed.shape)
 
-    @cached_property
+    @once
     def log_normaliser(self) -> Tensor:
         """Log Σ exp(score) over all labels of each row, shape (N,), float64; needs dense scores."""
         assert self.scores is not None  # noqa: S101 - CrossEntropy checks

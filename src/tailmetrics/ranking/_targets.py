@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import may_look
+from tailmetrics.ranking._once import once
 
 LARGEST_GAIN = 1e30
 """Gains between its inverse and this one add up exactly in the states of the metrics."""
@@ -69,7 +69,7 @@ class Targets:
         """The device the targets live on."""
         return self.dense.device if self.dense is not None else self._given.ids.device
 
-    @cached_property
+    @once
     def entries(self) -> Entries:
         """All relevant labels as flat entries."""
         if self.dense is None:
@@ -83,7 +83,7 @@ class Targets:
         gains = None if self.binary else self.dense[rows, ids].to(torch.float64)
         return Entries(rows, ids, gains, self.dense.shape[1])
 
-    @cached_property
+    @once
     def n_relevant(self) -> Tensor:
         """Number of relevant labels per row, shape (N,), int64."""
         if self.dense is None:
