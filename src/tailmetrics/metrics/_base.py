@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from torchmetrics.utilities import dim_zero_max
+from torchmetrics.utilities import dim_zero_sum
 
 from tailmetrics._checks import check_choice, check_count, check_cutoffs
 from tailmetrics._exact_metric import ExactMetric, writable
@@ -293,16 +293,21 @@ class TopKMetric(ExactMetric):
         return state
 
     def _add(self, name: str, increment: Tensor | PerLabel) -> None:
-        state = writable(getattr(self, name))
-        if isinstance(increment, Tensor):
-            is_max = self._reductions[name] == dim_zero_max
-            total = torch.maximum(state, increment) if is_max else state + increment
-            setattr(self, name, total)
-        elif state.dtype == torch.uint8:
-            marks = increment.weights.to(torch.uint8)
-            setattr(self, name, state.scatter_reduce_(0, increment.ids, marks, reduce="amax"))
+        given = getattr(self, name)
+        state = writable(given)
+        is_sum = self._reductions[name] == dim_zero_sum
+        if isinstance(increment, PerLabel):
+            weights = increment.weights.to(state.dtype)
+            if is_sum:
+                state.scatter_add_(0, increment.ids, weights)
+            else:
+                state.scatter_reduce_(0, increment.ids, weights, reduce="amax")
+        elif is_sum:
+            state += increment
         else:
-            setattr(self, name, state.scatter_add_(0, increment.ids, increment.weights.to(torch.int64)))
+            torch.maximum(state, increment, out=state)
+        if state is not given:
+            setattr(self, name, state)
 
     def compute(self) -> Tensor:
         """Return the value over all batches and ranks.

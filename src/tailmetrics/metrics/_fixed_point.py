@@ -22,22 +22,19 @@ class FixedPoint:
 
     Attributes:
         limbs: Number of limbs; 0 for whole numbers, which are added up as they are.
-        lowest: Exponent of the last limb: what is lost of a value is below half of 2^lowest, and nothing at all of
-            one above 2^(lowest + 53).
+        lowest: Exponent of the last limb: what is lost of a value is below 2^lowest, and nothing at all of one above
+            2^(lowest + 53).
+        bounded: Whether the limbs hold any value there can be.
     """
 
     limbs: int
     lowest: int = 0
+    bounded: bool = True
 
     @property
     def columns(self) -> int:
-        """Width of the state: the limbs, and a count of values too large for them (infinite ones)."""
-        return 1 if self.limbs == 0 else self.limbs + 1
-
-    @property
-    def bound(self) -> float:
-        """Values above this count as infinite."""
-        return 2.0 ** (self.lowest + LIMB_BITS * self.limbs)
+        """Width of the state: the limbs, and where values are unbounded a count of those too large for them."""
+        return max(1, self.limbs) + (not self.bounded)
 
     def add_up(self, values: Tensor) -> Tensor:
         """Return the sum over the first axis, shape (..., columns), int64.
@@ -50,20 +47,23 @@ class FixedPoint:
         return self.digits(values).sum(dim=0)
 
     def digits(self, values: Tensor) -> Tensor:
-        """Return each value as its limbs, most significant first, and 1 behind them where it has none."""
-        fits = values <= self.bound
-        # Powers of two, floor and the difference of neighbours are exact in floating point: nothing is rounded but
-        # the last limb.
-        scaled = torch.where(fits, values, 0).unsqueeze(-1) * self._scales(values)
-        floors = torch.cat([scaled[..., :-1].floor(), scaled[..., -1:].round()], dim=-1)
-        floors[..., 1:] -= floors[..., :-1] * 2.0**LIMB_BITS if self.limbs > 1 else 0.0
-        return torch.cat([floors.to(torch.int64), (~fits).to(torch.int64).unsqueeze(-1)], dim=-1)
+        """Return each value as its limbs, most significant first, and 1 behind them where it is too large."""
+        if self.bounded:
+            return self._limbs(values)
+        fits = values <= 2.0 ** (self.lowest + LIMB_BITS * self.limbs)
+        return torch.cat([self._limbs(torch.where(fits, values, 0)), (~fits).to(torch.int64).unsqueeze(-1)], dim=-1)
+
+    def _limbs(self, values: Tensor) -> Tensor:
+        # Powers of two, floor and the difference of neighbours are exact in floating point: nothing is lost but what
+        # is below the last limb.
+        floors = (values.unsqueeze(-1) * self._scales(values)).floor_()
+        return torch.cat([floors[..., :1], floors[..., 1:] - floors[..., :-1] * 2.0**LIMB_BITS], dim=-1).to(torch.int64)
 
     def totals(self, state: Tensor) -> list[int | float]:
         """Return the sums in ``state`` (..., columns) as exact whole numbers of :attr:`unit`, flat; inf if infinite."""
         rows = state.reshape(-1, self.columns).tolist()
-        if self.limbs == 0:
-            return [row[0] for row in rows]
+        if self.bounded:
+            return [_compose(row) for row in rows]
         return [float("inf") if row[-1] else _compose(row[:-1]) for row in rows]
 
     def _scales(self, values: Tensor) -> Tensor:
@@ -79,10 +79,10 @@ COUNT = FixedPoint(0)
 """Whole numbers."""
 
 UNIT = FixedPoint(3, lowest=-78)
-"""Values in [0, 1], to 2^-79."""
+"""Values in [0, 1], to 2^-78."""
 
-REAL = FixedPoint(11, lowest=-156)
-"""Values up to 2^130, to 2^-157; larger ones count as infinite."""
+REAL = FixedPoint(11, lowest=-156, bounded=False)
+"""Values up to 2^130, to 2^-156; larger ones count as infinite."""
 
 
 def _compose(limbs: list[int]) -> int:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._base import Buckets, Cutoffs, Increments, State, TopKMetric
@@ -113,15 +114,12 @@ class RelevanceMetric(TopKMetric):
                 )
 
 
-def rows_and_answered(ranking: Ranking, placement: Placement) -> tuple[Tensor, Tensor]:
-    """Return the number of rows, shape (1,), and of those with something relevant, shape (G,), both int64."""
-    rows = (
-        torch.full((1,), ranking.num_rows, device=ranking.ids.device)
-        if ranking.keep is None
-        else (ranking.keep.sum().view(1))
-    )
-    answered = (placement.n_relevant > 0).sum(dim=0)
-    return rows, answered.view(-1)
+def rows_counted(ranking: Ranking, placement: Placement) -> Tensor:
+    """Return the number of rows and, behind it, of those with something relevant, shape (1 + G,), int64."""
+    answered = (placement.n_relevant > 0).sum(dim=0).view(-1)
+    if ranking.keep is None:
+        return F.pad(answered, (1, 0), value=ranking.num_rows)
+    return torch.cat([ranking.keep.sum().view(1), answered])
 
 
 class RowMeanMetric(RelevanceMetric):
@@ -144,16 +142,14 @@ class RowMeanMetric(RelevanceMetric):
         groups = 1 if self._bound_buckets is None else len(self._bound_buckets)
         return {
             "sum": State((len(self.cutoffs), groups, self.fixed_point.columns)),
-            "rows": State((1,)),
-            "answered": State((groups,)),
+            "rows": State((1 + groups,)),
         }
 
     def _prepare(self, ranking: Ranking) -> Increments:
         placement = self._placement(ranking)
         values = torch.stack(self._row_values(ranking), dim=1)
         values = values if self._bound_buckets is not None else values.unsqueeze(-1)
-        rows, answered = rows_and_answered(ranking, placement)
-        return {"sum": self.fixed_point.add_up(values), "rows": rows, "answered": answered}
+        return {"sum": self.fixed_point.add_up(values), "rows": rows_counted(ranking, placement)}
 
     def _row_values(self, ranking: Ranking) -> list[Tensor]:
         placement = self._placement(ranking)
@@ -161,8 +157,7 @@ class RowMeanMetric(RelevanceMetric):
 
     def _values(self) -> list[list[float]]:
         totals = self.fixed_point.totals(self._state("sum"))
-        answered = self._state("answered").tolist()
-        rows = int(self._state("rows"))
+        rows, *answered = self._state("rows").tolist()
         groups = len(answered)
         values = []
         for number, k in enumerate(self.depths):

@@ -14,6 +14,9 @@ from tailmetrics.ranking._targets import Entries, Targets
 NOT_RANKED = 2**62
 """The rank of a relevant label that the list does not hold; deeper than any cut-off."""
 
+SMALL_COMPARISON = 2**16
+"""Comparisons up to which all targets of a row are compared with its whole list at once."""
+
 EVERYTHING = NOT_RANKED - 1
 """The cut-off that leaves nothing out, as k=None asks for."""
 
@@ -54,6 +57,20 @@ def find(targets: Targets, ids: Tensor) -> Found:
         return _find_by_comparing(entries, ids)
     flat, entry = _find_by_searching(entries, ids, stride)
     return _at(flat, ids, None if entries.gains is None else entries.gains[entry])
+
+
+def find_in_small(targets: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ranks, ascending, and labels of targets [N, M] in lists ``ids`` [N, K], both [N, M], by comparing all.
+
+    A few calls instead of some thirty; for batches so small that calls are what costs. Twin: :func:`find`.
+    """
+    equal = (ids[:, None, :] == targets[:, :, None]) & (targets >= 0)[:, :, None]
+    place = equal.to(torch.uint8).argmax(dim=2)
+    ranks = torch.where(equal.any(dim=2), place + 1, NOT_RANKED)
+    if targets.shape[1] == 1:
+        return ranks, targets
+    ranks, order = ranks.sort(dim=1)
+    return ranks, targets.gather(1, order)
 
 
 def _find_by_comparing(entries: Entries, ids: Tensor) -> Found:

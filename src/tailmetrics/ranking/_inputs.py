@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, check_row_mask, shape_of
 from tailmetrics.ranking._device import may_look
-from tailmetrics.ranking._selection import top_k
+from tailmetrics.ranking._selection import strictly_descending, top_k
 from tailmetrics.ranking._targets import check_csr, check_distinct, csr_entries
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -122,10 +122,12 @@ def lists_from_scores(caller: str, scores: Tensor, depth: int, keep: Tensor | No
     num_labels = scores.shape[1]
     depth = min(depth, num_labels)
     values, ids = top_k(scores, depth)
+    complete = depth == num_labels
+    if depth and keep is None and not complete and may_look(scores.device) and strictly_descending(values):
+        return Lists(ids, values, complete)  # no NaN, and -inf at most behind the list
     if validate:
         _check_not_nan(caller, values[:, :1], keep)  # NaN sorts first
-    ids = _retrieved(values[:, :depth], ids, keep)
-    return Lists(ids, values, complete=depth == num_labels)
+    return Lists(_retrieved(values[:, :depth], ids, keep), values, complete)
 
 
 def cut(lists: Lists, depth: int | None) -> Lists:
@@ -173,6 +175,8 @@ def lists_from_candidates(
         _check_not_nan(caller, scores, keep)
         check_distinct(caller, "preds", kept)
     scores = torch.where(ids >= 0, scores, -torch.inf)
+    if may_look(ids.device) and strictly_descending(scores):
+        return Lists(_retrieved(scores, ids, keep), scores, complete=True)
     by_id = ids.argsort(dim=1)
     values, order = scores.gather(1, by_id).sort(dim=1, descending=True, stable=True)
     return Lists(_retrieved(values, ids.gather(1, by_id).gather(1, order), keep), values, complete=True)

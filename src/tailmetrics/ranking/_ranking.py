@@ -13,7 +13,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _inputs, _targets
 from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
-from tailmetrics.ranking._hits import NOT_RANKED, Found, find
+from tailmetrics.ranking._hits import NOT_RANKED, SMALL_COMPARISON, Found, find, find_in_small
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._placement import BucketCounters, Placed, Placement, placed, placed_by_bucket
 from tailmetrics.ranking._targets import Entries, Targets
@@ -160,7 +160,13 @@ class Ranking(Placement):
 
     @once
     def _placed(self) -> Placed:
-        return self._place(self._found)
+        padded = self.targets.padded
+        if padded is None or not 0 < padded.shape[1] * self.ids.numel() <= SMALL_COMPARISON:
+            return self._place(self._found)
+        ranks, ids = find_in_small(padded, self.ids)
+        gains = torch.ones((), dtype=real_dtype(ids.device), device=ids.device).expand(ids.shape)
+        args = self.n_relevant, self.length, True, self.num_labels, self._keyed_entries
+        return Placed(ranks, ids, gains, *args)
 
     @once
     def _found_anywhere(self) -> Found:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log2
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,9 @@ from tailmetrics.ranking._device import may_look
 
 BLOCK_ELEMENTS = 2**21
 """Scores gathered at once by the two-stage form: 8 MB in float32, about what stays in cache."""
+
+SMALL = 2**17
+"""Scores below which a dozen calls cost more than the reading they save."""
 
 
 def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -33,17 +38,20 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if not may_look(scores.device) or not scores.numel() or k == 0:
         return plain_top_k(scores, k)
     values, ids = _any_top_k(scores, min(k + 1, scores.shape[1]))
-    tied = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
-    if bool(tied.any()):
+    if not strictly_descending(values):
+        tied = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
         _repair_ties(scores, values, ids, tied.any(dim=1).nonzero().squeeze(1), k)
     return values, ids[:, :k]
 
 
-def _chunk_size(num_labels: int, k: int, itemsize: int) -> int:
+def strictly_descending(values: Tensor) -> bool:
+    """Whether every row falls from place to place: then it holds no tie, and no NaN but in a row of one."""
+    return bool((values[:, :-1] > values[:, 1:]).all())
+
+
+def _chunk_size(num_labels: int, k: int) -> int:
     """Return the width at which reading the chunk maxima and reading the k chosen chunks cost about the same."""
-    ideal = 1.5 * (num_labels / k) ** 0.5
-    smallest = 32 if itemsize >= 4 else 64  # half types: a vector register holds twice as many
-    return min(512, max(smallest, 2 ** round(ideal).bit_length() // 2))
+    return int(min(512, max(32, 2 ** round(log2(1.5 * (num_labels / k) ** 0.5)))))
 
 
 def _any_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -54,32 +62,35 @@ def _any_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     small part of the row; bounds measured on two cores.
     """
     num_rows, num_labels = scores.shape
-    if num_labels < 160 * k:
+    if num_labels < 160 * k or scores.numel() < SMALL:
         return torch.topk(scores, k, dim=1)
-    chunk = _chunk_size(num_labels, k, scores.element_size())
+    chunk = _chunk_size(num_labels, k)
     block = max(1, BLOCK_ELEMENTS // (k * chunk))
-    values = scores.new_empty(num_rows, k)
+    wide = torch.float32 if scores.element_size() < 4 else scores.dtype
+    if wide != scores.dtype:  # half types are read faster as float32, a block that stays in the cache at a time
+        block = min(block, max(1, BLOCK_ELEMENTS // num_labels))
+    values = scores.new_empty(num_rows, k, dtype=wide)
     ids = torch.empty(num_rows, k, dtype=torch.int64)
     for start in range(0, num_rows, block):
         rows = slice(start, start + block)
-        values[rows], ids[rows] = _chunked_top_k(scores[rows].contiguous(), k, chunk)
+        values[rows], ids[rows] = _chunked_top_k(scores[rows].to(wide).contiguous(), k, chunk)
     return values, ids
 
 
 def _chunked_top_k(scores: Tensor, k: int, chunk: int) -> tuple[Tensor, Tensor]:
     num_rows, num_labels = scores.shape
     whole = num_labels - num_labels % chunk
-    chunks = (
-        scores[:, :whole].view(num_rows, -1, chunk)
-        if whole == num_labels
-        else scores[:, :whole].reshape(num_rows, -1, chunk)
-    )
-    best = torch.topk(chunks.amax(dim=2), k, dim=1, sorted=False).indices
-    found = chunks.gather(1, best[:, :, None].expand(-1, -1, chunk)).view(num_rows, -1)
+    chunks = scores[:, :whole].view(num_rows, -1, chunk)
+    best = torch.topk(chunks.amax(dim=2), k, dim=1, sorted=False).indices * chunk
+    # Every stretch of `chunk` scores as a row of a table that takes no memory of its own: index_select copies the
+    # chosen ones as wholes, ten times faster than gather copies them score by score.
+    stretches = scores.as_strided((scores.numel() - chunk + 1, chunk), (1, 1))
+    first = best + torch.arange(0, scores.numel(), num_labels)[:, None]
+    found = stretches.index_select(0, first.view(-1)).view(num_rows, k * chunk)
     found = torch.cat([found, scores[:, whole:]], dim=1) if whole < num_labels else found
     values, position = torch.topk(found, k, dim=1)
     in_chunks = position.clamp(max=k * chunk - 1)
-    ids = best.gather(1, in_chunks // chunk) * chunk + in_chunks % chunk
+    ids = best.gather(1, in_chunks // chunk) + in_chunks % chunk
     if whole < num_labels:
         ids = torch.where(position < k * chunk, ids, position - k * chunk + whole)
     return values, ids
@@ -87,7 +98,7 @@ def _chunked_top_k(scores: Tensor, k: int, chunk: int) -> tuple[Tensor, Tensor]:
 
 def _repair_ties(scores: Tensor, values: Tensor, ids: Tensor, rows: Tensor, k: int) -> None:
     """Give equal scores to the lower ids in ``rows``, in place; the values are right already."""
-    if values.shape[1] > k:
+    if values.shape[1] > k and len(rows):
         cut = rows[values[rows, k - 1] == values[rows, k]]
         block = max(1, BLOCK_ELEMENTS // scores.shape[1])
         for start in range(0, len(cut), block):

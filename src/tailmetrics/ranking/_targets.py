@@ -46,6 +46,7 @@ class Targets:
         keep: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
         dense: Shape (N, L), bool or gains; None when given as entries.
         given: Entries when not given as a dense matrix.
+        padded: Shape (N, M), int64, -1 padded: label ids with gain 1 as given; None for any other form.
     """
 
     num_rows: int
@@ -53,6 +54,7 @@ class Targets:
     keep: Tensor | None
     dense: Tensor | None = None
     given: Entries | None = None
+    padded: Tensor | None = None
 
     @property
     def binary(self) -> bool:
@@ -86,6 +88,8 @@ class Targets:
     @once
     def n_relevant(self) -> Tensor:
         """Number of relevant labels per row, shape (N,), int64."""
+        if self.padded is not None:
+            return (self.padded >= 0).sum(dim=1)
         if self.dense is None:
             relevant = (self._given.ids >= 0).to(torch.int64)
             zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
@@ -180,7 +184,8 @@ def targets_from_ids(
     rows = torch.arange(num_rows, device=ids.device)
     rows = rows if width == 1 else rows.repeat_interleave(width, output_size=num_rows * width)
     entries = Entries(rows, ids.reshape(-1), None if gains is None else gains.reshape(-1), width)
-    return Targets(num_rows, num_labels, keep, given=_binary_if_ones(_without_void(entries)))
+    padded = ids if gains is None else None
+    return Targets(num_rows, num_labels, keep, given=_binary_if_ones(_without_void(entries)), padded=padded)
 
 
 def targets_from_matrix(
