@@ -1,5 +1,8 @@
 """How good a top-k model is from its most frequent labels to its rarest: stateful metrics for TorchMetrics."""
 
+import typing as _typing
+from importlib import import_module as _import_module
+
 from tailmetrics import functional as functional
 from tailmetrics.buckets import LabelBuckets as LabelBuckets
 from tailmetrics.collection import TopKCollection as TopKCollection
@@ -9,3 +12,16 @@ from tailmetrics.ranking import Ranking as Ranking
 from tailmetrics.ranking import rank as rank
 
 __version__ = "0.1.0"
+
+if _typing.TYPE_CHECKING:
+    from tailmetrics.report.notebook import evaluate as evaluate
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import what makes reports, which needs more than the core, when it is asked for."""
+        if name == "evaluate":
+            return _import_module("tailmetrics.report.notebook").evaluate
+        raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return [*globals(), "evaluate"]

@@ -141,6 +141,27 @@ class TopKCollection(MetricCollection):
         members = self.items(keep_base=True, copy_state=False)
         return self._flat({name: metric.scalars() for name, metric in members if isinstance(metric, TopKMetric)})
 
+    def plot(
+        self,
+        val: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]] | None = None,
+        ax: Any = None,
+        together: bool = False,
+    ) -> Any:
+        """Plot every member as its own ``plot`` does, or all values in one figure.
+
+        Args:
+            val: What ``compute`` or ``forward`` returned, or a sequence of that over steps; None is ``compute()``.
+            ax: Axes of matplotlib to draw in: one per member, or one if ``together``.
+            together: Whether all values go into one figure.
+
+        Returns:
+            Figure and axes of each member, or of all of them if ``together``, as TorchMetrics does.
+        """
+        from tailmetrics.metrics._plot import plot_members
+
+        keys = [[self._set_name(key) for key in list(metric.keys())] for metric in self.members().values()]
+        return plot_members(list(self.members().values()), keys, self.compute() if val is None else val, ax, together)
+
     def _flat(self, scalars: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
         return {self._set_name(key): value for of_one in scalars.values() for key, value in of_one.items()}
 

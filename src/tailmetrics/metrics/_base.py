@@ -112,10 +112,12 @@ class TopKMetric(ExactMetric):
 
     def _complete(self) -> None:
         """Register the states if everything they depend on is known; the last line of each abstract ``__init__``."""
+        self._names: dict[str, str] = {}
         if self.is_bound:
             for name, state in self._states().items():
+                self._names[name] = self._full_name(name)
                 zeros = torch.zeros(state.shape, dtype=state.dtype)
-                self.add_state(self._state_name(name), zeros, state.reduce, persistent=self._keep_states)
+                self.add_state(self._names[name], zeros, state.reduce, persistent=self._keep_states)
 
     def persistent(self, mode: bool = False) -> None:
         """Say whether states go into the ``state_dict``, also those that :meth:`bind` is still to make."""
@@ -185,6 +187,11 @@ class TopKMetric(ExactMetric):
         self.num_labels = self.buckets.num_labels
 
     @property
+    def _groups(self) -> int:
+        """G, or 1 without buckets."""
+        return 1 if self._bound_buckets is None else len(self._bound_buckets)
+
+    @property
     def _bound_buckets(self) -> LabelBuckets | None:
         return self.buckets if isinstance(self.buckets, LabelBuckets) else None
 
@@ -239,7 +246,7 @@ class TopKMetric(ExactMetric):
             )
         ranking = self._rank(preds, target, row_mask)
         self._check(ranking)
-        return Prepared({self._state_name(name): value for name, value in self._prepare(ranking).items()})
+        return Prepared({self._names[name]: value for name, value in self._prepare(ranking).items()})
 
     def _rank(self, preds: Any, target: Any, row_mask: Any) -> Ranking:
         if isinstance(preds, Ranking):
@@ -282,13 +289,13 @@ class TopKMetric(ExactMetric):
     def _depth_name(self) -> str:
         return "k"
 
-    def _state_name(self, name: str) -> str:
+    def _full_name(self, name: str) -> str:
         if name.startswith("labels_"):
             return f"{name}_of_{self.num_labels}"
         return sub(r"\W", "_", f"{self._identity}_{name}")
 
     def _state(self, name: str) -> Tensor:
-        state = getattr(self, self._state_name(name))
+        state = getattr(self, self._names[name])
         assert isinstance(state, Tensor)  # noqa: S101 - states are registered as tensors
         return state
 
@@ -321,6 +328,20 @@ class TopKMetric(ExactMetric):
         values = torch.tensor(self._values(), dtype=real_dtype(self.device), device=self.device)
         values = values if self._several else values.squeeze(0)
         return values if self._bound_buckets is not None else values.squeeze(-1)
+
+    def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
+        """Plot a value of ``compute`` or ``forward``, by bucket as bars from head to tail, or several over steps.
+
+        Args:
+            val: The value, or a sequence of values; None plots ``compute()``.
+            ax: Axes of matplotlib to draw in; None makes a figure.
+
+        Returns:
+            Figure (None when ``ax`` was given) and axes, as TorchMetrics' metrics do.
+        """
+        from tailmetrics.metrics._plot import plot_metric  # what it takes to plot is imported by who plots
+
+        return plot_metric(self, self.compute() if val is None else val, ax)
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
         """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""

@@ -84,11 +84,8 @@ class LabelAveragedMetric(RowMeanMetric):
         assert self.num_labels is not None  # noqa: S101 - bound
         per_label = State((self.num_labels,))
         names = [self._label_state(f"{what}_at_{k}") for k in self.depths for what in ("hits", "predicted")]
-        return dict.fromkeys([*names, self._label_state("support")], per_label)
-
-    @property
-    def _groups(self) -> int:
-        return 1 if self._bound_buckets is None else len(self._bound_buckets)
+        per_group = {self._label_state("counted"): State((self._groups,))}
+        return dict.fromkeys([*names, self._label_state("support")], per_label) | per_group
 
     def _prepare(self, ranking: Ranking) -> Increments:
         if self.average == "samples":
@@ -106,6 +103,7 @@ class LabelAveragedMetric(RowMeanMetric):
             increments[self._label_state(f"predicted_at_{k}")] = _per_label(ids, shown)
         entries = ranking.targets.entries
         increments[self._label_state("support")] = _per_label(entries.ids, entries.ids >= 0)
+        increments[self._label_state("counted")] = counted.sum(dim=0).view(-1)
         return increments
 
     def _counted(self, ranking: Ranking, placement: Placement) -> Tensor:
@@ -166,7 +164,10 @@ class LabelAveragedMetric(RowMeanMetric):
             value = divide(*self._label_ratio(hits, predicted, support)) * weight
             _add_groups(sums, group, value, fixed_point)
             weights.index_add_(0, group, weight)
-        return ratios(fixed_point.totals(sums), [int(weight) * fixed_point.unit for weight in weights])
+        # rows that count but no label to average over make 0; no row at all makes NaN
+        counted = self._state(self._label_state("counted")).cpu()
+        weights = torch.where(counted > 0, weights.clamp(min=1), 0)
+        return ratios(fixed_point.totals(sums), [weight * fixed_point.unit for weight in weights.tolist()])
 
     def _label_weight(self, predicted: Tensor, support: Tensor) -> Tensor:
         if self.average == "weighted":
@@ -193,7 +194,7 @@ class LabelAveragedMetric(RowMeanMetric):
         for k in self.depths:
             counts = placement.hits_at(k), self._predicted(ranking, placement, k), placement.n_relevant
             pair = self._label_ratio(*(count * counted for count in counts))
-            pairs.append([term.to(torch.float64).view(ranking.num_rows, -1) for term in pair])
+            pairs.append([term.to(torch.float64).view(ranking.num_rows, self._groups) for term in pair])
         tops, bottoms = (torch.cat([pair[side] for pair in pairs], dim=1).unbind(1) for side in (0, 1))
         return dict(zip(self.keys(), zip(tops, bottoms, strict=True), strict=True))
 

@@ -139,10 +139,9 @@ class RowMeanMetric(RelevanceMetric):
         return 1
 
     def _states(self) -> dict[str, State]:
-        groups = 1 if self._bound_buckets is None else len(self._bound_buckets)
         return {
-            "sum": State((len(self.cutoffs), groups, self.fixed_point.columns)),
-            "rows": State((1 + groups,)),
+            "sum": State((len(self.cutoffs), self._groups, self.fixed_point.columns)),
+            "rows": State((1 + self._groups,)),
         }
 
     def _prepare(self, ranking: Ranking) -> Increments:
@@ -180,7 +179,7 @@ class RowMeanMetric(RelevanceMetric):
                 value = torch.where(empty, 1.0 if self.empty_target_action == "pos" else torch.nan, value)
             if ranking.keep is not None:
                 value = torch.where(ranking.keep if value.ndim == 1 else ranking.keep[:, None], value, torch.nan)
-            values.append(value.view(ranking.num_rows, -1))
+            values.append(value.view(ranking.num_rows, self._groups))
         return dict(zip(self.keys(), torch.cat(values, dim=1).unbind(1), strict=True))
 
 
@@ -198,8 +197,7 @@ class RatioMetric(RelevanceMetric):
         """
 
     def _states(self) -> dict[str, State]:
-        groups = 1 if self._bound_buckets is None else len(self._bound_buckets)
-        return {"sums": State((2, len(self.cutoffs), groups, self.fixed_point.columns))}
+        return {"sums": State((2, len(self.cutoffs), self._groups, self.fixed_point.columns))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
         terms = torch.stack([torch.stack(self._row_terms(ranking, k), dim=1) for k in self.depths], dim=2)
@@ -216,7 +214,7 @@ class RatioMetric(RelevanceMetric):
         """Return what each row adds to numerator and denominator, shape (N,) each, by the keys of :meth:`scalars`."""
         self._check(ranking)
         pairs = [
-            tuple(term.to(torch.float64).view(ranking.num_rows, -1) for term in self._row_terms(ranking, k))
+            tuple(term.to(torch.float64).view(ranking.num_rows, self._groups) for term in self._row_terms(ranking, k))
             for k in self.depths
         ]
         tops = torch.cat([top for top, _ in pairs], dim=1).unbind(1)

@@ -49,16 +49,19 @@ class ExposureMetric(ShownMetric):
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None  # noqa: S101 - bound
-        return {f"labels_shown_at_{k}": State((self.num_labels,)) for k in self.depths}
+        shown = {f"labels_shown_at_{k}": State((self.num_labels,)) for k in self.depths}
+        return {**shown, "labels_rows": State((1,))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        increments = {}
+        increments: dict[str, Tensor | PerLabel] = {"labels_rows": rows_of(ranking)}
         for k in self.depths:
             ids = ranking.ids[:, :k]
             increments[f"labels_shown_at_{k}"] = PerLabel(ids.clamp(min=0).reshape(-1), (ids >= 0).reshape(-1))
         return increments
 
     def _values(self) -> list[list[float]]:
+        if not int(self._state("labels_rows")):
+            return [[float("nan")] * self._groups for _ in self.depths]
         values = []
         for k in self.depths:
             shown = self._state(f"labels_shown_at_{k}").cpu()
@@ -69,6 +72,13 @@ class ExposureMetric(ShownMetric):
             parts = order.split(self._bound_buckets.label_counts.tolist())
             values.append([self._of_exposure(shown[inside], inside) for inside in parts])
         return values
+
+
+def rows_of(ranking: Ranking) -> Tensor:
+    """Return the number of rows that count, shape (1,), int64."""
+    if ranking.keep is None:
+        return torch.full((1,), ranking.num_rows, device=ranking.ids.device)
+    return ranking.keep.sum().view(1)
 
 
 def total(counts: Tensor) -> int:

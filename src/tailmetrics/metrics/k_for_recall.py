@@ -49,7 +49,8 @@ def _needed_hits(n: Tensor, min_recall: float) -> Tensor:
 class KForRecall(RelevanceMetric):
     """How many predictions it takes to find ``min_recall`` of the relevant labels, median or mean over rows.
 
-    Lower is better, in [1, inf); NaN without a row that has a relevant label. Such rows are skipped, always.
+    Lower is better, in [1, inf) but for ``miss_value=0``; NaN without a row that has a relevant label. Rows without one
+    are skipped, always.
 
     Args:
         min_recall: Recall to reach, in (0, 1].
@@ -68,7 +69,7 @@ class KForRecall(RelevanceMetric):
     """
 
     higher_is_better = False
-    bounds = (1.0, float("inf"))
+    bounds = (0.0, float("inf"))
     stem = "k_for_recall"
     optional_k = True
     empty_actions = ("skip", "error")
@@ -108,11 +109,9 @@ class KForRecall(RelevanceMetric):
         return f"{super()._identity_more}_{self.min_recall!r}"
 
     def _states(self) -> dict[str, State]:
-        buckets = self._bound_buckets
-        groups = 1 if buckets is None else len(buckets)
         return {
-            "histogram": State((groups, self.depth)),
-            "misses": State((groups,)),
+            "histogram": State((self._groups, self.depth)),
+            "misses": State((self._groups,)),
             "num_labels": State((1,), reduce="max", dtype=torch.int64),
         }
 
@@ -124,8 +123,8 @@ class KForRecall(RelevanceMetric):
                 "miss_value=."
             )
         placement = self._placement(ranking)
-        k = k_for_recall(placement, self.min_recall).view(ranking.num_rows, -1)
-        answered = (placement.n_relevant > 0).view(ranking.num_rows, -1)
+        k = k_for_recall(placement, self.min_recall).view(ranking.num_rows, self._groups)
+        answered = (placement.n_relevant > 0).view(ranking.num_rows, self._groups)
         histogram = torch.zeros(k.shape[1], self.depth + 1, dtype=torch.int64, device=k.device)
         column = torch.where(k <= self.depth, k - 1, self.depth)
         histogram.scatter_add_(1, column.t(), answered.t().to(torch.int64))
@@ -149,7 +148,7 @@ class KForRecall(RelevanceMetric):
         num_labels = self.num_labels or ranking.num_labels or 0
         miss_value = self.miss_value if self.miss_value is not None else num_labels // 2
         value = torch.where(k <= self.depth, k, miss_value).to(torch.float64)
-        value = torch.where(placement.n_relevant > 0, value, torch.nan).view(ranking.num_rows, -1)
+        value = torch.where(placement.n_relevant > 0, value, torch.nan).view(ranking.num_rows, self._groups)
         return dict(zip(self.keys(), value.unbind(1), strict=True))
 
 

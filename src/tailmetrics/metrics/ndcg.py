@@ -105,7 +105,7 @@ def ndcg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
 class _GainMetric(RowMeanMetric):
     optional_k = True
 
-    def __init__(self, k: Cutoffs | None, *, gain: Gain = "linear", **kwargs: Any) -> None:
+    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Any) -> None:
         self.gain: Gain = check_choice(self._caller, "gain", gain, ("linear", "exponential"))
         super().__init__(k, convention="" if gain == "linear" else f"_{gain}", **kwargs)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from tailmetrics._checks import check_choice
 from tailmetrics.metrics._base import Cutoffs, Increments, PerLabel, State
 from tailmetrics.metrics._fixed_point import ratios
-from tailmetrics.metrics._shown import ShownMetric
+from tailmetrics.metrics._shown import ShownMetric, rows_of
 from tailmetrics.ranking import Ranking
 
 Denominator = Literal["observed", "known"]
@@ -47,10 +47,11 @@ class PositiveCoverageAtK(ShownMetric):
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None  # noqa: S101 - bound
         flags = State((self.num_labels,), reduce="max", dtype=torch.uint8)
-        return dict.fromkeys([*(f"labels_hit_at_{k}" for k in self.depths), "labels_observed"], flags)
+        names = [*(f"labels_hit_at_{k}" for k in self.depths), "labels_observed"]
+        return {**dict.fromkeys(names, flags), "labels_rows": State((1,))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        increments = {}
+        increments: dict[str, Tensor | PerLabel] = {"labels_rows": rows_of(ranking)}
         for k in self.depths:
             hits = ranking.target_ranks <= k
             increments[f"labels_hit_at_{k}"] = PerLabel(
@@ -60,6 +61,8 @@ class PositiveCoverageAtK(ShownMetric):
         return {**increments, "labels_observed": PerLabel(ids.clamp(min=0), ids >= 0)}
 
     def _values(self) -> list[list[float]]:
+        if not int(self._state("labels_rows")):
+            return [[float("nan")] * self._groups for _ in self.depths]
         observed = self._state("labels_observed").cpu()
         counted = observed if self.denominator == "observed" else torch.ones_like(observed)
         known = self._by_group(counted)

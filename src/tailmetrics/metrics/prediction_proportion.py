@@ -8,7 +8,7 @@ import torch
 
 from tailmetrics.metrics._base import Cutoffs, Increments, State
 from tailmetrics.metrics._fixed_point import ratios
-from tailmetrics.metrics._shown import ShownMetric
+from tailmetrics.metrics._shown import ShownMetric, rows_of
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._placement import BucketCounters
 
@@ -40,8 +40,7 @@ class PredictionProportionAtK(ShownMetric):
         super().__init__(k, **kwargs)
 
     def _states(self) -> dict[str, State]:
-        groups = 1 if self._bound_buckets is None else len(self._bound_buckets)
-        return {"shown": State((len(self.cutoffs), groups)), "rows": State((1,))}
+        return {"shown": State((len(self.cutoffs), self._groups)), "rows": State((1,))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
         shown = []
@@ -52,8 +51,7 @@ class PredictionProportionAtK(ShownMetric):
             else:
                 buckets = self._bound_buckets
                 shown.append(BucketCounters(buckets.of(ids), len(buckets)).totals().sum(dim=0))
-        rows = torch.full((1,), ranking.num_rows, device=ranking.ids.device)
-        return {"shown": torch.stack(shown), "rows": rows if ranking.keep is None else ranking.keep.sum().view(1)}
+        return {"shown": torch.stack(shown), "rows": rows_of(ranking)}
 
     def _values(self) -> list[list[float]]:
         rows = int(self._state("rows"))

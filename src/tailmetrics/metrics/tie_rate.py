@@ -8,7 +8,7 @@ import torch
 
 from tailmetrics.metrics._base import Cutoffs, Increments, State
 from tailmetrics.metrics._fixed_point import ratios
-from tailmetrics.metrics._shown import ShownMetric
+from tailmetrics.metrics._shown import ShownMetric, rows_of
 from tailmetrics.ranking import Ranking
 
 
@@ -44,8 +44,7 @@ class TieRateAtK(ShownMetric):
 
     def _prepare(self, ranking: Ranking) -> Increments:
         tied = torch.stack([ranking.tied_at(k).sum().view(1) for k in self.depths])
-        rows = torch.full((1,), ranking.num_rows, device=tied.device)
-        rows = rows if ranking.keep is None else ranking.keep.sum().view(1)
+        rows = rows_of(ranking)
         return {"tied": tied, "rows": rows if ranking.values is not None else torch.zeros_like(rows)}
 
     def _values(self) -> list[list[float]]:

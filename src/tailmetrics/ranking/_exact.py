@@ -44,7 +44,7 @@ def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
     per_row = torch.bincount(entries.rows, minlength=num_rows)
     stops = per_row.cumsum(0)
     ranks = torch.empty_like(entries.ids)
-    block = max(1, BLOCK_ELEMENTS // num_labels)
+    block = max(1, BLOCK_ELEMENTS // max(1, num_labels))
     for first in range(0, num_rows, block):
         last = min(first + block, num_rows) - 1
         part = slice(int(stops[first] - per_row[first]), int(stops[last]))
@@ -100,12 +100,14 @@ def log_normaliser(scores: Tensor) -> Tensor:
     Returns:
         Shape (N,), float64 (float32 where the device has none); -inf for a row of -inf.
     """
-    block = max(1, BLOCK_ELEMENTS // scores.shape[1]) if may_look(scores.device) else max(1, len(scores))
+    block = max(1, BLOCK_ELEMENTS // max(1, scores.shape[1])) if may_look(scores.device) else max(1, len(scores))
     parts = [_log_normaliser(scores[start : start + block]) for start in range(0, len(scores), block)]
     return torch.cat(parts) if parts else scores.new_zeros(0, dtype=torch.float64)
 
 
 def _log_normaliser(scores: Tensor) -> Tensor:
+    if not scores.shape[1]:
+        return scores.new_full((len(scores),), -torch.inf, dtype=real_dtype(scores.device))
     largest = scores.amax(dim=1, keepdim=True).to(real_dtype(scores.device))
     shift = torch.where(largest > -torch.inf, largest, 0.0)
     terms = (scores.to(shift.dtype) - shift).exp_()

@@ -14,6 +14,9 @@ from tailmetrics.ranking._targets import Entries, Targets
 NOT_RANKED = 2**62
 """The rank of a relevant label that the list does not hold; deeper than any cut-off."""
 
+MANY_TARGETS = 16
+"""Targets per row from which searching, log n per listed id, beats comparing, n per listed id."""
+
 SMALL_COMPARISON = 2**16
 """Comparisons up to which all targets of a row are compared with its whole list at once."""
 
@@ -51,9 +54,8 @@ def find(targets: Targets, ids: Tensor) -> Found:
         hits = targets.dense.gather(1, ids.clamp(min=0)) & (ids >= 0) if targets.num_labels else ids >= 0
         return _at(hits.view(-1).nonzero().squeeze(1), ids, None)
     entries = targets.entries
-    # Comparing costs n per listed id, searching log n; they meet at about sixteen targets a row.
     stride = _stride(entries, ids)
-    if len(entries.ids) <= 16 * len(ids) or stride * len(ids) > 2**62:
+    if len(entries.ids) <= MANY_TARGETS * len(ids) or stride * len(ids) > 2**62:
         return _find_by_comparing(entries, ids)
     flat, entry = _find_by_searching(entries, ids, stride)
     return _at(flat, ids, None if entries.gains is None else entries.gains[entry])

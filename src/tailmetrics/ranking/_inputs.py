@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +81,12 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
         raise ValueError(
             f"{caller}: {argument} stores {len(matrix.indices)} columns but {len(matrix.data)} values; rebuild it."
         )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")  # said once a process, by torch
+        return _csr(caller, argument, matrix)
+
+
+def _csr(caller: str, argument: str, matrix: Any) -> Tensor:
     return torch.sparse_csr_tensor(
         torch.from_numpy(matrix.indptr.astype(np.int64)),
         torch.from_numpy(matrix.indices.astype(np.int64)),

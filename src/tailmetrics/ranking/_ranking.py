@@ -374,7 +374,8 @@ def read_training_target(caller: str, target: Any, target_ids: Any, row_mask: An
     if isinstance(target, Ranking) and target_ids is None and row_mask is None:
         return target.targets
     if (target is None) == (target_ids is None):
-        raise TypeError(f"{caller}: pass either target or target_ids=.")
+        given = "both target and target_ids" if target is not None else "neither target nor target_ids"
+        raise TypeError(f"{caller}: got {given}; pass one of them.")
     argument, value = ("target", target) if target_ids is None else ("target_ids", target_ids)
     value = _inputs.as_tensor(caller, argument, value)
     given = value if target_ids is None else _Explicit(value, None, None)

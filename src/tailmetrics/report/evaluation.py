@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -38,9 +38,9 @@ class Evaluation:
         return list(self.collection.members().values())
 
     @property
-    def buckets(self) -> LabelBuckets | None:
-        """The buckets of the first metric that has any."""
-        return next((m.buckets for m in self.members if isinstance(m.buckets, LabelBuckets)), None)
+    def bucketings(self) -> list[LabelBuckets]:
+        """The different buckets of the metrics; mostly there is one."""
+        return list(dict.fromkeys(m.buckets for m in self.members if isinstance(m.buckets, LabelBuckets)))
 
     def start(self, device: torch.device | str = "cpu") -> None:
         """Forget what was accumulated and move to ``device``; the same on every rank, rows or not."""
@@ -74,32 +74,47 @@ class Evaluation:
         assert self.ties is not None  # noqa: S101 - an evaluation is started before it is reported
         ties = {int(key.partition("@")[2]): float(value) for key, value in _quietly(self.ties).items()}
         counts = None if self.positives is None else self.positives.compute().reshape(-1).cpu()
+        rows, notes = _agreed([row for buckets in self.bucketings for row in _bucket_rows(buckets, counts)])
         return Report(
             title=title,
             scalars=scalars,
-            lower_is_better=tuple(key for m in self.members if m.higher_is_better is False for key in list(m.keys())),
-            buckets=self._bucket_rows(counts),
+            lower_is_better=tuple(self._keys_where_less_is_better()),
+            buckets=rows,
             rows=None if self.positives is None else self.positives.num_rows,
+            positives=None if counts is None else int(counts.sum()),
             ties=ties,
-            label_counts=None if self.buckets is None else self.buckets.counts,
+            label_counts=next((buckets.counts for buckets in self.bucketings if buckets.counts is not None), None),
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
+            notes=notes,
         )
 
-    def _bucket_rows(self, positives: Tensor | None) -> list[BucketRow]:
-        buckets = self.buckets
-        if buckets is None:
-            return []
-        of_bucket = torch.zeros(len(buckets), dtype=torch.int64)
-        if positives is not None:
-            of_bucket.index_add_(0, buckets.assignment, positives)
-        occurrences = torch.zeros(len(buckets), dtype=torch.int64)
-        if buckets.counts is not None:
-            occurrences.index_add_(0, buckets.assignment, buckets.counts)
-        labels = buckets.label_counts.tolist()
-        return [
-            BucketRow(*row) for row in zip(buckets.names, labels, occurrences.tolist(), of_bucket.tolist(), strict=True)
-        ]
+    def _keys_where_less_is_better(self) -> Iterator[str]:
+        for metric in self.members:
+            if metric.higher_is_better is False:
+                yield from (self.collection._set_name(key) for key in list(metric.keys()))
+
+
+def _bucket_rows(buckets: LabelBuckets, positives: Tensor | None) -> Iterator[BucketRow]:
+    """Yield the buckets with what is in them."""
+    of_bucket = torch.zeros(len(buckets), dtype=torch.int64)
+    if positives is not None:
+        of_bucket.index_add_(0, buckets.assignment, positives)
+    occurrences = torch.zeros(len(buckets), dtype=torch.int64)
+    if buckets.counts is not None:
+        occurrences.index_add_(0, buckets.assignment, buckets.counts)
+    columns = (buckets.label_counts.tolist(), occurrences.tolist(), of_bucket.tolist())
+    yield from (BucketRow(*row) for row in zip(buckets.names, *columns, strict=True))
+
+
+def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
+    """Return one row per name, and a warning where metrics mean different labels by a name."""
+    first = {row.name: row for row in reversed(rows)}
+    differ = dict.fromkeys(row.name for row in rows if row != first[row.name])
+    kept = [row for row in dict.fromkeys(rows) if row == first[row.name]]
+    if not differ:
+        return kept, ()
+    return kept, (f"Metrics mean different labels by {', '.join(differ)}: counts are those of the first metric.",)
 
 
 def _quietly(metric: TopKMetric) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tailmetrics.report.report import Report, shown
+from tailmetrics.report.report import Report, bucket_lines, shown
 
 
 def markdown(report: Report, picture: str | None = None) -> str:
@@ -29,16 +29,10 @@ def markdown(report: Report, picture: str | None = None) -> str:
 
 def bucket_table(report: Report) -> str:
     """Return one line per bucket, head first, one column per metric."""
-    metrics = report.by_bucket
-    known = {row.name: row for row in report.buckets}
-    lines = []
-    for bucket in dict.fromkeys(bucket for values in metrics.values() for bucket in values):
-        row = known.get(bucket)
-        counts = [f"{row.labels:,}", f"{row.positives:,}"] if row else ["", ""]
-        lines.append([bucket, *counts, *(shown(values.get(bucket, float("nan"))) for values in metrics.values())])
-    return _table(["bucket", "labels", "positives", *metrics], lines)
+    return _table(["bucket", "labels", "positives", *report.by_bucket], bucket_lines(report))
 
 
 def _table(header: list[str], lines: Iterable[list[str]]) -> str:
     align = ["---", *("---:" for _ in header[1:])]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (header, align, *lines))
+    escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in (header, align, *lines))
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from platform import python_version
 from typing import Any
+from zlib import crc32
 
 import torch
 import torchmetrics
@@ -40,8 +40,9 @@ class Report:
         title: What was evaluated.
         scalars: Metric values by key, as ``scalars()`` has them: ``precision@5``, ``recall@10/decile_1``.
         lower_is_better: Keys of metrics of which less is better.
-        buckets: Head first; empty without buckets.
+        buckets: Head first; empty without buckets. A key that ends in "/" and one of their names is of that bucket.
         rows: Rows evaluated, if counted.
+        positives: Relevant labels over all rows, if counted.
         ties: Share of rows cut inside a tie, by cut-off.
         label_counts: Training counts, for the frequency curve.
         settings: Class and arguments of every metric.
@@ -54,6 +55,7 @@ class Report:
     lower_is_better: tuple[str, ...] = ()
     buckets: list[BucketRow] = field(default_factory=list)
     rows: int | None = None
+    positives: int | None = None
     ties: Mapping[int, float] = field(default_factory=dict)
     label_counts: Tensor | None = field(default=None, repr=False)
     settings: list[dict[str, Any]] = field(default_factory=list)
@@ -63,33 +65,44 @@ class Report:
     @property
     def overall(self) -> dict[str, float]:
         """Values that are not of a bucket."""
-        return {key: value for key, value in self.scalars.items() if "/" not in key}
+        return {key: value for key, value in self.scalars.items() if self._split(key) is None}
 
     @property
     def by_bucket(self) -> dict[str, dict[str, float]]:
         """Values by metric and bucket."""
         nested: dict[str, dict[str, float]] = {}
         for key, value in self.scalars.items():
-            metric, slash, bucket = key.rpartition("/")
-            if slash:
-                nested.setdefault(metric, {})[bucket] = value
+            parts = self._split(key)
+            if parts is not None:
+                nested.setdefault(parts[0], {})[parts[1]] = value
         return nested
+
+    def less_is_better(self, metric: str) -> bool:
+        """Whether less of ``metric``, overall or by bucket, is better."""
+        return any(key == metric or key.startswith(f"{metric}/") for key in self.lower_is_better)
+
+    def _split(self, key: str) -> tuple[str, str] | None:
+        """Return metric and bucket; names may hold "/" themselves, so that only a bucket's name tells."""
+        found = [row.name for row in self.buckets if key.endswith(f"/{row.name}")]
+        name = max(found, key=len, default=None)
+        return None if name is None else (key[: -len(name) - 1], name)
 
     @property
     def warnings(self) -> list[str]:
         """What a reader should know before believing the numbers."""
-        found = [
-            f"{share:.1%} of rows are cut inside a tie at k={k}: there the lower label id is shown, whatever the model."
-            for k, share in self.ties.items()
-            if share >= MANY_TIES
-        ]
-        empty = [row.name for row in self.buckets if not row.positives and row.labels]
+        found = []
+        ties = ", ".join(f"{share:.1%} at k={k}" for k, share in self.ties.items() if share >= MANY_TIES)
+        if ties:
+            found.append(f"Rows are cut inside a tie ({ties}): there the lower label id is shown, whatever the model.")
+        bare = [row.name for row in self.buckets if not row.labels and row.name != "unseen"]
+        if bare:
+            found.append(f"No label in {', '.join(bare)}: there are too few labels for so many buckets.")
+        empty = [row.name for row in self.buckets if row.labels and not row.positives]
         if empty and self.rows:
             found.append(f"No positive in {', '.join(empty)}: metrics that need one are NaN there.")
-        positives = sum(row.positives for row in self.buckets)
         unseen = sum(row.positives for row in self.buckets if row.name == "unseen")
-        if unseen:
-            found.append(f"{unseen / positives:.1%} of the positives are labels never seen in training.")
+        if unseen and self.positives:
+            found.append(f"{unseen / self.positives:.1%} of the positives are labels never seen in training.")
         return [*found, *self.notes]
 
     def as_dict(self) -> dict[str, Any]:
@@ -97,12 +110,14 @@ class Report:
         return {
             "title": self.title,
             "rows": self.rows,
-            "metrics": {key: _plain(value) for key, value in self.overall.items()},
+            "positives": self.positives,
+            "metrics": {key: _plain(value) for key, value in self.scalars.items()},
             "by_bucket": {
                 metric: {bucket: _plain(value) for bucket, value in values.items()}
                 for metric, values in self.by_bucket.items()
             },
             "buckets": [asdict(row) for row in self.buckets],
+            "label_counts": None if self.label_counts is None else _summary(self.label_counts),
             "ties": {f"tie_rate@{k}": _plain(share) for k, share in self.ties.items()},
             "warnings": self.warnings,
             "settings": self.settings,
@@ -110,17 +125,19 @@ class Report:
         }
 
     def write(self, folder: Path | str, stem: str = "report") -> list[Path]:
-        """Write ``report.json``, ``report.md`` and the plot ``report.png`` into ``folder``; return their paths."""
-        from tailmetrics.report.figures import write_figure
-        from tailmetrics.report.markdown import markdown
+        """Write the report into ``folder`` as JSON, Markdown, LaTeX, CSV, a page and a plot; return their paths.
 
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"{stem}.{suffix}" for suffix in ("json", "md", "png")]
-        paths[0].write_text(json.dumps(self.as_dict(), indent=2) + "\n")
-        picture = write_figure(self, paths[2])
-        paths[1].write_text(markdown(self, picture=paths[2].name if picture else None))
-        return paths if picture else paths[:2]
+        Each file is there as a whole or not at all, whenever the process is interrupted. ``report.png`` is left out
+        where there is nothing by bucket to show.
+        """
+        from tailmetrics.report.files import write_files
+
+        return write_files(self, Path(folder), stem)
+
+    def _repr_html_(self) -> str:
+        from tailmetrics.report.page import fragment
+
+        return fragment(self)
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:
@@ -129,6 +146,9 @@ def settings_of(metric: TopKMetric) -> dict[str, Any]:
     more = ("min_recall", "statistic", "miss_value", "a", "b", "num_train", "num_labels")
     arguments = {name: getattr(metric, name) for name in (*named, *more) if hasattr(metric, name)}
     buckets = metric.buckets.digest if isinstance(metric.buckets, LabelBuckets) else metric.buckets
+    counts: Tensor | None = getattr(metric, "label_counts", None)
+    if counts is not None:
+        arguments["label_counts"] = _summary(counts)
     return {"class": type(metric).__name__, "k": list(metric.cutoffs), "buckets": buckets, **arguments}
 
 
@@ -147,6 +167,47 @@ def shown(value: float) -> str:
     if math.isnan(value):
         return "–"
     return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def bucket_lines(report: Report, metrics: Iterable[str] | None = None) -> Iterator[list[str]]:
+    """Yield the cells of each bucket, head first: name, labels, positives, values of ``metrics`` (None: of all)."""
+    chosen = report.by_bucket if metrics is None else {metric: report.by_bucket[metric] for metric in metrics}
+    for row in report.buckets:
+        if any(row.name in values for values in chosen.values()):
+            cells = (shown(values.get(row.name, math.nan)) for values in chosen.values())
+            yield [row.name, f"{row.labels:,}", f"{row.positives:,}", *cells]
+
+
+def brief(value: float) -> str:
+    """Return a value as there is room for it above a bar."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if 0 < size < 0.0005:
+        return f"{value:.0e}"
+    if size < 1000:
+        return f"{value:.{3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0}f}"
+    return rounded(round(value))
+
+
+def short_name(bucket: str) -> str:
+    """Return a bucket's name as there is room for it under a bar: ``10`` for ``decile_10``."""
+    name = bucket.removeprefix("decile_").removeprefix("quantile_")
+    return name if len(name) <= 10 else f"{name[:9]}…"
+
+
+def rounded(count: int) -> str:
+    """Return a count as there is room for it under a bar."""
+    for unit, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if abs(count) >= max(unit, 10_000):
+            return f"{count / unit:.1f}".removesuffix(".0") + letter
+    return str(count)
+
+
+def _summary(counts: Tensor) -> dict[str, Any]:
+    """Return what tells training counts apart, at any number of labels."""
+    digest = f"{crc32(counts.cpu().to(torch.int64).numpy().tobytes()):08x}"
+    return {"labels": counts.numel(), "occurrences": int(counts.sum()), "crc32": digest}
 
 
 def _plain(value: float) -> float | str | None:

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from tailmetrics.report.report import Report, shown
+from tailmetrics.report.report import Report, bucket_lines, shown
 
 BESIDE = 34
 """Columns of a terminal that bucket, labels and positives take."""
@@ -46,23 +46,19 @@ def _fitting(metrics: list[str], width: int) -> int:
 
 
 def _overall(report: Report) -> Table:
-    table = Table(title=report.title, title_justify="left")
+    table = Table(title=Text(report.title), title_justify="left")
     table.add_column("metric")
     table.add_column("value", justify="right")
     for key, value in report.overall.items():
-        table.add_row(key, shown(value))
+        table.add_row(Text(key), shown(value))
     return table
 
 
 def _by_bucket(report: Report, metrics: list[str], title: str) -> Table:
-    table = Table(title=title or None, title_justify="left")
+    table = Table(title=Text(title) if title else None, title_justify="left")
     table.add_column("bucket", no_wrap=True)
     for column in ("labels", "positives", *metrics):
-        table.add_column(column, justify="right", no_wrap=True)
-    known = {row.name: row for row in report.buckets}
-    columns = [report.by_bucket[metric] for metric in metrics]
-    for bucket in dict.fromkeys(bucket for values in columns for bucket in values):
-        row = known.get(bucket)
-        counts = (f"{row.labels:,}", f"{row.positives:,}") if row else ("", "")
-        table.add_row(bucket, *counts, *(shown(values.get(bucket, float("nan"))) for values in columns))
+        table.add_column(Text(column), justify="right", no_wrap=True)
+    for cells in bucket_lines(report, metrics):
+        table.add_row(*map(Text, cells))
     return table

@@ -1,0 +1,54 @@
+"""Floor 5: the command line, ``tailmetrics evaluate`` and ``tailmetrics compare``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+INTERRUPTED = 130
+FAILED = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: Words behind the program's name; None takes them from the process.
+
+    Returns:
+        Exit status: 0, 2 after an error, 130 after Ctrl-C.
+    """
+    try:
+        from tailmetrics.cli.errors import REPORTED, print_error
+        from tailmetrics.cli.run import run
+    except ModuleNotFoundError as error:
+        sys.stderr.write(
+            f"error: the command line needs the package {error.name}\nhint: pip install 'tailmetrics[cli]'\n"
+        )
+        return FAILED
+    try:
+        with _terminable():
+            run(argv)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: what is not complete is not written\n")
+        return INTERRUPTED
+    except REPORTED as error:
+        print_error(error)
+        return FAILED
+    return 0
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM, which torchrun sends to the other ranks when one fails, clean up as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,128 @@
+"""`tailmetrics compare`: runs held against one another row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import environ
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from rich.console import Console
+
+from tailmetrics import TopKCollection
+from tailmetrics.cli.comparison_files import print_comparisons, write_comparisons
+from tailmetrics.cli.errors import CommandError
+from tailmetrics.cli.evaluation import chosen_metrics
+from tailmetrics.cli.inputs import open_inputs
+from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
+from tailmetrics.cli.parser import Request
+from tailmetrics.cli.ranks import Ranks
+from tailmetrics.cli.row_table import RowTable
+from tailmetrics.cli.row_writer import RowTableWriter
+from tailmetrics.cli.staging import Staging
+from tailmetrics.cli.streaming import stream
+from tailmetrics.cli.training import bind
+from tailmetrics.io import DataFileError
+from tailmetrics.report.compare import Comparison, compare
+
+
+def compare_runs(request: Request) -> None:
+    """Compare, then write and print."""
+    options = request.get(CompareOptions)
+    tables, preds = request.options.tables, options.preds or []
+    names = _names(options, tables or preds)
+    if int(environ.get("WORLD_SIZE", "1")) > 1:
+        hint = "run tailmetrics evaluate --per-row under torchrun, then compare the tables without it."
+        raise CommandError("compare runs in one process", hint)
+    if bool(tables) == bool(preds):
+        raise CommandError("compare needs either tables or --preds", "name two tables, or --preds A B with --target.")
+    with Staging() as staging, TemporaryDirectory() as scratch:
+        folder = None if options.out is None else staging.folder(options.out)
+        if preds:
+            tables = _tables(request, preds, Path(scratch))
+        found = _compared(dict(zip(names, map(RowTable.open, tables), strict=True)), options, request)
+        if folder is not None:
+            write_comparisons(found, options.correction, folder)
+        paths = staging.publish()
+    console = Console()
+    if not options.quiet:
+        print_comparisons(found, options.correction, console)
+    for path in paths:
+        console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+
+
+def _names(options: CompareOptions, paths: Sequence[str]) -> list[str]:
+    """Return the name of each run: as given, or the name of its file, with the folder if that is what differs."""
+    if len(paths) < 2:
+        raise CommandError(f"there are {len(paths)} runs to compare", "name at least two.")
+    files = [Path(path).absolute() for path in paths]
+    candidates = [options.names] if options.names else [
+        [file.stem for file in files],
+        [f"{file.parent.name}/{file.stem}" for file in files],
+        [str(file) for file in files],
+    ]  # fmt: skip
+    names = next((names for names in candidates if len(set(names)) == len(names)), candidates[-1])
+    if len(set(names)) != len(paths):
+        raise CommandError(f"the names {', '.join(names)} are not one for each of {len(paths)} runs", "give --names.")
+    return names
+
+
+def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]:
+    """Return tables of the values per row of each run."""
+    alone = Ranks(0, 1, torch.device("cpu"))
+    inputs = open_inputs(preds, request.get(DataOptions), alone)
+    collection = TopKCollection(chosen_metrics(request))
+    bind(collection, inputs, alone)
+    paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
+    for path, dataset in zip(paths, inputs.runs, strict=True):
+        with RowTableWriter(path, list(collection.members().values()), dataset) as writer:
+            stream(dataset, collection, alone, writer.write, f"evaluating {dataset.preds.path.name}")
+    return paths
+
+
+def _compared(tables: dict[str, RowTable], options: CompareOptions, request: Request) -> list[Comparison]:
+    first, *others = tables.values()
+    for name, other in list(tables.items())[1:]:
+        _check_same_rows(next(iter(tables)), first, name, other)
+    keys = _chosen(list(first.pairs), options.only)
+    resampling = request.get(ResamplingOptions)
+    for table in others:
+        missing = [key for key in keys if table.pairs.get(key) != first.pairs[key]]
+        if missing:
+            hint = "evaluate both with the same config and training labels."
+            raise DataFileError(table.path, f"lacks {missing[0]!r}, which {first.path} has", hint=hint)
+    return compare(
+        {name: table.values(keys) for name, table in tables.items()},
+        options.baseline,
+        medians=[key for key in first.medians if key in keys],
+        lower_is_better=[key for key in first.lower_is_better if key in keys],
+        correction=options.correction,
+        confidence=resampling.confidence,
+        resamples=resampling.resamples,
+        seed=resampling.seed,
+    )
+
+
+def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
+    if only is None:
+        return keys
+    for name in only:
+        if not any(key == name or key.startswith(f"{name}/") for key in keys):
+            known = dict.fromkeys(key.partition("/")[0] for key in keys)
+            raise CommandError(f"--only {name}: there is no such metric", f"choose from {', '.join(known)}.")
+    return [key for key in keys if any(key == name or key.startswith(f"{name}/") for name in only)]
+
+
+def _check_same_rows(first_name: str, first: RowTable, name: str, other: RowTable) -> None:
+    """Raise unless both tables hold the same rows in the same order."""
+    if first.names.equals(other.names):
+        return
+    hint = "evaluate both against the same targets; with queries that only one run answers, with --missing zero."
+    if len(first.names) != len(other.names):
+        problem = f"{name} holds {len(other.names)} rows, but {first_name} holds {len(first.names)}"
+    else:
+        pairs = zip(first.names.to_pylist(), other.names.to_pylist(), strict=True)
+        here, there = next(pair for pair in pairs if pair[0] != pair[1])
+        problem = f"{name} holds the row {there!r} where {first_name} holds {here!r}"
+    raise CommandError(problem, hint)

@@ -1,0 +1,109 @@
+"""Comparisons as a table in the terminal, and as JSON, Markdown and CSV."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tailmetrics.cli.plain import plain_record, write_csv
+from tailmetrics.report.compare import Comparison
+from tailmetrics.report.report import shown
+
+COLUMNS = ("metric", "run", "baseline", "difference", "interval", "p", "corrected", "win/tie/loss", "effect", "")
+NARROW = (0, 1, 2, 3, 6, 9)
+"""Columns for a terminal that has no room for all."""
+WIDE = 140
+
+LEGEND = (
+    "p: randomisation test, rows swapped between the runs; corrected: {correction}, of {count} comparisons; "
+    "effect: Cohen's d of the row differences; *: significant at {level:.3g}."
+)
+
+
+def write_comparisons(found: Sequence[Comparison], correction: str, folder: Path) -> None:
+    """Write ``compare.json``, ``compare.md`` and ``compare.csv``."""
+    records = [_record(comparison) for comparison in found]
+    content = {"correction": correction, "comparisons": records}
+    (folder / "compare.json").write_text(json.dumps(content, indent=2) + "\n")
+    (folder / "compare.md").write_text(_markdown(found, correction))
+    write_csv(records, folder / "compare.csv")
+
+
+def print_comparisons(found: Sequence[Comparison], correction: str, console: Console) -> None:
+    """Print one table for each pair of runs."""
+    chosen = range(len(COLUMNS)) if console.width >= WIDE else NARROW
+    for (run, baseline), part in _by_pair(found):
+        table = Table(title=f"{run} against {baseline}", title_justify="left")
+        for place in chosen:
+            table.add_column(COLUMNS[place], justify="right" if place else "left", no_wrap=place > 0, overflow="fold")
+        for comparison in part:
+            cells = _cells(comparison)
+            table.add_row(*(cells[place] for place in chosen), style="bold" if comparison.significant else None)
+        console.print(table)
+    console.print(_legend(found, correction), highlight=False)
+
+
+def _markdown(found: Sequence[Comparison], correction: str) -> str:
+    parts = ["# Comparison\n"]
+    for (run, baseline), part in _by_pair(found):
+        align = ["---", *("---:" for _ in COLUMNS[1:])]
+        lines = [list(COLUMNS), align, *(_cells(comparison) for comparison in part)]
+        parts.append(f"## {run} against {baseline}\n")
+        parts.append("".join(f"| {' | '.join(cells)} |\n" for cells in lines))
+    return "\n".join([*parts, _legend(found, correction), ""])
+
+
+def _legend(found: Sequence[Comparison], correction: str) -> str:
+    return LEGEND.format(correction=correction, count=len(found), level=1 - found[0].interval.confidence)
+
+
+def _by_pair(found: Sequence[Comparison]) -> Iterator[tuple[tuple[str, str], list[Comparison]]]:
+    for run, baseline in dict.fromkeys((comparison.run, comparison.baseline) for comparison in found):
+        yield (run, baseline), [one for one in found if (one.run, one.baseline) == (run, baseline)]
+
+
+def _cells(comparison: Comparison) -> list[str]:
+    interval = comparison.interval
+    return [
+        comparison.key,
+        shown(comparison.value),
+        shown(comparison.baseline_value),
+        _signed(comparison.difference),
+        "–" if isnan(interval.low) else f"{_signed(interval.low)} … {_signed(interval.high)}",
+        _p(comparison.p.randomisation),
+        _p(comparison.p_corrected.randomisation),
+        f"{comparison.wins}/{comparison.ties}/{comparison.losses}",
+        "–" if isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",
+        "*" if comparison.significant else "",
+    ]
+
+
+def _signed(value: float) -> str:
+    return "–" if isnan(value) else f"{value:+.4f}"
+
+
+def _p(value: float) -> str:
+    return "–" if isnan(value) else f"{value:.4f}" if value >= 0.0001 else "<0.0001"
+
+
+def _record(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as flat, plain data; what is undefined is None."""
+    whole = asdict(comparison)
+    interval, p, corrected = (whole.pop(name) for name in ("interval", "p", "p_corrected"))
+    record = {
+        **{name: whole.pop(name) for name in ("key", "run", "baseline", "statistic", "value", "baseline_value")},
+        "difference": interval.pop("value"),
+        **interval,
+        **{f"p_{test}": value for test, value in p.items()},
+        **{f"p_{test}_corrected": value for test, value in corrected.items()},
+        "significant": comparison.significant,
+        **whole,
+    }
+    return plain_record(record)

@@ -1,0 +1,132 @@
+"""`tailmetrics evaluate`: from files to a report, in bounded memory, on one process or many."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+from torch import Tensor
+
+from tailmetrics.cli.errors import CommandError
+from tailmetrics.cli.inputs import open_inputs
+from tailmetrics.cli.interval_files import print_intervals, shared_intervals, write_intervals
+from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.cli.parser import Request
+from tailmetrics.cli.ranks import Ranks, joined
+from tailmetrics.cli.row_table import part_path, remove_other_parts
+from tailmetrics.cli.row_writer import RowTableWriter
+from tailmetrics.cli.staging import Staging
+from tailmetrics.cli.streaming import stream
+from tailmetrics.cli.training import bind
+from tailmetrics.io import Dataset
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.ranking import Ranking
+from tailmetrics.report.evaluation import Evaluation
+from tailmetrics.report.intervals import Interval
+from tailmetrics.report.report import Report
+from tailmetrics.report.terminal import print_report
+
+
+def evaluate(request: Request) -> None:
+    """Evaluate, then write and print what the options ask for; nothing is written unless everything has gone well."""
+    options = request.get(EvaluateOptions)
+    if options.preds is None:
+        raise CommandError("there are no predictions", "add --preds FILE.")
+    evaluation = Evaluation(chosen_metrics(request))
+    with joined(options.device) as ranks, Staging() as staging, TemporaryDirectory() as scratch:
+        with ranks.agreement():
+            inputs = open_inputs([options.preds], request.get(DataOptions), ranks)
+            table = _table(options, ranks, staging, Path(scratch))
+            folder = staging.folder(options.out) if options.out is not None and ranks.is_first else None
+        (dataset,) = inputs.runs
+        bind(evaluation.collection, inputs, ranks)
+        evaluation.start(ranks.device)
+        with ranks.agreement():
+            _stream(evaluation, dataset, ranks, table)
+        report = _report(evaluation, dataset, request)
+        found: dict[str, Interval] = {}
+        if options.intervals and table is not None:
+            resampling = request.get(ResamplingOptions)
+            found = shared_intervals(table, evaluation.members, dataset.num_rows, ranks, resampling)
+        paths = _write(report, found, folder, options, ranks, staging)
+        if ranks.is_first:
+            _print(report, found, paths, options)
+
+
+def chosen_metrics(request: Request) -> list[TopKMetric]:
+    """Return the metrics of the config."""
+    metrics: list[TopKMetric] | None = request.options.metrics
+    if not metrics:
+        raise CommandError("there are no metrics", "add --preset xmc, or --config FILE with a list of metrics.")
+    return metrics
+
+
+def _table(options: EvaluateOptions, ranks: Ranks, staging: Staging, scratch: Path) -> Path | None:
+    """Return where this rank writes the values of its rows until all is done."""
+    if options.per_row is None:
+        return scratch / "rows.parquet" if options.intervals else None
+    final = part_path(Path(options.per_row), ranks.rank, ranks.world_size)
+    return staging.folder(final.parent) / final.name
+
+
+def _stream(evaluation: Evaluation, dataset: Dataset, ranks: Ranks, table: Path | None) -> None:
+    with ExitStack() as stack:
+        writer = None
+        if table is not None:
+            writer = stack.enter_context(RowTableWriter(table, evaluation.members, dataset))
+
+        def use(rows: Tensor, ranking: Ranking) -> None:
+            evaluation.update(ranking)
+            if writer is not None:
+                writer.write(rows, ranking)
+
+        stream(dataset, evaluation.collection, ranks, use, "evaluating")
+
+
+def _report(evaluation: Evaluation, dataset: Dataset, request: Request) -> Report:
+    options, data = request.get(EvaluateOptions), request.get(DataOptions)
+    preds, target = (Path(str(path)).name for path in (options.preds, data.target))
+    with warnings.catch_warnings():
+        # a rank may have no rows; a metric over all ranks has
+        warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
+        report = evaluation.report(options.title or f"{preds} against {target}")
+    notes = []
+    if dataset.missing_queries:
+        outcome = "left out" if data.missing == "skip" else "counted as empty lists"
+        notes.append(f"{dataset.missing_queries:,} queries of {target} have no predictions and are {outcome}.")
+    if dataset.unmatched_queries:
+        notes.append(f"{dataset.unmatched_queries:,} queries of {preds} have no targets and are left out.")
+    return replace(report, rows=dataset.num_rows, notes=(*report.notes, *notes))
+
+
+def _write(
+    report: Report,
+    found: dict[str, Interval],
+    folder: Path | None,
+    options: EvaluateOptions,
+    ranks: Ranks,
+    staging: Staging,
+) -> list[Path]:
+    """Write everything, then let it appear; return the paths."""
+    with ranks.agreement():
+        if folder is not None:
+            report.write(folder)
+            write_intervals(found, report.title, folder)
+    with ranks.agreement():
+        paths = staging.publish()
+        if options.per_row is not None and ranks.is_first:
+            remove_other_parts(Path(options.per_row), ranks.world_size)
+    return paths
+
+
+def _print(report: Report, found: dict[str, Interval], paths: list[Path], options: EvaluateOptions) -> None:
+    console = Console()
+    if not options.quiet:
+        print_report(report, console)
+        print_intervals(found, console)
+    for path in paths:
+        console.print(f"wrote {path}", soft_wrap=True, highlight=False)

@@ -1,0 +1,80 @@
+"""What can be said on the command line and in a config: one field is one option, its annotation the help."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+
+from tailmetrics.io import Columns
+from tailmetrics.report.corrections import Correction
+
+Options = TypeVar("Options")
+Format = Literal["npz", "npy", "pt", "parquet", "xmc", "trec", "jsonl", "csv", "tsv"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """Files that every run is evaluated against."""
+
+    target: Annotated[str | None, "File of targets."] = None
+    train_target: Annotated[str | None, "File of training targets: counts labels for buckets and propensities."] = None
+    label_counts: Annotated[str | None, "File of training counts instead: .npy, .pt, .txt, .csv or .tsv."] = None
+    num_train: Annotated[int | None, "Training rows, beside --label-counts; propensities and novelty ask."] = None
+    num_labels: Annotated[int | None, "Number of labels, where no file declares it."] = None
+    filter: Annotated[str | None, "File of (row, label) pairs that do not count, as in XMC."] = None
+    missing: Annotated[Literal["skip", "zero"], "Leave queries without predictions out, or count them 0."] = "skip"
+    format: Annotated[Format | None, "Format of all files; told from each name if left out."] = None
+    columns: Annotated[Columns, "Names of columns."] = field(default_factory=Columns)
+    string_ids: Annotated[bool | None, "Whether items of JSON Lines and CSV are names even if they are numbers."] = None
+    batch_rows: Annotated[int, "Rows per batch at most."] = 2048
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResamplingOptions:
+    """How confidence intervals and tests draw."""
+
+    confidence: Annotated[float, "Confidence of intervals; 1 - confidence is the level of tests."] = 0.95
+    resamples: Annotated[int | None, "Bootstrap resamples and random swaps; 10,000 unless more are needed."] = None
+    seed: Annotated[int, "Same seed, same numbers."] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """What ``tailmetrics evaluate`` reads and writes."""
+
+    preds: Annotated[str | None, "File of predictions."] = None
+    out: Annotated[str | None, "Folder for the report."] = None
+    per_row: Annotated[str | None, "Parquet file for the value of every metric in every row."] = None
+    intervals: Annotated[bool, "Add a confidence interval to every metric that has values per row."] = False
+    title: Annotated[str | None, "Title of the report."] = None
+    device: Annotated[Literal["cpu", "cuda"], "Where metrics are computed."] = "cpu"
+    quiet: Annotated[bool, "Print no tables."] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """What ``tailmetrics compare`` reads and writes."""
+
+    preds: Annotated[list[str] | None, "Files of predictions, two or more, instead of tables."] = None
+    names: Annotated[list[str] | None, "Names of the runs, in the order of the files; file names if left out."] = None
+    baseline: Annotated[str | None, "Name of the run that others are held against; all pairs if left out."] = None
+    only: Annotated[list[str] | None, "Metrics to compare, with or without their bucket; all if left out."] = None
+    correction: Annotated[Correction, "How p-values are corrected for the number of comparisons."] = "holm"
+    out: Annotated[str | None, "Folder for compare.json, compare.md and compare.csv."] = None
+    quiet: Annotated[bool, "Print no tables."] = False
+
+
+def add_options(parser: Any, options: type, title: str) -> None:
+    """Add every field of a dataclass to a parser as an option, written with dashes."""
+    group = parser.add_argument_group(title)
+    annotated = get_type_hints(options, include_extras=True)
+    for one in fields(options):
+        name = f"--{one.name.replace('_', '-')}"
+        kind, text = get_args(annotated[one.name])
+        default: dict[str, Any] = {} if one.default is MISSING else {"default": one.default}
+        if kind is bool:
+            group.add_argument(name, action="store_true", help=text)
+        elif kind == list[str] | None:
+            group.add_argument(name, type=str, nargs="+", action="extend", help=text)
+        else:
+            group.add_argument(name, type=kind, help=text, **default)

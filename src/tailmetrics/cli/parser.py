@@ -1,0 +1,97 @@
+"""The parser of the command line, made by jsonargparse: configs name metrics by class and are checked against it."""
+
+from __future__ import annotations
+
+from argparse import Action
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined] # exported without saying so
+
+import tailmetrics
+from tailmetrics.cli.options import (
+    CompareOptions,
+    DataOptions,
+    EvaluateOptions,
+    Options,
+    ResamplingOptions,
+    add_options,
+)
+from tailmetrics.cli.presets import preset_path, preset_paths
+from tailmetrics.metrics import TopKMetric
+
+EVALUATE = """Evaluate a file of predictions against a file of targets.
+
+Prints the metrics overall and from the most frequent labels to the rarest, and writes a report. Under torchrun the rows
+are shared over the ranks, and the numbers are the same."""
+COMPARE = """Compare runs row by row.
+
+Takes tables written by `tailmetrics evaluate --per-row`, or predictions (--preds) with one target and one config."""
+
+
+class Request(NamedTuple):
+    """A command line, parsed.
+
+    Attributes:
+        command: ``"evaluate"`` or ``"compare"``.
+        options: Value of every option; metrics and columns are objects.
+    """
+
+    command: str
+    options: Any
+
+    def get(self, kind: type[Options]) -> Options:
+        """Return the options of one group."""
+        return kind(**{one.name: self.options[one.name] for one in fields(kind)})  # type: ignore[arg-type]
+
+
+class _Preset(Action):
+    """Reads a config that comes with the library, as if ``--config`` named its path."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        ActionConfigFile.apply_config(parser, namespace, "config", str(preset_path(values)))
+        setattr(namespace, self.dest, values)
+
+
+def parse(argv: Sequence[str] | None) -> Request:
+    """Return what the command line asks for, its metrics made.
+
+    Raises:
+        ArgumentError: If an option or a config does not fit.
+    """
+    parser = _parser()
+    parsed = parser.parse_args(argv)
+    # the name since jsonargparse 4.49; the older one warns there
+    objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
+    return Request(objects.command, objects[objects.command])
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="tailmetrics",
+        description=tailmetrics.__doc__,
+        version=tailmetrics.__version__,
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subcommands(required=True, dest="command")
+    evaluate = _command(EVALUATE)
+    add_options(evaluate, EvaluateOptions, "evaluation")
+    commands.add_subcommand("evaluate", evaluate, help=EVALUATE.splitlines()[0])
+    compare = _command(COMPARE)
+    compare.add_argument("tables", type=str, nargs="*", help="Tables of values per row, one for each run.")
+    add_options(compare, CompareOptions, "comparison")
+    commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
+    for command in (evaluate, compare):
+        add_options(command, DataOptions, "data")
+        add_options(command, ResamplingOptions, "resampling")
+    return parser
+
+
+def _command(description: str) -> ArgumentParser:
+    parser = ArgumentParser(description=description, exit_on_error=False, allow_abbrev=False)
+    parser.add_argument("--config", action="config", help="YAML file with a list of metrics, and any other option.")
+    parser.add_argument("--preset", action=_Preset, help=f"A config of the library: {', '.join(preset_paths())}.")
+    parser.add_argument("--metrics", type=list[TopKMetric], help="The metrics, each with class_path and init_args.")
+    return parser

@@ -1,0 +1,22 @@
+"""The progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tailmetrics.cli.ranks import Ranks
+
+
+@contextmanager
+def progress(what: str, rows: int, ranks: Ranks) -> Iterator[Callable[[int], None]]:
+    """Show how many rows are done, on the first rank and on a terminal; yields what to call with every batch's rows."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    hidden = not (ranks.is_first and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(what, total=rows)
+        yield lambda done: bar.advance(task, done)

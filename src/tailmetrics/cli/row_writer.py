@@ -1,0 +1,106 @@
+"""Writing tables of values per row, as batches come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from torch import Tensor
+
+from tailmetrics.cli.row_table import DENOMINATOR, METADATA, NUMERATOR, QUERY, ROW
+from tailmetrics.io import Dataset
+from tailmetrics.metrics import KForRecall, TopKMetric
+from tailmetrics.ranking import Ranking
+
+BUFFERED_CELLS = 2**21
+"""Values collected before they are written, 16 MB: small batches would make many small row groups."""
+
+
+def has_row_values(metric: TopKMetric) -> bool:
+    """Whether rows have a value of their own: not what is shown over all rows, nor an average over labels."""
+    return hasattr(metric, "row_values") and getattr(metric, "average", "samples") in ("samples", "micro")
+
+
+class RowTableWriter:
+    """A table of values per row, written as batches come.
+
+    Leaving the context completes the file.
+
+    Args:
+        path: Parquet file to write.
+        metrics: The metrics; those without values per row are left out.
+        dataset: What is evaluated, for the names of the rows.
+    """
+
+    def __init__(self, path: Path, metrics: Iterable[TopKMetric], dataset: Dataset) -> None:
+        self._metrics: list[Any] = [metric for metric in metrics if has_row_values(metric)]
+        self._names = dataset.row_names
+        self._num_rows = dataset.num_rows
+        self._path = path
+        self._file: Any = None
+        self._pending: list[Any] = []
+        self._cells = 0
+
+    def __enter__(self) -> RowTableWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._flush()
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, rows: Tensor, ranking: Ranking) -> None:
+        """Add a batch: the numbers of its rows, and their ranking."""
+        columns: dict[str, Any] = {}
+        if self._names is None:
+            columns[ROW] = rows.numpy()
+        else:
+            columns[QUERY] = [self._names[row] for row in rows.tolist()]
+        for metric in self._metrics:
+            for key, value in metric.row_values(ranking).items():
+                columns.update(_columns(key, value))
+        table = pa.table(columns)
+        self._pending.append(table)
+        self._cells += table.num_rows * table.num_columns
+        if self._cells >= BUFFERED_CELLS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        table = pa.concat_tables(self._pending).replace_schema_metadata({METADATA: json.dumps(self._metadata())})
+        if self._file is None:
+            self._file = pq.ParquetWriter(self._path, table.schema)
+        self._file.write_table(table, row_group_size=table.num_rows)
+        self._pending, self._cells = [], 0
+
+    def _metadata(self) -> dict[str, Any]:
+        """Return what columns do not tell: the statistic made of them, which way is better, the rows of all ranks."""
+        medians = [m for m in self._metrics if isinstance(m, KForRecall) and m.statistic == "median"]
+        lower = [m for m in self._metrics if m.higher_is_better is False]
+        return {"medians": _keys(medians), "lower_is_better": _keys(lower), "num_rows": self._num_rows}
+
+
+def _keys(metrics: Iterable[TopKMetric]) -> list[str]:
+    return [key for metric in metrics for key in list(metric.keys())]
+
+
+def _columns(key: str, value: Tensor | tuple[Tensor, Tensor]) -> Mapping[str, Any]:
+    """Return values as columns, null in rows that do not count."""
+    if isinstance(value, tuple):
+        return {key + NUMERATOR: _array(value[0]), key + DENOMINATOR: _array(value[1])}
+    return {key: _array(value)}
+
+
+def _array(values: Tensor) -> Any:
+    array = values.cpu().numpy()
+    return pa.array(array, mask=np.isnan(array))

@@ -1,0 +1,66 @@
+"""What the training labels tell the metrics: buckets, counts, propensities."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
+from tailmetrics.cli.errors import CommandError
+from tailmetrics.cli.inputs import Inputs
+from tailmetrics.cli.progress import progress
+from tailmetrics.cli.ranks import Ranks
+from tailmetrics.metrics import TopKMetric
+
+
+def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks) -> None:
+    """Complete what the metrics leave open; counts the training labels if it has to. Call it on every rank."""
+    with ranks.agreement():
+        _check_known(collection, inputs)
+        counted = None if inputs.train is None else _count(inputs, ranks)
+    if counted is not None:
+        collection.bind(counted)
+    elif inputs.counts is not None:
+        collection.bind(_given(inputs.counts, inputs.num_train))
+    elif inputs.num_labels is not None:
+        # nothing is left open but the number of labels, for which any buckets do
+        collection.bind(LabelBuckets.from_assignment(torch.zeros(inputs.num_labels, dtype=torch.int64), ["all"]))
+    unbound = [type(metric).__name__ for metric in collection.members().values() if not metric.is_bound]
+    if unbound:
+        raise CommandError(f"{unbound[0]}: the number of labels is not known; no file declares it", "add --num-labels.")
+
+
+def _count(inputs: Inputs, ranks: Ranks) -> LabelFrequency:
+    assert inputs.train is not None and inputs.num_labels is not None  # noqa: PT018, S101 - see open_inputs
+    frequency = LabelFrequency(inputs.num_labels)
+    with progress("training labels", inputs.train.stop - inputs.train.start, ranks) as advance:
+        for batch in inputs.train:
+            frequency.update(batch.target)
+            advance(len(batch.rows))
+    return frequency
+
+
+def _given(counts: Tensor, num_train: int | None) -> LabelFrequency | LabelBuckets:
+    """Return counts that are the same on every rank, not to be added up."""
+    if num_train is None:
+        return LabelBuckets.deciles(counts)
+    frequency = LabelFrequency(len(counts), sync_on_compute=False)
+    frequency.counts, frequency.rows = counts, torch.tensor([num_train])
+    frequency._update_count = 1
+    return frequency
+
+
+def _check_known(collection: TopKCollection, inputs: Inputs) -> None:
+    """Raise if a metric asks for what no option gives."""
+    for metric in collection.members().values():
+        caller = type(metric).__name__
+        if inputs.train is None and inputs.counts is None and _needs_counts(metric):
+            hint = "add --train-target FILE, or --label-counts FILE."
+            raise CommandError(f"{caller}: needs to know how often labels occur in training", hint)
+        if inputs.train is None and inputs.num_train is None and getattr(metric, "num_train", 0) is None:
+            hint = "add --num-train N beside --label-counts, or give --train-target instead."
+            raise CommandError(f"{caller}: needs the number of training rows", hint)
+
+
+def _needs_counts(metric: TopKMetric) -> bool:
+    return metric.buckets == "deciles" or getattr(metric, "label_counts", ()) is None

@@ -1,0 +1,34 @@
+r"""Readers: files of predictions and targets as batches that metrics take, in bounded memory and shared by ranks.
+
+>>> from pathlib import Path
+>>> from tempfile import mkdtemp
+>>> folder = Path(mkdtemp())
+>>> _ = (folder / "scores.txt").write_text("2 4\n0:0.9 3:0.5\n1:0.7\n")
+>>> _ = (folder / "labels.txt").write_text("2 4\n3:1\n1:1 2:1\n")
+>>> dataset = read(folder / "scores.txt", folder / "labels.txt")
+>>> dataset.num_rows, dataset.num_labels
+(2, 4)
+>>> [batch.preds[1].tolist() for batch in dataset]
+[[[0, 3], [1, -1]]]
+"""
+
+from tailmetrics.io.counts import read_label_counts
+from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
+from tailmetrics.io.errors import DataFileError
+from tailmetrics.io.formats import FORMATS, Columns
+from tailmetrics.io.label_names import read_label_names
+from tailmetrics.io.loading import read, read_target
+
+__all__ = [
+    "FORMATS",
+    "Batch",
+    "Columns",
+    "DataFileError",
+    "Dataset",
+    "TargetBatch",
+    "TargetDataset",
+    "read",
+    "read_label_counts",
+    "read_label_names",
+    "read_target",
+]

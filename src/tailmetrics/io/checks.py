@@ -1,0 +1,107 @@
+"""Checks of what a file holds, so that an error names the file and the row."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from tailmetrics.io.rows import Array, Ragged, Rows
+from tailmetrics.io.source import Source
+
+Role: TypeAlias = Literal["preds", "target"]
+
+RANGE_HINT = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."
+REPEAT_HINT = "a label can stand in a row once: drop the repeated one before writing the file."
+WIDTH_HINT = "whole numbers as many as there are labels are multi-hot; label ids need one more column of -1."
+VALUE_HINTS = {
+    "preds": "write -inf for what was not retrieved, or leave it out.",
+    "target": "gains are finite numbers of at least 0.",
+}
+
+
+def check_rows(rows: Rows, role: Role, source: Source, first: int, num_labels: int | None) -> None:
+    """Raise unless ids are in range and distinct within their row, scores are not NaN, and gains are finite and >= 0.
+
+    Args:
+        rows: Rows as read.
+        role: What they are for.
+        source: The file, for the message.
+        first: Number in the file of the first row.
+        num_labels: Number of labels; None leaves the upper end open.
+    """
+    if not isinstance(rows, Ragged):
+        _check_values(rows, role, source, first, None)
+        return
+    _check_range(rows, source, first, num_labels)
+    if rows.values is not None:
+        _check_values(rows.values, role, source, first, rows)
+    _check_distinct(rows, source, first)
+
+
+def _check_range(rows: Ragged, source: Source, first: int, num_labels: int | None) -> None:
+    if not rows.ids.size:
+        return
+    low, high = int(rows.ids.min()), int(rows.ids.max())
+    if low < 0:
+        row = rows.row_of(int(rows.ids.argmin()))
+        raise source.error(first + row, f"holds the label id {low}", RANGE_HINT)
+    if num_labels is not None and high >= num_labels:
+        row = rows.row_of(int(rows.ids.argmax()))
+        raise source.error(first + row, f"holds the label id {high}, but there are {num_labels} labels", RANGE_HINT)
+
+
+def _check_values(values: Array, role: Role, source: Source, first: int, rows: Ragged | None) -> None:
+    """Check scores or gains; the smallest is read first, in one pass without a temporary, and is NaN if one is."""
+    if not values.size or values.dtype.kind in "bu":
+        return
+    if role == "preds":
+        if values.dtype.kind == "i" or not np.isnan(values.min()):
+            return
+        wrong = np.isnan(values)
+    else:
+        if values.min() >= 0 and values.max() < np.inf:
+            return
+        wrong = ~((values >= 0) & (values < np.inf))
+    at = int(wrong.argmax())
+    row = at // values.shape[1] if rows is None else rows.row_of(at)
+    word = "score" if role == "preds" else "gain"
+    hint = WIDTH_HINT if values.dtype.kind == "i" else VALUE_HINTS[role]
+    raise source.error(first + row, f"holds the {word} {values.flat[at]}", hint)
+
+
+def _check_distinct(rows: Ragged, source: Source, first: int) -> None:
+    width = rows.width
+    if width < 2:
+        return
+    if len(rows) * width <= 2 * rows.ids.size:
+        row, label = _repeated_in_matrix(rows, width)
+    else:
+        row, label = _repeated_in_entries(rows)
+    if row >= 0:
+        raise source.error(first + row, f"holds the label {source.label(label)} twice", REPEAT_HINT)
+
+
+def _repeated_in_matrix(rows: Ragged, width: int) -> tuple[int, int]:
+    """Return row and id of a repeated label, or -1; rows of about one length are sorted side by side."""
+    ids = rows.ids.astype(np.int32) if int(rows.ids.max()) < 2**31 else rows.ids.astype(np.int64)
+    ordered = rows.padded(ids, -1, width)
+    ordered.sort(axis=1)
+    repeated = ordered[:, 1:] == ordered[:, :-1]
+    if ids.size < ordered.size:
+        repeated &= ordered[:, 1:] >= 0
+    if not repeated.any():
+        return -1, -1
+    row, column = divmod(int(repeated.argmax()), width - 1)
+    return row, int(ordered[row, column])
+
+
+def _repeated_in_entries(rows: Ragged) -> tuple[int, int]:
+    """Return row and id of a repeated label, or -1; rows of very different lengths are sorted as (row, id) keys."""
+    stride = int(rows.ids.max()) + 1
+    keys = np.repeat(np.arange(len(rows), dtype=np.int64), rows.lengths) * stride + rows.ids
+    if (np.diff(keys) > 0).all():
+        return -1, -1
+    keys.sort()
+    repeated = np.flatnonzero(keys[1:] == keys[:-1])
+    return divmod(int(keys[repeated[0]]), stride) if repeated.size else (-1, -1)

@@ -1,0 +1,142 @@
+"""Open files as batches that ``metric.update`` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tailmetrics.io.checks import Role, check_rows
+from tailmetrics.io.errors import DataFileError
+from tailmetrics.io.filter import Filter
+from tailmetrics.io.rows import Rows
+from tailmetrics.io.source import Source
+from tailmetrics.io.tensors import preds_tensors, target_tensor
+
+
+class Batch(NamedTuple):
+    """Consecutive rows.
+
+    Attributes:
+        preds: Scores (N, L), ranked ids (N, K), a pair (scores, ids) of candidates, or CSR (N, L).
+        target: Label ids (N, M), multi-hot or gains (N, L), or CSR (N, L).
+        rows: Shape (N,), int64, numbers of the rows in the files.
+    """
+
+    preds: Tensor | tuple[Tensor, Tensor]
+    target: Tensor
+    rows: Tensor
+
+
+class TargetBatch(NamedTuple):
+    """Consecutive rows of targets alone.
+
+    Attributes:
+        target: Label ids (N, M), multi-hot or gains (N, L), or CSR (N, L).
+        rows: Shape (N,), int64, numbers of the rows in the file.
+    """
+
+    target: Tensor
+    rows: Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Files:
+    """What is known of files that are open.
+
+    Attributes:
+        num_rows: Rows over all ranks.
+        num_labels: Number of labels, given or declared by a file; None when neither.
+        label_names: String ids in the order of the label ids; None when label ids are numbers.
+        row_names: Queries in the order of the rows; None when rows are numbers.
+        missing_queries: Queries of the target without predictions, over all ranks: left out, or zero, as asked.
+        unmatched_queries: Queries of the predictions without targets, over all ranks: left out.
+        start: First row of this rank.
+        stop: Row behind its last.
+        batch_rows: Rows per batch.
+        columns: Number of columns that holds every label id; None when not known.
+    """
+
+    num_rows: int
+    num_labels: int | None
+    label_names: tuple[str, ...] | None = None
+    row_names: list[str] | None = None
+    missing_queries: int = 0
+    unmatched_queries: int = 0
+    start: int
+    stop: int
+    batch_rows: int
+    columns: int | None
+
+    def _numbers(self) -> Iterator[Tensor]:
+        for first in range(self.start, self.stop, self.batch_rows):
+            yield torch.arange(first, min(first + self.batch_rows, self.stop))
+
+    def _checked(self, source: Source, role: Role) -> Iterator[Rows]:
+        first = self.start
+        for rows in source.batches(self.start, self.stop, self.batch_rows):
+            if len(rows) < min(self.batch_rows, self.stop - first):
+                raise _ends_early(source, first + len(rows))
+            check_rows(rows, role, source, first, self.columns)
+            yield rows
+            first += len(rows)
+        if first < self.stop:
+            raise _ends_early(source, first)
+
+    def _target_tensor(self, source: Source, target: Rows) -> Tensor:
+        try:
+            return target_tensor(target, self.columns)
+        except ValueError as error:
+            hint = "pass num_labels, or leave the gains out if all are 1."
+            raise DataFileError(source.path, "holds gains, but the number of labels is not known", hint=hint) from error
+
+
+def _ends_early(source: Source, row: int) -> DataFileError:
+    hint = "the file may be truncated or corrupt: write it again."
+    return DataFileError(source.path, f"ends after {row} rows, but declares {source.num_rows}", hint=hint)
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dataset(Files):
+    """Predictions and targets in batches; iterate as often as needed.
+
+    Every value has been checked when a batch comes out, so metrics need not (``validate_args=False``).
+
+    Attributes:
+        preds: The file of predictions.
+        target: The file of targets.
+        ignored: Pairs of row and label that do not count.
+    """
+
+    preds: Source
+    target: Source
+    ignored: Filter | None = None
+
+    def __iter__(self) -> Iterator[Batch]:
+        pairs = zip(self._checked(self.preds, "preds"), self._checked(self.target, "target"), strict=True)
+        for (preds, target), rows in zip(pairs, self._numbers(), strict=True):
+            if self.ignored is not None:
+                preds = self.ignored.apply(preds, int(rows[0]), -np.inf)
+                target = self.ignored.apply(target, int(rows[0]), 0)
+            yield Batch(preds_tensors(preds, self.columns), self._target_tensor(self.target, target), rows)
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TargetDataset(Files):
+    """Targets in batches; iterate as often as needed.
+
+    Attributes:
+        target: The file.
+    """
+
+    target: Source
+
+    def __iter__(self) -> Iterator[TargetBatch]:
+        for target, rows in zip(self._checked(self.target, "target"), self._numbers(), strict=True):
+            yield TargetBatch(self._target_tensor(self.target, target), rows)

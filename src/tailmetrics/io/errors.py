@@ -1,0 +1,81 @@
+"""The one error of all readers, and what turns the errors of other libraries into it."""
+
+from __future__ import annotations
+
+import pickle
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    RuntimeError,
+    EOFError,
+    TypeError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+    pickle.UnpicklingError,
+)
+"""What numpy, torch, zipfile and pyarrow raise on damaged files; pyarrow's classes derive from the built-in ones.
+
+numpy parses the header of an array as Python text, hence the last two.
+"""
+
+
+class DataFileError(ValueError):
+    """A data file that cannot be read as what it was given for.
+
+    Attributes:
+        path: The file.
+        where: Row, line or query inside the file; empty when it is about the whole file.
+        hint: What to do about it; may be empty.
+    """
+
+    def __init__(self, path: str | Path, problem: str, where: str = "", hint: str = "") -> None:
+        problem = " ".join(problem.splitlines())
+        super().__init__(f"{path}, {where}: {problem}" if where else f"{path}: {problem}")
+        self.path = Path(path)
+        self.problem = problem
+        self.where = where
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[type[DataFileError], tuple[Path, str, str, str]]:
+        return DataFileError, (self.path, self.problem, self.where, self.hint)
+
+
+@contextmanager
+def reading(path: Path, form: str) -> Iterator[None]:
+    """Raise whatever goes wrong inside as a :class:`DataFileError` of this file, read as ``form``."""
+    try:
+        yield
+    except DataFileError:
+        raise
+    except ModuleNotFoundError as error:
+        hint = "install it with pip install 'tailmetrics[cli]'."
+        raise DataFileError(path, f"reading {form} needs the package {error.name}", hint=hint) from error
+    except UNREADABLE as error:
+        cause = str(error).strip().split("\n")[0] or type(error).__name__
+        hint = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
+        raise DataFileError(path, f"cannot be read as {form}: {cause}", hint=hint) from error
+
+
+def check_file(path: str | Path) -> Path:
+    """Return ``path`` if it is a file that holds anything."""
+    path = Path(path)
+    if not path.exists():
+        raise DataFileError(path, "there is no such file", hint="check the path.")
+    if not path.is_file():
+        raise DataFileError(path, "is not a file", hint="pass the path of one file.")
+    if path.stat().st_size == 0:
+        raise DataFileError(path, "is empty", hint="the program that wrote it may have failed: write it again.")
+    return path

@@ -1,0 +1,126 @@
+"""Text files as blocks of lines: found and cut by arrow and numpy, not one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailmetrics.io.errors import DataFileError
+from tailmetrics.io.rows import Array, starts
+
+BLOCK_BYTES = 2**23
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Consecutive lines of a file.
+
+    Attributes:
+        path: The file.
+        first: Number of the first line, from 1.
+        text: The lines, an arrow string array; line ends are still on them.
+    """
+
+    path: Path
+    first: int
+    text: Any
+
+    def place(self, index: int) -> str:
+        """Return how an error names a line of this block."""
+        return f"line {self.first + index}"
+
+    def words(self) -> tuple[Array, Any]:
+        """Return the number of words on every line, and all words, an arrow string array."""
+        text = pc.ascii_trim_whitespace(self.text)
+        words = pc.ascii_split_whitespace(text)
+        blank = pc.equal(text, "").to_numpy(zero_copy_only=False)
+        counts = np.where(blank, 0, pc.list_value_length(words).to_numpy())
+        flat = words.flatten()
+        return counts, flat.filter(pc.not_equal(flat, "")) if blank.any() else flat
+
+
+def read_lines(path: Path, skip: int = 0) -> Iterator[Lines]:
+    """Yield the lines of a UTF-8 file in blocks of about 8 MB; the first ``skip`` lines are only counted."""
+    number, rest = 1, b""
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            block = rest + block
+            end = block.rfind(b"\n") + 1
+            rest, block = block[end:], block[:end]
+            count = block.count(b"\n")
+            if count and number + count - 1 > skip:
+                yield from _from(_lines(path, number, block), skip)
+            number += count
+    if rest and number > skip:
+        yield _lines(path, number, rest)
+
+
+def _from(lines: Lines, skip: int) -> Iterator[Lines]:
+    dropped = max(0, skip + 1 - lines.first)
+    yield Lines(lines.path, lines.first + dropped, lines.text.slice(dropped))
+
+
+def _lines(path: Path, first: int, block: bytes) -> Lines:
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
+    if not block.endswith(b"\n"):
+        ends = np.append(ends, len(block))
+    offsets = np.concatenate([[0], ends]).astype(np.int64)
+    text = pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(block))
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid as error:
+        index = next(index for index, line in enumerate(block.split(b"\n")) if not _decodes(line))
+        hint = "text files are read as UTF-8: convert the file, or name its format."
+        raise DataFileError(path, "is not UTF-8 text", f"line {first + index}", hint) from error
+    return Lines(path, first, text)
+
+
+def _decodes(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def parse_numbers(
+    text: Any, kind: type[int] | type[float], path: Path, word: str, place: Callable[[int], str]
+) -> Array:
+    """Return an arrow string array as int64 or float64 numbers.
+
+    Args:
+        text: Arrow string array.
+        kind: ``int`` or ``float``.
+        path: The file, for the message.
+        word: What the numbers are, for the message.
+        place: From the index of an entry to its place in the file, for the message.
+    """
+    try:
+        return np.asarray(pc.cast(text, pa.int64() if kind is int else pa.float64()).to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid:  # either wrong, or a spelling that only Python accepts, such as +1
+        numbers = [_number(entry, kind) for entry in text.to_pylist()]
+    if None in numbers:
+        index = numbers.index(None)
+        needed = "a whole number" if kind is int else "a number"
+        hint = f"every {word} must be {needed}."
+        raise DataFileError(path, f"{word} {text[index].as_py()!r} is not {needed}", place(index), hint)
+    return np.array(numbers, dtype=np.int64 if kind is int else np.float64)
+
+
+def _number(text: str, kind: type[int] | type[float]) -> float | None:
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
+def place_of_word(lines: Lines, counts: Array) -> Callable[[int], str]:
+    """Return how an error names the line that the i-th word of a block lies on."""
+    bounds = starts(counts)
+    return lambda index: lines.place(int(np.searchsorted(bounds, index, side="right")) - 1)

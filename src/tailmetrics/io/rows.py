@@ -1,0 +1,106 @@
+"""Consecutive rows of a file as arrays: what every reader yields, before it becomes tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.integer[Any]]
+Array: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of different lengths: row i holds the entries ``offsets[i]`` to ``offsets[i + 1]``.
+
+    Attributes:
+        offsets: Shape (n + 1,), int64, from 0.
+        ids: Shape (entries,), label ids.
+        values: Shape (entries,), scores or gains; None when the file gives none.
+    """
+
+    offsets: Ints
+    ids: Ints
+    values: Array | None = None
+
+    @classmethod
+    def from_lengths(cls, lengths: Ints, ids: Ints, values: Array | None = None) -> Ragged:
+        """Return rows of these lengths."""
+        return cls(starts(lengths), ids, values)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Ints:
+        """Entries per row, shape (n,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def width(self) -> int:
+        """Entries of the longest row."""
+        return int(self.lengths.max(initial=0))
+
+    def row_of(self, entry: int) -> int:
+        """Return the row that an entry lies in."""
+        return int(np.searchsorted(self.offsets, entry, side="right")) - 1
+
+    def slice(self, start: int, stop: int) -> Ragged:
+        """Return the rows from ``start`` up to ``stop``, without a copy of their entries."""
+        offsets = self.offsets[start : stop + 1]
+        entries = slice(int(offsets[0]), int(offsets[-1]))
+        return Ragged(offsets - offsets[0], self.ids[entries], None if self.values is None else self.values[entries])
+
+    def select(self, keep: NDArray[np.bool_]) -> Ragged:
+        """Return the same rows with only the entries marked in ``keep``."""
+        values = None if self.values is None else self.values[keep]
+        return Ragged(starts(keep)[self.offsets], self.ids[keep], values)
+
+    def padded(self, entries: Array, fill: float, width: int) -> Array:
+        """Return ``entries`` (``ids`` or ``values``) as a matrix of shape (n, width), rows filled up with ``fill``."""
+        if len(entries) == len(self) * width:
+            return entries.reshape(len(self), width)
+        matrix = np.full((len(self), width), fill, dtype=entries.dtype)
+        matrix[np.arange(width) < self.lengths[:, None]] = entries
+        return matrix
+
+
+Rows: TypeAlias = Ragged | Array
+"""Ragged rows, or a dense matrix [n, L]."""
+
+
+def starts(lengths: Array) -> Ints:
+    """Return where each run starts when runs of these lengths follow one another, and where the last one ends."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def rebatch(parts: Iterable[Ragged], size: int) -> Iterator[Ragged]:
+    """Yield the same rows in batches of exactly ``size``, the last one possibly shorter."""
+    pending: list[Ragged] = []
+    count = 0
+    for part in parts:
+        while count + len(part) >= size:
+            yield _joined([*pending, part.slice(0, size - count)])
+            part = part.slice(size - count, len(part))
+            pending, count = [], 0
+        if len(part):
+            pending.append(part)
+            count += len(part)
+    if count:
+        yield _joined(pending)
+
+
+def _joined(parts: list[Ragged]) -> Ragged:
+    parts = [part for part in parts if len(part)]
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([part.lengths for part in parts])
+    values = [part.values for part in parts if part.values is not None]
+    ids = np.concatenate([part.ids for part in parts])
+    return Ragged.from_lengths(lengths, ids, np.concatenate(values) if values else None)

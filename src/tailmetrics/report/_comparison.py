@@ -1,0 +1,76 @@
+"""What a comparison of two runs says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tailmetrics.report._rows import Kind
+from tailmetrics.report.intervals import Interval
+
+
+@dataclass(frozen=True)
+class PValues:
+    """Two-sided p-values of "no difference", each in [0, 1]; NaN where a test does not apply.
+
+    Attributes:
+        randomisation: Rows swapped between the runs; exact where few rows differ. The one to decide by.
+        bootstrap: Rows resampled, the distribution shifted to no difference; too small with few rows, at 30 about
+            7 % of true null hypotheses fall below 0.05.
+        t: Paired t-test; means only.
+    """
+
+    randomisation: float
+    bootstrap: float
+    t: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One key of one run held against a baseline, on the rows that count in both.
+
+    Attributes:
+        key: As in the row values.
+        run: Name of the run.
+        baseline: Name of the run that it is held against.
+        statistic: ``"mean"``, ``"ratio"`` (of sums) or ``"median"``.
+        value: The statistic of the run.
+        baseline_value: The statistic of the baseline.
+        interval: ``value - baseline_value`` and its confidence interval.
+        p: p-values of this comparison alone.
+        p_corrected: The same, corrected for the number of comparisons.
+        wins: Rows in which the run is better.
+        ties: Rows in which both are equal.
+        losses: Rows in which the run is worse.
+        cohens_dz: Mean over standard deviation of the row differences; means only, else NaN.
+        relative_difference: Difference over ``baseline_value``; NaN if that is 0.
+    """
+
+    key: str
+    run: str
+    baseline: str
+    statistic: Kind
+    value: float
+    baseline_value: float
+    interval: Interval
+    p: PValues
+    p_corrected: PValues
+    wins: int
+    ties: int
+    losses: int
+    cohens_dz: float
+    relative_difference: float
+
+    @property
+    def n(self) -> int:
+        """Rows that count in both runs."""
+        return self.interval.n
+
+    @property
+    def difference(self) -> float:
+        """The statistic of the run minus that of the baseline."""
+        return self.interval.value
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected randomisation p-value is at most 1 - confidence."""
+        return self.p_corrected.randomisation <= 1 - self.interval.confidence

@@ -1,0 +1,31 @@
+"""The colours of buckets from head to tail."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+LIGHT = ("#217491", "#44805f", "#857a2c", "#b65c1e")
+DARK = ("#5fb6d2", "#7cc49a", "#cdb75e", "#ec9f58")
+UNSEEN = ("#767b80", "#8b9196")
+
+
+class Shade(NamedTuple):
+    """One colour, as ``#rrggbb``, on a light page and on a dark one."""
+
+    light: str
+    dark: str
+
+
+def shade(place: int, count: int, name: str) -> Shade:
+    """Return the colour of bucket ``place`` of ``count``; labels that training never showed are grey."""
+    if name == "unseen":
+        return Shade(*UNSEEN)
+    share = place / max(1, count - 1)
+    return Shade(_between(LIGHT, share), _between(DARK, share))
+
+
+def _between(colours: tuple[str, ...], share: float) -> str:
+    step = min(int(share * (len(colours) - 1)), len(colours) - 2)
+    part = share * (len(colours) - 1) - step
+    left, right = (bytes.fromhex(colour[1:]) for colour in colours[step : step + 2])
+    return "#" + bytes(round((1 - part) * a + part * b) for a, b in zip(left, right, strict=True)).hex()

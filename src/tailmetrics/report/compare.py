@@ -1,0 +1,152 @@
+"""Runs compared on the same rows: differences, their intervals, tests and effect sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import astuple, replace
+from itertools import combinations, product
+from math import ceil
+from warnings import warn
+
+import numpy as np
+
+from tailmetrics._checks import check_choice, check_count, check_number
+from tailmetrics.report._comparison import Comparison, PValues
+from tailmetrics.report._contrast import Contrast
+from tailmetrics.report._resampling import bootstrap, swap
+from tailmetrics.report._rows import KeyRows, RowValues, check_names, covers, read_rows
+from tailmetrics.report.corrections import CORRECTIONS, Correction, correct
+from tailmetrics.report.intervals import Interval
+
+__all__ = ["Comparison", "Interval", "PValues", "RowValues", "compare"]
+
+CALLER = "compare"
+GROUP = 2**25
+"""Values per row whose sums are prepared at a time; each group of keys meets the same draws."""
+
+
+def compare(
+    runs: Mapping[str, RowValues],
+    baseline: str | None = None,
+    *,
+    medians: Collection[str] = (),
+    lower_is_better: Collection[str] = (),
+    correction: Correction = "holm",
+    confidence: float = 0.95,
+    resamples: int | None = None,
+    seed: int = 0,
+) -> list[Comparison]:
+    """Return every key of every pair of runs, compared row by row.
+
+    The randomisation test swaps the runs' results within each row, for a ratio numerator and denominator together, and
+    takes the statistic of each side anew; p = (b + 1) / (m + 1) with b of m random swaps at least as far from zero.
+    The bootstrap draws rows, both runs' results together; the interval is BCa for means and ratios of sums, percentile
+    for medians, and the p-value comes from the same draws, shifted to a mean of no difference.
+
+    Args:
+        runs: Name -> key -> values of shape (N,), or a tuple (numerator, denominator) of shape (N,) each; NaN in rows
+            that do not count. All runs have the same keys, and the same rows in the same order.
+        baseline: The run that all others are held against; None compares all pairs, the later one held against the
+            earlier.
+        medians: Keys, with or without their bucket, whose statistic is the median instead of the mean.
+        lower_is_better: Keys, with or without their bucket, where the lower value wins.
+        correction: Over all keys and pairs: ``"holm"``, ``"bonferroni"``, ``"bh"`` or ``"none"``.
+        confidence: Of each interval, between 0.5 and 0.9999; 1 - confidence is the level of the tests.
+        resamples: m; None takes 10,000, or more where many comparisons need smaller p-values.
+        seed: Same seed, same result.
+
+    Returns:
+        Pair by pair, keys in the order of the first run.
+
+    Raises:
+        ValueError: If runs differ in keys, rows or kind of value, or an argument names a key or run there is not.
+
+    >>> better, worse = [1, 1, 1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0, 1, 0]
+    >>> (found,) = compare({"old": {"recall@5": worse}, "new": {"recall@5": better}})
+    >>> found.difference, found.p.randomisation, (found.wins, found.ties, found.losses)
+    (0.75, 0.03125, (6, 2, 0))
+
+    Source: Noreen, Computer-intensive methods for testing hypotheses (1989), and Yeh, COLING 2000, for swapping under
+    ratios; Phipson and Smyth, SAGMB 9 (2010), for b + 1; Efron and Tibshirani, An introduction to the bootstrap (1993),
+    section 16.4, for the shift; Smucker, Allan and Carterette, CIKM 2007, for the three tests side by side.
+    """
+    check_choice(CALLER, "correction", correction, CORRECTIONS)
+    check_number(CALLER, "confidence", confidence, 0.5, 0.9999)
+    check_count(CALLER, "seed", seed, minimum=0)
+    pairs = _pairs(tuple(runs), baseline)
+    keys = tuple(next(iter(runs.values())))
+    medians = check_names(CALLER, "medians", medians, keys)
+    lower_is_better = check_names(CALLER, "lower_is_better", lower_is_better, keys)
+    read = {name: read_rows(CALLER, name, rows, medians) for name, rows in runs.items()}
+    _check_alike(read)
+    resamples = _enough_resamples(resamples, len(pairs) * len(keys), correction, confidence)
+    num_rows = next(iter(read[pairs[0][0]].values())).numerator.size
+    size = max(1, GROUP // max(1, num_rows))
+    comparisons = []
+    for (run, other), start in product(pairs, range(0, len(keys), size)):
+        contrasts = [
+            Contrast(key, read[run][key], read[other][key], covers(lower_is_better, key))
+            for key in keys[start : start + size]
+        ]
+        comparisons += _compare_pair(run, other, contrasts, confidence, resamples, seed)
+    return _corrected(comparisons, correction)
+
+
+@np.errstate(invalid="ignore", divide="ignore")
+def _compare_pair(
+    run: str, baseline: str, contrasts: Sequence[Contrast], confidence: float, resamples: int, seed: int
+) -> list[Comparison]:
+    draws = bootstrap([contrast.difference for contrast in contrasts], resamples, seed)
+    random = iter(swap([contrast.swapped for contrast in contrasts if not contrast.exact], resamples, seed))
+    swaps = [contrast.all_swaps() if contrast.exact else next(random) for contrast in contrasts]
+    return [
+        contrast.comparison(run, baseline, draw, swapped, confidence)
+        for contrast, draw, swapped in zip(contrasts, draws, swaps, strict=True)
+    ]
+
+
+def _corrected(comparisons: Sequence[Comparison], correction: Correction) -> list[Comparison]:
+    by_test = zip(*(astuple(comparison.p) for comparison in comparisons), strict=True)
+    by_comparison = zip(*(correct(p_values, correction) for p_values in by_test), strict=True)
+    return [
+        replace(comparison, p_corrected=PValues(*p)) for comparison, p in zip(comparisons, by_comparison, strict=True)
+    ]
+
+
+def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:
+    if len(names) < 2:
+        raise ValueError(f"{CALLER}: {len(names)} run(s) given; pass at least two runs of the same rows.")
+    if baseline is None:
+        return [(later, earlier) for earlier, later in combinations(names, 2)]
+    check_choice(CALLER, "baseline", baseline, names)
+    return [(name, baseline) for name in names if name != baseline]
+
+
+def _check_alike(runs: Mapping[str, Mapping[str, KeyRows]]) -> None:
+    (first_name, first), *others = runs.items()
+    for name, run in others:
+        if missing := sorted(first.keys() ^ run.keys()):
+            raise ValueError(
+                f"{CALLER}: only one of {first_name} and {name} has {', '.join(map(repr, missing))}; "
+                "evaluate both with the same metrics and buckets."
+            )
+        for key, rows in run.items():
+            if (rows.kind, rows.numerator.size) != (first[key].kind, first[key].numerator.size):
+                raise ValueError(
+                    f"{CALLER}: {key!r} is a {first[key].kind} of {first[key].numerator.size} rows in {first_name}, "
+                    f"but a {rows.kind} of {rows.numerator.size} rows in {name}; pass the same rows for all runs."
+                )
+
+
+def _enough_resamples(resamples: int | None, comparisons: int, correction: Correction, confidence: float) -> int:
+    needed = ceil(comparisons / (1 - confidence)) - 1 if correction in ("holm", "bonferroni") else 0
+    if resamples is None:
+        return max(10_000, 2 * needed)
+    check_count(CALLER, "resamples", resamples)
+    if resamples < needed:
+        warn(
+            f"{CALLER}: resamples={resamples} cannot give a corrected p-value of {1 - confidence:.3g} for "
+            f"{comparisons} comparisons; pass at least {needed}, or None.",
+            stacklevel=3,
+        )
+    return resamples

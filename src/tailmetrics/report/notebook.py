@@ -1,0 +1,156 @@
+"""A whole evaluation in one call, for tensors that are at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import check_count, shape_of
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import TopKCollection
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TieRateAtK, TopKMetric
+from tailmetrics.metrics._rows import RelevanceMetric
+from tailmetrics.ranking._inputs import as_tensor, is_csr, read_row_mask
+from tailmetrics.report.evaluation import Evaluation
+from tailmetrics.report.report import Report
+
+CALLER = "evaluate"
+
+
+def evaluate(
+    preds: Any,
+    target: Any,
+    *,
+    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
+    buckets: LabelBuckets | None = None,
+    label_counts: Any = None,
+    row_mask: Any = None,
+    title: str = "Evaluation",
+    batch_rows: int = 4096,
+) -> Report:
+    """Return a report that a notebook shows from head to tail, and that writes itself as files.
+
+    Args:
+        preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`.
+        target: What is relevant, as in :func:`tailmetrics.rank`.
+        metrics: Metrics, which stay as they are; None takes precision@1, 3, 5 and ndcg@10, and by bucket precision@1,
+            recall@10, ndcg@10 and prediction_proportion@10.
+        buckets: Label buckets for metrics that leave them open; where no metric is by bucket, each is reported by
+            bucket too.
+        label_counts: Shape (L,), training counts, or a :class:`tailmetrics.LabelFrequency`; their deciles are the
+            buckets if there are no others.
+        row_mask: Shape (N,), bool; False drops a row.
+        title: Heads the report.
+        batch_rows: Rows that are ranked at a time; makes no difference to the values.
+
+    >>> import torch
+    >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
+    >>> report = evaluate(scores, torch.tensor([0, 2]), label_counts=[5, 3, 1], metrics=[PrecisionAtK(k=1)])
+    >>> report.scalars["precision@1"], report.scalars["precision@1/decile_10"]
+    (0.5, 1.0)
+    """
+    check_count(CALLER, "batch_rows", batch_rows)
+    pair = isinstance(preds, (tuple, list)) and len(preds) == 2
+    given = tuple(as_tensor(CALLER, f"preds[{place}]", part) for place, part in enumerate(preds)) if pair else None
+    first = given[0] if given is not None else as_tensor(CALLER, "preds", preds)
+    target = as_tensor(CALLER, "target", target)
+    _check_rows(first, target)
+    keep = read_row_mask(CALLER, row_mask, first)
+    evaluation = Evaluation(_completed(metrics, buckets, label_counts))
+    evaluation.start(first.device)
+    for rows in _batches(len(first), batch_rows):
+        part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
+        evaluation.update(part, _cut(target, rows), None if keep is None else keep[rows])
+    report = evaluation.report(title)
+    return report if report.rows is not None else replace(report, rows=len(first) if keep is None else int(keep.sum()))
+
+
+def _check_rows(preds: Tensor, target: Tensor) -> None:
+    if preds.ndim != 2 or target.ndim == 0 or len(preds) != len(target):
+        raise ValueError(
+            f"{CALLER}: preds is {shape_of(preds)} and target {shape_of(target)}; pass preds [N, L] or [N, K] and one "
+            "row of target per row of preds."
+        )
+
+
+def _completed(
+    metrics: TopKCollection | Iterable[TopKMetric] | None, buckets: LabelBuckets | None, label_counts: Any
+) -> TopKCollection:
+    """Return copies of the metrics, with everything known that they left open."""
+    training = _training(buckets, label_counts)
+    if metrics is None:
+        return _bound(TopKCollection(_default_metrics(by_bucket=training is not None)), training)
+    collection = deepcopy(metrics) if isinstance(metrics, TopKCollection) else TopKCollection(deepcopy(list(metrics)))
+    collection.reset()
+    members = list(collection.members().values())
+    if training is not None and all(metric.buckets is None for metric in members):
+        found = training if isinstance(training, LabelBuckets) else training.deciles()
+        both = [*members, *(_by_bucket(metric, found) for metric in members if not isinstance(metric, TieRateAtK))]
+        collection = TopKCollection(both, prefix=collection.prefix, postfix=collection.postfix)
+    return _bound(collection, training)
+
+
+def _bound(collection: TopKCollection, training: LabelFrequency | LabelBuckets | None) -> TopKCollection:
+    return collection if training is None else collection.bind(training)
+
+
+def _training(buckets: LabelBuckets | None, label_counts: Any) -> LabelFrequency | LabelBuckets | None:
+    if buckets is not None and not isinstance(buckets, LabelBuckets):
+        raise TypeError(
+            f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or label_counts= for deciles."
+        )
+    if label_counts is None:
+        return buckets
+    if buckets is not None:
+        counts = label_counts.compute() if isinstance(label_counts, LabelFrequency) else label_counts
+        return LabelBuckets.from_assignment(buckets.assignment, buckets.names, counts)
+    return label_counts if isinstance(label_counts, LabelFrequency) else LabelBuckets.deciles(label_counts)
+
+
+def _default_metrics(by_bucket: bool) -> list[TopKMetric]:
+    overall: list[TopKMetric] = [PrecisionAtK(k=[1, 3, 5]), NDCGAtK(k=10)]
+    if not by_bucket:
+        return overall
+    return [
+        *overall,
+        PrecisionAtK(k=1, buckets="deciles"),
+        RecallAtK(k=10, buckets="deciles"),
+        NDCGAtK(k=10, buckets="deciles"),
+        PredictionProportionAtK(k=10, buckets="deciles"),
+    ]
+
+
+def _by_bucket(metric: TopKMetric, buckets: LabelBuckets) -> TopKMetric:
+    """Return the same metric by bucket."""
+    twin = deepcopy(metric)
+    twin.buckets = buckets
+    if isinstance(twin, RelevanceMetric) and twin.empty_target_action == "neg":
+        twin.empty_target_action = "skip"  # what is the default overall gives way to the default within buckets
+    return twin.bind(buckets)
+
+
+def _batches(num_rows: int, size: int) -> Iterator[slice]:
+    """Yield the rows of each batch; one empty batch where there are none, so that its arguments are checked."""
+    for start in range(0, max(1, num_rows), size):
+        yield slice(start, min(start + size, num_rows))
+
+
+def _cut(value: Tensor, rows: slice) -> Tensor:
+    """Return some rows."""
+    if not is_csr(value):
+        return value[rows]
+    crow = value.crow_indices()[rows.start : rows.stop + 1]
+    stored = slice(int(crow[0]), int(crow[-1]))
+    return torch.sparse_csr_tensor(
+        crow - crow[0],
+        value.col_indices()[stored],
+        value.values()[stored],
+        size=(rows.stop - rows.start, value.shape[1]),
+        check_invariants=False,  # the whole was checked
+    )

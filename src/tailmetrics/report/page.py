@@ -1,0 +1,67 @@
+"""A report as a page, and as what a notebook shows: complete in themselves, without scripts or anything to fetch."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tailmetrics.report._bars import all_bars
+from tailmetrics.report._curve import frequency_curve
+from tailmetrics.report.report import Report, bucket_lines, shown
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def page(report: Report) -> str:
+    """Return the report as an HTML document."""
+    return _render("page.html.j2", report)
+
+
+def fragment(report: Report) -> str:
+    """Return the report as HTML for a notebook, with styles that touch nothing else there."""
+    return _render("fragment.html.j2", report)
+
+
+def _render(template: str, report: Report) -> str:
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            report=report,
+            facts=_facts(report),
+            plots=all_bars(report),
+            curve=frequency_curve(report),
+            lines=list(bucket_lines(report)),
+        )
+    )
+
+
+def _facts(report: Report) -> list[str]:
+    """Return how much was evaluated."""
+    counted = {
+        "rows": report.rows,
+        "positives": report.positives,
+        "labels": sum(row.labels for row in report.buckets) if report.label_counts is not None else None,
+    }
+    return [f"{count:,} {name}" for name, count in counted.items() if count is not None]
+
+
+@cache
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "Report: a page needs jinja2; install it with: pip install 'tailmetrics[report]'"
+        ) from None
+    environment = Environment(
+        loader=PackageLoader("tailmetrics", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["shown"] = shown
+    return environment

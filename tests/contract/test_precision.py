@@ -1,0 +1,149 @@
+"""Neither the precision of a model nor that of its scores touches a state or a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from cases import Case, data
+from exactness.bits import ONE_OF_EACH, bits, bits_of, states
+from torch import nn
+
+from tailmetrics import LabelFrequency, RecallAtK, TopKCollection
+from tailmetrics.metrics import TopKMetric
+
+BATCHES = [data(seed=seed, num_rows=8, graded=True) for seed in (81, 82)]
+MOVES: dict[str, Callable[[Any], Any]] = {
+    "half": lambda metric: metric.half(),
+    "float": lambda metric: metric.float(),
+    "double": lambda metric: metric.double(),
+    "bfloat16": lambda metric: metric.bfloat16(),
+    "to bfloat16": lambda metric: metric.to(torch.bfloat16),
+    "to float16": lambda metric: metric.to(torch.float16),
+    "to cpu": lambda metric: metric.to("cpu"),
+    "to cpu, bfloat16": lambda metric: metric.to(device="cpu", dtype=torch.bfloat16),
+    "type": lambda metric: metric.type(torch.float16),
+    "set_dtype float16": lambda metric: metric.set_dtype(torch.float16),
+    "set_dtype bfloat16": lambda metric: metric.set_dtype(torch.bfloat16),
+    "set_dtype float64": lambda metric: metric.set_dtype("torch.DoubleTensor"),
+}
+
+
+def fed(metric: TopKMetric, *batches: Any) -> TopKMetric:
+    """The metric after the batches."""
+    for batch in batches:
+        metric.update(batch.scores, batch.target)
+    return metric
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
+def test_no_move_touches_a_state_or_a_result(case: Case) -> None:
+    """Alone or inside a model, before, between and after updates, with a computed value in the cache."""
+    wanted = bits(fed(case.metric(), *BATCHES))
+    for name, move in MOVES.items():
+        metric = case.metric()
+        model = nn.Sequential(nn.Linear(1, 1))
+        model.metric = metric
+        for moved in (metric, model):
+            assert move(moved) is moved or name.startswith("set_dtype") or name == "type"
+            if moved is model and name.startswith("set_dtype"):
+                continue
+            metric.reset()
+            fed(metric, BATCHES[0])
+            before = states(metric)
+            metric.compute()
+            metric(BATCHES[1].scores, BATCHES[1].target)
+            metric.compute()
+            after = states(metric)
+            move(moved)
+            assert states(metric) == after != before, name
+            assert bits(metric) == wanted, name
+            metric.reset()
+            assert bits(fed(metric, *BATCHES)) == wanted, name
+            if hasattr(nn.Module, "set_dtype") is False and name.startswith("set_dtype"):
+                break
+
+
+@pytest.mark.parametrize("default", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_the_default_type_of_torch_does_not_show(default: torch.dtype) -> None:
+    """Metrics made and fed under another default type give the same bits."""
+    before = torch.get_default_dtype()
+    wanted = {str(case): bits(fed(case.metric(), *BATCHES)) for case in ONE_OF_EACH}
+    torch.set_default_dtype(default)
+    try:
+        found = {str(case): bits(fed(case.metric(), *BATCHES)) for case in ONE_OF_EACH}
+    finally:
+        torch.set_default_dtype(before)
+    assert [case for case in wanted if wanted[case] != found[case]] == []
+
+
+def test_autocast_and_deterministic_algorithms_do_not_show() -> None:
+    """Inside autocast, which rounds matrix products, and where torch refuses what is not deterministic."""
+    wanted = {str(case): bits(fed(case.metric(), *BATCHES)) for case in ONE_OF_EACH}
+    torch.use_deterministic_algorithms(True)
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = {str(case): bits(fed(case.metric(), *BATCHES)) for case in ONE_OF_EACH}
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert [case for case in wanted if wanted[case] != found[case]] == []
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=str)
+def test_scores_of_half_types_are_ranked_as_what_they_are(kind: torch.dtype) -> None:
+    """Rounding makes ties, and ties go to the lower id: the same as ranking the rounded scores in float64."""
+    scores = torch.randn(40, 700, generator=torch.Generator().manual_seed(3)).to(kind)
+    target = torch.rand(40, 700, generator=torch.Generator().manual_seed(4)) < 0.02
+    metrics = [RecallAtK(k=[1, 5, 50]), RecallAtK(k=[1, 5, 50])]
+    metrics[0].update(scores, target)
+    metrics[1].update(scores.double(), target)
+    assert bits(metrics[0]) == bits(metrics[1])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_number_of_threads_does_not_show(threads: int) -> None:
+    """Sums and scans cut into chunks for threads come out the same."""
+    generator = torch.Generator().manual_seed(9)
+    scores = torch.randn(50, 2000, generator=generator)
+    target = (torch.rand(50, 2000, generator=generator) < 0.01) * torch.rand(50, 2000, generator=generator)
+    kept = [case for case in ONE_OF_EACH if case.by is None and case.name in ("NDCGAtK", "CrossEntropy", "MAP", "CGAtK")]
+    before, found = torch.get_num_threads(), []
+    try:
+        for number in (threads, 1):
+            torch.set_num_threads(number)
+            found.append([bits(fed_with(case.metric(num_labels=None), scores, target)) for case in kept])
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
+
+
+def fed_with(metric: TopKMetric, scores: torch.Tensor, target: torch.Tensor) -> TopKMetric:
+    """The metric after one batch."""
+    metric.update(scores, target)
+    return metric
+
+
+def test_training_counts_and_collections_survive_the_precision_of_a_model() -> None:
+    """LabelFrequency and TopKCollection inside a model that is cast to bfloat16."""
+    model = nn.Module()
+    model.frequency, model.metrics = LabelFrequency(40), TopKCollection([RecallAtK(k=[1, 3])])
+    model.to(torch.bfloat16).half()
+    model.frequency.update(BATCHES[0].target)
+    model.metrics.update(BATCHES[0].scores, BATCHES[0].target)
+    model.to(torch.bfloat16)
+    assert model.frequency.set_dtype(torch.float16).compute().tolist() == (BATCHES[0].target > 0).sum(dim=0).tolist()
+    wanted = fed(RecallAtK(k=[1, 3]), BATCHES[0]).scalars()
+    found = model.metrics.set_dtype(torch.bfloat16).compute()
+    assert {key: bits_of(value) for key, value in found.items()} == {key: bits_of(value) for key, value in wanted.items()}
+
+
+def test_float32_scores_are_not_widened_or_narrowed_before_they_are_compared() -> None:
+    """Scores that differ in the last bit of float64 are no tie; those that differ below float32 do not exist there."""
+    scores = torch.tensor([[1.0, 1.0 + 2**-50]], dtype=torch.float64)
+    metric = RecallAtK(k=1)
+    metric.update(scores, torch.tensor([1]))
+    assert metric.compute() == 1
+    metric.update(scores.float(), torch.tensor([1]))
+    assert metric.compute() == 0.5

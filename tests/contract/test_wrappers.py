@@ -1,0 +1,116 @@
+"""The wrappers of TorchMetrics that make sense around a metric that reads tensors and returns one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from cases import BUCKETS, Case, data
+from exactness.bits import ONE_OF_EACH, bits_of
+from torchmetrics import MetricCollection
+from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MetricTracker, MinMaxMetric, Running
+
+from tailmetrics import MRR, KForRecall, PrecisionAtK, RecallAtK, TopKCollection
+
+EPOCHS = [data(seed=71 + epoch, num_rows=9, graded=True, ties=False) for epoch in range(3)]
+every_metric = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
+
+
+def alone(metric: Any, *batches: Any) -> Any:
+    """The value after the batches."""
+    metric = metric.clone()
+    for batch in batches:
+        metric.update(batch.scores, batch.target)
+    return metric.compute()
+
+
+@every_metric
+def test_tracker_keeps_the_value_of_each_epoch(case: Case) -> None:
+    """One value per increment, in order; best in the direction that the metric declares."""
+    metric = case.metric()
+    tracker = MetricTracker(metric, maximize=True if metric.higher_is_better is None else None)
+    for batch in EPOCHS:
+        tracker.increment()
+        tracker.update(batch.scores, batch.target)
+    wanted = torch.stack([alone(metric, batch) for batch in EPOCHS])
+    assert bits_of(tracker.compute_all()) == bits_of(wanted)
+    if wanted.ndim == 1 and metric.higher_is_better is not None:
+        best = wanted.max() if metric.higher_is_better else wanted.min()
+        assert tracker.best_metric() == best.item()
+
+
+def test_tracker_of_a_collection_follows_every_key() -> None:
+    """A flat dict of all epochs, and with one direction for all the best of each key."""
+    tracker = MetricTracker(TopKCollection([RecallAtK(k=[1, 3]), MRR()], prefix="val/"), maximize=True)
+    for batch in EPOCHS:
+        tracker.increment()
+        tracker.update(batch.scores, batch.target)
+    found, best = tracker.compute_all(), tracker.best_metric()
+    for metric in (RecallAtK(k=[1, 3]), MRR()):
+        epochs = [metric.scalars(alone(metric, batch)) for batch in EPOCHS]
+        for key in metric.keys():  # noqa: SIM118 - a metric is no dict
+            wanted = torch.stack([epoch[key] for epoch in epochs])
+            assert bits_of(found[f"val/{key}"]) == bits_of(wanted)
+            assert best[f"val/{key}"] == wanted.max().item()
+
+
+@pytest.mark.parametrize("case", [case for case in ONE_OF_EACH if case.by is not None], ids=str)
+def test_classwise_wrapper_names_buckets(case: Case) -> None:
+    """A vector over buckets becomes a dict with their names."""
+    arguments = {key: value for key, value in case.arguments.items() if key != "k"}
+    one_k = Case(case.name, {**arguments, "k": 3} if "k" in case.arguments else arguments, case.by)
+    wrapper = ClasswiseWrapper(one_k.metric(), labels=list(BUCKETS.names), prefix="at_")
+    for batch in EPOCHS[:2]:
+        wrapper.update(batch.scores, batch.target)
+    wanted = alone(one_k.metric(), *EPOCHS[:2])
+    found = wrapper.compute()
+    assert list(found) == [f"at_{name}" for name in BUCKETS.names]
+    assert bits_of(torch.stack(list(found.values()))) == bits_of(wanted)
+    inside = MetricCollection({"wrapped": ClasswiseWrapper(one_k.metric(), labels=list(BUCKETS.names))})
+    inside.update(EPOCHS[0].scores, EPOCHS[0].target)
+    assert len(inside.compute()) == len(BUCKETS)
+
+
+@every_metric
+@pytest.mark.parametrize("strategy", ["poisson", "multinomial"])
+def test_bootstrapper_resamples_rows(case: Case, strategy: str) -> None:
+    """Mean and spread over resampled rows, in the shape of the metric; rows drawn twice count twice."""
+    torch.manual_seed(1)
+    wrapper = BootStrapper(case.metric(), num_bootstraps=3, sampling_strategy=strategy, raw=True)
+    wrapper.update(EPOCHS[0].scores, EPOCHS[0].target)
+    found = wrapper.compute()
+    assert found["raw"].shape[1:] == found["mean"].shape == alone(case.metric(), EPOCHS[0]).shape
+
+
+def test_minimum_maximum_and_running_value() -> None:
+    """MinMaxMetric and Running, which call compute, forward and reset in their own order."""
+    extremes, running = MinMaxMetric(RecallAtK(k=3)), Running(RecallAtK(k=3), window=2)
+    seen = []
+    for number, batch in enumerate(EPOCHS):
+        extremes.update(batch.scores, batch.target)
+        running.update(batch.scores, batch.target)
+        seen.append(alone(RecallAtK(k=3), *EPOCHS[: number + 1]))
+        found = extremes.compute()
+        assert (found["raw"], found["min"], found["max"]) == (seen[-1], min(seen), max(seen))
+    assert running.compute() == alone(RecallAtK(k=3), *EPOCHS[-2:])
+
+
+def test_arithmetic_of_metrics() -> None:
+    """A harmonic mean composed of two metrics, updated and computed as one."""
+    precision, recall = PrecisionAtK(k=3), RecallAtK(k=3)
+    composed = 2 * precision * recall / (precision + recall)
+    for batch in EPOCHS:
+        composed.update(batch.scores, batch.target)
+    p, r = (alone(metric, *EPOCHS) for metric in (PrecisionAtK(k=3), RecallAtK(k=3)))
+    assert composed.compute() == 2 * p * r / (p + r)
+
+
+def test_a_tracker_needs_a_direction_where_members_have_several_keys() -> None:
+    """Given one, lower-is-better keys are reported as epochs, not as a best value of the wrong end."""
+    tracker = MetricTracker(TopKCollection([KForRecall(0.5)]), maximize=False)
+    for batch in EPOCHS:
+        tracker.increment()
+        tracker.update(batch.scores, batch.target)
+    wanted = min(alone(KForRecall(0.5), batch).item() for batch in EPOCHS)
+    assert tracker.best_metric() == {"median_k_for_recall@0.5": wanted}

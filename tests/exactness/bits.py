@@ -1,0 +1,43 @@
+"""Results compared to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cases import CASES
+from torch import Tensor
+
+from tailmetrics import Ranking
+from tailmetrics.metrics import TopKMetric
+
+CASES_OF_A_KIND = [case for case in CASES if "empty_target_action" not in case.arguments]
+"""Every metric with every argument but how rows without a relevant label count, which enters only at compute."""
+
+ONE_OF_EACH = [*{(case.name, case.by, case.arguments.get("average")): case for case in CASES_OF_A_KIND}.values()]
+"""Every metric, overall and by bucket, with every average, for laws that are about the ranking."""
+
+
+def bits_of(value: Tensor) -> tuple[Any, ...]:
+    """The shape and every bit of a tensor of results, comparable with ==, NaN equal to NaN."""
+    return str(value.dtype), tuple(value.shape), value.detach().cpu().contiguous().numpy().tobytes()
+
+
+def bits(metric: TopKMetric) -> tuple[Any, ...]:
+    """The bits of ``compute()``."""
+    return bits_of(metric.compute())
+
+
+def states(metric: Any) -> dict[str, Any]:
+    """The bits of every state, and the number of updates."""
+    return {"updates": metric._update_count, **{name: bits_of(value) for name, value in metric.metric_state.items()}}
+
+
+def compute_all(metrics: Sequence[TopKMetric], rankings: Iterable[Ranking]) -> list[tuple[Any, ...]]:
+    """Reset the metrics, feed all of them the same rankings, and return the bits of each."""
+    for metric in metrics:
+        metric.reset()
+    for ranking in rankings:
+        for metric in metrics:
+            metric.update(ranking)
+    return [bits(metric) for metric in metrics]

@@ -1,0 +1,110 @@
+"""The same rows give the same bits however they are cut into batches, ordered, dealt to ranks, stopped and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from cases import FEW, Data, data
+from exactness.bits import CASES_OF_A_KIND, bits, compute_all, states
+
+import tailmetrics
+from tailmetrics import LabelFrequency, Ranking
+
+ROWS = 67
+BATCH = data(seed=11, num_rows=ROWS, graded=True)
+METRICS = [case.metric() for case in CASES_OF_A_KIND]
+
+
+def rankings(batch: Data, size: int, order: torch.Tensor | None = None) -> Iterator[Ranking]:
+    """The rows in batches of ``size``, in the order given."""
+    order = torch.arange(ROWS) if order is None else order
+    for rows in order.split(size):
+        yield tailmetrics.rank(batch.scores[rows], batch.target[rows])
+
+
+@pytest.fixture(scope="module")
+def wanted() -> list[object]:
+    """The bits of all rows in one batch."""
+    return compute_all(METRICS, rankings(BATCH, ROWS))
+
+
+def assert_same(found: list[object], wanted: list[object]) -> None:
+    """Name the metrics that differ."""
+    assert [str(case) for case, one, other in zip(CASES_OF_A_KIND, found, wanted, strict=True) if one != other] == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_batch_size_does_not_show(size: int, wanted: list[object]) -> None:
+    """Graded gains, ties, empty targets and empty lists, in batches of 1, 7, 64 and all rows."""
+    assert_same(compute_all(METRICS, rankings(BATCH, size)), wanted)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_order_of_rows_does_not_show(seed: int, wanted: list[object]) -> None:
+    """A shuffling sampler changes no bit."""
+    order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(seed))
+    assert_same(compute_all(METRICS, rankings(BATCH, 9, order)), wanted)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_merged_states_are_those_of_one_run(ranks: int, wanted: list[object]) -> None:
+    """Rows dealt to ranks unevenly, the last rank without any, merged by ``merge_state`` as a metric and as a dict."""
+    rows = [torch.arange(ROWS)[rank :: ranks - 1] for rank in range(ranks - 1)] + [torch.arange(0)]
+    parts = [[case.metric() for case in CASES_OF_A_KIND] for _ in range(ranks)]
+    for part, own in zip(parts, rows, strict=True):
+        for ranking in rankings(BATCH, 16, own):
+            for metric in part:
+                metric.update(ranking)
+    for number, part in enumerate(parts[1:]):
+        for metric, other in zip(parts[0], part, strict=True):
+            metric.merge_state(other if number % 2 else other.metric_state)
+    assert_same([bits(metric) for metric in parts[0]], wanted)
+
+
+def test_a_checkpoint_in_the_middle_does_not_show(wanted: list[object]) -> None:
+    """Stop after 30 rows, save, load into new metrics, go on: the bits of a run without a stop."""
+    before = [case.metric() for case in CASES_OF_A_KIND]
+    first, second = BATCH.scores[:30], BATCH.scores[30:]
+    ranking = tailmetrics.rank(first, BATCH.target[:30])
+    after = [case.metric() for case in CASES_OF_A_KIND]
+    rest = tailmetrics.rank(second, BATCH.target[30:])
+    for old, new in zip(before, after, strict=True):
+        old.persistent(True)
+        new.persistent(True)
+        old.update(ranking)
+        new.load_state_dict(old.state_dict())
+        new.update(rest)
+    assert_same([bits(metric) for metric in after], wanted)
+
+
+def test_forward_accumulates_what_update_does(wanted: list[object]) -> None:
+    """Calling the metric, which resets and merges inside, leaves the bits that update leaves."""
+    metrics = [case.metric() for case in CASES_OF_A_KIND]
+    for ranking in rankings(BATCH, 25):
+        for metric in metrics:
+            metric(ranking)
+    assert_same([bits(metric) for metric in metrics], wanted)
+
+
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_dense_scores_ranked_by_the_metric_itself_in_batches(case: object) -> None:
+    """As above, with each metric ranking for itself, no deeper than it needs."""
+    one, many = case.metric(), case.metric()  # type: ignore[attr-defined]
+    one.update(BATCH.scores, BATCH.target)
+    for rows in torch.randperm(ROWS, generator=torch.Generator().manual_seed(5)).split(20):
+        many.update(BATCH.scores[rows], BATCH.target[rows])
+    assert bits(one) == bits(many)
+    assert {**states(one), "updates": 4} == states(many)
+
+
+def test_training_counts_do_not_depend_on_batches() -> None:
+    """LabelFrequency counts rows and labels the same in batches of any size, and merged."""
+    whole, parts, other = LabelFrequency(40), LabelFrequency(40), LabelFrequency(40)
+    whole.update(BATCH.target)
+    for number, part in enumerate(BATCH.target.split(9)):
+        (parts if number % 2 else other).update(part)
+    parts.merge_state(other)
+    assert whole.compute().tolist() == parts.compute().tolist() == (BATCH.target > 0).sum(dim=0).tolist()
+    assert whole.num_rows == parts.num_rows == ROWS

@@ -1,0 +1,163 @@
+"""Reals are added up as whole numbers: what is lost of a value is bounded, what is lost by adding is nothing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+import torch
+from cases import data
+from exactness.bits import CASES_OF_A_KIND
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailmetrics import CGAtK, LabelFrequency, NDCGAtK, PropensityScoredPrecisionAtK, rank
+from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint
+
+unit_values = st.floats(0, 1, allow_subnormal=True)
+real_values = st.floats(0, 2.0**130, allow_subnormal=True)
+
+
+def total(kind: FixedPoint, values: list[float]) -> Fraction:
+    """What the states hold after the values, as a fraction."""
+    state = kind.add_up(torch.tensor(values, dtype=torch.float64)[:, None])
+    return Fraction(kind.totals(state)[0]) / kind.unit
+
+
+@given(unit_values)
+@settings(max_examples=500, deadline=None)
+def test_a_value_in_the_unit_interval_is_kept_to_the_last_limb(value: float) -> None:
+    """Off by less than 2^-78; exactly kept from 2^-25 up, where the last of 53 bits is worth 2^-78 or more."""
+    off = abs(total(UNIT, [value]) - Fraction(value))
+    assert off < Fraction(1, 2**78)
+    assert off == 0 or value < 2.0**-25
+
+
+@given(real_values)
+@settings(max_examples=500, deadline=None)
+def test_a_real_value_is_kept_far_below_a_billionth_of_a_thousandth(value: float) -> None:
+    """Relative error below 1e-12 for anything from 1e-34 to 1e39, none at all above 1e-31."""
+    off = abs(total(REAL, [value]) - Fraction(value))
+    assert value < 1e-34 or off < Fraction(value) / 10**12
+    assert value < 1e-30 or off == 0
+
+
+@given(st.lists(real_values, min_size=1, max_size=30), st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None)
+def test_sums_do_not_depend_on_order_and_lose_nothing(values: list[float], random: object) -> None:
+    """The sum of many is the sum of their own fixed-point values, in any order."""
+    shuffled = list(values)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert total(REAL, values) == total(REAL, shuffled) == sum(total(REAL, [value]) for value in values)
+
+
+@given(st.lists(real_values, min_size=1, max_size=9))
+@settings(max_examples=200, deadline=None)
+def test_limbs_leave_room_for_a_hundred_billion_rows(values: list[float]) -> None:
+    """Every limb of a value lies in [0, 2^26], so that 10^11 < 2^37 of them fit into an int64."""
+    limbs = REAL.digits(torch.tensor(values, dtype=torch.float64))
+    assert limbs.dtype == torch.int64
+    assert 0 <= int(limbs.min()) <= int(limbs.max()) <= 2**26
+    assert 2**26 * 10**11 < 2**63
+
+
+def test_infinite_values_stay_infinite() -> None:
+    """One infinite row makes the sum infinite, whatever comes before and after."""
+    assert REAL.totals(REAL.add_up(torch.tensor([1.0, torch.inf, 2.0], dtype=torch.float64)[:, None])) == [float("inf")]
+
+
+@pytest.mark.parametrize("case", CASES_OF_A_KIND, ids=str)
+def test_every_state_is_integral_and_bounded(case: object) -> None:
+    """Counts are int64, flags uint8 under a maximum; nothing floats, nothing grows with the rows."""
+    metric = case.metric()  # type: ignore[attr-defined]
+    shapes = {name: state.shape for name, state in metric.metric_state.items()}
+    batch = data(seed=0, num_rows=30, graded=True)
+    metric.update(batch.scores, batch.target)
+    for name, state in metric.metric_state.items():
+        assert isinstance(state, torch.Tensor)
+        assert state.dtype == (torch.uint8 if name.startswith(("labels_hit_", "labels_observed")) else torch.int64)
+        assert metric._reductions[name].__name__ == ("dim_zero_max" if state.dtype == torch.uint8 else "dim_zero_sum") or (
+            name.endswith("num_labels") and metric._reductions[name].__name__ == "dim_zero_max"
+        )
+        assert state.shape == shapes[name]
+    assert not list(metric.buffers()) and not list(metric.parameters())
+
+
+def test_training_counts_are_whole_numbers() -> None:
+    """LabelFrequency keeps int64 under a sum."""
+    assert {state.dtype for state in LabelFrequency(3).metric_state.values()} == {torch.int64}
+
+
+@pytest.mark.parametrize("gain", [1e-28, 1e-12, 1.0, 1e12, 1e30])
+def test_gains_of_any_size_keep_twelve_digits(gain: float) -> None:
+    """CG of one hit is its gain, between the smallest and largest that anybody could mean."""
+    metric = CGAtK(k=1)
+    metric.update(torch.tensor([[0]]), torch.tensor([[gain]], dtype=torch.float64))
+    assert metric.compute().item() == pytest.approx(gain, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("gain", [1e-9, 1e-3, 0.25, 0.5, 1.5, 3.0, 20.25])
+def test_exponential_gains_keep_twelve_digits(gain: float) -> None:
+    """2^g - 1 does not cancel for small g: against its series and against exact arithmetic for quarters."""
+    import math
+
+    metric = CGAtK(k=1, gain="exponential")
+    metric.update(torch.tensor([[0]]), torch.tensor([[gain]], dtype=torch.float64))
+    x = Fraction(gain) * Fraction(math.log(2))  # relative error of log(2): 1e-16
+    series, term, n = Fraction(0), Fraction(1), 0
+    while n < 120:
+        n += 1
+        term = term * x / n
+        series += term
+    assert metric.compute().item() == pytest.approx(float(series), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("gain", ["linear", "exponential"])
+@pytest.mark.parametrize("grade", [131.0, 2000.0, 1e40, 1e308])
+def test_gains_that_no_state_can_hold_are_an_error_or_right(gain: str, grade: float) -> None:
+    """A finite gain never turns into infinity: refused, or nDCG of the perfect row is 1."""
+    metric = NDCGAtK(k=1, gain=gain)
+    target = torch.tensor([[grade, 0.0]], dtype=torch.float64)
+    try:
+        metric.update(torch.tensor([[0]]), target)
+    except ValueError as error:
+        assert "NDCGAtK" in str(error) or "gain" in str(error)
+        assert metric._update_count == 0
+    else:
+        assert metric.compute().item() == 1.0
+
+
+def test_weights_too_large_for_the_states_are_an_error() -> None:
+    """b=0 gives a label never seen in training an infinite weight: refused at the latest by update, not at compute."""
+    with pytest.raises(ValueError, match="PropensityScoredPrecisionAtK"):
+        PropensityScoredPrecisionAtK(k=1, label_counts=[0, 5], num_train=50, b=0).update(
+            torch.tensor([[0]]), torch.tensor([0])
+        )
+
+
+def test_a_row_value_has_the_same_bits_wherever_it_stands() -> None:
+    """Row values of a batch are those of batches of one, bit by bit: no vectorised tail differs."""
+    batch = data(seed=4, num_rows=33, graded=True)
+    names = ("NDCGAtK", "DCGAtK", "CGAtK", "MAP", "MRR", "CrossEntropy", "PropensityScoredNDCGAtK", "F1AtK")
+    for case in CASES_OF_A_KIND:
+        if case.name not in names or case.arguments.get("average") in ("macro", "weighted") or case.by == "global":
+            continue
+        metric = case.metric()
+        together = metric.row_values(rank(batch.scores, batch.target))
+        alone = [metric.row_values(rank(batch.scores[[row]], batch.target[[row]])) for row in range(33)]
+        for key, values in together.items():
+            columns = values if isinstance(values, tuple) else (values,)
+            ones = [one[key] if isinstance(one[key], tuple) else (one[key],) for one in alone]
+            for number, column in enumerate(columns):
+                rows = torch.cat([one[number] for one in ones])
+                assert column.numpy().tobytes() == rows.numpy().tobytes(), f"{case} {key}"
+
+
+def test_limbs_follow_one_another_without_a_gap() -> None:
+    """A power of two at each limb's border is one unit of that limb, for both layouts."""
+    for kind in (UNIT, REAL):
+        exponents = [kind.lowest + 26 * number for number in range(kind.limbs)][::-1]
+        assert all(high - low == 26 for high, low in pairwise(exponents))
+        digits = kind.digits(torch.tensor([2.0**exponent for exponent in exponents], dtype=torch.float64))
+        assert torch.equal(digits[:, : kind.limbs], torch.eye(kind.limbs, dtype=torch.int64))

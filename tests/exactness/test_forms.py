@@ -1,0 +1,97 @@
+"""A row gives the same bits in whatever form it comes in."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from cases import Case, Data, data
+from contract.forms import INTEGER_FORMS, LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, explicit_forms
+from exactness.bits import CASES_OF_A_KIND as CASES
+from exactness.bits import bits, compute_all
+
+import tailmetrics
+from tailmetrics.metrics import TopKMetric
+
+BINARY, GRADED = data(seed=2, num_rows=40), data(seed=2, num_rows=40, graded=True)
+
+
+def feeds(batch: Data) -> dict[str, tuple[str, Feed]]:
+    """Every form of preds with the plain target, every form of target with the plain preds, and both varied."""
+    forms = TARGET_FORMS if batch is GRADED else {**TARGET_FORMS, **MULTI_HOT_FORMS}
+    beside_scores = forms if batch is GRADED else {**forms, **INTEGER_FORMS}
+    found = {f"preds: {name}": ("dense", (form(batch), batch.target)) for name, form in SCORE_FORMS.items()}
+    found |= {f"target: {name}": ("dense", (batch.scores, form(batch.target))) for name, form in beside_scores.items()}
+    for (name, form), (other, target) in zip([*LIST_FORMS.items(), *LIST_FORMS.items()], forms.items(), strict=False):
+        kind = "ids" if "ids" in name else "scored"
+        found[f"preds: {name}, target: {other}"] = (kind, (form(batch), target(batch.target)))
+    for kind, rankings in explicit_forms(batch).items():
+        found |= {f"explicit: {name}": (kind, (ranking,)) for name, ranking in rankings.items()}
+    return found
+
+
+def ranked(feed: Feed) -> tailmetrics.Ranking:
+    """The ranking of a feed."""
+    return feed[0] if len(feed) == 1 else tailmetrics.rank(*feed, num_labels=40)
+
+
+def is_enough(case: Case, kind: str) -> bool:
+    """Whether the form of preds holds what the metric reads."""
+    return kind == "dense" or not case.needs_scores or (case.name == "TieRateAtK" and kind == "scored")
+
+
+@pytest.mark.parametrize("batch", [BINARY, GRADED], ids=["binary", "graded"])
+def test_every_form_gives_the_bits_of_dense_scores_with_a_dense_target(batch: Data) -> None:
+    """Scores of any float type and layout, candidates and CSR in any order, ids; multi-hot, ids, CSR, gains."""
+    metrics = [case.metric() for case in CASES]
+    wanted = compute_all(metrics, [tailmetrics.rank(batch.scores, batch.target)])
+    for name, (kind, feed) in feeds(batch).items():
+        usable = [index for index, case in enumerate(CASES) if is_enough(case, kind)]
+        found = compute_all([metrics[index] for index in usable], [ranked(feed)])
+        differing = [str(CASES[index]) for index, value in zip(usable, found, strict=True) if value != wanted[index]]
+        assert not differing, f"{name}: {differing}"
+
+
+@pytest.mark.parametrize("kind", ["integers", "ids of one label"])
+def test_class_index_targets_are_the_one_hot_matrix(kind: str) -> None:
+    """One relevant label per row as [N], [N, 1] or one-hot is the same target; -1 is a row of zeros."""
+    batch = data(seed=3, num_rows=30)
+    label = torch.randint(40, (30,), generator=torch.Generator().manual_seed(1))
+    label[::5] = -1
+    one_hot = torch.zeros(30, 41, dtype=torch.bool).scatter_(1, label[:, None] % 41, True)[:, :40]
+    target = label.int() if kind == "integers" else label[:, None]
+    metrics = [case.metric() for case in CASES]
+    wanted = compute_all(metrics, [tailmetrics.rank(batch.scores, one_hot)])
+    assert compute_all(metrics, [tailmetrics.rank(batch.scores, target)]) == wanted
+
+
+def test_a_metric_alone_gives_the_bits_of_a_shared_ranking() -> None:
+    """Ranking as deep as one metric reads, or as deep as all of them together, changes nothing."""
+    for case in CASES:
+        alone, shared = case.metric(), case.metric()
+        alone.update(GRADED.scores, GRADED.target)
+        shared.update(tailmetrics.rank(GRADED.scores, GRADED.target))
+        assert bits(alone) == bits(shared), str(case)
+
+
+def test_cut_off_free_metrics_do_not_depend_on_how_deep_scores_were_ranked() -> None:
+    """MRR, MAP, nDCG and R-precision without k look beyond the listed labels, so depth 3 says what depth 40 says."""
+    whole = [case for case in CASES if "k" not in case.arguments and case.name != "KForRecall" and case.by != "bucket"]
+    for batch in (BINARY, GRADED):
+        metrics: list[TopKMetric] = [case.metric() for case in whole]
+        shallow = compute_all(metrics, [tailmetrics.rank(batch.scores, batch.target, depth=3)])
+        assert compute_all(metrics, [tailmetrics.rank(batch.scores, batch.target, depth=40)]) == shallow
+
+
+@pytest.mark.parametrize("row_mask", [torch.arange(40) % 3 > 0, torch.zeros(40, dtype=torch.bool)], ids=["some", "none"])
+def test_masked_rows_leave_no_trace(row_mask: torch.Tensor) -> None:
+    """A mask gives the bits of leaving the rows out, whatever nonsense stands in them."""
+    scores, target = GRADED.scores.clone(), GRADED.target.clone()
+    scores[~row_mask] = torch.nan
+    target[~row_mask] = -5.0
+    metrics = [case.metric() for case in CASES]
+    kept = [(GRADED.scores[row_mask], GRADED.target[row_mask])] if row_mask.any() else []
+    wanted = compute_all(metrics, [tailmetrics.rank(*feed) for feed in kept])
+    found = compute_all(metrics, [tailmetrics.rank(scores, target, row_mask=row_mask)])
+    assert [str(case) for case, one, other in zip(CASES, found, wanted, strict=True) if one != other] == []

@@ -1,0 +1,183 @@
+"""On a device, update waits for nothing, and gives the bits that the CPU gives.
+
+There is no device here: ``force_plain`` runs the forms that a device would run, on the CPU, where operations that would
+wait for it can be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from cases import Case, Data, data, padded_ids
+from contract.forms import LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, candidates, csr_scores, csr_target
+from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, compute_all
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tailmetrics
+from tailmetrics import TopKCollection
+from tailmetrics.ranking._device import force_plain
+
+WAITING = {
+    "_local_scalar_dense",
+    "nonzero",
+    "nonzero_numpy",
+    "bincount",
+    "masked_select",
+    "unique_consecutive",
+    "_unique",
+    "_unique2",
+    "unique_dim",
+    "equal",
+    "is_nonzero",
+    "argwhere",
+    "allclose",
+    "lift_fresh",
+}
+"""Operations whose result, or size of result, the program needs from the device; and copies from Python lists to it."""
+
+READING = {"tolist", "numpy", "item", "__bool__", "__int__", "__float__", "__index__", "__array__", "cpu", "__contains__"}
+
+
+class NoWaiting(TorchDispatchMode):
+    """Refuses operations that make a program wait for a device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        assert name not in WAITING, f"{name} waits for the device"
+        if name in ("index", "index_put", "index_put_", "_index_put_impl_"):
+            masks = [index for index in args[1] if index is not None and index.dtype in (torch.bool, torch.uint8)]
+            assert not masks, f"{name} with a bool mask waits for the device"
+        if name == "repeat_interleave":
+            assert (kwargs or {}).get("output_size") is not None, "repeat_interleave of unknown size waits"
+        return func(*args, **(kwargs or {}))
+
+
+class NoReading(TorchFunctionMode):
+    """Refuses methods that hand values to Python."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert getattr(func, "__name__", "") not in READING, f"{func.__name__} waits for the device"
+        return func(*args, **(kwargs or {}))
+
+
+FEEDS: dict[str, Callable[[Data], Feed]] = {
+    "scores, multi-hot": lambda batch: (batch.scores, batch.target > 0),
+    "scores, gains": lambda batch: (batch.scores, batch.target),
+    "scores, ids": lambda batch: (batch.scores, padded_ids(batch.target)),
+    "scores, one label": lambda batch: (batch.scores.bfloat16(), torch.arange(len(batch.scores)) - 1),
+    "ids, ids": lambda batch: (batch.ids, padded_ids(batch.target)),
+    "candidates, CSR": lambda batch: (candidates(batch), csr_target(batch.target)),
+    "CSR, gains": lambda batch: (csr_scores(batch), batch.target),
+}
+BATCH = data(seed=41, num_rows=17, graded=True)
+OTHER = data(seed=42, num_rows=17, graded=True)
+
+
+def test_the_watch_sees_what_waits() -> None:
+    """Each of the ways to wait is caught."""
+    values, mask = torch.arange(3), torch.tensor([True, False, True])
+    for waits in (
+        lambda: values[mask],
+        lambda: int(values.max()),
+        lambda: bool(mask.any()),
+        lambda: values.nonzero(),
+        lambda: values.tolist(),
+        lambda: torch.tensor([1, 2]),
+        lambda: values.new_tensor(1),
+        lambda: values.unique(),
+        lambda: torch.bincount(values),
+        lambda: values.repeat_interleave(values),
+        lambda: values.masked_select(mask),
+        lambda: torch.equal(values, values),
+    ):
+        with pytest.raises(AssertionError, match="wait"), NoReading(), NoWaiting():
+            waits()
+
+
+@pytest.mark.parametrize("name", FEEDS)
+def test_update_does_not_wait_for_a_device(name: str) -> None:
+    """With validate_args=False no metric issues an operation that waits; tables per device are made by batch one."""
+    first, second = FEEDS[name](OTHER), FEEDS[name](BATCH)
+    waiting = []
+    for case in CASES_OF_A_KIND if name == "scores, gains" else ONE_OF_EACH:
+        if case.name == "CrossEntropy" and not name.startswith("scores"):
+            continue
+        metric = case.metric(validate_args=False)
+        with force_plain():
+            metric.update(*first)
+            try:
+                with NoReading(), NoWaiting():
+                    metric.update(*second, torch.arange(17) % 4 > 0)
+            except AssertionError as error:
+                waiting.append(f"{case}: {error}")
+    assert not waiting, waiting
+
+
+def test_a_collection_does_not_wait_for_a_device() -> None:
+    """One ranking for many members does not wait either, nor does a shared table of buckets."""
+    members = {str(number): case.metric(validate_args=False) for number, case in enumerate(CASES_OF_A_KIND[::4])}
+    whole = TopKCollection(members)
+    with force_plain():
+        whole.update(OTHER.scores, OTHER.target)
+        with NoReading(), NoWaiting():
+            whole.update(BATCH.scores, BATCH.target)
+
+
+def feeds(batch: Data, graded: bool) -> dict[str, Feed]:
+    """Forms of preds and of target, each with the plain other half."""
+    forms = TARGET_FORMS if graded else {**TARGET_FORMS, **MULTI_HOT_FORMS}
+    lists = {name: form for name, form in LIST_FORMS.items() if "ids" not in name}
+    found = {f"preds: {name}": (form(batch), batch.target) for name, form in {**SCORE_FORMS, **lists}.items()}
+    return found | {f"target: {name}": (batch.scores, form(batch.target)) for name, form in forms.items()}
+
+
+@pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
+def test_both_paths_give_the_same_bits(graded: bool) -> None:
+    """Every metric; then a third of them, by turns, in every form of input."""
+    batch = data(seed=43, num_rows=30, graded=graded)
+    wanted = values(CASES_OF_A_KIND, tailmetrics.rank(batch.scores, batch.target))
+    with force_plain():
+        assert values(CASES_OF_A_KIND, tailmetrics.rank(batch.scores, batch.target)) == wanted
+        for number, (name, feed) in enumerate(feeds(batch, graded).items()):
+            usable = [case for case in ONE_OF_EACH[number % 3 :: 3] if case.name != "CrossEntropy" or name.startswith("target")]
+            found = values(usable, tailmetrics.rank(*feed, num_labels=40))
+            assert [case for case, value in found.items() if value != wanted[case]] == [], name
+
+
+def values(cases: list[Case], ranking: tailmetrics.Ranking) -> dict[str, object]:
+    """The bits of each metric after one ranking."""
+    return dict(zip(map(str, cases), compute_all([case.metric() for case in cases], [ranking]), strict=True))
+
+
+@pytest.mark.parametrize("depth", [3, 12])
+def test_both_paths_give_the_same_bits_where_lists_are_cut(depth: int) -> None:
+    """Incomplete rankings, wider than one block of the fast selection, exact ranks beyond the cut."""
+    generator = torch.Generator().manual_seed(7)
+    scores = (torch.randn(9, 3000, generator=generator) * 8).round() / 8
+    target = torch.rand(9, 3000, generator=generator) < 0.01
+    metrics = [
+        tailmetrics.MRR(),
+        tailmetrics.MAP(),
+        tailmetrics.NDCGAtK(k=None),
+        tailmetrics.RPrecision(),
+        tailmetrics.TieRateAtK(k=[1, 2, 3]),
+        tailmetrics.CrossEntropy(),
+        tailmetrics.RecallAtK(k=3),
+    ]
+    wanted = compute_all(metrics, [tailmetrics.rank(scores, target, depth=depth)])
+    with force_plain():
+        assert compute_all(metrics, [tailmetrics.rank(scores, target, depth=depth)]) == wanted
+
+
+def test_both_paths_agree_on_huge_ids() -> None:
+    """Hashed ids beyond 2^31, whose number nobody knows, hit their own row and no other."""
+    preds = torch.tensor([[2**31 + 5, 3], [7, 2**62]])
+    target = torch.tensor([[1, 2**31 + 5], [5, 8]])
+    metric = tailmetrics.RecallAtK(k=2)
+    with force_plain():
+        metric.update(preds, target)
+    assert metric.compute().item() == 0.25

@@ -1,0 +1,147 @@
+"""Files damaged anywhere."""
+
+import random
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+import torch
+
+from tailmetrics.io import DataFileError, read, read_label_counts
+from tailmetrics.io import errors as io_errors
+
+FORMS = ["npz", "npy", "pt", "parquet", "txt", "run", "jsonl", "csv"]
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Return a function that writes predictions in a format and returns them and a target that fits."""
+    scores = np.array([[0.5, 0.0, 2.0], [1.0, 0.25, 0.0]], np.float32)
+    lines = [(f"q{row}", label, scores[row, label]) for row in range(2) for label in range(3)]
+    writers = {
+        "npz": lambda path: sp.save_npz(path, sp.csr_matrix(scores)),
+        "npy": lambda path: np.save(path, scores),
+        "pt": lambda path: torch.save(torch.from_numpy(scores), path),
+        "parquet": lambda path: pq.write_table(pa.table({"ids": [[0, 2], [1]], "scores": [[1.0, 0.5], [2.0]]}), path),
+        "txt": lambda path: path.write_text("2 3\n0:0.5 2:2\n0:1 1:0.25\n"),
+        "run": lambda path: path.write_text("".join(f"{q} Q0 {item} 1 {score} x\n" for q, item, score in lines)),
+        "jsonl": lambda path: path.write_text(
+            "".join(f'{{"query": "{q}", "item": {item}, "score": {score}}}\n' for q, item, score in lines)
+        ),
+        "csv": lambda path: path.write_text(
+            "query,item,score\n" + "".join(f"{q},{item},{score}\n" for q, item, score in lines)
+        ),
+    }
+
+    def written(form):
+        writers[form](tmp_path / f"good.{form}")
+        if form in ("run", "jsonl", "csv"):
+            (tmp_path / "target.csv").write_text("query,item\nq0,2\nq1,0\n")
+            return tmp_path / f"good.{form}", tmp_path / "target.csv"
+        np.save(tmp_path / "target.npy", [2, 0])
+        return tmp_path / f"good.{form}", tmp_path / "target.npy"
+
+    return written
+
+
+def read_or_refuse(preds, target):
+    """Read everything; a DataFileError that names the file and gives a hint is the only error there may be."""
+    refused = None
+    try:
+        for batch in read(preds, target, batch_rows=1):
+            assert len(batch.target) == len(batch.rows) == 1
+    except DataFileError as error:
+        refused = error
+    assert refused is None or (refused.path in (preds, target) and refused.hint and "\n" not in str(refused))
+    return refused is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_cut_anywhere(written, tmp_path, form):
+    """A file cut at any byte is refused with a DataFileError, or, text that ends in a whole line, still read."""
+    good, target = written(form)
+    assert read_or_refuse(good, target)
+    content = good.read_bytes()
+    cut = tmp_path / f"cut.{form}"
+    for length in range(0, len(content), max(1, len(content) // 60)):
+        cut.write_bytes(content[:length])
+        assert not read_or_refuse(cut, target) or form in ("txt", "run", "jsonl", "csv")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.filterwarnings("ignore")  # numpy and torch warn about odd headers before they refuse them
+def test_a_byte_changed_anywhere(written, tmp_path, form):
+    """A file with any byte changed is read or refused with a DataFileError: no other error comes out."""
+    good, target = written(form)
+    content = good.read_bytes()
+    source = random.Random(1)
+    changed = tmp_path / f"changed.{form}"
+    for _ in range(150):
+        at = source.randrange(len(content))
+        changed.write_bytes(content[:at] + bytes([source.randrange(256)]) + content[at + 1 :])
+        read_or_refuse(changed, target)
+
+
+def test_fewer_rows_than_declared(written, monkeypatch):
+    """A file that declares more rows than it holds, as a damaged Parquet footer may, is refused, not cut short."""
+    from tailmetrics.io.parquet import ParquetSource
+
+    original = ParquetSource.batches
+    for lost in (1, 2):
+        monkeypatch.setattr(ParquetSource, "batches", lambda self, a, b, size, n=lost: original(self, a, b - n, size))
+        with pytest.raises(DataFileError, match=rf"ends after {2 - lost} rows, but declares 2"):
+            list(read(*written("parquet")))
+
+
+def test_the_error_survives_pickling():
+    """A DataFileError sent from another process keeps its parts."""
+    import pickle
+
+    error = DataFileError("a.npy", "is empty", "row 3", "write it again.")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error) == "a.npy, row 3: is empty"
+    assert (again.path, again.where, again.hint) == (error.path, "row 3", "write it again.")
+
+
+def test_a_package_that_is_not_installed(written, monkeypatch):
+    """Without pyarrow its formats are refused with what to install; the others are read all the same."""
+    paths = {form: written(form) for form in ("parquet", "csv", "npy")}
+    for name in ("parquet", "records", "csv_file", "lines"):
+        monkeypatch.delitem(sys.modules, f"tailmetrics.io.{name}", raising=False)
+    for name in ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for form in ("parquet", "csv"):
+        with pytest.raises(DataFileError, match="needs the package pyarrow") as caught:
+            read(*paths[form])
+        assert "tailmetrics[cli]" in caught.value.hint
+    assert len(list(read(*paths["npy"]))) == 1
+
+
+def test_importing_the_readers_does_not_import_pyarrow():
+    """The readers load pyarrow only when a file needs it."""
+    import subprocess
+
+    code = "import sys, tailmetrics.io; print('pyarrow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_counts_cut_anywhere(tmp_path):
+    """A file of counts that is cut is refused, too."""
+    np.save(tmp_path / "c.npy", np.arange(5))
+    content = (tmp_path / "c.npy").read_bytes()
+    for length in range(0, len(content), 9):
+        (tmp_path / "cut.npy").write_bytes(content[:length])
+        with pytest.raises(DataFileError):
+            read_label_counts(tmp_path / "cut.npy")
+
+
+def test_causes_are_kept(tmp_path):
+    """What went wrong inside a library is the cause of the error."""
+    (tmp_path / "a.npy").write_bytes(b"nothing")
+    with pytest.raises(DataFileError) as caught:
+        read(tmp_path / "a.npy", tmp_path / "a.npy")
+    assert isinstance(caught.value.__cause__, io_errors.UNREADABLE)

@@ -1,0 +1,89 @@
+"""Pairs of row and label that do not count."""
+
+import numpy as np
+import pytest
+
+from tailmetrics.io import DataFileError, read
+
+SCORES = "3 5\n0:0.5 3:0.25\n1:1 4:2\n2:1\n"
+LABELS = "3 5\n3:1 0:1\n4:1\n2:1\n"
+EXPECTED = {0: ({0: 0.5}, {0: 1}), 1: ({1: 1.0, 4: 2.0}, {4: 1}), 2: ({}, {})}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 10])
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_filtered_labels_leave_predictions_and_targets(write, rows_of, batch_rows, world_size):
+    """The label of a pair leaves the row's predictions and its targets, in any batch and on any rank."""
+    pairs = write("filter.txt", "2 2\n0 3\n1 0\n")
+    paths = write("p.txt", SCORES), write("y.txt", LABELS)
+    found = {}
+    for rank in range(world_size):
+        found |= rows_of(read(*paths, filter=pairs, batch_rows=batch_rows, rank=rank, world_size=world_size))
+    assert found == EXPECTED
+
+
+def test_pairs_as_an_array_and_an_empty_file_of_pairs(write, rows_of, tmp_path):
+    """Pairs can be an array [P, 2]; a file of blank lines filters nothing."""
+    paths = write("p.txt", SCORES), write("y.txt", LABELS)
+    np.save(tmp_path / "filter.npy", np.array([[0, 3], [2, 2]]))
+    assert rows_of(read(*paths, filter=tmp_path / "filter.npy")) == EXPECTED
+    assert rows_of(read(*paths, filter=write("none.txt", "\n"))) == rows_of(read(*paths))
+
+
+def test_an_array_of_another_shape(tmp_path, write):
+    """An array that does not hold pairs of whole numbers is refused."""
+    np.save(tmp_path / "filter.npy", np.zeros((2, 3)))
+    with pytest.raises(DataFileError, match=r"filter\.npy: holds float64 \[2, 3\]"):
+        read(write("p.txt", SCORES), write("y.txt", LABELS), filter=tmp_path / "filter.npy")
+
+
+def test_ranked_ids_move_up_and_dense_scores_become_minus_infinity(tmp_path, rows_of, write):
+    """What follows a filtered id moves up a rank; a filtered dense score is not retrieved, its target not relevant."""
+    pairs = write("filter.txt", "0 3\n1 1\n")
+    np.save(tmp_path / "ids.npy", [[3, 0, 2], [2, 1, 0]])
+    np.save(tmp_path / "classes.npy", [3, 0])
+    assert rows_of(read(tmp_path / "ids.npy", tmp_path / "classes.npy", filter=pairs)) == {
+        0: ([0, 2], []),
+        1: ([2, 0], [0]),
+    }
+    scores = np.arange(8.0).reshape(2, 4)
+    np.save(tmp_path / "scores.npy", scores)
+    np.save(tmp_path / "hot.npy", scores > 2)
+    found = rows_of(read(tmp_path / "scores.npy", tmp_path / "hot.npy", filter=pairs))
+    assert found[0] == ({0: 0, 1: 1, 2: 2, 3: -np.inf}, dict.fromkeys(range(4), False))
+    assert found[1] == ({0: 4, 1: -np.inf, 2: 6, 3: 7}, {0: True, 1: False, 2: True, 3: True})
+    assert np.load(tmp_path / "scores.npy").tolist() == scores.tolist()
+
+
+def test_queries_and_items_by_name(write, rows_of):
+    """Beside files that name their queries the pairs are names, too; those of unknown queries remove nothing."""
+    run = write("a.run", "q1 Q0 a 1 2 x\nq1 Q0 b 2 1 x\nq2 Q0 b 1 1 x\n")
+    qrels = write("a.qrels", "q1 0 a 1\nq2 0 b 1\n")
+    pairs = write("pairs.txt", "q1 a\nq9 b\nq2 z\n")
+    assert rows_of(read(run, qrels, filter=pairs)) == {0: ({0: 1.0}, {}), 1: ({0: 1.0}, {0: 1.0})}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("0 3\n0\n", "line 2: there are 1 words, not 2"),
+        ("0 x\n", "pair 1: row or label 'x' is not a whole number"),
+        ("0 3\n3 0\n", "pair 2: names the row 3, but there are 3 rows"),
+        ("0 5\n", "pair 1: names the label 5, but there are 5 labels"),
+        ("0 -1\n", "pair 1: names the label -1"),
+    ],
+)
+def test_errors_name_the_pair(write, text, problem):
+    """Malformed lines and pairs outside the data are errors naming file and pair."""
+    with pytest.raises(DataFileError, match=rf"filter\.txt, {problem}") as caught:
+        read(write("p.txt", SCORES), write("y.txt", LABELS), filter=write("filter.txt", text))
+    assert caught.value.hint

@@ -1,0 +1,75 @@
+"""Files of training counts."""
+
+import numpy as np
+import pytest
+import torch
+
+from tailmetrics.io import DataFileError, read_label_counts
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        if isinstance(content, str):
+            path.write_text(content)
+        elif path.suffix == ".npy":
+            np.save(path, content)
+        else:
+            torch.save(content, path)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("c.npy", np.array([3, 0, 7], np.int32)),
+        ("c.pt", torch.tensor([3, 0, 7])),
+        ("c.txt", "3\n0\n\n7\n"),
+        ("c.csv", "count\n3\n0\n7\n"),
+        ("c.csv", "label,count\n2,7\n0,3\n"),
+        ("c.tsv", "count\tlabel\tname\n7\t2\tx\n3\t0\ty\n"),
+    ],
+)
+def test_counts_come_back_by_label(write, name, content):
+    """Counts in every format come back in the order of the label ids, 0 for a label that is left out."""
+    counts = read_label_counts(write(name, content), num_labels=3)
+    assert counts.tolist() == [3, 0, 7]
+    assert counts.dtype == torch.int64
+
+
+def test_labels_by_name(write):
+    """Named labels get the place of their name."""
+    path = write("c.csv", "label,count\nb,7\na,3\n")
+    assert read_label_counts(path, label_names=["b", "c", "a"]).tolist() == [7, 0, 3]
+    with pytest.raises(DataFileError, match="line 2: unknown label 'b'"):
+        read_label_counts(path, label_names=["a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("c.npy", np.array([3.5, 0, 7]), "holds float64"),
+        ("c.npy", np.zeros((2, 2), int), "holds int64 \\[2, 2\\]"),
+        ("c.pt", {"a": 1}, "holds dict"),
+        ("c.npy", np.array([3, -1, 7]), "label 1: holds the count -1"),
+        ("c.npy", np.array([3, 7]), "holds the counts of 2 labels, but there are 3"),
+        ("c.npy", "no array", "cannot be read as a .npy array"),
+        ("c.pt", "no array", "cannot be read as a .pt array"),
+        ("c.txt", "3\n0 1\n7\n", "line 2: there are 2 words"),
+        ("c.txt", "3\n\nx\n", "line 3: count 'x' is not a whole number"),
+        ("c.csv", "label,count\n0,3\n0,4\n", "counts the label 0 twice"),
+        ("c.csv", "label,count\n3,3\n", "counts the label 3"),
+        ("c.csv", "label,count\n1,many\n", "line 2: count 'many' is not a whole number"),
+        ("c.csv", "label,counts\n1,3\n", "line 1: there is no column 'count'"),
+        ("c.txt", "", "is empty"),
+        ("c.md", "3", "is of no format for label counts"),
+    ],
+)
+def test_errors_name_file_and_line(write, name, content, problem):
+    """Counts that are no counts, too few, repeated or unreadable are errors naming file and line."""
+    with pytest.raises(DataFileError, match=rf"{name}.*{problem}") as caught:
+        read_label_counts(write(name, content), num_labels=3)
+    assert caught.value.hint

@@ -1,0 +1,118 @@
+"""scipy CSR files."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tailmetrics.io import DataFileError, read, read_target
+
+SCORES = [{0: 0.5, 3: 0.25}, {}, {4: -1.0}, {1: 0.0, 2: 2.0, 0: 1.0}]
+GAINS = [{3: 1.0}, {0: 2.0}, {}, {1: 1.0, 4: 0.0}]
+
+
+def csr(rows, num_labels=5, dtype=np.float32):
+    indptr = np.cumsum([0, *map(len, rows)])
+    indices = [label for row in rows for label in row]
+    data = np.array([value for row in rows for value in row.values()], dtype)
+    return sp.csr_matrix((data, indices, indptr), shape=(len(rows), num_labels))
+
+
+@pytest.fixture
+def paths(tmp_path):
+    sp.save_npz(tmp_path / "preds.npz", csr(SCORES))
+    sp.save_npz(tmp_path / "target.npz", csr(GAINS))
+    return tmp_path / "preds.npz", tmp_path / "target.npz"
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 3, 10])
+def test_stored_entries_come_back(paths, rows_of, batch_rows):
+    """Every stored entry comes back with its row, an empty row, unsorted columns and a stored zero included."""
+    dataset = read(*paths, batch_rows=batch_rows)
+    assert rows_of(dataset) == dict(enumerate(zip(SCORES, GAINS, strict=True)))
+    assert (dataset.num_rows, dataset.num_labels, dataset.label_names, dataset.row_names) == (4, 5, None, None)
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("start", [0, 1, 2, 3])
+def test_a_rank_reads_its_rows_of_compressed_and_plain_archives(tmp_path, rows_of, compressed, start):
+    """The rows of rank r of 4 are row r, however the archive is packed."""
+    for name, rows in (("preds", SCORES), ("target", GAINS)):
+        sp.save_npz(tmp_path / f"{name}.npz", csr(rows), compressed=compressed)
+    dataset = read(tmp_path / "preds.npz", tmp_path / "target.npz", rank=start, world_size=4)
+    assert rows_of(dataset) == {start: (SCORES[start], GAINS[start])}
+
+
+def test_sparse_arrays_bool_and_int_values(tmp_path, targets_of):
+    """Sparse arrays read like sparse matrices, and bool and int values are gains."""
+    for dtype in (bool, np.int8):
+        sp.save_npz(tmp_path / "y.npz", sp.csr_array(csr([{1: 1}, {0: 1}], dtype=dtype)))
+        assert targets_of(read_target(tmp_path / "y.npz")) == {0: {1: 1}, 1: {0: 1}}
+
+
+def test_very_uneven_rows_stay_sparse(tmp_path, rows_of):
+    """One long row among short ones does not pad the others: the batch is CSR."""
+    rows = [{label: float(label) for label in range(400)}, *[{7: 1.0}] * 40]
+    sp.save_npz(tmp_path / "preds.npz", csr(rows, 1000))
+    sp.save_npz(tmp_path / "target.npz", csr([{7: 1.0}] * 41, 1000))
+    dataset = read(tmp_path / "preds.npz", tmp_path / "target.npz")
+    (batch,) = dataset
+    assert batch.preds.shape == (41, 1000)
+    assert rows_of(dataset) == {row: (preds, {7: 1.0}) for row, preds in enumerate(rows)}
+
+
+def test_other_layouts_are_refused(tmp_path, paths):
+    """A CSC matrix and an archive of arrays are refused, saying how to write CSR."""
+    sp.save_npz(tmp_path / "csc.npz", csr(SCORES).tocsc())
+    np.savez(tmp_path / "arrays.npz", a=np.zeros(3))
+    for name, problem in (("csc", "format csc, not csr"), ("arrays", "it holds a")):
+        with pytest.raises(DataFileError, match=problem) as caught:
+            read(tmp_path / f"{name}.npz", paths[1])
+        assert "tocsr" in caught.value.hint
+
+
+def test_damaged_archives_name_the_file(tmp_path, paths):
+    """An archive cut short, and one with a flipped byte in its data, are errors of that file."""
+    content = paths[0].read_bytes()
+    (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataFileError, match=r"cut\.npz: cannot be read as a scipy CSR matrix"):
+        read(tmp_path / "cut.npz", paths[1])
+    sp.save_npz(tmp_path / "plain.npz", csr(SCORES), compressed=False)
+    content = bytearray((tmp_path / "plain.npz").read_bytes())
+    at = content.index(np.float32(0.25).tobytes())
+    content[at] ^= 1
+    (tmp_path / "flipped.npz").write_bytes(content)
+    with pytest.raises(DataFileError, match=r"flipped\.npz: cannot be read .*CRC"):
+        list(read(tmp_path / "flipped.npz", paths[1]))
+
+
+def test_inconsistent_arrays_are_refused(tmp_path, paths):
+    """Row boundaries that do not fit the shape or the entries are refused."""
+    matrix = csr(SCORES)
+    parts = {"data": matrix.data, "indices": matrix.indices, "shape": [4, 5], "format": b"csr"}
+    np.savez(tmp_path / "a.npz", indptr=[0, 2, 2], **parts)
+    np.savez(tmp_path / "b.npz", indptr=[0, 2, 1, 3, 6], **parts)
+    np.savez(tmp_path / "c.npz", indptr=[0, 2, 2, 3, 7], **parts)
+    np.savez(tmp_path / "d.npz", indptr=matrix.indptr, **(parts | {"data": matrix.data * 1j}))
+    for name, problem in (("a", "describe 4 rows"), ("b", "describe 4 rows"), ("c", "indices holds 6 entries"),
+                          ("d", "data is complex64")):  # fmt: skip
+        with pytest.raises(DataFileError, match=problem):
+            list(read(tmp_path / f"{name}.npz", paths[1]))
+
+
+def test_wrong_values_name_the_row(tmp_path, paths):
+    """A column out of range, one that repeats, a NaN score and a negative gain are errors that name the row."""
+    matrix = csr(SCORES)
+    matrix.indices[2] = 5
+    repeated = csr(SCORES)
+    repeated.indices[3:] = [1, 2, 1]
+    nan = csr(SCORES)
+    nan.data[2] = np.nan
+    for wrong, problem in ((matrix, "row 2: holds the label id 5"), (repeated, "row 3: holds the label 1 twice"),
+                           (nan, "row 2: holds the score nan")):  # fmt: skip
+        np.savez(tmp_path / "p.npz", data=wrong.data, indices=wrong.indices, indptr=wrong.indptr, shape=wrong.shape,
+                 format=b"csr")  # fmt: skip
+        with pytest.raises(DataFileError, match=problem):
+            list(read(tmp_path / "p.npz", paths[1], batch_rows=2))
+    sp.save_npz(tmp_path / "y.npz", csr([{3: 1.0}, {0: -2.0}, {}, {}]))
+    with pytest.raises(DataFileError, match=r"y\.npz, row 1: holds the gain -2"):
+        list(read(paths[0], tmp_path / "y.npz"))

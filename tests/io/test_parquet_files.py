@@ -1,0 +1,165 @@
+"""Parquet files with list columns."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tailmetrics.io import Columns, DataFileError, read, read_label_names, read_target
+from tailmetrics.io import parquet as parquet_reader
+
+IDS = [[3, 1], [], [0], [2, 4, 1], None, [1], [4]]
+SCORES = [[0.5, 0.25], [], [-1.0], [1.0, 2.0, 3.0], None, [0.0], [9.0]]
+LABELS = [[1], [2, 3], [], [4, 0], [1], [0, 1, 2, 3, 4], [3]]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, group=3, kind=pa.list_, **columns):
+        number = {"ids": pa.int32(), "labels": pa.int32()}
+        arrays = {column: pa.array(rows, kind(number.get(column, pa.float32()))) for column, rows in columns.items()}
+        pq.write_table(pa.table(arrays), tmp_path / name, row_group_size=group)
+        return tmp_path / name
+
+    return write
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 4, 100])
+@pytest.mark.parametrize("groups", [(3, 2), (7, 1), (2, 7)])
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+def test_ragged_lists_come_back(write, rows_of, batch_rows, groups, kind):
+    """Lists come back row by row, a missing list as an empty one, whatever the row groups of the two files."""
+    preds = write("p.parquet", groups[0], kind, ids=IDS, scores=SCORES)
+    target = write("y.parquet", groups[1], kind, labels=LABELS)
+    found = rows_of(read(preds, target, batch_rows=batch_rows))
+    scores = [dict(zip(ids or [], values or [], strict=True)) for ids, values in zip(IDS, SCORES, strict=True)]
+    assert found == {row: (scores[row], sorted(LABELS[row])) for row in range(7)}
+    ranked = rows_of(read(write("r.parquet", groups[0], kind, ids=IDS), target, batch_rows=batch_rows))
+    assert ranked == {row: (IDS[row] or [], sorted(LABELS[row])) for row in range(7)}
+
+
+def test_lists_of_one_length(tmp_path, rows_of):
+    """Fixed-size lists and lists of equal length read like any other."""
+    ids = np.arange(12).reshape(4, 3)
+    table = pa.table({"ids": pa.FixedSizeListArray.from_arrays(pa.array(ids.ravel()), 3)})
+    pq.write_table(table, tmp_path / "p.parquet")
+    pq.write_table(pa.table({"labels": ids.tolist()}), tmp_path / "y.parquet", row_group_size=3)
+    found = rows_of(read(tmp_path / "p.parquet", tmp_path / "y.parquet", batch_rows=2))
+    assert found == {row: (ids[row].tolist(), ids[row].tolist()) for row in range(4)}
+
+
+def test_gains_and_column_names(tmp_path, rows_of):
+    """Gains need the number of labels; columns can have any name, and others are not looked at."""
+    preds, target = tmp_path / "p.parquet", tmp_path / "y.parquet"
+    pq.write_table(pa.table({"a": [[1], [0]], "b": [["x"], ["y"]]}), preds)
+    pq.write_table(pa.table({"c": [[1, 2], [0]], "d": [[0.5, 2.0], [1.0]]}), target)
+    columns = Columns(ids="a", labels="c", gains="d")
+    dataset = read(preds, target, num_labels=3, columns=columns)
+    assert rows_of(dataset) == {0: ([1], {1: 0.5, 2: 2.0}), 1: ([0], {0: 1.0})}
+    with pytest.raises(DataFileError, match="number of labels is not known") as caught:
+        list(read(preds, target, columns=columns))
+    assert "num_labels" in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_string_ids_are_numbered_alike_in_both_files(tmp_path, rows_of, kind):
+    """Strings are numbered in ascending order over both files, or by the names given."""
+    preds, target = tmp_path / "p.parquet", tmp_path / "y.parquet"
+    pq.write_table(pa.table({"ids": pa.array([["b", "a"], ["d"]], pa.list_(kind))}), preds)
+    pq.write_table(pa.table({"labels": pa.array([["c"], ["a", "d"]], pa.list_(pa.string()))}), target)
+    dataset = read(preds, target)
+    assert (dataset.label_names, dataset.num_labels) == (("a", "b", "c", "d"), 4)
+    assert rows_of(dataset) == {0: ([1, 0], [2]), 1: ([3], [0, 3])}
+    dataset = read(preds, target, label_names=["d", "x", "c", "b", "a"], rank=1, world_size=2)
+    assert rows_of(dataset) == {1: ([0], [0, 4])}
+    with pytest.raises(DataFileError, match="row 1: holds the unknown label 'd'"):
+        list(read(preds, target, label_names=["a", "b", "c"]))
+
+
+def test_names_over_files(tmp_path, targets_of):
+    """read_label_names gathers the strings of several files; whole numbers have no names."""
+    for name, column, rows in (("p", "ids", [["b"], ["a"]]), ("y", "labels", [["c"], []]), ("n", "labels", [[1], [2]])):
+        pq.write_table(pa.table({column: rows}), tmp_path / f"{name}.parquet")
+    names = read_label_names(tmp_path / "p.parquet", tmp_path / "y.parquet")
+    assert names == ("a", "b", "c")
+    assert targets_of(read_target(tmp_path / "y.parquet", label_names=names)) == {0: [2], 1: []}
+    assert read_label_names(tmp_path / "n.parquet") is None
+    assert read_target(tmp_path / "n.parquet", label_names=names).num_labels == 3
+
+
+def test_rows_are_decoded_once(write, rows_of, monkeypatch):
+    """Over all ranks no row group is decoded twice when the files have row groups in common, nor all of them by one."""
+    decoded = []
+    original = pq.ParquetFile.iter_batches
+
+    def iter_batches(self, *args, row_groups, **kwargs):
+        decoded.extend(row_groups)
+        return original(self, *args, row_groups=row_groups, **kwargs)
+
+    monkeypatch.setattr(parquet_reader.pq.ParquetFile, "iter_batches", iter_batches)
+    preds = write("p.parquet", 1, ids=IDS)
+    target = write("y.parquet", 2, labels=LABELS)
+    for world_size in (2, 3):
+        rows, decoded[:] = {}, []
+        for rank in range(world_size):
+            before = len(decoded)
+            rows |= rows_of(read(preds, target, rank=rank, world_size=world_size, batch_rows=2))
+            assert len(decoded) - before < 7 + 4
+        assert sorted(rows) == list(range(7))
+        assert sorted(decoded) == sorted([*range(7), *range(4)])
+
+
+def test_a_row_group_is_never_held_whole(tmp_path):
+    """Of one row group of 20 MB a fraction is in memory at any time."""
+    ids = np.random.default_rng(0).permuted(np.tile(np.arange(128, dtype=np.int32), (40_000, 1)), axis=1)
+    ids += np.random.default_rng(1).integers(2**20, size=(40_000, 1), dtype=np.int32)
+    table = pa.table({"ids": pa.FixedSizeListArray.from_arrays(pa.array(ids.ravel()), 128).cast(pa.list_(pa.int32()))})
+    pq.write_table(table, tmp_path / "p.parquet", row_group_size=40_000, compression="none", use_dictionary=False)
+    np.save(tmp_path / "y.npy", ids[:, 0])
+    del table
+    before = pa.total_allocated_bytes()
+    held = [
+        pa.total_allocated_bytes() - before for _ in read(tmp_path / "p.parquet", tmp_path / "y.npy", batch_rows=256)
+    ]
+    assert len(held) == 157
+    assert max(held) < 2**23
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"ids": [[0], [1, None]]}, "row 1: holds a null inside a list"),
+        ({"ids": [[0], [1, 2]], "scores": [[0.5], [0.5]]}, "row 1: holds 2 ids but 1 scores"),
+        ({"ids": [[0], [1, 2]], "scores": [[0.5], [0.5, float("nan")]]}, "row 1: holds the score nan"),
+        ({"ids": [[0], [2, 2]]}, "row 1: holds the label 2 twice"),
+        ({"ids": [[0], [5]]}, "row 1: holds the label id 5, but there are 5 labels"),
+        ({"ids": [[0], [-1]]}, "row 1: holds the label id -1"),
+        ({"idz": [[0], [1]]}, "has no column 'ids'; its columns are idz"),
+        ({"ids": [0, 1]}, "column 'ids' is int64"),
+        ({"ids": [[0.5], [1.5]]}, "column 'ids' is list<.*double>"),
+        ({"ids": [[0], [1]], "scores": [["a"], ["b"]]}, "column 'scores' is list<.*string>"),
+        ({"ids": [["a"], ["b"]]}, "has strings for label ids, but .*y.parquet has numbers"),
+        ({"ids": [[0], [1], [2]]}, "y.parquet: holds 2 rows, but .*p.parquet holds 3"),
+        ({"ids": pa.array([], pa.list_(pa.int64()))}, "p.parquet: holds no rows"),
+    ],
+)
+@pytest.mark.parametrize("batch_rows", [1, 8])
+def test_errors_name_file_and_row(tmp_path, columns, problem, batch_rows):
+    """Nulls, uneven lists, NaN, repeated and unknown ids, other types and row counts are errors naming file and row."""
+    pq.write_table(pa.table(columns), tmp_path / "p.parquet")
+    pq.write_table(pa.table({"labels": [[0], [1]]}), tmp_path / "y.parquet")
+    with pytest.raises(DataFileError, match=problem) as caught:
+        list(read(tmp_path / "p.parquet", tmp_path / "y.parquet", num_labels=5, batch_rows=batch_rows))
+    assert caught.value.hint
+
+
+def test_damaged_files(write, tmp_path):
+    """A file cut short and one with broken pages are errors naming the file."""
+    target = write("y.parquet", labels=LABELS)
+    content = target.read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(content[:-20])
+    with pytest.raises(DataFileError, match=r"cut\.parquet: cannot be read as Parquet"):
+        read_target(tmp_path / "cut.parquet")
+    (tmp_path / "broken.parquet").write_bytes(content[:4] + bytes(len(content) - 300) + content[-296:])
+    with pytest.raises(DataFileError, match=r"broken\.parquet: cannot be read as Parquet"):
+        list(read_target(tmp_path / "broken.parquet"))

@@ -1,0 +1,140 @@
+"""Which rank reads which rows."""
+
+from itertools import chain, pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailmetrics.io import read, read_target
+from tailmetrics.io.rows import Ragged, rebatch
+from tailmetrics.io.source import Source, share
+
+IDS = [[0, 2], [1], [], [2, 1], [0], [1, 0, 2], [2]]
+
+
+class Grouped(Source):
+    """A source of which only the row groups matter."""
+
+    def __init__(self, ends):
+        self.num_rows = int(ends[-1])
+        self.ends = np.array(ends)
+
+    def batches(self, start, stop, size):
+        """Never called."""
+        raise NotImplementedError
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 9))
+def test_shares_cover_every_row_once(groups, world_size):
+    """Shares follow one another from the first row to the last, none of twice the average unless rows are too few."""
+    source = Grouped(np.cumsum(groups))
+    num_rows = source.num_rows
+    shares = [share(rank, world_size, num_rows, source) for rank in range(world_size)]
+    assert shares[0][0] == 0
+    assert shares[-1][1] == num_rows
+    assert all(before[1] == after[0] for before, after in pairwise(shares))
+    largest = max(stop - start for start, stop in shares)
+    assert largest * world_size < 2 * num_rows or largest == 1 or largest == -(-num_rows // world_size)
+
+
+def test_shares_end_where_row_groups_end():
+    """Cuts lie where row groups end in both files, else in one; a single group is cut in the middle."""
+    assert share(0, 2, 12, Grouped([3, 6, 9, 12]), Grouped([4, 8, 12])) == (0, 6)
+    assert share(0, 2, 12, Grouped([4, 8, 12]), Grouped([2, 4, 6, 8, 10, 12])) == (0, 4)
+    assert share(1, 2, 12, Grouped([5, 12]), Grouped([12])) == (5, 12)
+    assert share(1, 2, 12, Grouped([12]), Grouped([12])) == (6, 12)
+    assert [share(rank, 3, 2, Grouped([2])) for rank in range(3)] == [(0, 0), (0, 1), (1, 2)]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Return a function that writes the same rows in a format and returns the path."""
+    indptr = np.cumsum([0, *map(len, IDS)])
+    flat = np.concatenate(IDS).astype(int)
+    padded = np.array([ids + [-1] * (3 - len(ids)) for ids in IDS])
+    matrix = sp.csr_matrix((np.ones(len(flat)), flat, indptr), shape=(7, 4))
+
+    def write(form, role):
+        path = tmp_path / f"{role}.{'txt' if form == 'xmc' else form}"
+        if form == "npz":
+            sp.save_npz(path, matrix)
+        elif form == "npy":
+            np.save(path, padded)
+        elif form == "pt":
+            torch.save(torch.from_numpy(padded), path)
+        elif form == "parquet":
+            table = pa.table({"ids" if role == "preds" else "labels": pa.array(IDS, pa.list_(pa.int64()))})
+            pq.write_table(table, path, row_group_size=2 if role == "preds" else 3)
+        else:
+            lines = [" ".join(f"{label}:1" for label in ids) for ids in IDS]
+            path.write_text("\n".join(["7 4", *lines]) + "\n")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("preds", ["npz", "npy", "pt", "parquet", "xmc"])
+@pytest.mark.parametrize("target", ["npz", "npy", "pt", "parquet", "xmc"])
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_every_format_matches_every_other_on_any_number_of_ranks(write, rows_of, preds, target, world_size):
+    """Over all ranks each row is read once, and holds its labels, whatever the two formats."""
+    paths = write(preds, "preds"), write(target, "target")
+    parts = [rows_of(read(*paths, rank=rank, world_size=world_size, batch_rows=2)) for rank in range(world_size)]
+    assert sorted(row for part in parts for row in part) == list(range(7))
+    for part in parts:
+        for row, (found, relevant) in part.items():
+            assert sorted(found) == sorted(relevant) == sorted(IDS[row])
+
+
+@pytest.mark.parametrize("form", ["npz", "npy", "pt", "parquet", "xmc"])
+def test_targets_alone_are_shared_too(write, targets_of, form):
+    """Targets read alone are the same rows on one rank and on three, and can be read twice."""
+    whole = read_target(write(form, "target"), batch_rows=2)
+    assert targets_of(whole) == targets_of(whole)
+    parts = [targets_of(read_target(write(form, "target"), rank=rank, world_size=3)) for rank in range(3)]
+    assert {row: value for part in parts for row, value in part.items()} == targets_of(whole)
+    assert sum(map(len, parts)) == 7
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=6), st.integers(1, 7))
+def test_rebatching_keeps_rows_and_order(parts, size):
+    """Rows regrouped into batches of one size are the same rows in the same order."""
+    numbers = iter(range(1000))
+    rows = [[[next(numbers) for _ in range(length)] for length in part] for part in parts]
+    ragged = [
+        Ragged.from_lengths(np.array(list(map(len, part)), int), np.array(list(chain(*part)), int)) for part in rows
+    ]
+    batches = list(rebatch(ragged, size))
+    assert all(len(batch) == size for batch in batches[:-1])
+    found = [batch.ids[batch.offsets[row] : batch.offsets[row + 1]].tolist() for batch in batches
+             for row in range(len(batch))]  # fmt: skip
+    assert found == list(chain(*rows))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"rank": 2, "world_size": 2}, "rank=2 is too large"),
+        ({"rank": -1}, "rank=-1"),
+        ({"batch_rows": 0}, "batch_rows=0"),
+        ({"missing": "drop"}, "missing='drop'"),
+        ({"format": "excel"}, "format='excel'"),
+    ],
+)
+def test_wrong_arguments(write, options, problem):
+    """Arguments out of range are errors that name them."""
+    with pytest.raises(ValueError, match=f"read: {problem}"):
+        read(write("npy", "preds"), write("npy", "target"), **options)
+
+
+def test_a_named_format_wins_over_the_suffix(write, rows_of, tmp_path):
+    """format= names the format of both files, or of each, whatever they are called."""
+    odd = write("npz", "preds").rename(tmp_path / "preds.data")
+    target = write("npz", "target")
+    assert len(rows_of(read(odd, target, format="npz"))) == len(rows_of(read(odd, target, format=("npz", None)))) == 7

@@ -1,0 +1,183 @@
+"""TREC runs and qrels, held against trec_eval itself."""
+
+import math
+import random
+
+import pytest
+import pytrec_eval
+
+from tailmetrics import MAP, MRR, NDCGAtK, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics.io import DataFileError, read, read_label_names, read_target
+
+RUN = """q1 Q0 d2 1 0.5 me
+q1 Q0 d10 2 0.5 me
+q2 Q0 d1 1 3 me
+q1\tQ0   d3 3 0.75 me
+
+q3 Q0 d1 1 -2e0 me
+"""
+QRELS = """q2 0 d1 0
+q1 0 d2 2
+q4 0 d9 1
+q1 0 d3 -1
+q1 0 d7 1
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+def test_documents_are_numbered_so_that_the_last_name_wins_ties(write):
+    """Label ids follow the names in descending order of their bytes: the lower id is trec_eval's winner."""
+    dataset = read(write("a.run", RUN), write("a.qrels", QRELS))
+    assert dataset.label_names == ("d9", "d7", "d3", "d2", "d10", "d1")
+    assert dataset.num_labels == 6
+
+
+def test_rows_are_the_queries_of_both_files(write, rows_of):
+    """Queries missing from either file are left out and counted; a grade of 0 or less is no gain."""
+    dataset = read(write("a.run", RUN), write("a.qrels", QRELS))
+    assert dataset.row_names == ["q2", "q1"]
+    assert (dataset.num_rows, dataset.missing_queries, dataset.unmatched_queries) == (2, 1, 1)
+    assert rows_of(dataset) == {0: ({5: 3.0}, {5: 0.0}), 1: ({3: 0.5, 4: 0.5, 2: 0.75}, {3: 2.0, 2: 0.0, 1: 1.0})}
+
+
+def test_missing_queries_can_count_as_zero(write, rows_of):
+    """With missing='zero' a query without predictions has an empty list."""
+    dataset = read(write("a.run", RUN), write("a.qrels", QRELS), missing="zero")
+    assert dataset.row_names == ["q2", "q1", "q4"]
+    assert dataset.missing_queries == 1
+    assert rows_of(dataset)[2] == ({}, {0: 1.0})
+
+
+@pytest.mark.parametrize("missing", ["skip", "zero"])
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_ranks_share_the_queries(write, rows_of, missing, world_size):
+    """Every query is read by one rank, under the number it has without ranks."""
+    paths = write("a.run", RUN), write("a.qrels", QRELS)
+    whole = rows_of(read(*paths, missing=missing))
+    shared = [rows_of(read(*paths, missing=missing, rank=rank, world_size=world_size)) for rank in range(world_size)]
+    assert sum(map(len, shared)) == len(whole)
+    assert {row: value for part in shared for row, value in part.items()} == whole
+
+
+def random_files(seed):
+    """Return a run and qrels with many ties, some in single precision only, unicode ids, and lines in any order."""
+    source = random.Random(seed)
+    documents = [f"d{number}" for number in range(30)] + ["é", "ẞ", "𝒳", "Z", "a-1"]
+    scores = [0.5, 0.5 + 1e-9, 1.0, -3.0, 1e39, 2e39, 0.0]
+    run, qrels = {}, {}
+    for query in [f"q{number}" for number in range(12)]:
+        if source.random() < 0.8:
+            run[query] = {document: source.choice(scores) for document in source.sample(documents, 20)}
+        if source.random() < 0.8:
+            qrels[query] = {document: source.randrange(-1, 4) for document in source.sample(documents, 12)}
+    lines = [f"{query} Q0 {document} 7 {score!r} x\n" for query in run for document, score in run[query].items()]
+    grades = [f"{query} 0 {document} {grade}\n" for query in qrels for document, grade in qrels[query].items()]
+    source.shuffle(lines)
+    source.shuffle(grades)
+    return run, qrels, "".join(lines), "".join(grades)
+
+
+def ranked_by_rule(preds):
+    """Higher score first, equal scores by lower label id: the rule of the library."""
+    return sorted(preds, key=lambda label: (-preds[label], label))
+
+
+def plain_values(preds, gains):
+    """P@5, recall@10, reciprocal rank, AP and NDCG@10 of one query."""
+    ranking = ranked_by_rule(preds)
+    relevant = {label for label, gain in gains.items() if gain > 0}
+    hits = [label in relevant for label in ranking]
+    ideal = sorted(gains.values(), reverse=True)[:10]
+    dcg = math.fsum(gains.get(label, 0) / math.log2(rank + 1) for rank, label in enumerate(ranking[:10], 1))
+    best = math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(ideal, 1))
+    precisions = [sum(hits[:rank]) / rank for rank, hit in enumerate(hits, 1) if hit]
+    return {
+        "P_5": sum(hits[:5]) / 5,
+        "recall_10": sum(hits[:10]) / len(relevant) if relevant else 0,
+        "recip_rank": 1 / (hits.index(True) + 1) if any(hits) else 0,
+        "map": math.fsum(precisions) / len(relevant) if relevant else 0,
+        "ndcg_cut_10": dcg / best if best else 0,
+    }
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rankings_equal_those_of_trec_eval(write, rows_of, seed):
+    """On runs full of ties every value per query equals pytrec_eval's on the same files."""
+    run, qrels, lines, grades = random_files(seed)
+    dataset = read(write("a.run", lines), write("a.qrels", grades), batch_rows=5)
+    expected = pytrec_eval.RelevanceEvaluator(qrels, {"P_5", "recall_10", "recip_rank", "map", "ndcg_cut_10"}).evaluate(
+        run
+    )
+    assert sorted(dataset.row_names) == sorted(expected)
+    for row, (preds, gains) in rows_of(dataset).items():
+        assert plain_values(preds, gains) == pytest.approx(expected[dataset.row_names[row]], abs=1e-9)
+
+
+@pytest.mark.parametrize("missing", ["skip", "zero"])
+@pytest.mark.parametrize("seed", range(5))
+def test_metrics_equal_those_of_trec_eval(write, missing, seed):
+    """The metrics equal pytrec_eval's means: over the queries of both files, or over all queries of the qrels."""
+    run, qrels, lines, grades = random_files(seed)
+    measures = {
+        "P_5": "precision_k@5",
+        "recall_10": "recall@10",
+        "recip_rank": "mrr",
+        "map": "map",
+        "ndcg_cut_10": "ndcg@10",
+    }
+    per_query = pytrec_eval.RelevanceEvaluator(qrels, set(measures)).evaluate(run)
+    dataset = read(write("a.run", lines), write("a.qrels", grades), missing=missing, batch_rows=5)
+    metrics = TopKCollection([PrecisionAtK(k=5, denominator="k"), RecallAtK(k=10), MRR(), MAP(), NDCGAtK(k=10)])
+    for batch in dataset:
+        metrics.update(batch.preds, batch.target)
+    values = metrics.compute()
+    count = len(per_query) if missing == "skip" else len(qrels)
+    for measure, key in measures.items():
+        expected = math.fsum(values[measure] for values in per_query.values()) / count
+        assert float(values[key]) == pytest.approx(expected, abs=1e-9), key
+
+
+def test_qrels_alone_and_names_over_files(write, targets_of):
+    """Training qrels read alone take the ids of the names given, in trec_eval's order over all files."""
+    paths = write("a.run", RUN), write("a.qrels", QRELS), write("train.qrels", "t1 0 d8 1\nt2 0 d2 1\n")
+    names = read_label_names(*paths)
+    assert names == ("d9", "d8", "d7", "d3", "d2", "d10", "d1")
+    assert targets_of(read_target(paths[2], label_names=names)) == {0: {1: 1.0}, 1: {4: 1.0}}
+    with pytest.raises(DataFileError, match=r"train\.qrels, line 1: unknown label 'd8'"):
+        read_target(paths[2], label_names=["d2"])
+
+
+def test_text_files_are_told_apart_by_their_first_line(write, rows_of):
+    """A .txt file with lines of six or four words is TREC."""
+    assert len(rows_of(read(write("run.txt", RUN), write("qrels.txt", QRELS)))) == 2
+    with pytest.raises(DataFileError, match="its format cannot be told"):
+        read(write("odd.txt", "1 2 3 4 5\n"), write("qrels.txt", QRELS))
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "problem"),
+    [
+        (RUN + "q1 Q0 d5 0.1 me\n", QRELS, r"a\.run, line 7: there are 5 fields, not 6"),
+        (RUN + "q1 Q0 d5 1 high me\n", QRELS, r"a\.run, line 7: score 'high' is not a number"),
+        (RUN + "q1 Q0 d2 1 0.1 me\n", QRELS, r"a\.run, query 'q1': holds the label 'd2' twice"),
+        (RUN + "q1 Q0 d5 1 nan me\n", QRELS, r"a\.run, query 'q1': holds the score nan"),
+        (RUN, QRELS + "q1 0 d8 0.5\n", r"a\.qrels, line 6: grade '0\.5' is not a whole number"),
+        (RUN, QRELS + "q1 0 d2 1\n", r"a\.qrels, query 'q1': holds the label 'd2' twice"),
+        (RUN, "x 0 d2 1\n", r"a\.qrels: has no query in common with .*a\.run"),
+        ("\n", QRELS, r"a\.run: holds no rows"),
+        (RUN, "\n \n", r"a\.qrels: holds no rows"),
+    ],
+)
+def test_errors_name_the_line_or_the_query(write, run, qrels, problem):
+    """Malformed lines, repeated documents, NaN and files without a common query are errors naming line or query."""
+    with pytest.raises(DataFileError, match=problem) as caught:
+        list(read(write("a.run", run), write("a.qrels", qrels)))
+    assert caught.value.hint

@@ -1,0 +1,215 @@
+"""The Lightning callback, run by a real Trainer."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning_toy import NUM_LABELS, ByHeart, Data, scores_and_targets
+from pytorch_lightning import Trainer
+from pytorch_lightning.loggers import CSVLogger
+
+import tailmetrics
+from tailmetrics import LabelFrequency, TopKCollection
+from tailmetrics.lightning import HeadToTailReport
+
+warnings.filterwarnings("ignore")
+
+
+def metrics(buckets: Any = "deciles") -> list[tailmetrics.metrics.TopKMetric]:
+    """A metric of each kind of state."""
+    return [
+        tailmetrics.PrecisionAtK(k=[1, 3]),
+        tailmetrics.NDCGAtK(k=5, buckets=buckets),
+        tailmetrics.RecallAtK(k=5, buckets=buckets),
+        tailmetrics.KForRecall(min_recall=0.8, buckets=buckets),
+        tailmetrics.PositiveCoverageAtK(k=5, buckets=buckets),
+        tailmetrics.PropensityScoredPrecisionAtK(k=3),
+        tailmetrics.RecallAtK(k=5, average="macro"),
+    ]
+
+
+def expected() -> dict[str, float]:
+    """The same in plain PyTorch, all rows in one batch."""
+    frequency = LabelFrequency(NUM_LABELS)
+    frequency.update(scores_and_targets(seed=1)[1])
+    collection = TopKCollection(metrics()).bind(frequency)
+    collection.update(*scores_and_targets())
+    return {key: float(value) for key, value in collection.compute().items()}
+
+
+def trainer(folder: Path, callback: HeadToTailReport | None = None, **more: Any) -> Trainer:
+    """A Trainer that says nothing."""
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": CSVLogger(folder), **more}
+    callbacks = [] if callback is None else [callback]
+    return Trainer(**{"accelerator": "cpu", "devices": 1, "max_epochs": 2, "callbacks": callbacks, **quiet})
+
+
+def same(found: dict[str, float | None], wanted: dict[str, float]) -> None:
+    """Equal to the bit, NaN included."""
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        assert found[key] == value or (math.isnan(value) and (found[key] is None or math.isnan(found[key]))), key
+
+
+def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counts the training labels, logs once per epoch, prints a table, writes report.md, .json and a plot."""
+    callback = HeadToTailReport(metrics())
+    run = trainer(tmp_path, callback)
+    run.fit(ByHeart(), datamodule=Data())
+    same(callback.report.scalars, expected())
+    run.test(ByHeart(), datamodule=Data(), verbose=False)
+    same(callback.report.scalars, expected())
+    written = {path.name for path in Path(run.log_dir).iterdir()}
+    assert {"report.md", "report.json", "report.png", "metrics.csv"} <= written
+    report = json.loads((Path(run.log_dir) / "report.json").read_text())
+    flat = report["metrics"] | {f"{m}/{b}": v for m, values in report["by_bucket"].items() for b, v in values.items()}
+    same(flat, expected())
+    assert sum(row["positives"] for row in report["buckets"]) == int((scores_and_targets()[1] >= 0).sum())
+    printed = capsys.readouterr().out
+    assert "decile_10" in printed
+    assert "unseen" in printed
+    logged = list(csv.DictReader((Path(run.log_dir) / "metrics.csv").open()))
+    epochs = [row["epoch"] for row in logged if row.get("val/precision@1")]
+    assert epochs == ["0", "1"]
+    # Lightning logs float32
+    assert {row["val/precision@1"] for row in logged if row.get("val/precision@1")} == {
+        str(torch.tensor(expected()["precision@1"]).float().item())
+    }
+
+
+def test_the_sanity_check_neither_leaks_nor_crashes(tmp_path: Path) -> None:
+    """NaN scores in Lightning's two sanity batches, before anything is counted: no error, and the numbers of the rest."""
+    callback = HeadToTailReport(metrics())
+    trainer(tmp_path, callback, num_sanity_val_steps=2, max_epochs=1).fit(ByHeart(sanity_nan=True), datamodule=Data())
+    same(callback.report.scalars, expected())
+
+
+def test_a_test_without_training_counts_first(tmp_path: Path) -> None:
+    """trainer.test alone: the data module's training labels are counted."""
+    callback = HeadToTailReport(metrics(), files=False, table=False)
+    trainer(tmp_path, callback).test(ByHeart(), datamodule=Data(), verbose=False)
+    same(callback.report.scalars, expected())
+    assert not list(tmp_path.rglob("report.*"))
+
+
+def test_counts_can_be_given(tmp_path: Path) -> None:
+    """label_counts= and num_train=: nothing is counted, no data module is needed."""
+    frequency = LabelFrequency(NUM_LABELS)
+    frequency.update(scores_and_targets(seed=1)[1])
+    callback = HeadToTailReport(metrics(), label_counts=frequency.compute(), num_train=frequency.num_rows)
+    trainer(tmp_path, callback).test(ByHeart(), Data().test_dataloader(), verbose=False)
+    same(callback.report.scalars, expected())
+
+
+def test_a_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """The counts are in the checkpoint; fit, checkpoint, resume and test give the numbers of one run."""
+    first = trainer(tmp_path, HeadToTailReport(metrics()), max_epochs=1)
+    first.fit(ByHeart(), datamodule=Data())
+    first.save_checkpoint(tmp_path / "one.ckpt")
+    saved = torch.load(tmp_path / "one.ckpt", weights_only=False)["callbacks"]
+    assert any("label_counts" in state for state in saved.values())
+    callback = HeadToTailReport(metrics())
+    second = trainer(tmp_path, callback, max_epochs=2)
+    second.fit(ByHeart(), datamodule=Data(), ckpt_path=tmp_path / "one.ckpt")
+    same(callback.report.scalars, expected())
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed", "16-true"])
+def test_the_precision_of_the_model_does_not_round_the_metrics(precision: str, tmp_path: Path) -> None:
+    """What is computed from the model's own scores is exact in any precision: counts stay counts."""
+    callback = HeadToTailReport(metrics())
+    model = ByHeart()
+    # whole numbers below 2^8, all different in a row, are the same in every precision
+    model.scores.data = model.scores.data.argsort(1).argsort(1).float()
+    trainer(tmp_path, callback, precision=precision).test(model, datamodule=Data(), verbose=False)
+    same(callback.report.scalars, expected())
+
+
+def test_the_unified_package_runs_the_same_callback(tmp_path: Path) -> None:
+    """A Trainer of `lightning.pytorch`, and its check of what a callback is."""
+    lightning = pytest.importorskip("lightning.pytorch")
+    callback = HeadToTailReport(metrics(), train_target=1)
+    assert isinstance(callback, lightning.Callback)
+
+    class Unified(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def test_step(self, batch: Any) -> Any:
+            return {"preds": scores_and_targets()[0][batch[0]], "target": batch[1]}
+
+        def train_dataloader(self) -> Any:
+            return Data().train_dataloader()
+
+        num_labels = NUM_LABELS
+
+    run = lightning.Trainer(
+        accelerator="cpu", callbacks=[callback], logger=False, enable_progress_bar=False, default_root_dir=tmp_path
+    )
+    run.test(Unified(), Data().test_dataloader(), verbose=False)
+    same(callback.report.scalars, expected())
+
+
+def test_several_dataloaders_are_reported_apart(tmp_path: Path) -> None:
+    """Keys end in the number of the loader; the second loader holds half the rows."""
+    callback = HeadToTailReport([tailmetrics.PrecisionAtK(k=1)])
+    run = trainer(tmp_path, callback)
+    run.test(ByHeart(), [Data().test_dataloader(), Data(rows=20).test_dataloader()], verbose=False)
+    assert {"test/precision@1/dataloader_idx_0", "test/precision@1/dataloader_idx_1"} <= set(run.callback_metrics)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"preds": "logits"}, "test_step returned a dict with 'preds', 'target'; return a dict with 'logits'"),
+        ({"train_target": "label"}, "train_target='label' is not in a training batch"),
+    ],
+)
+def test_a_wrong_name_says_what_was_there(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """The message lists what the step or batch holds."""
+
+    class Named(Data):
+        def train_dataloader(self) -> Any:
+            return [{"x": torch.zeros(2), "target": torch.zeros(2, dtype=torch.long)}]
+
+    callback = HeadToTailReport(metrics(), **arguments)
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, callback).test(ByHeart(), datamodule=Named() if "train_target" in arguments else Data())
+
+
+SCRIPT = """
+import sys, warnings; warnings.filterwarnings("ignore"); sys.path[:0] = {path!r}
+import logging; logging.disable(logging.CRITICAL)
+from pathlib import Path
+from test_callback import HeadToTailReport, metrics, trainer
+from lightning_toy import ByHeart, Data
+callback = HeadToTailReport(metrics())
+run = trainer(Path({folder!r}), callback, devices={devices}, strategy="ddp", max_epochs=1)
+run.fit(ByHeart(), datamodule=Data())
+run.test(ByHeart(), datamodule=Data(), verbose=False)
+if run.is_global_zero:
+    import json; Path({folder!r}, "out.json").write_text(json.dumps(callback.report.as_dict()))
+"""
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_several_processes_report_the_numbers_of_one(devices: int, tmp_path: Path) -> None:
+    """41 rows do not divide: the sampler repeats rows on the last ranks, and the callback leaves them out by itself."""
+    here = Path(__file__).parent
+    (tmp_path / "run.py").write_text(
+        SCRIPT.format(path=[str(here), str(here.parent)], folder=str(tmp_path), devices=devices)
+    )
+    done = subprocess.run(
+        [sys.executable, tmp_path / "run.py"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads((tmp_path / "out.json").read_text())
+    flat = report["metrics"] | {f"{m}/{b}": v for m, values in report["by_bucket"].items() for b, v in values.items()}
+    same(flat, expected())
+    assert report["rows"] == 41

@@ -1,0 +1,193 @@
+"""What must hold between metrics, and between a bucket and the whole, whatever the data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import pytrec_eval
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cases import BUCKETS, CASES, NUM_LABELS, Case, Data, data, rows_of
+from parity.compare import BINARY, GRADED, KS
+from tailmetrics import (
+    MAP,
+    MRR,
+    AccuracyAtK,
+    DCGAtK,
+    F1AtK,
+    HitRateAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    PredictionProportionAtK,
+    RecallAtK,
+    TopKCollection,
+    rank,
+)
+from tailmetrics.metrics import REGISTRY, TopKMetric
+from tailmetrics.metrics._rows import RelevanceMetric
+
+SEEDS = st.integers(0, 2**31)
+
+
+def value(metric: TopKMetric, batch: Data) -> list[float]:
+    """Return the values of a batch, flat."""
+    metric.update(batch.scores, batch.target)
+    flat: list[float] = metric.compute().reshape(-1).tolist()
+    return flat
+
+
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize("batch", [BINARY, data(seed=61), data(seed=62, graded=True)], ids=["short", "tied", "graded"])
+def test_global_precision_adds_up_over_buckets(batch: Data, k: int) -> None:
+    """With denominator='k' and empty_target_action='neg' the buckets' precisions sum to P@k; so does DCG."""
+    part: dict[str, Any] = {"buckets": BUCKETS, "scope": "global", "empty_target_action": "neg"}
+    by_bucket = value(PrecisionAtK(k, denominator="k", **part), batch)
+    assert math.fsum(by_bucket) == pytest.approx(*value(PrecisionAtK(k, denominator="k"), batch), abs=1e-12)
+    assert math.fsum(value(DCGAtK(k, **part), batch)) == pytest.approx(*value(DCGAtK(k), batch), abs=1e-12)
+
+
+@pytest.mark.parametrize("k", KS)
+def test_prediction_proportions_add_up_to_the_places_filled(k: int) -> None:
+    """The buckets' proportions sum to the proportion without buckets."""
+    parts = value(PredictionProportionAtK(k, buckets=BUCKETS), BINARY)
+    assert math.fsum(parts) == pytest.approx(*value(PredictionProportionAtK(k), BINARY), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("measure", "metric"),
+    [("recall.5", RecallAtK), ("ndcg_cut.5", NDCGAtK), ("map_cut.5", MAP), ("map", MAP), ("recip_rank", MRR)],
+)
+def test_a_bucket_is_the_peer_with_the_targets_cut_to_it(measure: str, metric: type[TopKMetric]) -> None:
+    """scope='global' leaves the list alone and judges the bucket's labels alone, as trec_eval on shorter qrels."""
+    k = 5 if "." in measure else None
+    computed = value(metric(k=k, buckets=BUCKETS, scope="global"), GRADED)
+    run = {
+        str(number): {f"{label:04d}": -rank for rank, label in enumerate(row.ranked)}
+        for number, row in enumerate(GRADED.rows)
+    }
+    for assigned, bucket in enumerate(computed):
+        qrels = {
+            str(number): {
+                f"{label:04d}": int(gain)
+                for label, gain in row.relevant.items()
+                if BUCKETS.assignment[label] == assigned
+            }
+            for number, row in enumerate(GRADED.rows)
+        }
+        judged = pytrec_eval.RelevanceEvaluator({query: docs for query, docs in qrels.items() if docs}, {measure})
+        values = [next(iter(of_query.values())) for of_query in judged.evaluate(run).values()]
+        assert len(values) > 1
+        assert bucket == pytest.approx(math.fsum(values) / len(values), rel=0, abs=1e-9)
+
+
+@given(seed=SEEDS, graded=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_hits_at_one_bound_the_reciprocal_rank(seed: int, graded: bool) -> None:
+    """accuracy@1 <= MRR <= accuracy over everything retrieved, in each row; accuracy and recall grow with k."""
+    batch = data(seed=seed, num_rows=12, graded=graded)
+    ranking = rank(batch.scores, batch.target, depth=NUM_LABELS)
+    rows = AccuracyAtK([1, 5, 10, NUM_LABELS]).row_values(ranking)
+    first, fifth, tenth, last = rows.values()
+    [reciprocal] = MRR().row_values(ranking).values()
+    assert bool((first <= reciprocal).all() and (reciprocal <= last).all())
+    assert bool((first <= fifth).all() and (fifth <= tenth).all())
+    recalls = torch.stack(list(RecallAtK([1, 5, 10]).row_values(ranking).values()))
+    assert bool((recalls.diff(dim=0) >= 0).all())
+
+
+@given(seed=SEEDS)
+@settings(max_examples=25, deadline=None)
+def test_binary_relevance_makes_both_gains_equal(seed: int) -> None:
+    """2^1 - 1 is 1."""
+    batch = data(seed=seed, num_rows=12)
+    assert value(NDCGAtK(k=[3, 10]), batch) == value(NDCGAtK(k=[3, 10], gain="exponential"), batch)
+
+
+@given(seed=SEEDS, denominator=st.sampled_from(["predicted", "k"]))
+@settings(max_examples=25, deadline=None)
+def test_f1_is_the_harmonic_mean_of_precision_and_recall(seed: int, denominator: Any) -> None:
+    """Row by row, with the same denominator; 0 where both are 0."""
+    batch = data(seed=seed, num_rows=12)
+    ranking = rank(batch.scores, batch.target)
+    [precision] = PrecisionAtK(3, denominator=denominator).row_values(ranking).values()
+    [recall] = RecallAtK(3).row_values(ranking).values()
+    [f1] = F1AtK(3, denominator=denominator).row_values(ranking).values()
+    harmonic = 2 * precision * recall / (precision + recall)
+    torch.testing.assert_close(f1, harmonic.nan_to_num(0.0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_are_in_the_declared_range(case: Case, graded: bool) -> None:
+    """Every value lies within ``bounds``, exactly; NaN, for a bucket without a row, aside."""
+    metric = case.metric()
+    low, high = type(metric).bounds
+    low = 0.0 if case.arguments.get("miss_value") == 0 else low
+    values = [one for one in value(metric, data(seed=63, graded=graded)) if not math.isnan(one)]
+    assert values
+    assert all(low <= one <= high for one in values)
+
+
+def _monotone(case: Case) -> bool:
+    """Whether the law holds: not for one rank alone, nor for a miss that may cost less than a late hit."""
+    reads_relevance = issubclass(REGISTRY[case.name], RelevanceMetric) or case.name == "PositiveCoverageAtK"
+    return reads_relevance and case.name not in ("RelevanceAtK", "KForRecall")
+
+
+MONOTONE = {(case.name, case.by, case.arguments.get("average")): case for case in CASES if _monotone(case)}
+
+
+def improved(batch: Data, seed: int) -> Data:
+    """Return the batch with, in each row, a relevant label in the place of an irrelevant one of its bucket above it."""
+    scores = batch.scores.clone()
+    bucket = BUCKETS.assignment.tolist()
+    for own, row in zip(scores, batch.rows, strict=True):
+        pairs = [
+            (label, above)
+            for label in row.relevant
+            for above in row.ranked
+            if above not in row.relevant and bucket[above] == bucket[label] and own[above] > own[label]
+        ]
+        if pairs:
+            pair = torch.tensor(pairs[seed % len(pairs)])
+            own[pair] = own[pair.flip(0)]
+    return Data(scores, batch.target, rows_of(scores, batch.target.float()))
+
+
+@given(seed=SEEDS, graded=st.booleans())
+@settings(max_examples=10, deadline=None)
+def test_a_better_ranking_never_scores_worse(seed: int, graded: bool) -> None:
+    """A relevant label that changes places with an irrelevant one above it makes no metric worse."""
+    batch = data(seed=seed, num_rows=20, graded=graded, ties=False)
+    better = improved(batch, seed)
+    for case in MONOTONE.values():
+        sign = 1 if REGISTRY[case.name].higher_is_better else -1
+        for before, after in zip(value(case.metric(), batch), value(case.metric(), better), strict=True):
+            assert math.isnan(before) or sign * after >= sign * before - 1e-12, str(case)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, None])
+def test_average_precision_divides_by_what_is_relevant(k: int | None) -> None:
+    """A row whose only found label is at rank 1 of n = 2 has an AP of 1/2 at any cut-off, found or not."""
+    metric = MAP(k, denominator="relevant")
+    metric.update(torch.tensor([[7, 1, 2, 3]]), torch.tensor([[7, 9]]))
+    assert float(metric.compute()) == 1 / 2
+
+
+def test_one_collection_gives_what_its_members_give_alone() -> None:
+    """One ranking as deep as the deepest member needs changes no number."""
+    members: list[TopKMetric] = [PrecisionAtK(3), MAP(), NDCGAtK(10, buckets=BUCKETS), HitRateAtK(1), MRR(2)]
+    collection = TopKCollection([metric.clone() for metric in members])
+    collection.update(BINARY.scores, BINARY.target)
+    alone: dict[str, Any] = {}
+    for metric in members:
+        metric.update(BINARY.scores, BINARY.target)
+        alone.update(metric.scalars())
+    together = collection.compute()
+    assert list(together) == list(alone)
+    for key, single in alone.items():
+        torch.testing.assert_close(together[key], single, rtol=0, atol=0, equal_nan=True)

@@ -1,0 +1,97 @@
+"""ranx gives the same numbers, row by row, to 1e-9; where it differs, a test says how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import ranx.metrics as ranx_metrics
+import torch
+from numba.typed import List
+
+from cases import Data
+from parity.compare import BINARY, GRADED, KS, assert_rows
+from tailmetrics import MAP, MRR, F1AtK, HitRateAtK, NDCGAtK, PrecisionAtK, RecallAtK, RPrecision
+from tailmetrics.metrics import TopKMetric
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*unsafe cast")
+
+BATCHES = {"binary": BINARY, "graded": GRADED}
+
+
+def typed(rows: Sequence[Sequence[tuple[float, float]]]) -> Any:
+    """Return arrays of id and score, in one type whatever their length, so that each metric is compiled once."""
+    return List([np.array(row, dtype=np.float64).reshape(-1, 2) for row in rows])
+
+
+def judgements(batch: Data) -> Any:
+    """Return ids with gains, the largest first, which ranx's ideal takes for granted."""
+    return typed([sorted(row.relevant.items(), key=lambda item: -item[1]) for row in batch.rows])
+
+
+def runs(batch: Data) -> Any:
+    """Return ids with falling scores."""
+    return typed([[(label, -rank) for rank, label in enumerate(row.ranked)] for row in batch.rows])
+
+
+LISTS = {name: (judgements(batch), runs(batch)) for name, batch in BATCHES.items()}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize(
+    ("measure", "metric", "arguments"),
+    [
+        ("precision", PrecisionAtK, {"denominator": "k"}),
+        ("recall", RecallAtK, {}),
+        ("f1", F1AtK, {"denominator": "k"}),
+        ("hit_rate", HitRateAtK, {}),
+        ("average_precision", MAP, {}),
+        ("reciprocal_rank", MRR, {}),
+        ("ndcg", NDCGAtK, {}),
+        ("ndcg_burges", NDCGAtK, {"gain": "exponential"}),
+    ],
+)
+def test_measures_at_k(measure: str, metric: type[TopKMetric], arguments: dict[str, Any], k: int, name: str) -> None:
+    """Precision and F1 divide by k; ndcg is linear, ndcg_burges exponential; the rest are the defaults here."""
+    assert_rows(metric(k, **arguments), BATCHES[name], getattr(ranx_metrics, measure)(*LISTS[name], k))
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize(
+    ("measure", "metric"),
+    [
+        ("average_precision", MAP()),
+        ("reciprocal_rank", MRR()),
+        ("ndcg", NDCGAtK(k=None)),
+        ("r_precision", RPrecision()),
+    ],
+)
+def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str) -> None:
+    """With k=0 ranx reads the whole list, as k=None does."""
+    assert_rows(metric.clone(), BATCHES[name], getattr(ranx_metrics, measure)(*LISTS[name], 0))
+
+
+def test_deviation_a_repeated_id_counts_twice() -> None:
+    """Ranx gives a list that shows its only relevant id twice a recall of 2; here that list is refused."""
+    assert ranx_metrics.recall(typed([[(1, 1)]]), typed([[(1, 9), (1, 8)]]), 2).tolist() == [2]
+    with pytest.raises(ValueError, match="label 1 twice in row 0"):
+        RecallAtK(2).update(torch.tensor([[1, 1]]), torch.tensor([1]))
+
+
+def test_deviation_the_ideal_is_read_in_the_order_given() -> None:
+    """Judgements that are not sorted by gain give ranx an nDCG of 3; here the ideal does not depend on the order."""
+    assert ranx_metrics.ndcg(typed([[(1, 1), (2, 3)]]), typed([[(2, 9), (1, 8)]]), 1).tolist() == [3]
+    metric = NDCGAtK(1)
+    metric.update(torch.tensor([[2, 1]]), torch.tensor([[0.0, 1.0, 3.0]]))
+    assert float(metric.compute()) == 1
+
+
+def test_deviation_gains_below_one_are_irrelevant() -> None:
+    """A gain of one half is relevant here, and below ranx's relevance level of 1."""
+    assert ranx_metrics.recall(typed([[(1, 0.5)]]), typed([[(1, 9)]]), 1).tolist() == [0]
+    metric = RecallAtK(1)
+    metric.update(torch.tensor([[1]]), torch.tensor([[0.0, 0.5]]))
+    assert float(metric.compute()) == 1

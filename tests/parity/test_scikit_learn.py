@@ -1,0 +1,163 @@
+"""scikit-learn gives the same numbers to 1e-9; where it differs, a test says how."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import (
+    dcg_score,
+    f1_score,
+    label_ranking_average_precision_score,
+    log_loss,
+    ndcg_score,
+    precision_score,
+    recall_score,
+    top_k_accuracy_score,
+)
+
+from cases import NUM_LABELS, Data
+from parity.compare import BINARY, FULL, FULL_GRADED, KS, assert_rows, assert_value, class_indices, top
+from tailmetrics import MAP, AccuracyAtK, CrossEntropy, DCGAtK, F1AtK, NDCGAtK, PrecisionAtK, RecallAtK
+from tailmetrics.metrics import TopKMetric
+
+SCORES, CLASSES = class_indices(seed=21)
+RATIOS = [
+    ("PrecisionAtK", PrecisionAtK, precision_score),
+    ("RecallAtK", RecallAtK, recall_score),
+    ("F1AtK", F1AtK, f1_score),
+]
+
+
+@pytest.mark.parametrize("k", [*KS, None])
+@pytest.mark.parametrize("gain", ["linear", "exponential"])
+@pytest.mark.parametrize(("metric", "peer"), [(NDCGAtK, ndcg_score), (DCGAtK, dcg_score)])
+def test_cumulative_gain(metric: type[TopKMetric], peer: Any, gain: str, k: int | None) -> None:
+    """dcg_score and ndcg_score are linear; of 2^g - 1 they give the exponential gain. Rows without a gain count 0."""
+    gains = FULL_GRADED.target if gain == "linear" else FULL_GRADED.target.exp2() - 1
+    rows = [peer(gains[[row]], FULL_GRADED.scores[[row]], k=k) for row in range(len(gains))]
+    assert_rows(metric(k=k, gain=gain), FULL_GRADED, rows)
+    assert np.mean(rows) == pytest.approx(peer(gains, FULL_GRADED.scores, k=k), abs=1e-12)
+
+
+def test_average_precision_of_whole_rankings() -> None:
+    """label_ranking_average_precision_score is MAP with rows that have nothing to find at 1."""
+    peer = label_ranking_average_precision_score(FULL.target, FULL.scores)
+    assert_value(MAP(empty_target_action="pos"), FULL, [peer])
+
+
+@pytest.mark.parametrize("k", KS)
+def test_top_k_accuracy(k: int) -> None:
+    """top_k_accuracy_score is accuracy@k."""
+    metric = AccuracyAtK(k)
+    metric.update(SCORES, CLASSES)
+    peer = top_k_accuracy_score(CLASSES, SCORES, k=k, labels=range(SCORES.shape[1]))
+    assert float(metric.compute()) == pytest.approx(peer, rel=0, abs=1e-9)
+
+
+@pytest.mark.parametrize("average", ["weighted", "macro", "micro"])
+@pytest.mark.parametrize(("name", "metric", "peer"), RATIOS)
+def test_classification_averages(name: str, metric: type[TopKMetric], peer: Any, average: str) -> None:
+    """At k = 1 on class indices; scikit-learn's macro mean is over the classes of targets and predictions."""
+    labels = {"labels": "union"} if average == "macro" else {}
+    ours = metric(1, average=average, num_labels=SCORES.shape[1], **labels)
+    ours.update(SCORES, CLASSES)
+    expected = peer(CLASSES, SCORES.argmax(1), average=average, zero_division=0)
+    assert float(ours.compute()) == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize("average", ["weighted", "macro", "micro", "samples"])
+@pytest.mark.parametrize(("name", "metric", "peer"), RATIOS)
+def test_multilabel_averages(name: str, metric: type[TopKMetric], peer: Any, average: str, k: int) -> None:
+    """On the top k as a 0/1 matrix, short lists and empty rows included; the macro mean is then over all columns."""
+    labels = {"labels": "all"} if average == "macro" else {}
+    expected = peer(BINARY.target.numpy(), top(BINARY, k).numpy(), average=average, zero_division=0)
+    assert_value(metric(k, average=average, num_labels=NUM_LABELS, **labels), BINARY, [expected])
+
+
+def test_log_loss() -> None:
+    """log_loss of the softmax is the cross-entropy of the scores."""
+    metric = CrossEntropy()
+    metric.update(SCORES, CLASSES)
+    peer = log_loss(CLASSES, SCORES.softmax(1), labels=range(SCORES.shape[1]))
+    assert float(metric.compute()) == pytest.approx(peer, rel=0, abs=1e-9)
+
+
+def test_deviation_ndcg_score_averages_over_ties() -> None:
+    """Two labels of one score share the discounts of ranks 1 and 2 there; here the lower id has rank 1."""
+    tied = np.array([[0.5, 0.5]])
+    assert ndcg_score([[0, 1]], tied) == pytest.approx((1 + 1 / math.log2(3)) / 2)
+    assert ndcg_score([[1, 0]], tied) == ndcg_score([[0, 1]], tied)
+    values = []
+    for relevant in (0, 1):
+        metric = NDCGAtK(2)
+        metric.update(torch.from_numpy(tied), torch.tensor([relevant]))
+        values.append(float(metric.compute()))
+    assert values == pytest.approx([1, 1 / math.log2(3)])
+
+
+def test_deviation_ndcg_score_knows_no_short_list() -> None:
+    """-inf, a label that is not retrieved, is refused there."""
+    scores = np.array([[0.5, -np.inf]])
+    with pytest.raises(ValueError, match="infinity"):
+        ndcg_score([[1, 0]], scores)
+    metric = NDCGAtK(2)
+    metric.update(torch.from_numpy(scores), torch.tensor([1]))
+    assert float(metric.compute()) == 0
+
+
+def test_deviation_top_k_accuracy_gives_ties_to_the_higher_class() -> None:
+    """Of constant scores the last class is on top there, the first one here."""
+    constant = torch.zeros(3, 3)
+    targets = {0: 1, 2: 0}
+    for target, ours in targets.items():
+        column = torch.full((3,), target)
+        metric = AccuracyAtK(1)
+        metric.update(constant, column)
+        peer = top_k_accuracy_score(column, constant, k=1, labels=range(3))
+        assert (float(metric.compute()), peer) == (ours, 1 - ours)
+
+
+def test_deviation_label_ranking_average_precision_gives_ties_the_worst_rank() -> None:
+    """One of two tied labels is relevant: precision 1/2 there, and 1 or 1/2 by id here."""
+    assert label_ranking_average_precision_score([[1, 0]], [[0.5, 0.5]]) == 1 / 2
+    metric = MAP()
+    metric.update(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))
+    assert float(metric.compute()) == 1
+
+
+def test_deviation_log_loss_clips_probabilities() -> None:
+    """A target of probability 0 costs -ln of the float's epsilon there, and inf here."""
+    eps = np.finfo(np.float64).eps
+    assert log_loss([1], [[1.0, 0.0]], labels=[0, 1]) == pytest.approx(-math.log(eps))
+    metric = CrossEntropy()
+    metric.update(torch.tensor([[0.0, -math.inf]]), torch.tensor([1]))
+    assert float(metric.compute()) == math.inf
+
+
+def test_deviation_macro_over_predicted_classes_depends_on_wrong_guesses() -> None:
+    """One class right, one wrong guess: 2/3 over the class in the targets (default), 1/3 over both (scikit-learn)."""
+    assert f1_score([0, 0], [0, 3], average="macro", zero_division=0) == pytest.approx(1 / 3)
+    for labels, expected in (("present", 2 / 3), ("union", 1 / 3), ("all", 1 / 6)):
+        metric = F1AtK(1, average="macro", labels=labels, num_labels=4)
+        metric.update(torch.tensor([[0], [3]]), torch.tensor([0, 0]))
+        assert float(metric.compute()) == pytest.approx(expected)
+
+
+def test_batches_of_full_rankings_hold_what_they_claim() -> None:
+    """The parity above means something: empty rows, short lists, and no two scores alike."""
+    for batch in (BINARY, FULL, FULL_GRADED):
+        assert any(not row.relevant for row in batch.rows)
+        for row in batch.rows:
+            assert len({(row.scores or [])[label] for label in row.ranked}) == len(row.ranked)
+    assert [_lengths(batch) for batch in (FULL, FULL_GRADED)] == [{NUM_LABELS}] * 2
+    assert {0, NUM_LABELS} <= _lengths(BINARY)
+    assert min(_lengths(BINARY) - {0}) < max(KS)
+
+
+def _lengths(batch: Data) -> set[int]:
+    return {len(row.ranked) for row in batch.rows}

@@ -1,0 +1,81 @@
+"""torcheval gives the same numbers where it has the metric, as far as float32 goes; deviations have a test each."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torcheval.metrics import functional as torcheval
+from torcheval.metrics.functional.ranking import retrieval_precision
+
+import tailmetrics
+from parity.compare import FULL, KS, assert_rows, class_indices
+from tailmetrics import MRR, AccuracyAtK, F1AtK, HitRateAtK, PrecisionAtK
+
+FLOAT32 = 1e-6
+SCORES, CLASSES = class_indices(seed=51)
+
+
+@pytest.mark.parametrize("k", KS)
+def test_hit_rate_and_accuracy(k: int) -> None:
+    """hit_rate row by row, and multiclass_accuracy(k=k)."""
+    metric = HitRateAtK(k)
+    [values] = metric.row_values(tailmetrics.rank(SCORES, CLASSES)).values()
+    assert values.tolist() == torcheval.hit_rate(SCORES, CLASSES, k=k).tolist()
+    accuracy = AccuracyAtK(k)
+    accuracy.update(SCORES, CLASSES)
+    peer = torcheval.multiclass_accuracy(SCORES, CLASSES, k=k)
+    assert float(accuracy.compute()) == pytest.approx(float(peer), abs=FLOAT32)
+
+
+@pytest.mark.parametrize("k", [*KS, None])
+def test_reciprocal_rank(k: int | None) -> None:
+    """reciprocal_rank row by row, with and without a cut-off."""
+    [values] = MRR(k).row_values(tailmetrics.rank(SCORES, CLASSES)).values()
+    assert values.tolist() == pytest.approx(torcheval.reciprocal_rank(SCORES, CLASSES, k=k).tolist(), abs=FLOAT32)
+
+
+@pytest.mark.parametrize(("average", "labels"), [("weighted", {}), ("macro", {"labels": "union"})])
+def test_f1(average: str, labels: dict[str, str]) -> None:
+    """multiclass_f1_score at k = 1; its macro mean is over the classes of targets and predictions."""
+    metric = F1AtK(1, average=average, num_labels=SCORES.shape[1], **labels)
+    metric.update(SCORES, CLASSES)
+    peer = torcheval.multiclass_f1_score(SCORES, CLASSES, average=average, num_classes=SCORES.shape[1])
+    assert float(metric.compute()) == pytest.approx(float(peer), abs=FLOAT32)
+
+
+@pytest.mark.parametrize("k", [*KS, 50])
+@pytest.mark.parametrize(("limit", "denominator"), [(True, "predicted"), (False, "k")])
+def test_retrieval_precision(limit: bool, denominator: str, k: int) -> None:
+    """limit_k_to_size divides by the length of a list that is shorter than k."""
+    peer = retrieval_precision(FULL.scores, FULL.target.long(), k, limit, num_tasks=len(FULL.rows))
+    assert_rows(PrecisionAtK(k, denominator=denominator), FULL, peer.tolist(), FLOAT32)
+
+
+@pytest.mark.parametrize("k", [3, 10])
+def test_topk_multilabel_accuracy(k: int) -> None:
+    """criteria='overlap' is the hit rate where every row has something to find."""
+    keep = FULL.target.any(1)
+    peer = torcheval.topk_multilabel_accuracy(FULL.scores[keep], FULL.target[keep].long(), criteria="overlap", k=k)
+    metric = HitRateAtK(k)
+    metric.update(FULL.scores, FULL.target, row_mask=keep)
+    assert float(metric.compute()) == pytest.approx(float(peer), abs=FLOAT32)
+
+
+def test_deviation_ties_go_to_the_target() -> None:
+    """A model that scores all labels alike has an MRR of 1 there; here its lowest id comes first."""
+    scores, last = torch.zeros(1, 4), torch.tensor([3])
+    assert torcheval.reciprocal_rank(scores, last).tolist() == [1]
+    assert torcheval.hit_rate(scores, last, k=1).tolist() == [1]
+    metric = MRR()
+    metric.update(scores, last)
+    assert float(metric.compute()) == 1 / 4
+
+
+def test_deviation_a_target_score_of_nan_ranks_first() -> None:
+    """A model that diverged has an MRR of 1 there; here NaN is an error."""
+    scores, target = torch.tensor([[0.5, math.nan]]), torch.tensor([1])
+    assert torcheval.reciprocal_rank(scores, target).tolist() == [1]
+    with pytest.raises(ValueError, match="NaN"):
+        MRR().update(scores, target)

@@ -1,0 +1,154 @@
+"""TorchMetrics gives the same numbers on positive scores, as far as float32 goes; where it differs, a test says how."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torchmetrics import retrieval as torchmetrics
+from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
+from torchmetrics.functional.retrieval import (
+    retrieval_average_precision,
+    retrieval_hit_rate,
+    retrieval_normalized_dcg,
+    retrieval_recall,
+    retrieval_reciprocal_rank,
+)
+
+from cases import Data, rows_of
+from parity.compare import FULL, FULL_GRADED, KS, assert_value, class_indices
+from tailmetrics import MAP, MRR, AccuracyAtK, F1AtK, HitRateAtK, NDCGAtK, PrecisionAtK, RecallAtK, RPrecision
+from tailmetrics.metrics import TopKMetric
+
+FLOAT32 = 1e-6
+
+
+def positive(batch: Data) -> Data:
+    """Return the same order with all scores above 0."""
+    scores = batch.scores.exp()
+    return Data(scores, batch.target, rows_of(scores, batch.target.float()))
+
+
+POSITIVE, POSITIVE_GRADED = positive(FULL), positive(FULL_GRADED)
+
+
+def peer_value(peer: Any, batch: Data) -> float:
+    """Return what a retrieval metric says when every row is a query."""
+    queries = torch.arange(len(batch.rows))[:, None].expand_as(batch.scores)
+    peer.update(batch.scores, batch.target.long(), indexes=queries)
+    return float(peer.compute())
+
+
+@pytest.mark.parametrize("action", ["neg", "pos", "skip"])
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize(
+    ("peer", "metric", "arguments"),
+    [
+        (torchmetrics.RetrievalPrecision, PrecisionAtK, {"denominator": "k"}),
+        (torchmetrics.RetrievalRecall, RecallAtK, {}),
+        (torchmetrics.RetrievalHitRate, HitRateAtK, {}),
+        (torchmetrics.RetrievalMRR, MRR, {}),
+        (torchmetrics.RetrievalNormalizedDCG, NDCGAtK, {}),
+    ],
+)
+def test_retrieval_at_k(peer: Any, metric: type[TopKMetric], arguments: dict[str, Any], k: int, action: Any) -> None:
+    """Precision divides by k; empty_target_action means the same."""
+    expected = peer_value(peer(top_k=k, empty_target_action=action), POSITIVE)
+    assert_value(metric(k, empty_target_action=action, **arguments), POSITIVE, [expected], FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("peer", "metric"),
+    [
+        (torchmetrics.RetrievalMAP, MAP()),
+        (torchmetrics.RetrievalMRR, MRR()),
+        (torchmetrics.RetrievalRPrecision, RPrecision()),
+        (torchmetrics.RetrievalNormalizedDCG, NDCGAtK(k=None)),
+    ],
+)
+def test_retrieval_of_whole_rankings(peer: Any, metric: TopKMetric) -> None:
+    """Without top_k, where all relevant labels are found."""
+    assert_value(metric.clone(), POSITIVE, [peer_value(peer(), POSITIVE)], FLOAT32)
+
+
+@pytest.mark.parametrize("k", KS)
+def test_graded_ndcg_is_linear(k: int) -> None:
+    """RetrievalNormalizedDCG takes whole gains as they are."""
+    expected = peer_value(torchmetrics.RetrievalNormalizedDCG(top_k=k), POSITIVE_GRADED)
+    assert_value(NDCGAtK(k), POSITIVE_GRADED, [expected], FLOAT32)
+
+
+@pytest.mark.parametrize("k", [2, 5, 50])
+def test_precision_of_short_lists(k: int) -> None:
+    """adaptive_k divides by the number of documents where that is below k, as denominator='predicted' does."""
+    for adaptive, denominator in ((True, "predicted"), (False, "k")):
+        peer = torchmetrics.RetrievalPrecision(top_k=k, adaptive_k=adaptive)
+        metric = PrecisionAtK(k, denominator=denominator)
+        assert_value(metric, POSITIVE, [peer_value(peer, POSITIVE)], FLOAT32)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_multiclass_accuracy(k: int) -> None:
+    """MulticlassAccuracy(average='micro', top_k=k) is accuracy@k."""
+    scores, target = class_indices(seed=41)
+    metric = AccuracyAtK(k)
+    metric.update(scores, target)
+    peer = MulticlassAccuracy(scores.shape[1], top_k=k, average="micro")(scores, target)
+    assert float(metric.compute()) == pytest.approx(float(peer), abs=FLOAT32)
+
+
+@pytest.mark.parametrize(("average", "labels"), [("weighted", {}), ("macro", {"labels": "union"})])
+def test_multiclass_f1(average: str, labels: dict[str, str]) -> None:
+    """MulticlassF1Score at k = 1; its macro mean leaves out classes in neither targets nor predictions."""
+    scores, target = class_indices(seed=42)
+    metric = F1AtK(1, average=average, num_labels=scores.shape[1], **labels)
+    metric.update(scores, target)
+    peer = MulticlassF1Score(scores.shape[1], average=average)(scores, target)
+    assert float(metric.compute()) == pytest.approx(float(peer), abs=FLOAT32)
+
+
+def ours(metric: TopKMetric, scores: Tensor, target: Tensor) -> float:
+    """Return the value of one row."""
+    metric.update(scores[None], target[None].bool())
+    return float(metric.compute())
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_deviation_map_at_k_divides_by_the_hits_found(k: int) -> None:
+    """One of n = 2 labels found, at rank 1: 1 there, 1/2 here; denominator='attainable' is 1/min(k, 2), neither."""
+    scores, target = torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 0, 1])
+    assert float(retrieval_average_precision(scores, target, top_k=k)) == 1
+    assert ours(MAP(k), scores, target) == 1 / 2
+    assert ours(MAP(k, denominator="attainable"), scores, target) == 1 / min(k, 2)
+
+
+def test_deviation_scores_of_zero_and_less_are_not_retrieved_by_some() -> None:
+    """Of three negative scores with the best relevant, AP, MRR and recall say 0 and the hit rate says 1; all 1 here."""
+    scores, target = torch.tensor([-0.1, -0.5, -0.9]), torch.tensor([1, 0, 0])
+    for peer in (retrieval_average_precision, retrieval_reciprocal_rank, retrieval_recall):
+        assert float(peer(scores, target, top_k=1)) == 0
+    assert float(retrieval_hit_rate(scores, target, top_k=1)) == 1
+    assert [ours(metric, scores, target) for metric in (MAP(1), MRR(1), RecallAtK(1), HitRateAtK(1))] == [1, 1, 1, 1]
+    # what is not retrieved scores -inf here
+    hidden = scores.masked_fill(scores <= 0, -math.inf)
+    assert [ours(metric, hidden, target) for metric in (MAP(1), MRR(1), RecallAtK(1), HitRateAtK(1))] == [0, 0, 0, 0]
+
+
+def test_deviation_two_rows_without_indexes_are_one_query() -> None:
+    """The functional form flattens [2, 2] into one list of four; here a row is a row."""
+    scores, target = torch.tensor([[0.9, 0.5], [0.8, 0.6]]), torch.tensor([[0, 1], [0, 1]])
+    flattened = (1 / 3 + 2 / 4) / 2  # in order .9 .8 .6 .5 the relevant ones are third and fourth
+    assert float(retrieval_average_precision(scores, target)) == pytest.approx(flattened)
+    metric = MAP()
+    metric.update(scores, target.bool())
+    assert float(metric.compute()) == 1 / 2
+
+
+def test_deviation_ndcg_averages_over_ties() -> None:
+    """Two tied labels share the discounts of ranks 1 and 2 there; here the lower id has rank 1."""
+    scores, target = torch.tensor([0.5, 0.5]), torch.tensor([0, 1])
+    assert float(retrieval_normalized_dcg(scores, target)) == pytest.approx((1 + 1 / math.log2(3)) / 2)
+    assert ours(NDCGAtK(2), scores, target) == pytest.approx(1 / math.log2(3))

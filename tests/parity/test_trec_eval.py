@@ -1,0 +1,116 @@
+"""pytrec_eval gives the same numbers, row by row, to 1e-9; where trec_eval differs, a test says how."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import pytrec_eval
+import torch
+
+from cases import Data
+from parity.compare import BINARY, GRADED, KS, assert_rows
+from tailmetrics import MAP, MRR, F1AtK, HitRateAtK, NDCGAtK, PrecisionAtK, RecallAtK, RPrecision
+from tailmetrics.metrics import TopKMetric
+
+BATCHES = {"binary": BINARY, "graded": GRADED}
+
+
+def doc(label: int) -> str:
+    """Return a document id whose order as a string is that of the label."""
+    return f"{label:04d}"
+
+
+def trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]], *measures: str) -> dict[str, Any]:
+    """Return what trec_eval says of each query."""
+    return pytrec_eval.RelevanceEvaluator(qrels, set(measures)).evaluate(run)
+
+
+@cache
+def judged(name: str, cut: int | None = None) -> dict[str, list[float]]:
+    """Return every measure of every row; a row without a relevant label has one judged, irrelevant document."""
+    batch: Data = BATCHES[name]
+    qrels = {
+        str(number): {doc(label): int(gain) for label, gain in row.relevant.items()} or {doc(0): 0}
+        for number, row in enumerate(batch.rows)
+    }
+    run = {
+        str(number): {doc(label): (row.scores or [])[label] for label in row.ranked[:cut]}
+        for number, row in enumerate(batch.rows)
+    }
+    cutoffs = ",".join(map(str, KS))
+    at_k = [f"{measure}.{cutoffs}" for measure in ("P", "recall", "success", "map_cut", "ndcg_cut")]
+    values = trec_eval(qrels, run, *at_k, "map", "recip_rank", "Rprec", "ndcg", "set_P", "set_recall", "set_F")
+    return {measure: [values[query][measure] for query in qrels] for measure in values["0"]}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize(
+    ("measure", "metric", "arguments"),
+    [
+        ("P", PrecisionAtK, {"denominator": "k"}),
+        ("recall", RecallAtK, {}),
+        ("success", HitRateAtK, {}),
+        ("map_cut", MAP, {}),
+        ("ndcg_cut", NDCGAtK, {}),
+    ],
+)
+def test_measures_at_k(measure: str, metric: type[TopKMetric], arguments: dict[str, Any], k: int, name: str) -> None:
+    """P, recall, success, map_cut and ndcg_cut are the defaults here, but for P, which divides by k."""
+    assert_rows(metric(k, **arguments), BATCHES[name], judged(name)[f"{measure}_{k}"])
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize(
+    ("measure", "metric"), [("map", MAP()), ("recip_rank", MRR()), ("Rprec", RPrecision()), ("ndcg", NDCGAtK(k=None))]
+)
+def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str) -> None:
+    """Map, recip_rank, Rprec and ndcg read the whole list, as k=None does."""
+    assert_rows(metric.clone(), BATCHES[name], judged(name)[measure])
+
+
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize(("measure", "metric"), [("set_P", PrecisionAtK), ("set_recall", RecallAtK), ("set_F", F1AtK)])
+def test_measures_of_the_set(measure: str, metric: type[TopKMetric], k: int) -> None:
+    """set_P, set_recall and set_F of a run cut at k: precision divides by what is listed, the default here."""
+    assert_rows(metric(k), BINARY, judged("binary", cut=k)[measure])
+
+
+def test_deviation_ties_go_to_the_higher_document_id() -> None:
+    """Of documents with one score trec_eval ranks the last id first; numbering them backwards gives its number."""
+    run = {"q": {doc(0): 1.0, doc(1): 1.0, doc(2): 1.0, doc(3): 1.0}}
+    assert trec_eval({"q": {doc(0): 1}}, run, "recip_rank")["q"]["recip_rank"] == 1 / 4
+    scores = torch.ones(1, 4)
+    ours, backwards = MRR(), MRR()
+    ours.update(scores, torch.tensor([0]))
+    backwards.update(scores, torch.tensor([4 - 1 - 0]))
+    assert (float(ours.compute()), float(backwards.compute())) == (1, 1 / 4)
+
+
+def test_deviation_scores_are_compared_in_single_precision() -> None:
+    """Two scores 1e-9 apart are tied for trec_eval, and here only after rounding to float32."""
+    run = {"q": {doc(0): 1 + 1e-9, doc(1): 1.0}}
+    assert trec_eval({"q": {doc(0): 1}}, run, "recip_rank")["q"]["recip_rank"] == 1 / 2
+    scores = torch.tensor([[1.0, 1 + 1e-9]], dtype=torch.float64)
+    exact, rounded = MRR(), MRR()
+    exact.update(scores, torch.tensor([1]))
+    rounded.update(scores.float(), torch.tensor([1]))
+    assert (float(exact.compute()), float(rounded.compute())) == (1, 1 / 2)
+
+
+def test_deviation_queries_without_judgement_or_run_are_left_out() -> None:
+    """A query counts 0 if all its judged documents are irrelevant, and not at all if it has none or no run."""
+    qrels: dict[str, dict[str, int]] = {
+        "hit": {doc(0): 1},
+        "irrelevant": {doc(0): 0},
+        "unjudged": {},
+        "absent": {doc(0): 1},
+    }
+    run = {query: {doc(0): 1.0} for query in ("hit", "irrelevant", "unjudged")}
+    values = trec_eval(qrels, run, "recip_rank")
+    assert {query: value["recip_rank"] for query, value in values.items()} == {"hit": 1, "irrelevant": 0}
+    metric = MRR()
+    metric.update(torch.tensor([[0], [0], [0]]), torch.tensor([0, -1, -1]), row_mask=torch.tensor([True, True, False]))
+    assert float(metric.compute()) == 1 / 2

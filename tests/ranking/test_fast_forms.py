@@ -1,0 +1,138 @@
+"""Each fast form gives the bits of the plain one it stands for."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import tailmetrics
+from tailmetrics import LabelBuckets, Ranking
+from tailmetrics.ranking import NOT_RANKED, _exact, _hits, _ranking
+from tailmetrics.ranking._device import force_plain
+from tailmetrics.ranking._exact import exact_ranks, log_normaliser
+from tailmetrics.ranking._placement import BucketCounters, plain_bucket_ranks
+from tailmetrics.ranking._targets import Entries, count_true
+
+
+def _random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("num_buckets", [1, 2, 11, 40])
+@pytest.mark.parametrize("depth", [0, 1, 7, 500])
+def test_packed_counters_equal_counting_bucket_by_bucket(num_buckets: int, depth: int) -> None:
+    """Ranks within the bucket and totals, with padding, also where all labels fall into one bucket."""
+    generator = torch.Generator().manual_seed(depth + num_buckets)
+    for listed in (
+        torch.randint(0, num_buckets + 1, (9, depth), generator=generator),
+        torch.zeros(9, depth, dtype=torch.int64),
+        torch.full((9, depth), num_buckets - 1),
+    ):
+        counters = BucketCounters(listed, num_buckets)
+        ranks, totals = plain_bucket_ranks(listed, num_buckets)
+        assert torch.equal(counters.totals(), totals)
+        inside = (listed < num_buckets).view(-1).nonzero().squeeze(1)
+        assert torch.equal(counters.ranks(inside), ranks.view(-1)[inside])
+
+
+@pytest.mark.parametrize("width", [8, 64, 2040, 2048, 4096, 16_320, 20_000, 63, 1001])
+def test_lane_sums_equal_counting(width: int) -> None:
+    """Rows all true, all false and mixed, for widths at and around the borders of words and of lanes."""
+    mask = _random(5, width) > 0
+    mask[0], mask[1] = True, False
+    assert count_true(mask).tolist() == [sum(row) for row in mask.tolist()]
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("targets", [1, 3, 40])
+def test_counted_ranks_equal_sorted_ranks(ties: bool, targets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank of each target among all labels, by counting better ones, by sorting, and in blocks of any size."""
+    scores = _random(7, 300, seed=targets)
+    scores = scores.round() if ties else scores
+    scores[3, :50] = -torch.inf
+    ids = torch.stack([torch.randperm(300, generator=torch.Generator().manual_seed(s))[:targets] for s in range(7)])
+    entries = Entries(torch.arange(7).repeat_interleave(targets), ids.view(-1), None, targets)
+    wanted = []
+    for row, label in zip(entries.rows.tolist(), entries.ids.tolist(), strict=True):
+        own = scores[row, label].item()
+        better = sum(s > own or (s == own and other < label) for other, s in enumerate(scores[row].tolist()))
+        wanted.append(NOT_RANKED if own == -torch.inf else better + 1)
+    for block in (1, 700, 2**20):
+        monkeypatch.setattr(_exact, "BLOCK_ELEMENTS", block)
+        assert exact_ranks(scores, entries).tolist() == wanted
+    with force_plain():
+        assert exact_ranks(scores, entries).tolist() == wanted
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_every_look_up_finds_the_same(graded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All targets at once, target by target, by search, from a dense matrix, and the form that never waits."""
+    ids = torch.stack([torch.randperm(60, generator=torch.Generator().manual_seed(s))[:25] for s in range(12)])
+    ids[4, 9:] = -1
+    target = (_random(12, 60, seed=3) > 0.4).float() * (torch.arange(60) % 3 + 1 if graded else 1)
+    target[2] = 0
+    dense = target if graded else target.bool()
+    csr = target.to_sparse_csr()
+
+    def ranks(relevant: Tensor) -> list[list[tuple[int, int, float]]]:
+        ranking = Ranking.from_ids(
+            ids, num_labels=60, **{"target_mask" if relevant.dtype == torch.bool else "target_gains": relevant}
+        )
+        columns = zip(
+            ranking.target_ranks.tolist(), ranking.target_ids.tolist(), ranking.target_gains.tolist(), strict=True
+        )
+        return [[entry for entry in zip(*row, strict=True) if entry[0] < NOT_RANKED] for row in columns]
+
+    wanted = [
+        [(rank, label, row[label]) for rank, label in enumerate(listed, start=1) if label >= 0 and row[label] > 0]
+        for listed, row in zip(ids.tolist(), target.tolist(), strict=True)
+    ]
+    assert ranks(dense) == wanted
+    assert ranks(csr) == wanted
+    with force_plain():
+        assert ranks(dense) == wanted
+        assert ranks(csr) == wanted
+    monkeypatch.setattr(_hits, "MANY_TARGETS", 0)
+    assert ranks(csr) == wanted
+
+
+def test_small_batches_compare_all_at_once_and_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padded targets, some of them empty, with the small form and without."""
+    scores = _random(9, 50, seed=5)
+    target = torch.stack([torch.randperm(50, generator=torch.Generator().manual_seed(s))[:4] for s in range(9)])
+    target[3], target[5, 2:] = -1, -1
+    small = tailmetrics.rank(scores, target, depth=20)
+    small.target_ranks  # noqa: B018 - computed here, before the form is switched off
+    monkeypatch.setattr(_ranking, "SMALL_COMPARISON", 0)
+    plain = tailmetrics.rank(scores, target, depth=20)
+    for k in (1, 5, 20):
+        assert torch.equal(small.hits_at(k), plain.hits_at(k))
+        assert torch.equal(
+            tailmetrics.functional.average_precision(small, k), tailmetrics.functional.average_precision(plain, k)
+        )
+
+
+def test_log_normaliser_has_the_same_bits_in_any_batch() -> None:
+    """Alone, in a batch, shifted in memory, as a column slice; and equals logsumexp to 1e-14."""
+    scores = _random(33, 1001, seed=6) * 20
+    scores[5] = -torch.inf
+    together = log_normaliser(scores)
+    assert torch.equal(together, torch.cat([log_normaliser(row[None]) for row in scores]))
+    wide = torch.zeros(33, 1100)
+    wide[:, 7:1008] = scores
+    assert torch.equal(together, log_normaliser(wide[:, 7:1008]))
+    torch.testing.assert_close(together, scores.double().logsumexp(1), rtol=1e-14, atol=1e-14)
+
+
+def test_buckets_restrict_a_ranking_to_a_ranking_of_their_labels() -> None:
+    """What is placed within a bucket is what ranking the bucket's labels alone places."""
+    scores = _random(15, 40, seed=7)
+    target = _random(15, 40, seed=8) > 0.7
+    assignment = torch.arange(40) % 3
+    buckets = LabelBuckets.from_assignment(assignment, ["a", "b", "c"])
+    within = tailmetrics.rank(scores, target, depth=40).by_bucket(buckets)
+    for bucket in range(3):
+        alone = tailmetrics.rank(scores[:, assignment == bucket], target[:, assignment == bucket], depth=40)
+        for k in range(1, 15):
+            assert torch.equal(within.hits_at(k)[:, bucket], alone.hits_at(k))
+        assert torch.equal(within.n_relevant[:, bucket], alone.n_relevant)
+        assert torch.equal(within.length[:, bucket], alone.length)

@@ -1,0 +1,80 @@
+"""The fast selection gives the bits of sorting everything."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from tailmetrics.ranking import _selection
+from tailmetrics.ranking._selection import plain_top_k, top_k
+
+SHAPES = [(3, 17), (4, 1000), (5, 10_007), (3, 131_072), (2, 200_003)]
+KS = [1, 5, 10, 100]
+
+
+def _scores(kind: str, shape: tuple[int, int]) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    random = torch.randn(shape, generator=generator)
+    columns = torch.arange(shape[1], dtype=torch.float32).expand(shape)
+    return {
+        "random": lambda: random,
+        "tied": lambda: random.round(),
+        "constant": lambda: torch.zeros(shape),
+        "ascending": lambda: columns.clone(),
+        "descending": lambda: -columns,
+        "mostly -inf": lambda: random.masked_fill(random < 2, -torch.inf),
+        "all -inf": lambda: torch.full(shape, -torch.inf),
+        "signed zeros": lambda: torch.where(random > 0, 0.0, -0.0),
+        "infinite": lambda: torch.where(random > 1, torch.inf, random),
+        "one chunk": lambda: torch.where(columns < 40, columns, -columns),
+    }[kind]()
+
+
+KINDS = [
+    "random", "tied", "constant", "ascending", "descending", "mostly -inf", "all -inf", "signed zeros", "infinite",
+    "one chunk",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_two_stages_choose_what_sorting_everything_chooses(
+    kind: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values to the bit, ids with ties to the lower one, for widths that no chunk divides and rows full of ties."""
+    monkeypatch.setattr(_selection, "SMALL", 0)
+    scores = _scores(kind, shape)
+    for k in KS:
+        k = min(k, shape[1])
+        values, ids = top_k(scores, k)
+        wanted_values, wanted_ids = plain_top_k(scores, k)
+        assert torch.equal(values, wanted_values)
+        listed = wanted_values[:, :k] > -torch.inf
+        assert torch.equal(ids[listed], wanted_ids[listed])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_other_precisions_choose_the_same(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half types, which tie all the time, and float64, whose differences float32 would lose."""
+    monkeypatch.setattr(_selection, "SMALL", 0)
+    scores = torch.randn(4, 50_000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    scores = (1 + scores * 1e-12).to(dtype) if dtype == torch.float64 else scores.to(dtype)
+    values, ids = top_k(scores, 20)
+    wanted_values, wanted_ids = plain_top_k(scores, 20)
+    assert torch.equal(ids, wanted_ids)
+    assert torch.equal(values.to(torch.float64), wanted_values.to(torch.float64))
+
+
+def test_memory_layout_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transposed, sliced and expanded scores rank as their contiguous copies."""
+    monkeypatch.setattr(_selection, "SMALL", 0)
+    base = torch.randn(20_000, 6, generator=torch.Generator().manual_seed(2))
+    for scores in (base.t(), base.t()[::2], base.t()[:, 3:-5], base[:, :1].t().expand(4, -1)):
+        assert torch.equal(top_k(scores, 7)[1], plain_top_k(scores.contiguous(), 7)[1])
+
+
+def test_only_the_row_that_is_tied_is_repaired() -> None:
+    """A tie at the cut takes the lowest ids: of 9 equal scores behind one better, the first two."""
+    scores = torch.tensor([[1.0, 1, 1, 1, 5, 1, 1, 1, 1, 1], [9.0, 8, 7, 6, 5, 4, 3, 2, 1, 0]])
+    values, ids = top_k(scores, 3)
+    assert ids.tolist() == [[4, 0, 1], [0, 1, 2]]
+    assert values.tolist() == [[5, 1, 1, 1], [9, 8, 7, 6]]

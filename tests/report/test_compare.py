@@ -1,0 +1,274 @@
+"""Comparison of runs: what is found, and agreement with enumeration, plain loops, hand arithmetic and scipy."""
+
+import itertools
+import math
+import statistics
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from tailmetrics.report import compare as compare_module
+from tailmetrics.report.compare import compare
+from tailmetrics.report.corrections import correct
+
+NAN = math.nan
+BUCKETS = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]
+
+
+def ratio(rows):
+    """Ratio of sums in plain Python; NaN where the denominators sum to 0."""
+    numerator, denominator = (math.fsum(part) for part in zip(*rows, strict=True))
+    return numerator / denominator if denominator else NAN
+
+
+def enumerated_p(statistic, first, second):
+    """Share of all 2^n swaps whose difference is at least as far from zero, in plain loops."""
+    observed = abs(statistic(first) - statistic(second))
+    far = 0
+    for swaps in itertools.product([False, True], repeat=len(first)):
+        a = [y if swap else x for x, y, swap in zip(first, second, swaps, strict=True)]
+        b = [x if swap else y for x, y, swap in zip(first, second, swaps, strict=True)]
+        far += abs(statistic(a) - statistic(b)) >= observed - 1e-12
+    return far / 2 ** len(first)
+
+
+def test_equal_runs_do_not_differ():
+    """Equal runs: difference 0 in [0, 0], every p 1, all ties; for means, ratios and medians with NaN rows."""
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random(60) < 0.3, NAN, rng.random(60))
+    run = {"mean": values, "ratio": (values, 1 + rng.random(60)), "median": np.round(9 * values)}
+    for found in compare({"a": run, "b": run}, medians=["median"], resamples=200):
+        assert (found.difference, found.interval.low, found.interval.high) == (0, 0, 0)
+        assert (found.p.randomisation, found.p.bootstrap, found.p_corrected.randomisation) == (1, 1, 1)
+        assert (found.wins, found.ties, found.losses) == (0, found.n, 0)
+        assert found.n == np.isfinite(values).sum()
+        assert found.relative_difference == 0
+        assert not found.significant
+        if found.statistic == "mean":
+            assert (found.cohens_dz, found.p.t) == (0, 1)
+
+
+@pytest.mark.parametrize("kind", ["mean", "ratio", "median"])
+@pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh"])
+def test_improvement_in_one_bucket_is_found_there_only(kind, correction):
+    """An improvement planted in decile 1 is significant there and nowhere else, and its interval holds it."""
+    rng = np.random.default_rng(1)
+    old, new = {}, {}
+    for bucket in BUCKETS:
+        row = rng.integers(0, 20, 800)
+        a, b = (row + rng.integers(0, 10, 800) for _ in range(2))
+        b = b + 3 * (bucket == "decile_1")
+        skipped = rng.random(800) < 0.4
+        weight = 1.0 + row
+        for run, values in ((old, a), (new, b)):
+            values = np.where(skipped, NAN, values)
+            run[f"metric@5/{bucket}"] = (values, weight) if kind == "ratio" else values
+    medians = ["metric@5"] if kind == "median" else []
+    comparisons = compare({"old": old, "new": new}, medians=medians, correction=correction, resamples=2000)
+    assert {found.statistic for found in comparisons} == {kind}
+    assert [found.key for found in comparisons if found.significant] == ["metric@5/decile_1"]
+    (planted,) = (found for found in comparisons if found.significant)
+    assert planted.interval.low > 0
+    assert planted.p_corrected.bootstrap < 0.05
+    assert planted.wins > planted.losses
+
+
+def test_few_differing_rows_are_enumerated():
+    """With few rows the randomisation p-value is that of all swaps, in plain loops, for means, ratios and medians."""
+    rng = np.random.default_rng(2)
+    for size in (1, 2, 5, 7, 8):
+        a, b, c, d = (rng.integers(1, 6, size).astype(float) for _ in range(4))
+        first, second = {"mean": a, "ratio": (a, c), "median": a}, {"mean": b, "ratio": (b, d), "median": b}
+        found = compare({"b": second, "a": first}, medians=["median"], resamples=100)
+        expected = [
+            enumerated_p(statistics.fmean, a, b),
+            enumerated_p(ratio, list(zip(a, c, strict=True)), list(zip(b, d, strict=True))),
+            enumerated_p(statistics.median, a, b),
+        ]
+        assert [each.p.randomisation for each in found] == expected
+
+
+def test_randomisation_agrees_with_scipy():
+    """The mean's p-value is that of scipy's exact permutation test, at 14 rows within four Monte-Carlo errors."""
+    rng = np.random.default_rng(3)
+    for size, tolerance in ((10, 0.0), (14, 4 * math.sqrt(0.25 / 20_000))):
+        a, b = rng.random(size) + 0.15, rng.random(size)
+        peer = scipy.stats.permutation_test(
+            (a, b), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", n_resamples=2**size
+        )
+        (found,) = compare({"b": {"k": b}, "a": {"k": a}}, resamples=20_000)
+        assert found.p.randomisation == pytest.approx(peer.pvalue, abs=tolerance + 1e-12)
+
+
+def test_monte_carlo_p_never_reaches_zero():
+    """With b of m random swaps as far from zero, p = (b + 1) / (m + 1): 1 / 100 for 40 wins of 40 and m = 99."""
+    (found,) = compare({"a": {"k": np.zeros(40)}, "b": {"k": np.arange(1.0, 41)}}, resamples=99)
+    assert found.p.randomisation == found.p.bootstrap == 1 / 100
+
+
+def test_t_and_effect_size():
+    """Differences 1, 2, 3: mean 2 over standard deviation 1 is d_z = 2, and t is scipy's paired test."""
+    old, new = np.array([5.0, 1, 4]), np.array([6.0, 3, 7])
+    (found,) = compare({"old": {"k": old}, "new": {"k": new}}, resamples=100)
+    assert found.cohens_dz == 2
+    assert found.p.t == pytest.approx(scipy.stats.ttest_rel(new, old).pvalue)
+    assert found.relative_difference == pytest.approx((16 - 10) / 10)
+
+
+def test_ratio_is_of_sums():
+    """Ratios are sums over sums: (1 + 9) / (1 + 90), not the mean 0.55 of 1/1 and 9/90; differences follow."""
+    old = {"psp@1": ([1, 9], [1, 90])}
+    new = {"psp@1": ([1, 90], [1, 90])}
+    (found,) = compare({"old": old, "new": new}, resamples=100)
+    assert found.statistic == "ratio"
+    assert found.baseline_value == pytest.approx(10 / 91)
+    assert found.value == 1
+    assert found.difference == pytest.approx(81 / 91)
+    assert found.relative_difference == pytest.approx(8.1)
+    assert (found.wins, found.ties, found.losses) == (1, 1, 0)
+
+
+def test_rows_must_count_in_both():
+    """A row that is NaN in either run, or in either part of a ratio, changes nothing: the rest alone gives the same."""
+    a, b, c, d = np.random.default_rng(4).random((4, 9))
+    a[0] = b[2] = NAN
+    (full,) = compare({"b": {"k": b}, "a": {"k": a}}, resamples=100)
+    keep = [1, 3, 4, 5, 6, 7, 8]
+    (rest,) = compare({"b": {"k": b[keep]}, "a": {"k": a[keep]}}, resamples=100)
+    assert (full.n, full.value, full.difference) == (7, rest.value, pytest.approx(rest.difference))
+    assert full.p.randomisation == rest.p.randomisation
+    c[3] = NAN
+    (full,) = compare({"b": {"k": (b, d)}, "a": {"k": (a, c)}}, resamples=100)
+    keep.remove(3)
+    (rest,) = compare({"b": {"k": (b[keep], d[keep])}, "a": {"k": (a[keep], c[keep])}}, resamples=100)
+    assert (full.n, full.value, full.p.randomisation) == (6, pytest.approx(rest.value), rest.p.randomisation)
+
+
+def test_empty_bucket_is_no_comparison():
+    """A key without rows has no value and no p-value, and does not count among the comparisons that are corrected."""
+    old, new = {"k/seen": np.zeros(6), "k/unseen": np.full(6, NAN)}, {"k/seen": np.ones(6), "k/unseen": np.full(6, NAN)}
+    for medians in ([], ["k"]):
+        seen, unseen = compare({"old": old, "new": new}, medians=medians, correction="bonferroni", resamples=100)
+        assert seen.p_corrected.randomisation == seen.p.randomisation
+        assert unseen.n == 0
+        assert math.isnan(unseen.value)
+        assert math.isnan(unseen.p_corrected.randomisation)
+        assert not unseen.significant
+
+
+def test_infinite_rows_decide_nothing():
+    """A cross entropy that is infinite in one row leaves the difference of means untestable, not significant."""
+    (found,) = compare({"a": {"k": np.arange(40.0)}, "b": {"k": [math.inf, *range(39)]}}, resamples=100)
+    assert found.value == math.inf
+    assert math.isnan(found.p.randomisation)
+    assert math.isnan(found.interval.low)
+    assert (found.wins, found.losses) == (1, 39)
+
+
+def test_lower_is_better_turns_wins_only():
+    """With lower_is_better the lower row wins; the difference keeps its sign."""
+    runs = {
+        "old": {"loss/a": [3.0, 2, 2], "loss/b": [1.0, 1, 1]},
+        "new": {"loss/a": [1.0, 2, 1], "loss/b": [0.0, 2, 3]},
+    }
+    first, second = compare(runs, lower_is_better=["loss"], resamples=100)
+    assert (first.wins, first.ties, first.losses) == (2, 1, 0)
+    assert (second.wins, second.ties, second.losses) == (1, 0, 2)
+    assert first.difference == -1
+
+
+def test_pairs():
+    """A baseline is compared with every other run; without one, each later run with each earlier one."""
+    runs = {name: {"k": [level, level, 1.0]} for level, name in enumerate("abc")}
+    assert [(found.run, found.baseline) for found in compare(runs, "b")] == [("a", "b"), ("c", "b")]
+    assert [(found.run, found.baseline, round(found.difference, 3)) for found in compare(runs)] == [
+        ("b", "a", 0.667),
+        ("c", "a", 1.333),
+        ("c", "b", 0.667),
+    ]
+
+
+def test_result_depends_on_seed_and_rows_alone(monkeypatch):
+    """The same seed gives the same result, whatever other keys are compared and however keys are grouped."""
+    rng = np.random.default_rng(6)
+    runs = {name: {f"{key}": rng.random(50) for key in range(3)} for name in "ab"}
+    found = compare(runs, correction="none", resamples=300, seed=7)
+    assert compare(runs, correction="none", resamples=300, seed=7) == found
+    assert compare(runs, correction="none", resamples=300, seed=8) != found
+    alone = {name: {"2": run["2"]} for name, run in runs.items()}
+    assert compare(alone, correction="none", resamples=300, seed=7)[0].p == found[2].p
+    monkeypatch.setattr(compare_module, "GROUP", 1)
+    assert [each.p for each in compare(runs, correction="none", resamples=300, seed=7)] == [each.p for each in found]
+
+
+def test_resamples_suffice_for_the_comparisons():
+    """Left open, resamples let 300 corrected comparisons reach significance; too few of them are warned about."""
+    old, new = np.zeros(20), np.ones(20)
+    runs = {"old": {f"{key}": old for key in range(300)}, "new": {f"{key}": new for key in range(300)}}
+    assert all(found.significant for found in compare(runs))
+    assert all(found.significant for found in compare(runs, resamples=5999))
+    with pytest.warns(UserWarning, match=r"compare: resamples=5998 .* for 300 comparisons; pass at least 5999"):
+        assert not any(found.significant for found in compare(runs, resamples=5998))
+
+
+@pytest.mark.parametrize(
+    ("runs", "arguments", "message"),
+    [
+        ({"a": {"k": [1]}}, {}, r"1 run\(s\) given; pass at least two"),
+        ({"a": {"k": [1]}, "b": {"k": [1]}}, {"baseline": "c"}, "baseline='c' is not known; choose one of 'a', 'b'"),
+        ({"a": {"k": [1]}, "b": {"j": [1]}}, {}, "only one of a and b has 'j', 'k'"),
+        ({"a": {"k": [1]}, "b": {"k": [1, 2]}}, {}, "is a mean of 1 rows in a, but a mean of 2 rows in b"),
+        ({"a": {"k": [1]}, "b": {"k": ([1], [1])}}, {}, "is a mean of 1 rows in a, but a ratio of 1 rows in b"),
+        ({"a": {"k": [1], "j": [1, 2]}, "b": {"k": [1]}}, {}, "a has 1 rows for 'k', but 2 for 'j'"),
+        ({"a": {}, "b": {}}, {}, "a has no keys"),
+        ({"a": {"k": [[1]]}, "b": {"k": [1]}}, {}, r"'k' in a is of shape \[1, 1\]"),
+        ({"a": {"k": ([1], [1, 2])}, "b": {"k": [1]}}, {}, "has 1 numerators and 2 denominators"),
+        ({"a": {"k": ([1],)}, "b": {"k": [1]}}, {}, "has 1 parts; pass a pair"),
+        ({"a": {"k": ([1], [1])}, "b": {"k": [1]}}, {"medians": ["k"]}, "which has no median"),
+        (
+            {"a": {"k": [1]}, "b": {"k": [1]}},
+            {"medians": ["kk"]},
+            "medians holds 'kk', which is no key; the keys are k",
+        ),
+        ({"a": {"k": [1]}, "b": {"k": [1]}}, {"correction": "fdr"}, "correction='fdr' is not known"),
+        ({"a": {"k": [1]}, "b": {"k": [1]}}, {"confidence": 95}, "confidence=95 is out of range"),
+        ({"a": {"k": [1]}, "b": {"k": [1]}}, {"resamples": 0}, "resamples=0 is too small"),
+    ],
+)
+def test_errors_say_what_to_do(runs, arguments, message):
+    """What cannot be compared is an error that names the run, the key and the remedy."""
+    with pytest.raises(ValueError, match=f"compare: .*{message}"):
+        compare(runs, **arguments)
+
+
+def test_names_are_a_list():
+    """One key as a plain string would be read letter by letter: an error."""
+    with pytest.raises(TypeError, match=r"medians='k' is one string; pass a list of keys, such as \['k'\]"):
+        compare({"a": {"k": [1]}, "b": {"k": [1]}}, medians="k")
+
+
+@pytest.mark.parametrize(
+    ("correction", "expected"),
+    [
+        # sorted .005 .01 .03 .04: times 4, 3, 2, 1 is .02 .03 .06 .04, and the last may not fall below .06
+        ("holm", [0.03, 0.06, 0.06, 0.02]),
+        ("bonferroni", [0.04, 0.16, 0.12, 0.02]),
+        # times 4/1, 4/2, 4/3, 4/4 is .02 .02 .04 .04
+        ("bh", [0.02, 0.04, 0.04, 0.02]),
+        ("none", [0.01, 0.04, 0.03, 0.005]),
+    ],
+)
+def test_corrections_by_hand(correction, expected):
+    """Four p-values corrected by hand; a NaN between them is passed over and not counted."""
+    corrected = correct([0.01, 0.04, NAN, 0.03, 0.005], correction)
+    assert math.isnan(corrected.pop(2))
+    assert corrected == pytest.approx(expected)
+    assert correct([], correction) == []
+    assert math.isnan(correct([NAN], correction)[0])
+
+
+def test_corrected_values_end_at_one():
+    """No corrected p-value exceeds 1."""
+    for correction in ("holm", "bonferroni", "bh"):
+        assert correct([0.9, 0.8], correction)[0] <= 1

@@ -1,0 +1,194 @@
+"""``tailmetrics.evaluate``: the same values as the metrics, from any form of input, in batches of any size."""
+
+import subprocess
+import sys
+
+import pytest
+import scipy.sparse
+import torch
+
+import tailmetrics
+from cases import BUCKETS, NUM_LABELS, training_counts
+from tailmetrics import (
+    LabelBuckets,
+    LabelFrequency,
+    NDCGAtK,
+    PrecisionAtK,
+    RecallAtK,
+    TieRateAtK,
+    TopKCollection,
+    evaluate,
+)
+from tailmetrics.metrics import REGISTRY
+from tailmetrics.report.notebook import _by_bucket
+
+N = 50
+
+
+def data():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(N, NUM_LABELS, generator=generator)
+    mask = torch.rand(N, NUM_LABELS, generator=generator) < 0.1
+    return scores, mask
+
+
+def computed(metrics, *batch):
+    collection = TopKCollection(metrics)
+    collection.update(*batch)
+    return {key: float(value) for key, value in collection.compute().items()}
+
+
+def metrics():
+    return [PrecisionAtK(k=[1, 5]), RecallAtK(k=5, buckets=BUCKETS)]
+
+
+def test_the_root_does_not_import_what_makes_reports():
+    """Importing the package brings in neither reports nor what they need; asking for ``evaluate`` does."""
+    code = (
+        "import sys, torch, torchmetrics; before = set(sys.modules); import tailmetrics; "
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}; "
+        "assert not new & {'rich', 'matplotlib', 'jinja2', 'scipy'}, new; "
+        "assert 'tailmetrics.report' not in sys.modules; assert 'evaluate' in dir(tailmetrics); "
+        "from tailmetrics import evaluate; assert 'tailmetrics.report' in sys.modules; "
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}; "
+        "assert not new & {'rich', 'matplotlib', 'jinja2', 'scipy'}, new"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="evaluation"):
+        tailmetrics.evaluation  # noqa: B018 - asking is the test
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, N, 1000])
+def test_batches_make_no_difference(batch_rows):
+    """Values equal those of one update, to the last bit, and all rows are counted."""
+    scores, mask = data()
+    report = evaluate(scores, mask, metrics=metrics(), batch_rows=batch_rows)
+    assert report.scalars == pytest.approx(computed(metrics(), scores, mask), abs=0, nan_ok=True)
+    assert (report.rows, report.positives) == (N, int(mask.sum()))
+
+
+def test_every_form_of_input_gives_the_same():
+    """Dense, sparse, ids and candidates: one ranking, one report."""
+    scores, mask = data()
+    expected = computed(metrics(), scores, mask)
+    ids = scores.argsort(dim=1, descending=True)
+    relevant = [row.nonzero()[:, 0].tolist() for row in mask]
+    width = max(map(len, relevant))
+    target_ids = torch.tensor([row + [-1] * (width - len(row)) for row in relevant])
+    candidates = (scores.gather(1, ids), ids)
+    sparse = mask.float().to_sparse_csr()
+    forms = [
+        (scores.numpy(), mask.numpy()),
+        (scores, target_ids),
+        (scores, sparse),
+        (scores, scipy.sparse.coo_matrix(mask.numpy())),
+        (scores.to_sparse_csr(), sparse),
+        (scipy.sparse.csr_matrix(scores.numpy()), mask),
+        (ids, target_ids),
+        (candidates, mask),
+        ([part.numpy() for part in candidates], target_ids),
+    ]
+    for preds, target in forms:
+        report = evaluate(preds, target, metrics=metrics(), batch_rows=8)
+        assert report.scalars == pytest.approx(expected, abs=0, nan_ok=True)
+        assert report.rows == N
+
+
+def test_row_mask_drops_rows():
+    """Rows that do not count are neither in the values nor in the counts, with and without buckets."""
+    scores, mask = data()
+    keep = torch.arange(N) % 3 > 0
+    for chosen in (metrics(), [PrecisionAtK(k=1)]):
+        report = evaluate(scores, mask, metrics=chosen, row_mask=keep, batch_rows=8)
+        assert report.scalars == pytest.approx(computed(chosen, scores[keep], mask[keep]), abs=0, nan_ok=True)
+        assert report.rows == int(keep.sum())
+
+
+def test_metrics_stay_as_they_are():
+    """Neither what a metric has counted nor what it leaves open is touched."""
+    scores, mask = data()
+    metric, open_metric = PrecisionAtK(k=1), RecallAtK(k=5, buckets="deciles")
+    metric.update(scores[:1], mask[:1])
+    before = float(metric.compute())
+    evaluate(scores, mask, metrics=[metric, open_metric], label_counts=training_counts())
+    assert float(metric.compute()) == before
+    assert metric._update_count == 1
+    assert not open_metric.is_bound
+
+
+def test_defaults():
+    """Without metrics: precision and nDCG overall, and four metrics by bucket once labels can be told apart."""
+    scores, mask = data()
+    overall = ["precision@1", "precision@3", "precision@5", "ndcg@10"]
+    assert list(evaluate(scores, mask).scalars) == overall
+    by_bucket = ["precision@1", "recall@10", "ndcg@10", "prediction_proportion@10"]
+    frequency = LabelFrequency(NUM_LABELS)
+    frequency.update(torch.arange(NUM_LABELS))
+    for known in ({"buckets": BUCKETS}, {"label_counts": training_counts()}, {"label_counts": frequency}):
+        report = evaluate(scores, mask, **known)
+        assert list(report.overall) == overall
+        assert list(report.by_bucket) == by_bucket
+        assert list(report.by_bucket["recall@10"]) == list(BUCKETS.names)
+
+
+def test_buckets_complete_what_is_open():
+    """Where some metric is by bucket, metrics are computed as they are given."""
+    scores, mask = data()
+    given = [PrecisionAtK(k=1), RecallAtK(k=5, buckets="deciles")]
+    report = evaluate(scores, mask, metrics=given, buckets=BUCKETS)
+    assert report.scalars == pytest.approx(
+        computed([PrecisionAtK(k=1), RecallAtK(k=5, buckets=BUCKETS)], scores, mask), abs=0, nan_ok=True
+    )
+
+
+def test_buckets_and_counts_together():
+    """The buckets are those given; the counts are for the frequency curve."""
+    scores, mask = data()
+    plain = LabelBuckets.from_assignment(BUCKETS.assignment, BUCKETS.names)
+    report = evaluate(scores, mask, buckets=plain, label_counts=training_counts())
+    assert torch.equal(report.label_counts, training_counts())
+
+
+@pytest.mark.parametrize("name", [name for name in REGISTRY if name != "TieRateAtK"])
+def test_buckets_break_every_metric_down_where_none_is(registered, name):
+    """A metric given without buckets is reported as one that was made with them."""
+    scores, mask = data()
+    report = evaluate(scores, mask, metrics=[registered(name), TieRateAtK(k=1)], buckets=BUCKETS)
+    expected = computed([registered(name), TieRateAtK(k=1), registered(name, buckets=BUCKETS)], scores, mask)
+    assert report.scalars == pytest.approx(expected, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize("action", ["pos", "skip", "error"])
+def test_rows_without_anything_relevant_count_as_asked(action):
+    """Breaking a metric down keeps an action that was asked for."""
+    twin = _by_bucket(RecallAtK(k=3, empty_target_action=action), BUCKETS)
+    direct = RecallAtK(k=3, empty_target_action=action, buckets=BUCKETS)
+    assert twin.empty_target_action == direct.empty_target_action
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": torch.zeros(51, dtype=torch.int64)}, "one row of target per row of preds"),
+        ({"preds": torch.zeros(50)}, "one row of target per row of preds"),
+        ({"preds": "scores.npy"}, "evaluate: preds is a str"),
+        ({"target": torch.tensor(1)}, "one row of target"),
+        ({"row_mask": torch.ones(49, dtype=torch.bool)}, "row_mask"),
+        ({"buckets": training_counts()}, "label_counts= for deciles"),
+        ({"batch_rows": 0}, "batch_rows=0"),
+        ({"metrics": []}, "at least one"),
+    ],
+)
+def test_errors_say_what_to_do(change, message):
+    """What does not fit is refused before anything is ranked, rows beyond the other's end included."""
+    scores, _ = data()
+    given = {"preds": scores, "target": torch.zeros(50, dtype=torch.int64), "batch_rows": 50, **change}
+    with pytest.raises((TypeError, ValueError), match=message):
+        evaluate(**given)
+
+
+def test_no_rows_at_all():
+    """An evaluation of nothing has no values, and says so."""
+    report = evaluate(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64), metrics=[NDCGAtK(k=2)])
+    assert report.rows == 0
+    assert str(report.scalars["ndcg@2"]) == "nan"

@@ -1,0 +1,305 @@
+"""The page: true, complete in itself, readable in both colour schemes; seen in a browser where one is installed."""
+
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib.resources import files as package_files
+
+import pytest
+import torch
+
+from browser import CHROMIUM, running
+from tailmetrics import LabelBuckets, RecallAtK, evaluate
+from tailmetrics.report._bars import all_bars
+from tailmetrics.report._curve import POINTS, frequency_curve
+from tailmetrics.report._palette import shade
+from tailmetrics.report.page import fragment, page
+from tailmetrics.report.report import BucketRow, Report, shown
+
+VOID = {"meta", "link", "line", "rect", "polygon", "polyline", "br"}
+WIDTHS = (320, 360, 768, 1280)
+
+
+class Tags(HTMLParser):
+    """Elements of a document with their attributes, and its text; raises where tags are not balanced."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.text, self._open = [], "", []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self._open.pop() == tag, tag
+
+    def handle_data(self, data):
+        if "style" not in self._open:
+            self.text += data
+
+    def all(self, *tags):
+        return [attributes for tag, attributes in self.elements if tag in tags]
+
+
+@pytest.fixture(scope="module")
+def parsed(report):
+    return Tags(page(report))
+
+
+def styles(name):
+    return (package_files("tailmetrics") / "report" / name).read_text()
+
+
+def luminance(colour):
+    """Relative luminance, as WCAG 2.2 defines it."""
+    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def schemes():
+    """Return the custom properties of the page in light and dark."""
+    light, dark = styles("page.css").split("@media screen and (prefers-color-scheme: dark)")
+    found = [dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", part)) for part in (light, dark)]
+    assert found[0].keys() == found[1].keys()
+    return dict(zip(("light", "dark"), found, strict=True))
+
+
+def test_every_value_and_count_is_on_the_page(report, parsed):
+    """The tables show each value, each warning, and the labels and positives of each bucket."""
+    text = " ".join(parsed.text.split())
+    for key, value in report.overall.items():
+        assert f"{key} {shown(value)}" in text.replace(key + shown(value), f"{key} {shown(value)}")
+    for row in report.buckets:
+        cells = [shown(values[row.name]) for values in report.by_bucket.values()]
+        assert f"{row.name}{row.labels:,}{row.positives:,}{''.join(cells)}" in text
+    for warning in report.warnings:
+        assert warning in text
+
+
+def test_the_title_is_text(report, parsed):
+    """What a user calls a report is never markup."""
+    assert report.title in parsed.text
+    assert "<heads>" not in page(report)
+    assert "<heads>" not in fragment(report)
+
+
+@pytest.mark.parametrize("render", [page, fragment])
+def test_nothing_is_fetched_and_nothing_runs(report, render):
+    """No address, no script, no style sheet but its own."""
+    text = render(report)
+    tags = Tags(text)
+    assert "http" not in text
+    assert "url(" not in text
+    assert "@import" not in text
+    assert not tags.all("script", "iframe", "img", "object", "form")
+    for _, attributes in tags.elements:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("href", "data:,") == "data:,"
+        assert "src" not in attributes
+
+
+def test_structure_is_accessible(parsed):
+    """One first heading, no level left out, a language, unique ids that exist where they are named, scoped headers."""
+    headings = [tag for tag, _ in parsed.elements if re.fullmatch(r"h\d", tag)]
+    assert headings[0] == "h1"
+    assert set(headings[1:]) == {"h2"}
+    assert parsed.all("html") == [{"lang": "en"}]
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in parsed.all("meta")
+    ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    named = {attributes["aria-labelledby"] for _, attributes in parsed.elements if "aria-labelledby" in attributes}
+    assert named <= set(ids)
+    assert all(attributes["scope"] in ("row", "col") for attributes in parsed.all("th"))
+    for _, attributes in parsed.elements:
+        if attributes.get("tabindex"):
+            assert attributes["role"] in ("region", "group")
+            assert attributes.get("aria-label") or attributes.get("aria-labelledby")
+
+
+def test_every_plot_has_words(report, parsed):
+    """A plot is an image whose alternative names each bucket with its value."""
+    drawings = parsed.all("svg")
+    images = [attributes["aria-label"] for attributes in drawings if attributes.get("role") == "img"]
+    assert len(images) == len(report.by_bucket) + 1
+    for told, (metric, values) in zip(images, report.by_bucket.items(), strict=False):
+        assert told.startswith(metric)
+        for bucket, value in values.items():
+            assert f"{bucket} {'no value' if math.isnan(value) else shown(value)}" in told
+    assert "16 labels" not in images[-1]
+    assert "17 labels occur 811 times in training, the most frequent 400 times" in images[-1]
+    assert "4 occur once; 3 never" in images[-1]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast(scheme):
+    """Text stands out by 4.5 to 1 (WCAG AA), what is drawn by 3 to 1, in both colour schemes."""
+    colours = schemes()[scheme]
+    for text in ("--ink", "--muted"):
+        assert contrast(colours[text], colours["--paper"]) >= 4.5
+    assert contrast(colours["--note-ink"], colours["--note"]) >= 4.5
+    assert contrast(colours["--head"], colours["--paper"]) >= 3
+    for place in range(100):
+        assert contrast(getattr(shade(place, 100, ""), scheme), colours["--paper"]) >= 3
+    assert contrast(getattr(shade(0, 1, "unseen"), scheme), colours["--paper"]) >= 3
+
+
+def test_shades_of_the_notebook_show_on_white_and_black():
+    """What a notebook shows does not know its background: bars stand out by 3 to 1 from light and from dark ones."""
+    for place in range(100):
+        for background in ("#ffffff", "#1e1e1e"):
+            assert contrast(shade(place, 100, "").light, background) >= 3
+
+
+def test_styles_of_the_notebook_touch_nothing_else():
+    """Every selector is below the report's own element."""
+    text = re.sub(r"\{[^}]*\}", ";", styles("fragment.css") + styles("plots.css"))
+    selectors = [selector.strip() for selector in re.split(r"[;,]", text) if selector.strip()]
+    assert selectors
+    assert all(selector.startswith(".tailmetrics") for selector in selectors)
+
+
+def test_the_notebook_shows_every_value(report):
+    """The HTML form of a report is balanced, has its values and warnings, and no id that could be there twice."""
+    tags = Tags(report._repr_html_())
+    for value in (*report.overall.values(), *report.by_bucket["recall@5"].values()):
+        assert shown(value) in tags.text
+    assert all(warning in tags.text for warning in report.warnings)
+    assert not [attributes for _, attributes in tags.elements if "id" in attributes]
+
+
+def test_bars_are_as_high_as_values():
+    """Heights are proportional to values, 0 for what is no number; a value below 0 hangs from the baseline."""
+    rows = [BucketRow(name, 1, 1, 1) for name in "abcd"]
+    values = dict(zip("abcd", (3.0, math.nan, -1.0, math.inf), strict=True))
+    (bars,) = all_bars(Report("", {f"m/{name}": value for name, value in values.items()}, buckets=rows))
+    heights = [bar.height for bar in bars.bars]
+    assert heights == [3 * heights[2], 0, heights[2], 0]
+    assert bars.bars[0].top + heights[0] == pytest.approx(bars.baseline)
+    assert bars.bars[2].top == pytest.approx(bars.baseline)
+    assert [bar.label for bar in bars.bars] == ["3.00", "–", "-1.00", "∞"]
+
+
+def curve_of(counts, buckets=None):
+    buckets = LabelBuckets.deciles(counts) if buckets is None else buckets
+    preds, target = torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+    return frequency_curve(evaluate(preds, target, metrics=[RecallAtK(k=1, buckets=buckets)]))
+
+
+@pytest.mark.parametrize("size", [1, 2, 10, 150, 5000])
+def test_the_curve_has_few_points_and_falls(size):
+    """However many labels: at most 200 points, from left to right, never rising, in as many colours as buckets."""
+    counts = torch.cat([(10_000 / torch.arange(1, size + 1)).long(), torch.zeros(7, dtype=torch.int64)])
+    curve = curve_of(counts)
+    points = [tuple(map(float, point.split(","))) for part in curve.stretches for point in part.line.split()]
+    assert len(points) <= POINTS
+    assert points == sorted(points)
+    assert points[0][0] == 0
+    assert points[-1][0] == 1000
+    assert len(curve.stretches) == min(size, 10)
+    assert len({part.shade for part in curve.stretches}) == len(curve.stretches)
+    assert [tick.label for tick in curve.up] == ["1", "10", "100", "1k", "10k"]
+
+
+def test_the_curve_is_plain_where_buckets_do_not_follow_frequency():
+    """Buckets of labels of any frequency are no stretches of the curve; without counts there is no curve."""
+    assignment = [0, 1, 0, 1]
+    mixed = LabelBuckets.from_assignment(assignment, ["a", "b"], [4, 3, 2, 1])
+    (stretch,) = curve_of(None, mixed).stretches
+    assert stretch.name == ""
+    assert curve_of(None, LabelBuckets.from_assignment(assignment, ["a", "b"])) is None
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if CHROMIUM is None:
+        pytest.skip("no chromium is installed")
+    with running(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+def named(report, count, name):
+    """Return the report of some buckets with names of any length."""
+    rows = [BucketRow(f"{name}{number}", 12_345, 1, 678_901) for number in range(count)]
+    scalars = {f"a_metric_with_a_long_name@10/{row.name}": 0.123 for row in rows}
+    return replace(report, title=name * 30, scalars=scalars, buckets=rows)
+
+
+CASES = {
+    "whole": lambda report: report,
+    "many long names": lambda report: named(report, 40, "averylongname"),
+    "overall only": lambda report: Report("Overall", {"precision@1": 0.5}),
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("case", CASES)
+def test_in_a_browser(report, browser, tmp_path, case, width, scheme):
+    """No complaint, nothing fetched, no sideways scrolling of the page, every plot visible, at any width and scheme."""
+    shown_report = CASES[case](report)
+    file = tmp_path / "report.html"
+    file.write_text(page(shown_report), encoding="utf-8")
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.open(file, width, scheme)
+    assert browser.evaluate("document.readyState") == "complete"
+    assert not browser.complaints
+    assert set(browser.requests) <= {file.as_uri(), "data:,"}
+    browser.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    assert browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    plots = browser.evaluate(
+        "[...document.querySelectorAll('svg[role=img]')].map(svg => [svg.getBoundingClientRect().width, "
+        "[...svg.querySelectorAll('rect, polyline')].filter(mark => mark.getBoundingClientRect().width > 1).length])"
+    )
+    expected = [len(bars.bars) for bars in all_bars(shown_report)]
+    assert [marks for _, marks in plots[: len(expected)]] == expected
+    assert all(drawn_width > 240 and marks for drawn_width, marks in plots)
+    background = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    paper = schemes()[scheme]["--paper"]
+    assert background == f"rgb({', '.join(str(int(paper[start : start + 2], 16)) for start in (1, 3, 5))})"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_numbers_of_neighbours_do_not_touch(report, browser, tmp_path, width):
+    """On a phone, too, each number above and below eleven bars can be told from the next, without scrolling."""
+    file = tmp_path / "report.html"
+    file.write_text(page(report), encoding="utf-8")
+    browser.open(file, width, "light")
+    overlaps = browser.evaluate(
+        "[...document.querySelectorAll('svg.bars')].flatMap(svg => { const boxes = [...svg.querySelectorAll('text')]"
+        ".map(text => [text.textContent, text.getBoundingClientRect()]); return boxes.flatMap(([a, p], i) => "
+        "boxes.slice(i + 1).filter(([b, q]) => p.left < q.right && q.left < p.right && p.top + 4 < q.bottom && "
+        "q.top + 4 < p.bottom).map(([b]) => `${a} over ${b}`)); })"
+    )
+    assert overlaps == []
+    scrolled = "[...document.querySelectorAll('.plot .scroll')].map(box => box.scrollWidth - box.clientWidth)"
+    assert set(browser.evaluate(scrolled)) == {0}
+
+
+def test_the_keyboard_reaches_what_scrolls_and_what_opens(report, browser, tmp_path):
+    """Tab stops at each box that may scroll and at the settings, which Enter opens."""
+    file = tmp_path / "report.html"
+    file.write_text(page(report), encoding="utf-8")
+    browser.open(file, 360, "light")
+    focusable = browser.evaluate("document.querySelectorAll('[tabindex=\"0\"], summary').length")
+    reached = set()
+    for _ in range(focusable):
+        browser.press("Tab")
+        reached.add(browser.evaluate("[...document.querySelectorAll('*')].indexOf(document.activeElement)"))
+        if browser.evaluate("document.activeElement.tagName") == "SUMMARY":
+            browser.press("Enter")
+    assert len(reached) >= focusable - 1
+    assert browser.evaluate("document.querySelector('details').open") is True

@@ -1,0 +1,275 @@
+"""Reports as data, text and files: what they say is what the metrics compute, and it is written whole or not at all."""
+
+import csv
+import json
+import math
+import os
+from dataclasses import replace
+from io import StringIO
+from re import findall, sub
+
+import pytest
+import torch
+from rich.console import Console
+
+from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection, evaluate
+from tailmetrics.metrics import REGISTRY
+from tailmetrics.report import files
+from tailmetrics.report.latex import latex
+from tailmetrics.report.markdown import markdown
+from tailmetrics.report.report import BucketRow, Report, brief, rounded, settings_of
+from tailmetrics.report.table import table
+from tailmetrics.report.terminal import print_report
+
+SUFFIXES = {"json", "md", "tex", "csv", "html", "png"}
+
+
+def same(found, expected):
+    return found == expected or (math.isnan(found) and math.isnan(expected))
+
+
+def test_a_report_holds_what_the_metrics_compute(report, values):
+    """Every key has the value that the collection computes, to the last bit, overall or in its bucket."""
+    assert report.scalars.keys() == values.keys()
+    assert all(same(report.scalars[key], value) for key, value in values.items())
+    assert list(report.overall) == ["precision@1", "precision@5", "cross_entropy"]
+    flat = {f"{metric}/{bucket}": value for metric, of in report.by_bucket.items() for bucket, value in of.items()}
+    assert {**report.overall, **flat}.keys() == values.keys()
+
+
+def test_json_is_strict_and_holds_every_value(report, values):
+    """A strict parser reads it back: keys as in scalars(), equal floats, null where there is no value."""
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    read = json.loads(json.dumps(report.as_dict(), allow_nan=False), parse_constant=refuse)
+    assert read["metrics"] == {key: None if math.isnan(value) else value for key, value in values.items()}
+    assert any(value is None for value in read["metrics"].values())
+    assert read["by_bucket"]["recall@5"]["decile_10"] == read["metrics"]["recall@5/decile_10"]
+    assert (read["rows"], read["positives"]) == (60, 60)
+    assert read["label_counts"]["occurrences"] == 811
+    assert read["versions"].keys() == {"python", "tailmetrics", "torch", "torchmetrics"}
+    assert read["settings"][2]["class"] == "RecallAtK"
+    assert read["settings"][2]["k"] == [5]
+    assert replace(report, scalars={"x": math.inf}).as_dict()["metrics"] == {"x": "inf"}
+
+
+def test_bucket_counts_add_up(report):
+    """Labels, occurrences and positives of the buckets are those of the data."""
+    assert sum(row.labels for row in report.buckets) == 20
+    assert sum(row.occurrences for row in report.buckets) == 811
+    assert sum(row.positives for row in report.buckets) == 60
+    assert report.buckets[0] == BucketRow("decile_10", 1, 400, 0)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_settings_of_every_metric_are_plain_data(registered, name):
+    """What a metric was computed with can be written for each of them."""
+    settings = settings_of(registered(name))
+    assert settings["class"] == name
+    json.dumps(settings, allow_nan=False)
+
+
+def test_csv_has_a_line_per_value_to_the_last_bit(report, values):
+    """Reading the numbers back gives equal floats; counts stand beside the values of a bucket."""
+    lines = list(csv.DictReader(StringIO(table(report))))
+    assert len(lines) == len(values)
+    for line in lines:
+        key = f"{line['metric']}/{line['bucket']}" if line["bucket"] else line["metric"]
+        assert same(float(line["value"] or "nan"), values[key])
+    line = next(line for line in lines if line["bucket"] == "unseen")
+    assert (line["labels"], line["occurrences"]) == ("3", "0")
+
+
+def test_markdown_has_every_bucket_and_metric(report):
+    """One line per bucket with as many cells as the header; a bar in a name does not split its cell."""
+    lines = [line for line in markdown(report).splitlines() if line.startswith("|")]
+    header = next(line for line in lines if line.startswith("| bucket"))
+    assert header.count("|") == 1 + 3 + len(report.by_bucket)
+    assert [line.split("|")[1].strip() for line in lines[lines.index(header) + 2 :]] == [
+        row.name for row in report.buckets
+    ]
+    odd = Report("odd", {"a|b": 1.0})
+    assert r"| a\|b | 1.0000 |" in markdown(odd)
+
+
+def test_latex_escapes_and_balances(report):
+    """Names keep their underscores and percent signs, every line has the cells of its header, braces are balanced."""
+    text = latex(report)
+    assert r"Tails \& \textless{}heads\textgreater{} of 100 \%" in text
+    assert r"decile\_10" in text
+    body = sub(r"\\[&%$#_{}]", "", "\n".join(text.splitlines()[1:]))
+    assert body.count("{") == body.count("}")
+    assert not findall(r"[%$#_]", body)
+    tables = body.split(r"\end{tabular}")[:-1]
+    columns = [2, 3 + len(report.by_bucket)]
+    for part, count in zip(tables, columns, strict=True):
+        rows = [line for line in part.splitlines() if line.endswith(r"\\")]
+        assert {row.count("&") for row in rows} == {count - 1}
+        assert f"{{l{'r' * (count - 1)}}}" in part
+    assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}" in latex(Report("", {"\\~^": 1.0}))
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_terminal_shows_every_value_at_any_width(report, width):
+    """Each metric of each bucket is printed, side by side as far as they fit."""
+    console = Console(width=width, file=StringIO(), record=True)
+    print_report(report, console)
+    printed = console.export_text()
+    assert max(map(len, printed.splitlines())) <= width
+    for metric in (*report.overall, *report.by_bucket):
+        assert metric in printed
+    for row in report.buckets:
+        assert row.name in printed
+
+
+def test_names_are_no_markup_in_the_terminal():
+    """Brackets in the names of a user are printed, not read as styles."""
+    console = Console(width=80, file=StringIO(), record=True)
+    print_report(Report("[bold]x", {"[red]m/[a]": 0.5, "[red]n": 1.0}, buckets=[BucketRow("[a]", 1, 1, 1)]), console)
+    printed = console.export_text()
+    for name in ("[bold]x", "[red]m", "[a]", "[red]n"):
+        assert name in printed
+
+
+def test_only_the_name_of_a_bucket_tells_a_bucket():
+    """A slash in a prefix is no bucket, and one in the name of a bucket does not cut it."""
+    buckets = LabelBuckets.from_assignment([0, 0, 1], ["on/line", "line"])
+    collection = TopKCollection([PrecisionAtK(k=1), RecallAtK(k=1, buckets=buckets)], prefix="val/")
+    report = evaluate(torch.eye(3), torch.arange(3), metrics=collection)
+    assert report.overall == {"val/precision@1": 1.0}
+    assert report.by_bucket == {"val/recall@1": {"on/line": 1.0, "line": 1.0}}
+
+
+def test_less_is_better_is_known_under_a_prefix(report):
+    """Metrics of which less is better are marked under the key that they are reported by."""
+    assert report.less_is_better("cross_entropy")
+    assert report.less_is_better("median_k_for_recall@0.8")
+    assert not report.less_is_better("recall@5")
+    from tailmetrics import CrossEntropy
+
+    prefixed = evaluate(torch.eye(3), torch.arange(3), metrics=TopKCollection([CrossEntropy()], prefix="val/"))
+    assert prefixed.less_is_better("val/cross_entropy")
+
+
+def test_warnings_say_what_to_know(report):
+    """Ties at the cut, buckets without labels or positives, unseen labels and further notes are all named."""
+    ties, empty, unseen, noted = replace(report, notes=("Row 3 repeats an id.",)).warnings
+    assert ties.startswith("Rows are cut inside a tie (10.0% at k=1, 10.0% at k=5)")
+    assert "decile_10, decile_9" in empty
+    share = sum(row.positives for row in report.buckets if row.name == "unseen") / 60
+    assert unseen.startswith(f"{share:.1%} of the positives")
+    assert noted == "Row 3 repeats an id."
+    few = evaluate(torch.eye(3), torch.arange(3), label_counts=[2, 1, 0]).warnings
+    assert any(text.startswith("No label in decile_8") for text in few)
+
+
+def test_buckets_of_one_name_with_other_labels_are_a_warning():
+    """Counts under a name are those of the first metric's buckets, and the report says so."""
+    first, second = (LabelBuckets.from_assignment(part, ["head", "tail"]) for part in ([0, 1, 1], [0, 0, 1]))
+    metrics = [RecallAtK(k=1, buckets=first), PrecisionAtK(k=1, buckets=second)]
+    report = evaluate(torch.eye(3), torch.arange(3), metrics=metrics)
+    assert [row.labels for row in report.buckets] == [1, 2]
+    assert report.warnings == ["Metrics mean different labels by head, tail: counts are those of the first metric."]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    list(
+        {
+            0.0: "0.000",
+            0.12345: "0.123",
+            1.0: "1.00",
+            12.34: "12.3",
+            123.4: "123",
+            5141.5: "5142",
+            12345.0: "12.3k",
+            2e6: "2M",
+            4e-5: "4e-05",
+            math.nan: "–",
+            math.inf: "∞",
+            -0.5: "-0.500",
+        }.items()
+    ),
+)
+def test_short_numbers(value, text):
+    """A number above a bar has at most five characters of what matters."""
+    assert brief(value) == text
+
+
+def test_short_counts():
+    """Counts stay whole up to four digits."""
+    assert [rounded(count) for count in (0, 9999, 10_000, 123_456, 4_000_000)] == ["0", "9999", "10k", "123.5k", "4M"]
+
+
+def test_write_makes_every_form(report, tmp_path):
+    """All files are there, named by the stem, and nothing else."""
+    paths = report.write(tmp_path / "new" / "folder", stem="test")
+    assert {path.name for path in paths} == {f"test.{suffix}" for suffix in SUFFIXES}
+    assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {path.name for path in paths}
+    assert (tmp_path / "new" / "folder" / "test.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "new" / "folder" / "test.json").read_text()) == report.as_dict()
+
+
+def test_without_buckets_there_is_no_picture(tmp_path):
+    """Only what there is to see is drawn."""
+    report = evaluate(torch.eye(3), torch.arange(3))
+    assert {path.suffix for path in report.write(tmp_path)} == {f".{suffix}" for suffix in SUFFIXES - {"png"}}
+    assert "png" not in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize("stage", ["page", "latex", "write_figure"])
+def test_an_interrupt_while_rendering_leaves_the_folder_as_it_was(report, tmp_path, monkeypatch, stage):
+    """The report of before stays, whole, and nothing else appears."""
+    report.write(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, stage, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        replace(report, title="another").write(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monkeypatch):
+    """Each file is that of before or the new one, and nothing unfinished stays."""
+    folders = {title: tmp_path / title for title in ("old", "new", "mixed")}
+    for title in ("old", "new"):
+        replace(report, title=title).write(folders[title])
+    replace(report, title="old").write(folders["mixed"])
+    move, moved = os.replace, []
+
+    def third_fails(source, goal):
+        if len(moved) == 2:
+            raise KeyboardInterrupt
+        moved.append(goal)
+        move(source, goal)
+
+    monkeypatch.setattr(files.os, "replace", third_fails)
+    with pytest.raises(KeyboardInterrupt):
+        replace(report, title="new").write(folders["mixed"])
+    found = {path.name: path.read_bytes() for path in folders["mixed"].iterdir()}
+    assert found.keys() == {f"report.{suffix}" for suffix in SUFFIXES}
+    for name, content in found.items():
+        assert content in {(folders[title] / name).read_bytes() for title in ("old", "new")}
+
+
+def test_a_title_that_looks_like_a_formula_is_drawn(report, tmp_path):
+    """Dollar signs are no mathematics."""
+    assert replace(report, title=r"from $\oops{ to $").write(tmp_path)
+
+
+def test_frequencies_count_rows_for_propensities():
+    """A LabelFrequency hands on the number of training rows too."""
+    from tailmetrics import PropensityScoredPrecisionAtK
+
+    frequency = LabelFrequency(4)
+    frequency.update(torch.tensor([0, 0, 1, 2]))
+    report = evaluate(
+        torch.eye(4), torch.arange(4), metrics=[PropensityScoredPrecisionAtK(k=1)], label_counts=frequency
+    )
+    assert report.scalars["psp@1"] == 1.0
+    assert report.settings[0]["num_train"] == 4

@@ -1,0 +1,128 @@
+"""Labels grouped by frequency."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import deciles
+
+from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK
+
+counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000), min_size=0, max_size=80)
+
+
+@given(counts_of_labels)
+@settings(max_examples=300, deadline=None)
+def test_deciles_follow_the_rule_label_by_label(counts: list[int]) -> None:
+    """A bucket closes once its mass m has m·b >= R: the same as walking the labels one by one."""
+    buckets = LabelBuckets.deciles(torch.tensor(counts, dtype=torch.int64))
+    assert buckets.assignment.tolist() == deciles(counts)
+
+
+@given(counts_of_labels, st.integers(1, 12))
+@settings(max_examples=200, deadline=None)
+def test_no_bucket_is_empty_while_labels_last(counts: list[int], n: int) -> None:
+    """Also where one label alone holds more than its share; unseen labels are in the last bucket, and nowhere else."""
+    buckets = LabelBuckets.quantiles(torch.tensor(counts, dtype=torch.int64), n)
+    seen = sum(count > 0 for count in counts)
+    filled = len({bucket for bucket, count in zip(buckets.assignment.tolist(), counts, strict=True) if count})
+    assert filled <= min(n, seen)
+    assert (buckets.assignment == n).tolist() == [count == 0 for count in counts]
+    if seen:
+        assert set(buckets.assignment[torch.tensor(counts) > 0].tolist()) == set(range(filled))
+
+
+def test_one_label_with_half_the_mass_leaves_the_other_deciles_filled() -> None:
+    """Counts 90, then ten labels of 1: decile 10 holds the first; the ten others share nine deciles, 2 in one."""
+    buckets = LabelBuckets.deciles(torch.tensor([90] + [1] * 10))
+    assert torch.bincount(buckets.assignment, minlength=11).tolist() == [1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0]
+
+
+def test_equal_counts_can_stay_together() -> None:
+    """Counts 4, 2, 2, 2, 2 in two buckets: split after 4 + 2 of 12; together, the boundary moves behind the 2s."""
+    counts = torch.tensor([4, 2, 2, 2, 2])
+    assert LabelBuckets.quantiles(counts, 2).assignment.tolist() == [0, 0, 1, 1, 1]
+    assert LabelBuckets.quantiles(counts, 2, ties="together").assignment.tolist() == [0, 0, 0, 0, 0]
+
+
+def test_by_labels_every_seen_label_weighs_one() -> None:
+    """Six seen labels in three buckets of two, by falling count."""
+    buckets = LabelBuckets.quantiles(torch.tensor([1, 100, 7, 7, 3, 0, 50]), 3, by="labels")
+    assert buckets.assignment.tolist() == [2, 0, 1, 1, 2, 3, 0]
+    assert buckets.names == ("quantile_3", "quantile_2", "quantile_1", "unseen")
+
+
+def test_thresholds_put_a_label_into_the_last_edge_it_reaches() -> None:
+    """Edges 5 and 100: 100 and more, 5 to 99, 1 to 4, never."""
+    buckets = LabelBuckets.thresholds(torch.tensor([0, 1, 4, 5, 99, 100, 7000]), [5, 100])
+    assert buckets.names == ("100+", "5-99", "1-4", "unseen")
+    assert buckets.assignment.tolist() == [3, 2, 2, 1, 1, 0, 0]
+
+
+def test_copies_of_metrics_share_one_table() -> None:
+    """Clone and deepcopy keep the very object; pickle keeps what it says."""
+    buckets = LabelBuckets.deciles(torch.arange(50))
+    metric = PrecisionAtK(k=1, buckets=buckets)
+    assert metric.clone().buckets is buckets
+    assert copy.deepcopy(buckets) is buckets
+    assert pickle.loads(pickle.dumps(buckets)) == buckets
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LabelBuckets.deciles(torch.tensor([1.5])), "whole numbers, one per label"),
+        (lambda: LabelBuckets.deciles(torch.tensor([-1])), "counts cannot be negative"),
+        (lambda: LabelBuckets.quantiles([1], 0), "n=0 is too small"),
+        (lambda: LabelBuckets.quantiles([1], 2, by="rows"), "by='rows' is not known"),
+        (lambda: LabelBuckets.thresholds([1], [5, 2]), "must ascend"),
+        (lambda: LabelBuckets.from_assignment([0, 2], ["a", "b"]), "holds 2, but there are 2 names"),
+        (lambda: LabelBuckets.from_assignment([0, 1], ["a", "a"]), "one distinct name per bucket"),
+        (lambda: LabelBuckets.from_assignment([0, 1], ["a", "b"], counts=[1]), "one count per label"),
+    ],
+)
+def test_what_cannot_be_buckets_is_refused_with_the_reason(make: object, message: str) -> None:
+    """One clear error, of the argument at fault."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()  # type: ignore[operator]
+
+
+def test_frequency_counts_every_form_of_target_alike() -> None:
+    """Ids, multi-hot, integers of width L, gains, CSR and a ranking: counts 2, 0, 1, 1, and 3 rows each."""
+    hot = torch.tensor([[1, 0, 1, 0], [1, 0, 0, 1], [0, 0, 0, 0]])
+    ids = torch.tensor([[0, 2], [3, 0], [-1, -1]])
+    for target in (ids, hot.bool(), hot, hot.float() * 2.5, hot.float().to_sparse_csr()):
+        frequency = LabelFrequency(4)
+        frequency.update(target)
+        assert frequency.compute().tolist() == [2, 0, 1, 1]
+        assert frequency.num_rows == 3
+
+
+def test_ids_as_wide_as_there_are_labels_go_in_by_name() -> None:
+    """Two labels, two columns: a matrix unless said otherwise, and -1 there names the remedy."""
+    frequency = LabelFrequency(2)
+    with pytest.raises(ValueError, match="target_ids="):
+        frequency.update(torch.tensor([[1, -1]]))
+    frequency.update(target_ids=torch.tensor([[1, -1]]))
+    assert frequency.compute().tolist() == [0, 1]
+
+
+def test_frequency_merges_and_survives_a_checkpoint() -> None:
+    """Two halves merged, and a count saved in the middle, equal one count."""
+    batches = [torch.tensor([0, 1]), torch.tensor([1, 1]), torch.tensor([3, -1])]
+    whole, first, second = LabelFrequency(4), LabelFrequency(4), LabelFrequency(4)
+    for batch in batches:
+        whole.update(batch)
+    first.update(batches[0])
+    first.persistent(True)
+    resumed = LabelFrequency(4)
+    resumed.persistent(True)
+    resumed.load_state_dict(first.state_dict())
+    for batch in batches[1:]:
+        second.update(batch)
+    resumed.merge_state(second)
+    assert resumed.compute().tolist() == whole.compute().tolist() == [1, 3, 0, 1]
+    assert resumed.num_rows == whole.num_rows == 6

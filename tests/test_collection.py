@@ -1,0 +1,149 @@
+"""Many metrics side by side."""
+
+import pytest
+import torch
+from cases import BUCKETS, CASES, NUM_LABELS, data, training_counts
+from torchmetrics import MetricCollection
+
+import tailmetrics
+from tailmetrics import LabelFrequency, TopKCollection
+from tailmetrics.ranking import _ranking
+
+
+def _members() -> list[tailmetrics.metrics.TopKMetric]:
+    members: dict[str, tailmetrics.metrics.TopKMetric] = {}
+    for case in CASES:
+        metric = case.metric()
+        if not set(metric.keys()) & set(members):
+            members.update(dict.fromkeys(metric.keys(), metric))
+    return list(dict.fromkeys(members.values()))
+
+
+def test_members_compute_what_they_compute_alone() -> None:
+    """Every case of the table at once, over three batches: each key has the bits of the metric by itself."""
+    collection = TopKCollection(_members(), prefix="val/")
+    alone = _members()
+    for seed in (0, 1, 2):
+        batch = data(seed, graded=seed == 1, ties=False)
+        collection.update(batch.scores, batch.target)
+        for metric in alone:
+            metric.update(batch.scores, batch.target)
+    together = collection.compute()
+    separate = {f"val/{key}": value for metric in alone for key, value in metric.scalars().items()}
+    assert together.keys() == separate.keys()
+    for key, value in separate.items():
+        assert torch.equal(together[key].nan_to_num(-1), value.nan_to_num(-1)), key
+        assert together[key].shape == ()
+
+
+def test_a_batch_is_ranked_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten members, one call of the ranking."""
+    calls = []
+    rank = _ranking._rank
+    monkeypatch.setattr(_ranking, "_rank", lambda *args, **kwargs: calls.append(1) or rank(*args, **kwargs))
+    collection = TopKCollection([tailmetrics.PrecisionAtK(k=k) for k in range(1, 11)])
+    collection.update(torch.randn(4, 20), torch.tensor([1, 2, 3, 4]))
+    assert len(calls) == 1
+
+
+def test_a_first_batch_of_misses_does_not_merge_different_metrics() -> None:
+    """P@5, R@5 and R@10 in one MetricCollection, first all misses, then hits: .2, .5 and 1 of the second batch, halved."""
+    collection = MetricCollection(
+        {"p5": tailmetrics.PrecisionAtK(k=5), "r5": tailmetrics.RecallAtK(k=5), "r10": tailmetrics.RecallAtK(k=10)}
+    )
+    ids = torch.arange(10)[None]
+    collection.update(ids, torch.tensor([[20, 21]]))
+    collection.update(ids, torch.tensor([[0, 7]]))
+    assert {key: float(value) for key, value in collection.compute().items()} == {"p5": 0.1, "r5": 0.25, "r10": 0.5}
+
+
+def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
+    """Coverage, Gini and entropy at one k keep one vector of L numbers."""
+    kinds = (tailmetrics.CatalogCoverageAtK, tailmetrics.GiniAtK, tailmetrics.EntropyAtK)
+    collection = TopKCollection([kind(k=2, num_labels=9) for kind in kinds])
+    collection.update(torch.arange(9.0)[None], torch.tensor([3]))
+    states = [state for metric in collection.members().values() for state in metric.metric_state.values()]
+    assert len({state.data_ptr() for state in states if state.numel() == 9}) == 1
+    assert float(collection.compute()["catalog_coverage@2"]) == 2 / 9
+
+
+def test_two_members_with_one_key_are_refused() -> None:
+    """At construction, naming the key; another name= resolves it."""
+    metrics = [tailmetrics.PrecisionAtK(k=5), tailmetrics.PrecisionAtK(k=[1, 5])]
+    with pytest.raises(ValueError, match="both have the key 'precision@5'"):
+        TopKCollection(metrics)
+    TopKCollection([metrics[0], tailmetrics.PrecisionAtK(k=[1, 5], name="p")])
+
+
+def test_an_update_that_fails_for_one_changes_none() -> None:
+    """The last member refuses an empty row: the members before it, and the counts of updates, are as before."""
+    strict = tailmetrics.RecallAtK(k=2, empty_target_action="error", name="strict")
+    collection = TopKCollection({"a": tailmetrics.PrecisionAtK(k=1), "b": strict})
+    collection.update(torch.randn(2, 5), torch.tensor([0, 1]))
+    before = {
+        name: {key: state.clone() for key, state in m.metric_state.items()} for name, m in collection.members().items()
+    }
+    with pytest.raises(ValueError, match="row 1 has no relevant label"):
+        collection.update(torch.randn(2, 5), torch.tensor([0, -1]))
+    for name, metric in collection.members().items():
+        assert metric.update_count == 1
+        for key, state in metric.metric_state.items():
+            assert torch.equal(state, before[name][key])
+
+
+def test_forward_returns_the_batch_and_adds_it() -> None:
+    """Flat scalars of the batch alone; compute() afterwards is over both."""
+    collection = TopKCollection([tailmetrics.PrecisionAtK(k=1), tailmetrics.RecallAtK(k=[1, 2])], postfix="_x")
+    ids = torch.tensor([[0, 1]])
+    assert {key: float(value) for key, value in collection(ids, torch.tensor([0])).items()} == {
+        "precision@1_x": 1.0, "recall@1_x": 1.0, "recall@2_x": 1.0,
+    }  # fmt: skip
+    assert float(collection(ids, torch.tensor([1]))["precision@1_x"]) == 0.0
+    assert {key: float(value) for key, value in collection.compute().items()} == {
+        "precision@1_x": 0.5, "recall@1_x": 0.5, "recall@2_x": 1.0,
+    }  # fmt: skip
+
+
+def test_a_config_is_completed_by_bind() -> None:
+    """buckets='deciles' and counts left open: an update before is an error that says so; after, all is as given directly."""
+    frequency = LabelFrequency(NUM_LABELS)
+    frequency.counts = training_counts()
+    frequency.rows = torch.tensor([200])
+    opened = TopKCollection([
+        tailmetrics.PrecisionAtK(k=3, buckets="deciles"),
+        tailmetrics.PropensityScoredPrecisionAtK(k=3),
+        tailmetrics.NoveltyAtK(k=3),
+        tailmetrics.RecallAtK(k=3, average="macro"),
+    ])  # fmt: skip
+    batch = data(4)
+    with pytest.raises(ValueError, match=r"call bind\(frequency\)"):
+        opened.update(batch.scores, batch.target)
+    opened.bind(frequency)
+    counts = {"label_counts": training_counts(), "num_train": 200}
+    given = TopKCollection([
+        tailmetrics.PrecisionAtK(k=3, buckets=BUCKETS),
+        tailmetrics.PropensityScoredPrecisionAtK(k=3, **counts),
+        tailmetrics.NoveltyAtK(k=3, **counts),
+        tailmetrics.RecallAtK(k=3, average="macro", num_labels=NUM_LABELS),
+    ])  # fmt: skip
+    for collection in (opened, given):
+        collection.update(batch.scores, batch.target)
+    for key, value in given.compute().items():
+        assert torch.equal(opened.compute()[key].nan_to_num(-1), value.nan_to_num(-1)), key
+    with pytest.raises(ValueError, match="reset first"):
+        opened.bind(frequency)
+
+
+def test_row_mask_drops_rows_in_every_member() -> None:
+    """Masked rows, NaN scores and wrong ids in them included, leave no trace."""
+    batch = data(5)
+    scores = torch.cat([batch.scores, torch.full((2, NUM_LABELS), torch.nan)])
+    target = torch.cat([batch.target, torch.ones(2, NUM_LABELS, dtype=torch.bool)])
+    mask = torch.arange(len(scores)) < len(batch.scores)
+    masked, plain = TopKCollection(_members()), TopKCollection(_members())
+    ties = [name for name, m in plain.members().items() if isinstance(m, tailmetrics.CrossEntropy)]
+    batch_free = data(5, ties=False) if ties else batch
+    masked.update(torch.cat([batch_free.scores, scores[-2:]]), torch.cat([batch_free.target, target[-2:]]), mask)
+    plain.update(batch_free.scores, batch_free.target)
+    for key, value in plain.compute().items():
+        assert torch.equal(masked.compute()[key].nan_to_num(-1), value.nan_to_num(-1)), key

@@ -1,0 +1,127 @@
+"""Every preset opens with the command that uses it, loads by class path, and computes what its field calls for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from jsonargparse import ArgumentParser
+
+from tailmetrics import LabelFrequency, TopKCollection
+from tailmetrics.metrics import TopKMetric
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+PRESETS = ["thesis", "xmc", "retrieval", "recsys", "next_location", "map12"]
+COUNTED = ("thesis", "xmc", "recsys")
+NUM_LABELS = 1200
+DECILES = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]
+
+
+def load(name: str) -> list[TopKMetric]:
+    """Return the metrics of a preset, as a LightningCLI makes them."""
+    parser = ArgumentParser()
+    parser.add_argument("--config", action="config")
+    parser.add_argument("--metrics", type=list[TopKMetric])
+    instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes  # renamed in 4.49
+    loaded: list[TopKMetric] = instantiate(parser.parse_args(["--config", str(CONFIGS / f"{name}.yaml")])).metrics
+    return loaded
+
+
+def evaluate(name: str) -> dict[str, float]:
+    """Return what a preset says of 100 rows of scores after training on 400."""
+    generator = torch.Generator().manual_seed(0)
+    popularity = torch.rand(NUM_LABELS, generator=generator) ** 4
+    training, target = (torch.rand(rows, NUM_LABELS, generator=generator) < popularity * 0.1 for rows in (400, 100))
+    frequency = LabelFrequency(NUM_LABELS)
+    frequency.update(training)
+    collection = TopKCollection(load(name)).bind(frequency)
+    one_each = torch.multinomial(popularity, 100, generator=generator)
+    noise = torch.rand(target.shape, generator=generator)
+    collection.update(popularity.log() + noise, one_each if name == "next_location" else target)
+    return {key: float(value) for key, value in collection.compute().items()}
+
+
+def at(stem: str, *cutoffs: int) -> list[str]:
+    """Return the keys of a metric at several cut-offs."""
+    return [f"{stem}@{k}" for k in cutoffs]
+
+
+def by_decile(*stems: str) -> list[str]:
+    """Return the keys of metrics by decile."""
+    return [f"{stem}/{bucket}" for stem in stems for bucket in DECILES]
+
+
+KEYS = {
+    "thesis": [
+        *at("precision", 1, 5, 10),
+        *at("normalized_recall", 1, 5, 10),
+        *at("ndcg", 1, 5, 10),
+        *by_decile(*at("precision", 1, 5, 10), *at("ndcg", 1, 5, 10)),
+        *by_decile("median_k_for_recall@0.8", "mean_k_for_recall@0.8"),
+        *by_decile(*at("prediction_proportion", 1, 5, 10), *at("positive_coverage", 1, 5, 10)),
+    ],
+    "xmc": [
+        *at("precision_k", 1, 3, 5),
+        *at("ndcg", 1, 3, 5),
+        *at("psp", 1, 3, 5),
+        *at("psndcg", 1, 3, 5),
+        *at("recall", 10, 100),
+        *by_decile(*at("global_precision_k_neg", 1, 3, 5), *at("global_recall", 10, 100), *at("ndcg", 1, 3, 5)),
+        *by_decile("prediction_proportion@5", "positive_coverage@5"),
+    ],
+    "retrieval": [
+        *at("precision_k", 5, 10, 20),
+        *at("recall", 100, 1000),
+        *at("hit_rate", 1, 5, 10),
+        *("map", "mrr", "r_precision"),
+        *at("ndcg", 5, 10, 20),
+        "ndcg@1000",
+    ],
+    "recsys": [
+        *at("recall_skip", 10, 20),
+        *at("ndcg_skip", 10, 20),
+        *("hit_rate_skip@10", "mrr_skip@10", "map_attainable_skip@10"),
+        *("catalog_coverage@10", "gini@10", "entropy@10", "popularity@10", "novelty@10", "tie_rate@10"),
+        *by_decile("global_recall@10", "prediction_proportion@10"),
+    ],
+    "next_location": [
+        *at("accuracy", 1, 5, 10),
+        *("mrr", "ndcg@10", "weighted_f1@1", "cross_entropy"),
+    ],
+    "map12": ["map_attainable@12", "precision_k@12", *at("relevance", 1, 2, 3)],
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_opens_with_its_command(name: str) -> None:
+    """The first line can be typed, but for the files; deciles and propensities ask for training targets."""
+    first = (CONFIGS / f"{name}.yaml").read_text().splitlines()[0]
+    files = "--preds … --target …" + (" --train-target …" if name in COUNTED else "")
+    assert first == f"# tailmetrics evaluate --config configs/{name}.yaml {files}"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_loads_and_computes(name: str) -> None:
+    """The keys are those listed; every value is a number within the bounds of its class, but for labels never seen."""
+    values = evaluate(name)
+    assert list(values) == KEYS[name]
+    for metric in load(name):
+        low, high = type(metric).bounds
+        for key in metric.keys():  # noqa: SIM118 - a metric is no dict
+            assert low <= values[key] <= high or key.endswith("/unseen"), key
+
+
+def test_precision_of_the_xmc_preset_adds_up() -> None:
+    """Over the deciles its parts sum to P@k."""
+    values = evaluate("xmc")
+    for k in (1, 3, 5):
+        parts = [values[f"global_precision_k_neg@{k}/{bucket}"] for bucket in DECILES]
+        assert sum(parts) == pytest.approx(values[f"precision_k@{k}"], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_leave_counts_to_bind(name: str) -> None:
+    """A config knows no training counts: with deciles or propensities nothing can be computed before bind."""
+    counts_open = [bool({"buckets", "label_counts"} & set(metric._missing())) for metric in load(name)]
+    assert any(counts_open) == (name in COUNTED)
