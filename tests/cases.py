@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from oracle import Row, Setting, rank_scores
 from torch import Tensor
 
 import tailmetrics
+from oracle import Row, Setting, rank_scores
 from tailmetrics import LabelBuckets
 from tailmetrics.metrics import REGISTRY, TopKMetric
 

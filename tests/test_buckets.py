@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import deciles
 
+from oracle import deciles
 from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK
 
 counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000), min_size=0, max_size=80)

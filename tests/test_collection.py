@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from cases import BUCKETS, CASES, NUM_LABELS, data, training_counts
 from torchmetrics import MetricCollection
 
 import tailmetrics
+from cases import BUCKETS, CASES, NUM_LABELS, data, training_counts
 from tailmetrics import LabelFrequency, TopKCollection
 from tailmetrics.ranking import _ranking
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from cases import CASES, Case, data
 from oracle import evaluate
 

@@ -67,16 +67,16 @@ def check_number(caller: str, argument: str, value: Any, low: float, high: float
 
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     """Return training counts per label as an int64 vector of shape [L] on the CPU."""
-    counts = torch.as_tensor(counts).detach().cpu()
-    if counts.dtype not in INTEGERS or counts.ndim > 1:
+    given: Tensor = torch.as_tensor(counts).detach().cpu()
+    if given.dtype not in INTEGERS or given.ndim > 1:
         raise TypeError(
-            f"{caller}: {argument} is {shape_of(counts)}; pass whole numbers, one per label, "
+            f"{caller}: {argument} is {shape_of(given)}; pass whole numbers, one per label, "
             "such as LabelFrequency.compute()."
         )
-    counts = counts.to(torch.int64).reshape(-1)
-    if counts.numel() and int(counts.min()) < 0:
-        raise ValueError(f"{caller}: {argument} holds {int(counts.min())}; counts cannot be negative.")
-    return counts
+    given = given.to(torch.int64).reshape(-1)
+    if given.numel() and int(given.min()) < 0:
+        raise ValueError(f"{caller}: {argument} holds {int(given.min())}; counts cannot be negative.")
+    return given
 
 
 def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, keep: Tensor | None) -> None:

@@ -131,10 +131,10 @@ class TopKCollection(MetricCollection):
     def forward(self, preds: Any, target: Any = None, row_mask: Any = None) -> dict[str, Any]:
         """Add a batch and return its own values, as flat as those of :meth:`compute`."""
         ranking = self.rank(preds, target, row_mask)
-        members = dict(self.items(keep_base=True, copy_state=True))
+        self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
+        members = self.members()
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
-        values = {name: metric(prepared[name]) for name, metric in members.items()}
-        return self._flat({name: metrics.scalars(values[name]) for name, metrics in self.members().items()})
+        return self._flat({name: metric.scalars(metric(prepared[name])) for name, metric in members.items()})
 
     def compute(self) -> dict[str, Any]:
         """Return the scalars of all members in one flat dict."""

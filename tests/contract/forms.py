@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import scipy.sparse
 import torch
-from cases import Data, padded_ids
 from torch import Tensor
 
 import tailmetrics
+from cases import Data, padded_ids
 
 Feed: TypeAlias = tuple[Any, ...]
 """What goes into ``update``: preds and target, or a ranking."""

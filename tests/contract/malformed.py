@@ -50,7 +50,18 @@ VALUES: list[Edit] = [
     lambda values, _: values.sign() * 0.0,
     _twice,
 ]
-IDS: list[Edit] = [_at(-1), _at(-2), _at(40), _at(39), _at(41), _at(2**31), _at(10**15), _at(0), _twice, lambda ids, _: ids.flip(-1)]
+IDS: list[Edit] = [
+    _at(-1),
+    _at(-2),
+    _at(40),
+    _at(39),
+    _at(41),
+    _at(2**31),
+    _at(10**15),
+    _at(0),
+    _twice,
+    lambda ids, _: ids.flip(-1),
+]
 FLOAT_TYPES: list[Edit] = [
     lambda values, _: values.double(),
     lambda values, _: values.half(),
@@ -135,10 +146,16 @@ def _csr(draw: Draw, matrix: Tensor, generator: torch.Generator) -> Any:
     stored = torch.rand(matrix.shape, generator=generator) < 0.3
     crow = torch.cat([torch.zeros(1, dtype=torch.int64), stored.sum(dim=1).cumsum(0)])
     columns, values = stored.nonzero()[:, 1], matrix[stored]
-    values = draw(st.sampled_from([lambda values: values] * 8 + [lambda v: _edited(draw, v, [VALUES, FLOAT_TYPES], 0, generator)]))(values)
-    wrong = draw(st.sampled_from(["", "", "", "", "", "", "twice", "outside", "below", "pointers", "unsorted", "unsorted"]))
+    values = draw(
+        st.sampled_from([lambda values: values] * 8 + [lambda v: _edited(draw, v, [VALUES, FLOAT_TYPES], 0, generator)])
+    )(values)
+    wrong = draw(
+        st.sampled_from(["", "", "", "", "", "", "twice", "outside", "below", "pointers", "unsorted", "unsorted"])
+    )
     if wrong == "unsorted":
-        order = torch.cat([part.flip(0) for part in torch.arange(len(columns)).split(stored.sum(dim=1).tolist())] or [columns])
+        order = torch.cat(
+            [part.flip(0) for part in torch.arange(len(columns)).split(stored.sum(dim=1).tolist())] or [columns]
+        )
         columns, values = columns[order], values[order] if isinstance(values, Tensor) else values
     if wrong == "twice" and len(columns) > 1:
         columns = columns.clone()
@@ -151,7 +168,11 @@ def _csr(draw: Draw, matrix: Tensor, generator: torch.Generator) -> Any:
     if not isinstance(values, Tensor):
         return matrix
     form = draw(st.sampled_from(["torch", "torch", "int32", "scipy", "scipy csc"]))
-    if form.startswith("scipy") and wrong in ("", "twice", "unsorted") and values.dtype in (torch.float32, torch.float64):
+    if (
+        form.startswith("scipy")
+        and wrong in ("", "twice", "unsorted")
+        and values.dtype in (torch.float32, torch.float64)
+    ):
         parts = (values.detach().numpy(), columns.numpy().astype(np.int32), crow.numpy().astype(np.int32))
         made = scipy.sparse.csr_matrix(parts, shape=tuple(matrix.shape))
         return made if form == "scipy" or wrong else made.tocsc()
@@ -189,7 +210,9 @@ def preds(draw: Draw, num_rows: int, width: int) -> Any:
 def targets(draw: Draw, num_rows: int, width: int) -> Any:
     """A target in one of the forms, or something like it."""
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
-    form = draw(st.sampled_from(["label"] * 3 + ["ids"] * 3 + ["bool"] * 3 + ["gains"] * 3 + ["integers", "csr", "csr", "junk"]))
+    form = draw(
+        st.sampled_from(["label"] * 3 + ["ids"] * 3 + ["bool"] * 3 + ["gains"] * 3 + ["integers", "csr", "csr", "junk"])
+    )
     if form == "junk":
         return draw(st.sampled_from(JUNK))
     if form == "label":

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from oracle import Row, rank_scores
 from torch import Tensor
+
+from oracle import Row, rank_scores
 
 INTEGERS = {"torch.int64", "torch.int32", "torch.int16", "torch.int8", "torch.uint8"}
 UNSIGNED = {"torch.uint16", "torch.uint32", "torch.uint64"}
@@ -94,7 +95,9 @@ def _tensor(value: Any) -> Any:
     if hasattr(value, "tocsr"):
         matrix = value.tocsr()
         refuse(matrix.ndim != 2, "two axes")
-        return _Csr(matrix.indptr.tolist(), matrix.indices.tolist(), matrix.data.tolist(), matrix.shape, str(matrix.dtype))
+        return _Csr(
+            matrix.indptr.tolist(), matrix.indices.tolist(), matrix.data.tolist(), matrix.shape, str(matrix.dtype)
+        )
     if isinstance(value, Tensor) and value.layout == torch.sparse_csr:
         refuse(value.ndim != 2, "two axes")
         return _Csr(

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from cases import CASES, NUM_LABELS, Case, data
 from contract.malformed import batches, row_masks, targets
 from contract.reading import Reading, Refused, Unsure, read
 from exactness.bits import states
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from oracle import evaluate
-
 from tailmetrics import LabelFrequency, TopKCollection
 from tailmetrics.metrics import TopKMetric
 
@@ -42,7 +42,9 @@ def snapshot(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [snapshot(part) for part in value]
     if hasattr(value, "tocsr"):
-        return [value.data.tobytes(), value.indices.tobytes(), value.indptr.tobytes()] if hasattr(value, "indptr") else 0
+        return (
+            [value.data.tobytes(), value.indices.tobytes(), value.indptr.tobytes()] if hasattr(value, "indptr") else 0
+        )
     if not isinstance(value, torch.Tensor):
         return value.tobytes() if hasattr(value, "tobytes") else None
     if value.layout == torch.sparse_csr:
@@ -69,7 +71,7 @@ def outcome(metric: Any, arguments: tuple[Any, ...], by_forward: bool) -> Except
     before, given_before = states(metric), snapshot(arguments)
     try:
         metric(*arguments) if by_forward else metric.update(*arguments)
-    except Exception as error:  # noqa: BLE001 - any error is to be looked at
+    except Exception as error:
         assert states(metric) == before, error
         assert snapshot(arguments) == given_before, error
         return error
@@ -125,7 +127,10 @@ def check(case: Case, metric: TopKMetric, arguments: tuple[Any, ...], by_forward
         values = [*_values_before(), *(values or [])]
     wanted = torch.tensor(expected(case, rows, values, reading.num_labels), dtype=torch.float64)
     found = metric.compute().reshape(wanted.shape)
-    if case.arguments.get("average") in ("macro", "weighted"):  # a mean over no label at all: 0 and NaN are both read so
+    if case.arguments.get("average") in (
+        "macro",
+        "weighted",
+    ):  # a mean over no label at all: 0 and NaN are both read so
         found, wanted = found.nan_to_num(0.0), wanted.nan_to_num(0.0)
     torch.testing.assert_close(
         found, wanted, rtol=1e-12, atol=1e-12, equal_nan=True, msg=lambda m: f"{case}: {found} {wanted} {m}"
@@ -138,7 +143,9 @@ def _values_before() -> list[list[float]]:
 
 @given(batches(), st.data(), st.booleans())
 @run
-def test_metrics_of_a_known_number_of_labels(batch: tuple[Any, Any, Any], choice: st.DataObject, by_forward: bool) -> None:
+def test_metrics_of_a_known_number_of_labels(
+    batch: tuple[Any, Any, Any], choice: st.DataObject, by_forward: bool
+) -> None:
     """Three metrics at a time, overall and by bucket, that have seen rows before."""
     for case in choice.draw(st.lists(st.sampled_from(FUZZED), min_size=3, max_size=3, unique_by=str)):
         metric = case.metric()
@@ -173,7 +180,7 @@ def test_a_collection_is_updated_as_a_whole_or_not_at_all(batch: tuple[Any, Any,
     whole = COLLECTION.clone()
     try:
         whole(*batch) if by_forward else whole.update(*batch)
-    except Exception as error:  # noqa: BLE001 - any error is to be looked at
+    except Exception as error:
         assert_clear(error)
         assert {name: states(metric) for name, metric in whole.items(keep_base=True, copy_state=False)} == before
     assert snapshot(batch) == given_before

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+
 from cases import NUM_LABELS, Case, data
 from exactness.bits import ONE_OF_EACH, bits, bits_of, states
 from oracle import evaluate
-from torch import nn
-
 from tailmetrics import LabelBuckets, LabelFrequency, RecallAtK, TopKCollection
 from tailmetrics.metrics import TopKMetric
 
@@ -71,7 +71,7 @@ def test_output_shape_and_type(case: Case) -> None:
 def test_pickled_cloned_and_deep_copied_metrics_go_on_alone(case: Case) -> None:
     """A copy has the same state, shares none of it, and is updated as the original would be."""
     metric = fed(case.metric(), BATCHES[:2])
-    for copy in (pickle.loads(pickle.dumps(metric)), metric.clone()):  # noqa: S301 - own bytes
+    for copy in (pickle.loads(pickle.dumps(metric)), metric.clone()):
         assert type(copy) is type(metric) and copy is not metric
         assert states(copy) == states(metric)
         before = states(metric)
@@ -265,7 +265,7 @@ def test_training_counts_live_like_a_metric() -> None:
     assert [value.tolist() for value in values] == [(batch.target > 0).sum(dim=0).tolist() for batch in BATCHES]
     counts = frequency.compute().tolist()
     assert counts == torch.stack(values).sum(dim=0).tolist()
-    for copy in (frequency.clone(), pickle.loads(pickle.dumps(frequency))):  # noqa: S301 - own bytes
+    for copy in (frequency.clone(), pickle.loads(pickle.dumps(frequency))):
         copy.update(BATCHES[0].target)
         assert frequency.compute().tolist() == counts != copy.compute().tolist()
     before = states(frequency)
@@ -330,7 +330,9 @@ def test_a_collection_with_a_dict_for_output_goes_through_the_same(members: dict
         return TopKCollection([RecallAtK(**members, buckets=buckets), *extra()], prefix="val/")
 
     def extra() -> list[TopKMetric]:
-        return [case.metric() for case in ONE_OF_EACH if case.name in ("GiniAtK", "EntropyAtK", "MRR") and case.by is None]
+        return [
+            case.metric() for case in ONE_OF_EACH if case.name in ("GiniAtK", "EntropyAtK", "MRR") and case.by is None
+        ]
 
     def values(collection: TopKCollection) -> dict[str, Any]:
         return {key: bits_of(value) for key, value in collection.compute().items()}
@@ -340,7 +342,7 @@ def test_a_collection_with_a_dict_for_output_goes_through_the_same(members: dict
         of_batch = {key: bits_of(value) for key, value in collection(batch.scores, batch.target).items()}
         assert of_batch == values(fed(made(), [batch]))
     assert values(collection) == values(whole)
-    for copy in (pickle.loads(pickle.dumps(whole)), whole.clone()):  # noqa: S301 - own bytes
+    for copy in (pickle.loads(pickle.dumps(whole)), whole.clone()):
         assert values(copy) == values(whole)
         fed(copy, BATCHES[:1])
         assert values(collection) == values(whole) != values(copy)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from cases import Case, data
-from exactness.bits import ONE_OF_EACH, bits, bits_of, states
 from torch import nn
 
+from cases import Case, data
+from exactness.bits import ONE_OF_EACH, bits, bits_of, states
 from tailmetrics import LabelFrequency, RecallAtK, TopKCollection
 from tailmetrics.metrics import TopKMetric
 
@@ -47,7 +47,6 @@ def test_no_move_touches_a_state_or_a_result(case: Case) -> None:
         model = nn.Sequential(nn.Linear(1, 1))
         model.metric = metric
         for moved in (metric, model):
-            assert move(moved) is moved or name.startswith("set_dtype") or name == "type"
             if moved is model and name.startswith("set_dtype"):
                 continue
             metric.reset()
@@ -62,18 +61,21 @@ def test_no_move_touches_a_state_or_a_result(case: Case) -> None:
             assert bits(metric) == wanted, name
             metric.reset()
             assert bits(fed(metric, *BATCHES)) == wanted, name
-            if hasattr(nn.Module, "set_dtype") is False and name.startswith("set_dtype"):
-                break
 
 
 @pytest.mark.parametrize("default", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_the_default_type_of_torch_does_not_show(default: torch.dtype) -> None:
-    """Metrics made and fed under another default type give the same bits."""
+    """Metrics reset, cloned, made and fed under another default type give the same bits."""
     before = torch.get_default_dtype()
-    wanted = {str(case): bits(fed(case.metric(), *BATCHES)) for case in ONE_OF_EACH}
+    metrics = {str(case): case.metric() for case in ONE_OF_EACH}
+    wanted = {name: bits(fed(metric.clone(), *BATCHES)) for name, metric in metrics.items()}
+    plain = bits(fed(RecallAtK(k=[1, 3]), *BATCHES))
     torch.set_default_dtype(default)
     try:
-        found = {str(case): bits(fed(case.metric(), *BATCHES)) for case in ONE_OF_EACH}
+        for metric in metrics.values():
+            metric.reset()
+        found = {name: bits(fed(metric.clone(), *BATCHES)) for name, metric in metrics.items()}
+        assert bits(fed(RecallAtK(k=[1, 3]), *BATCHES)) == plain
     finally:
         torch.set_default_dtype(before)
     assert [case for case in wanted if wanted[case] != found[case]] == []
@@ -108,7 +110,9 @@ def test_the_number_of_threads_does_not_show(threads: int) -> None:
     generator = torch.Generator().manual_seed(9)
     scores = torch.randn(50, 2000, generator=generator)
     target = (torch.rand(50, 2000, generator=generator) < 0.01) * torch.rand(50, 2000, generator=generator)
-    kept = [case for case in ONE_OF_EACH if case.by is None and case.name in ("NDCGAtK", "CrossEntropy", "MAP", "CGAtK")]
+    kept = [
+        case for case in ONE_OF_EACH if case.by is None and case.name in ("NDCGAtK", "CrossEntropy", "MAP", "CGAtK")
+    ]
     before, found = torch.get_num_threads(), []
     try:
         for number in (threads, 1):
@@ -136,7 +140,9 @@ def test_training_counts_and_collections_survive_the_precision_of_a_model() -> N
     assert model.frequency.set_dtype(torch.float16).compute().tolist() == (BATCHES[0].target > 0).sum(dim=0).tolist()
     wanted = fed(RecallAtK(k=[1, 3]), BATCHES[0]).scalars()
     found = model.metrics.set_dtype(torch.bfloat16).compute()
-    assert {key: bits_of(value) for key, value in found.items()} == {key: bits_of(value) for key, value in wanted.items()}
+    assert {key: bits_of(value) for key, value in found.items()} == {
+        key: bits_of(value) for key, value in wanted.items()
+    }
 
 
 def test_float32_scores_are_not_widened_or_narrowed_before_they_are_compared() -> None:

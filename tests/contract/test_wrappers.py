@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from cases import BUCKETS, Case, data
-from exactness.bits import ONE_OF_EACH, bits_of
 from torchmetrics import MetricCollection
 from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MetricTracker, MinMaxMetric, Running
 
+from cases import BUCKETS, Case, data
+from exactness.bits import ONE_OF_EACH, bits_of
 from tailmetrics import MRR, KForRecall, PrecisionAtK, RecallAtK, TopKCollection
 
 EPOCHS = [data(seed=71 + epoch, num_rows=9, graded=True, ties=False) for epoch in range(3)]

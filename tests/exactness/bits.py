@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cases import CASES
 from torch import Tensor
 
+from cases import CASES
 from tailmetrics import Ranking
 from tailmetrics.metrics import TopKMetric
 

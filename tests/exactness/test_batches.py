@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from cases import FEW, Data, data
-from exactness.bits import CASES_OF_A_KIND, bits, compute_all, states
 
 import tailmetrics
+from cases import FEW, Data, data
+from exactness.bits import CASES_OF_A_KIND, bits, compute_all, states
 from tailmetrics import LabelFrequency, Ranking
 
 ROWS = 67

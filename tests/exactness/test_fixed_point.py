@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 import torch
-from cases import data
-from exactness.bits import CASES_OF_A_KIND
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import data
+from exactness.bits import CASES_OF_A_KIND
 from tailmetrics import CGAtK, LabelFrequency, NDCGAtK, PropensityScoredPrecisionAtK, rank
 from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint
 
@@ -77,9 +77,9 @@ def test_every_state_is_integral_and_bounded(case: object) -> None:
     for name, state in metric.metric_state.items():
         assert isinstance(state, torch.Tensor)
         assert state.dtype == (torch.uint8 if name.startswith(("labels_hit_", "labels_observed")) else torch.int64)
-        assert metric._reductions[name].__name__ == ("dim_zero_max" if state.dtype == torch.uint8 else "dim_zero_sum") or (
-            name.endswith("num_labels") and metric._reductions[name].__name__ == "dim_zero_max"
-        )
+        assert metric._reductions[name].__name__ == (
+            "dim_zero_max" if state.dtype == torch.uint8 else "dim_zero_sum"
+        ) or (name.endswith("num_labels") and metric._reductions[name].__name__ == "dim_zero_max")
         assert state.shape == shapes[name]
     assert not list(metric.buffers()) and not list(metric.parameters())
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
+
+import tailmetrics
 from cases import Case, Data, data
 from contract.forms import INTEGER_FORMS, LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, explicit_forms
 from exactness.bits import CASES_OF_A_KIND as CASES
 from exactness.bits import bits, compute_all
-
-import tailmetrics
 from tailmetrics.metrics import TopKMetric
 
 BINARY, GRADED = data(seed=2, num_rows=40), data(seed=2, num_rows=40, graded=True)
@@ -84,7 +82,9 @@ def test_cut_off_free_metrics_do_not_depend_on_how_deep_scores_were_ranked() -> 
         assert compute_all(metrics, [tailmetrics.rank(batch.scores, batch.target, depth=40)]) == shallow
 
 
-@pytest.mark.parametrize("row_mask", [torch.arange(40) % 3 > 0, torch.zeros(40, dtype=torch.bool)], ids=["some", "none"])
+@pytest.mark.parametrize(
+    "row_mask", [torch.arange(40) % 3 > 0, torch.zeros(40, dtype=torch.bool)], ids=["some", "none"]
+)
 def test_masked_rows_leave_no_trace(row_mask: torch.Tensor) -> None:
     """A mask gives the bits of leaving the rows out, whatever nonsense stands in them."""
     scores, target = GRADED.scores.clone(), GRADED.target.clone()

@@ -7,10 +7,10 @@ from math import isnan, nan
 
 import pytest
 import torch
+
 from cases import Case, Data, data
 from exactness.bits import CASES_OF_A_KIND, bits_of
 from exactness.exact_rows import exact_terms
-
 from tailmetrics import LabelFrequency, RecallAtK, rank
 from tailmetrics.metrics import RatioMetric, RowMeanMetric
 

@@ -11,13 +11,22 @@ from typing import Any
 
 import pytest
 import torch
-from cases import Case, Data, data, padded_ids
-from contract.forms import LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, candidates, csr_scores, csr_target
-from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, compute_all
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tailmetrics
+from cases import Case, Data, data, padded_ids
+from contract.forms import (
+    LIST_FORMS,
+    MULTI_HOT_FORMS,
+    SCORE_FORMS,
+    TARGET_FORMS,
+    Feed,
+    candidates,
+    csr_scores,
+    csr_target,
+)
+from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, compute_all
 from tailmetrics import TopKCollection
 from tailmetrics.ranking._device import force_plain
 
@@ -39,7 +48,18 @@ WAITING = {
 }
 """Operations whose result, or size of result, the program needs from the device; and copies from Python lists to it."""
 
-READING = {"tolist", "numpy", "item", "__bool__", "__int__", "__float__", "__index__", "__array__", "cpu", "__contains__"}
+READING = {
+    "tolist",
+    "numpy",
+    "item",
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__index__",
+    "__array__",
+    "cpu",
+    "__contains__",
+}
 
 
 class NoWaiting(TorchDispatchMode):
@@ -143,7 +163,11 @@ def test_both_paths_give_the_same_bits(graded: bool) -> None:
     with force_plain():
         assert values(CASES_OF_A_KIND, tailmetrics.rank(batch.scores, batch.target)) == wanted
         for number, (name, feed) in enumerate(feeds(batch, graded).items()):
-            usable = [case for case in ONE_OF_EACH[number % 3 :: 3] if case.name != "CrossEntropy" or name.startswith("target")]
+            usable = [
+                case
+                for case in ONE_OF_EACH[number % 3 :: 3]
+                if case.name != "CrossEntropy" or name.startswith("target")
+            ]
             found = values(usable, tailmetrics.rank(*feed, num_labels=40))
             assert [case for case, value in found.items() if value != wanted[case]] == [], name
 

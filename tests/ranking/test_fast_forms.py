@@ -101,7 +101,7 @@ def test_small_batches_compare_all_at_once_and_find_the_same(monkeypatch: pytest
     target = torch.stack([torch.randperm(50, generator=torch.Generator().manual_seed(s))[:4] for s in range(9)])
     target[3], target[5, 2:] = -1, -1
     small = tailmetrics.rank(scores, target, depth=20)
-    small.target_ranks  # noqa: B018 - computed here, before the form is switched off
+    small.target_ranks
     monkeypatch.setattr(_ranking, "SMALL_COMPARISON", 0)
     plain = tailmetrics.rank(scores, target, depth=20)
     for k in (1, 5, 20):

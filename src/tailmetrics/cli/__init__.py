@@ -24,17 +24,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from tailmetrics.cli.errors import REPORTED, print_error
         from tailmetrics.cli.run import run
-    except ModuleNotFoundError as error:
-        sys.stderr.write(
-            f"error: the command line needs the package {error.name}\nhint: pip install 'tailmetrics[cli]'\n"
-        )
-        return FAILED
-    try:
+
         with _terminable():
             run(argv)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: what is not complete is not written\n")
         return INTERRUPTED
+    except ModuleNotFoundError as error:
+        problem = f"error: the command line needs the package {error.name}"
+        sys.stderr.write(f"{problem}\nhint: pip install 'tailmetrics[cli]'\n")
+        return FAILED
     except REPORTED as error:
         print_error(error)
         return FAILED

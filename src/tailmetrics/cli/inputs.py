@@ -39,10 +39,12 @@ class Inputs:
 
 def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inputs:
     """Open everything; every rank finds the same label ids, the same number of labels and the same errors."""
+    if options.target is None:
+        raise CommandError("there are no targets", "add --target FILE.")
     if options.train_target is not None and options.label_counts is not None:
         hint = "give the training targets to count them, or the counts."
         raise CommandError("both --train-target and --label-counts are given", hint)
-    files = _Files(options, _label_names(preds, options), ranks)
+    files = _Files(options, options.target, _label_names(preds, options), ranks)
     counts = files.counts()
     num_labels = options.num_labels if counts is None else len(counts)
     train = files.train(num_labels)
@@ -57,8 +59,9 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
 class _Files:
     """The files of the options, to be opened alike."""
 
-    def __init__(self, options: DataOptions, names: Sequence[str] | None, ranks: Ranks) -> None:
+    def __init__(self, options: DataOptions, target: str, names: Sequence[str] | None, ranks: Ranks) -> None:
         self._options = options
+        self._target = target
         self._names = names
         self._alike: dict[str, Any] = {
             "rank": ranks.rank,
@@ -82,10 +85,8 @@ class _Files:
 
     def run(self, preds: str, num_labels: int | None) -> Dataset:
         options = self._options
-        if options.target is None:
-            raise CommandError("there are no targets", "add --target FILE.")
         more = {"filter": options.filter, "missing": options.missing, "num_labels": num_labels}
-        return read(preds, options.target, **more, **self._alike)  # type: ignore[arg-type] # checked by the parser
+        return read(preds, self._target, **more, **self._alike)  # type: ignore[arg-type] # checked by the parser
 
 
 def _known(num_labels: int | None) -> int:

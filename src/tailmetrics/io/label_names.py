@@ -14,7 +14,7 @@ from tailmetrics.io.source import Source
 
 def read_label_names(
     *paths: str | Path,
-    format: str | None = None,  # noqa: A002 - the word a user expects
+    format: str | None = None,
     columns: Columns | None = None,
 ) -> tuple[str, ...] | None:
     """Return the string ids of all files in the order of their label ids; None when the ids are numbers already.

@@ -30,11 +30,11 @@ def read(
     *,
     num_labels: int | None = None,
     batch_rows: int = BATCH_ROWS,
-    filter: PathLike | None = None,  # noqa: A002 - the word a user expects
+    filter: PathLike | None = None,
     missing: Literal["skip", "zero"] = "skip",
     rank: int = 0,
     world_size: int = 1,
-    format: str | tuple[str | None, str | None] | None = None,  # noqa: A002 - the word a user expects
+    format: str | tuple[str | None, str | None] | None = None,
     columns: Columns | None = None,
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
@@ -91,7 +91,7 @@ def read_target(
     batch_rows: int = BATCH_ROWS,
     rank: int = 0,
     world_size: int = 1,
-    format: str | None = None,  # noqa: A002 - the word a user expects
+    format: str | None = None,
     columns: Columns | None = None,
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
@@ -149,7 +149,7 @@ def _check_alike(paths: Sequence[Path], kinds: Sequence[str]) -> None:
 
 
 def _dataset_of_join(joined: Joined, filter_path: PathLike | None, batch_rows: int) -> Dataset:
-    assert joined.preds is not None  # noqa: S101 - joined from two files
+    assert joined.preds is not None
     ignored = None
     if filter_path is not None:
         rows = {name: row for row, name in enumerate(joined.row_names)}

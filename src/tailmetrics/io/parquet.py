@@ -61,7 +61,7 @@ class ParquetSource(Source):
         return pq.ParquetFile(self.path, pre_buffer=False, buffer_size=BUFFER_BYTES)
 
     def _read(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
-        assert self.ends is not None  # noqa: S101 - set at construction
+        assert self.ends is not None
         group, last = np.searchsorted(self.ends, [start, stop - 1], side="right") if stop > start else (0, -1)
         first = int(self.ends[group - 1]) if group else 0
         columns = [self._ids] if self._values is None else [self._ids, self._values]
@@ -98,7 +98,7 @@ class ParquetSource(Source):
     def _numbers(self, ids: Any, lengths: Array, first: int) -> Array:
         if not self.string_ids:
             return np.asarray(ids.to_numpy(zero_copy_only=False))
-        assert self.numbering is not None  # noqa: S101 - set by whoever reads string ids
+        assert self.numbering is not None
         numbers = self.numbering.encode(pc.cast(ids, pa.string()))
         if numbers.size and numbers.min() < 0:
             entry = int(numbers.argmin())

@@ -296,7 +296,7 @@ class TopKMetric(ExactMetric):
 
     def _state(self, name: str) -> Tensor:
         state = getattr(self, self._names[name])
-        assert isinstance(state, Tensor)  # noqa: S101 - states are registered as tensors
+        assert isinstance(state, Tensor)
         return state
 
     def _add(self, name: str, increment: Tensor | PerLabel) -> None:

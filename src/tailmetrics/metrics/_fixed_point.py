@@ -7,6 +7,7 @@ does not matter. Every limb of a row is at most 2^26, so 2^37 > 10^11 rows fit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -72,7 +73,7 @@ class FixedPoint:
     @property
     def unit(self) -> int:
         """How many of what :meth:`totals` counts make 1."""
-        return 2**-self.lowest
+        return 1 << -self.lowest
 
 
 COUNT = FixedPoint(0)
@@ -98,6 +99,6 @@ def _powers(lowest: int, limbs: int, dtype: torch.dtype, device: torch.device) -
     return torch.tensor([2.0**exponent for exponent in exponents], dtype=dtype, device=device)
 
 
-def ratios(numerators: list[int | float], denominators: list[int]) -> list[float]:
+def ratios(numerators: Sequence[int | float], denominators: Sequence[int]) -> list[float]:
     """Divide whole numbers, correctly rounded; NaN where a denominator is 0."""
     return [top / bottom if bottom else float("nan") for top, bottom in zip(numerators, denominators, strict=True)]

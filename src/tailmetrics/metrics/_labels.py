@@ -81,7 +81,7 @@ class LabelAveragedMetric(RowMeanMetric):
             return super()._states()
         if self.average == "micro":
             return {"counts": State((len(self.cutoffs), self._groups, 3)), "counted": State((self._groups,))}
-        assert self.num_labels is not None  # noqa: S101 - bound
+        assert self.num_labels is not None
         per_label = State((self.num_labels,))
         names = [self._label_state(f"{what}_at_{k}") for k in self.depths for what in ("hits", "predicted")]
         per_group = {self._label_state("counted"): State((self._groups,))}

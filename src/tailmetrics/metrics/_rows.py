@@ -52,7 +52,7 @@ class RelevanceMetric(TopKMetric):
         **kwargs: Any,
     ) -> None:
         caller = self._caller
-        default = "neg" if buckets is None else "skip"
+        default: EmptyTargetAction = "neg" if buckets is None else "skip"
         if empty_target_action is not None:
             check_choice(caller, "empty_target_action", empty_target_action, ("neg", "pos", "skip", "error"))
             if empty_target_action not in self.empty_actions:

@@ -48,7 +48,7 @@ class ExposureMetric(ShownMetric):
         """
 
     def _states(self) -> dict[str, State]:
-        assert self.num_labels is not None  # noqa: S101 - bound
+        assert self.num_labels is not None
         shown = {f"labels_shown_at_{k}": State((self.num_labels,)) for k in self.depths}
         return {**shown, "labels_rows": State((1,))}
 
@@ -69,7 +69,7 @@ class ExposureMetric(ShownMetric):
                 values.append([self._of_exposure(shown, None)])
                 continue
             order = self._bound_buckets.assignment.argsort(stable=True)
-            parts = order.split(self._bound_buckets.label_counts.tolist())
+            parts = torch.split(order, self._bound_buckets.label_counts.tolist())
             values.append([self._of_exposure(shown[inside], inside) for inside in parts])
         return values
 

@@ -80,7 +80,7 @@ class _TrainingMetric(ExposureMetric):
         return super()._missing() + (["label_counts"] if self.label_counts is None else [])
 
     def _counts_of(self, inside: Tensor | None) -> Tensor:
-        assert self.label_counts is not None  # noqa: S101 - bound
+        assert self.label_counts is not None
         return self.label_counts if inside is None else self.label_counts[inside]
 
 
@@ -152,5 +152,5 @@ class NoveltyAtK(_TrainingMetric):
         return super()._missing() + (["num_train"] if self.num_train is None else [])
 
     def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
-        assert self.num_train is not None  # noqa: S101 - bound
+        assert self.num_train is not None
         return novelty(shown, self._counts_of(inside), self.num_train)

@@ -45,7 +45,7 @@ class PositiveCoverageAtK(ShownMetric):
         super().__init__(k, convention="" if denominator == "observed" else f"_{denominator}", **kwargs)
 
     def _states(self) -> dict[str, State]:
-        assert self.num_labels is not None  # noqa: S101 - bound
+        assert self.num_labels is not None
         flags = State((self.num_labels,), reduce="max", dtype=torch.uint8)
         names = [*(f"labels_hit_at_{k}" for k in self.depths), "labels_observed"]
         return {**dict.fromkeys(names, flags), "labels_rows": State((1,))}

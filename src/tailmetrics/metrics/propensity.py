@@ -38,7 +38,8 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
     c = (log(num_train) - 1) * (b + 1) ** a
-    return 1 + c * (torch.as_tensor(label_counts).double() + b) ** -a
+    inverse: Tensor = 1 + c * (torch.as_tensor(label_counts).double() + b).pow(-a)
+    return inverse
 
 
 def _weighted_hits(ranking: Placement, k: int, weights: Tensor) -> Tensor:
@@ -178,13 +179,13 @@ class _PropensityMetric(RatioMetric):
 
     @property
     def _identity_more(self) -> str:
-        assert self.label_counts is not None  # noqa: S101 - bound
+        assert self.label_counts is not None
         counts = f"{crc32(self.label_counts.numpy().tobytes()):08x}"
         return f"{super()._identity_more}_{counts}_{self.num_train}_{self.a!r}_{self.b!r}"
 
     def _weights_on(self, device: torch.device) -> Tensor:
         if device not in self._weights:
-            assert self.num_train is not None  # noqa: S101 - bound
+            assert self.num_train is not None
             weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)
             self._weights[device] = weights.to(device, real_dtype(device))
         return self._weights[device]

@@ -224,7 +224,8 @@ class BucketCounters:
         return self._read(number, self._lanes[:, :, -1].t()[:, number // self._per_lane])
 
     def _read(self, bucket: Tensor, lane: Tensor) -> Tensor:
-        return (lane >> (bucket % self._per_lane * self._bits)) & (2**self._bits - 1)
+        shift = bucket % self._per_lane * self._bits
+        return torch.bitwise_right_shift(lane, shift).bitwise_and((1 << self._bits) - 1)
 
 
 def plain_bucket_ranks(listed: Tensor, num_buckets: int) -> tuple[Tensor, Tensor]:

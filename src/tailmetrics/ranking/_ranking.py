@@ -119,7 +119,7 @@ class Ranking(Placement):
         return self.targets.n_relevant
 
     @once
-    def length(self) -> Tensor:  # type: ignore[override]
+    def length(self) -> Tensor:
         """Number of labels in each list, shape (N,), int64."""
         return (self.ids >= 0).sum(dim=1)
 
@@ -210,7 +210,8 @@ class Ranking(Placement):
             self._by_bucket[memo] = placed_by_bucket(
                 found, buckets, self.targets.entries, self.num_rows, length, self.num_labels
             )
-        return self._by_bucket[memo]
+        placement: Placed = self._by_bucket[memo]
+        return placement
 
     @once
     def _by_bucket(self) -> dict[object, Any]:
@@ -234,7 +235,7 @@ class Ranking(Placement):
     @once
     def log_normaliser(self) -> Tensor:
         """Log Σ exp(score) over all labels of each row, shape (N,), float64; needs dense scores."""
-        assert self.scores is not None  # noqa: S101 - CrossEntropy checks
+        assert self.scores is not None
         return log_normaliser(self.scores)
 
     def check_ids_below(self, caller: str, num_labels: int) -> None:
@@ -374,8 +375,8 @@ def read_training_target(caller: str, target: Any, target_ids: Any, row_mask: An
     if isinstance(target, Ranking) and target_ids is None and row_mask is None:
         return target.targets
     if (target is None) == (target_ids is None):
-        given = "both target and target_ids" if target is not None else "neither target nor target_ids"
-        raise TypeError(f"{caller}: got {given}; pass one of them.")
+        got = "both target and target_ids" if target is not None else "neither target nor target_ids"
+        raise TypeError(f"{caller}: got {got}; pass one of them.")
     argument, value = ("target", target) if target_ids is None else ("target_ids", target_ids)
     value = _inputs.as_tensor(caller, argument, value)
     given = value if target_ids is None else _Explicit(value, None, None)

@@ -63,7 +63,7 @@ class Targets:
 
     @property
     def _given(self) -> Entries:
-        assert self.given is not None  # noqa: S101 - one of dense and given is always there
+        assert self.given is not None
         return self.given
 
     @property

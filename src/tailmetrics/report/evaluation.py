@@ -55,7 +55,7 @@ class Evaluation:
         """Rank a batch once and add it to everything."""
         if self.ties is None:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
-        assert self.ties is not None  # noqa: S101 - started
+        assert self.ties is not None
         ranking = self.collection.rank(preds, target, row_mask)
         shallow = [k for k in self.ties.depths if not ranking.complete and k > ranking.depth]
         self.collection.update(ranking)
@@ -71,7 +71,7 @@ class Evaluation:
     def report(self, title: str) -> Report:
         """Return everything accumulated, over all ranks; call it on every rank."""
         scalars = {key: float(value) for key, value in self.scalars().items()}
-        assert self.ties is not None  # noqa: S101 - an evaluation is started before it is reported
+        assert self.ties is not None
         ties = {int(key.partition("@")[2]): float(value) for key, value in _quietly(self.ties).items()}
         counts = None if self.positives is None else self.positives.compute().reshape(-1).cpu()
         rows, notes = _agreed([row for buckets in self.bucketings for row in _bucket_rows(buckets, counts)])

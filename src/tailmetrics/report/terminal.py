@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from rich.console import Console, ConsoleOptions
 from rich.table import Table
@@ -32,17 +31,23 @@ class TerminalReport:
         report = self.report
         if report.overall:
             yield _overall(report)
-        names = iter(report.by_bucket)
         title = f"{report.title}, from the most frequent labels to the rarest"
-        while metrics := list(islice(names, _fitting(list(report.by_bucket), options.max_width))):
+        for metrics in _side_by_side(list(report.by_bucket), options.max_width - BESIDE):
             yield _by_bucket(report, metrics, title)
             title = ""
         yield from (Text(f"! {warning}", style="yellow") for warning in report.warnings)
 
 
-def _fitting(metrics: list[str], width: int) -> int:
-    widest = max(map(len, metrics), default=1) + 3
-    return max(1, (width - BESIDE) // widest)
+def _side_by_side(metrics: list[str], width: int) -> Iterator[list[str]]:
+    """Yield the metrics in groups whose names fit into ``width`` columns, or alone."""
+    group: list[str] = []
+    for metric in metrics:
+        if group and sum(len(name) + 3 for name in (*group, metric)) > width:
+            yield group
+            group = []
+        group.append(metric)
+    if group:
+        yield group
 
 
 def _overall(report: Report) -> Table:

@@ -1,0 +1,37 @@
+"""The data set, and the command line in this process."""
+
+import pytest
+
+from cli.made import Made
+from tailmetrics.cli import main
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """Return the files; tests leave them as they are."""
+    return Made(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Return a function that writes a config of metrics, given as class name and arguments, and returns its path."""
+
+    def config(*metrics, name="config.yaml"):
+        path = tmp_path / name
+        lines = [f"  - class_path: tailmetrics.{kind}\n    init_args: {arguments}\n" for kind, arguments in metrics]
+        path.write_text("metrics:\n" + "".join(lines))
+        return str(path)
+
+    return config
+
+
+@pytest.fixture
+def tailmetrics(capsys):
+    """Return a function that runs the command line and returns exit status, stdout and stderr."""
+
+    def run(*words):
+        status = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run

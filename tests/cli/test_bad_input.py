@@ -1,0 +1,191 @@
+"""Whatever is wrong: exit status 2, one line that says what and where, a hint, and nothing written."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from cli.made import write_lists
+
+PRECISION = ("PrecisionAtK", "{k: 3}")
+DECILES = ("RecallAtK", "{k: 3, buckets: deciles}")
+
+
+def write(path, content):
+    """Write text or bytes and return the path."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def save(path, array):
+    """Write an array and return the path."""
+    np.save(path, np.array(array))
+    return path
+
+
+def with_row(rows, number, row):
+    """Return the rows with one of them replaced."""
+    return [row if place == number else other for place, other in enumerate(rows)]
+
+
+FILES = {
+    "a missing file": (lambda made, folder: (folder / "none.parquet", made.target), "none.parquet: there is no such file"),
+    "an empty file": (lambda made, folder: (write(folder / "a.parquet", b""), made.target), "a.parquet: is empty"),
+    "a truncated file": (
+        lambda made, folder: (write(folder / "a.parquet", open(made.preds, "rb").read()[:-99]), made.target),
+        "a.parquet: cannot be read as Parquet",
+    ),
+    "a file of another kind": (
+        lambda made, folder: (made.preds, write(folder / "a.npz", b"not a zip file")),
+        "a.npz: cannot be read as",
+    ),
+    "files of different length": (
+        lambda made, folder: (made.preds, write_lists(folder / "a.parquet", labels=made.relevant[:-1])),
+        "a.parquet: holds 59 rows, but",
+    ),
+    "an id out of range": (
+        lambda made, folder: (made.preds, write_lists(folder / "a.parquet", labels=with_row(made.relevant, 41, [3, 30]))),
+        "a.parquet, row 41: holds the label id 30, but there are 30 labels",
+    ),
+    "a score that is no number": (
+        lambda made, folder: (
+            write_lists(folder / "a.parquet", ids=made.candidates, scores=with_row(made.scores, 17, [float("nan")] * 12)),
+            made.target,
+        ),
+        "a.parquet, row 17: holds the score nan",
+    ),
+    "a label listed twice": (
+        lambda made, folder: (
+            write_lists(folder / "a.parquet", ids=with_row(made.candidates, 50, [7] * 12), scores=made.scores),
+            made.target,
+        ),
+        "a.parquet, row 50: holds the label 7 twice",
+    ),
+    "text on a line of its own": (
+        lambda made, folder: (write(folder / "a.run", "q1 Q0 d1 1 high me\n"), write(folder / "a.qrels", "q1 0 d1 1\n")),
+        "a.run, line 1: score 'high' is not a number",
+    ),
+    "files of different kinds": (
+        lambda made, folder: (made.preds, write(folder / "a.qrels", "q1 0 d1 1\n")),
+        "a.qrels: is trec, which cannot be matched with",
+    ),
+}  # fmt: skip
+
+
+def failed(result, problem):
+    """Check exit status and stderr."""
+    status, out, err = result
+    assert (status, out) == (2, "")
+    error, hint, *more = err.splitlines()
+    assert error.startswith("error: ")
+    assert problem in error
+    assert hint.startswith("hint: ")
+    assert len(hint) > 10
+    assert not more
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_files(made, config, tailmetrics, tmp_path, what):
+    """A file that is damaged or does not fit is named, with the row where there is one; the output folder is untouched."""
+    files, problem = FILES[what]
+    preds, target = files(made, tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    write(out / "report.json", "of yesterday")
+    arguments = ["--preds", preds, "--target", target, "--out", out, "--per-row", out / "rows.parquet"]
+    more = [] if str(target).endswith(".qrels") else ["--num-labels", 30]
+    arguments = ["--config", config(PRECISION), *arguments, *more, "--batch-rows", 7]
+    failed(tailmetrics("evaluate", *arguments), problem)
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [("report.json", "of yesterday")]
+
+
+CONFIGS = {
+    "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {kk: 3}\n": "Option 'kk' is not accepted",
+    "metrics:\n  - class_path: tailmetrics.Precision\n": "no attribute 'Precision'",
+    "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {k: 3, denominator: n}\n": "Got value: n",
+    "metrics:\n  - class_path: tailmetrics.PrecisionAtK\n    init_args: {k: 0}\n": "PrecisionAtK: k=0 is too small",
+    "metrics: []\n": "there are no metrics",
+    "metrik: []\n": "does not accept option 'metrik'",
+    "metrics: [\n": "Problems parsing config",
+    "metrics:\n" + 2 * "  - class_path: tailmetrics.MRR\n": "both have the key 'mrr'",
+}
+
+
+@pytest.mark.parametrize("text", CONFIGS)
+def test_configs(made, tailmetrics, tmp_path, text):
+    """A config is checked against the classes that it names."""
+    path = write(tmp_path / "config.yaml", text)
+    failed(tailmetrics("evaluate", "--config", path, *made.evaluated), CONFIGS[text])
+
+
+OPTIONS = {
+    ("--num-train", "many"): 'Parser key "num_train": Expected a <class \'int\'>. Given value: many',
+    ("--missing", "drop"): "Got value: drop",
+    ("--colour", "red"): "unrecognized arguments: --colour red",
+    ("--preset", "imagenet"): "--preset imagenet: there is no such preset",
+    ("--config", "nowhere.yaml"): "nowhere.yaml",
+    ("--batch-rows", "0"): "batch_rows=0 is too small",
+    ("--out", __file__): "test_bad_input.py: is not a folder",
+    ("--per-row", f"{__file__}/rows.parquet"): "test_bad_input.py: is not a folder",
+    ("--device", "cuda"): "--device cuda: torch sees no GPU",
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options(made, config, tailmetrics, option, monkeypatch):
+    """An option that is unknown or has a wrong value is named."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    failed(tailmetrics("evaluate", "--config", config(PRECISION), *made.evaluated, *option), OPTIONS[option])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], 'expected "command"'),
+        (["evaluat"], "invalid choice: 'evaluat'"),
+        (["evaluate"], "there are no predictions"),
+        (["evaluate", "--preds", "p.npy"], "there are no metrics"),
+        (["evaluate", "--preds", "p.npy", "--preset", "map12"], "there are no targets"),
+        (["compare", "a.parquet"], "there are 1 runs to compare"),
+        (["compare", "--preds", "a.npy", "b.npy", "--preset", "map12"], "there are no targets"),
+        (["compare", "a.parquet", "b.parquet", "--preds", "a.npy", "b.npy"], "either tables or --preds"),
+        (["compare", "a.parquet", "b.parquet", "--names", "a", "a"], "names a, a are not one for each of 2 runs"),
+        (["compare", "a.parquet", "b.parquet"], "a.parquet: there is no such file"),
+    ],
+)
+def test_what_is_left_out(tailmetrics, arguments, problem, tmp_path, monkeypatch):
+    """What is missing from a command line is asked for."""
+    monkeypatch.chdir(tmp_path)
+    failed(tailmetrics(*arguments), problem)
+
+
+def test_training_that_the_metrics_need(made, config, tailmetrics, tmp_path):
+    """Deciles ask for counts, propensities for the number of rows, counting for the number of labels."""
+    deciles, weighted = config(DECILES), config(("PropensityScoredPrecisionAtK", "{k: 3}"), name="weighted.yaml")
+    failed(tailmetrics("evaluate", "--config", deciles, *made.evaluated), "RecallAtK: needs to know how often")
+    uncounted = ["--config", deciles, *made.evaluated, "--train-target", made.train]
+    failed(tailmetrics("evaluate", *uncounted), "the number of labels is not known")
+    counted = ["--config", weighted, *made.evaluated, "--label-counts", made.counts]
+    failed(tailmetrics("evaluate", *counted), "needs the number of training rows")
+    failed(tailmetrics("evaluate", *counted, "--train-target", made.train), "both --train-target and --label-counts")
+    negative = save(tmp_path / "negative.npy", [1, -1])
+    failed(tailmetrics("evaluate", "--config", deciles, *made.evaluated, "--label-counts", negative), "the count -1")
+    short = save(tmp_path / "short.npy", [3, 2, 1])
+    found = tailmetrics("evaluate", "--config", deciles, *made.evaluated, "--label-counts", short)
+    failed(found, "but there are 3 labels")
+
+
+def test_a_batch_that_a_metric_refuses(made, config, tailmetrics):
+    """The rows of the batch are named beside what the metric says of them."""
+    strict = config(("RecallAtK", "{k: 3, empty_target_action: error}"))
+    empty = next(row for row, relevant in enumerate(made.relevant) if not relevant)
+    found = tailmetrics("evaluate", "--config", strict, *made.evaluated, "--batch-rows", 7)
+    first = empty // 7 * 7
+    failed(found, f"rows {first} to {first + 6}: RecallAtK: row {empty - first} has no relevant label")
+
+
+def test_a_package_that_is_not_installed(made, config, tailmetrics, monkeypatch):
+    """Without an optional package the command says what to install."""
+    monkeypatch.delitem(sys.modules, "tailmetrics.cli.run")
+    monkeypatch.setitem(sys.modules, "tailmetrics.cli.comparison", None)
+    failed(tailmetrics("evaluate"), "the command line needs the package tailmetrics.cli.comparison")

@@ -1,0 +1,172 @@
+"""`tailmetrics evaluate`: the numbers of the metrics, whichever way they are asked for."""
+
+import json
+import subprocess
+import sys
+from zipfile import ZipFile
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import tailmetrics as package
+from tailmetrics import KForRecall, LabelFrequency, PrecisionAtK, PropensityScoredPrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics.cli.presets import preset_paths
+
+METRICS = [
+    ("PrecisionAtK", "{k: [1, 3]}"),
+    ("RecallAtK", "{k: 5, buckets: deciles}"),
+    ("PropensityScoredPrecisionAtK", "{k: 3}"),
+    ("KForRecall", "{min_recall: 0.5, buckets: deciles}"),
+    ("GiniAtK", "{k: 3}"),
+]
+"""The last one has no values per row."""
+
+
+def padded(rows):
+    """Return lists as ids (N, M), -1 behind the end."""
+    width = max(map(len, rows))
+    return torch.tensor([row + [-1] * (width - len(row)) for row in rows])
+
+
+def in_memory(made):
+    """Return the values of METRICS, but for the last, and their values per row, computed without files."""
+    frequency = LabelFrequency(30)
+    frequency.update(padded(made.trained))
+    collection = TopKCollection([PrecisionAtK(k=[1, 3]), RecallAtK(k=5, buckets="deciles"),
+                                 PropensityScoredPrecisionAtK(k=3), KForRecall(min_recall=0.5, buckets="deciles")])  # fmt: skip
+    collection.bind(frequency)
+    preds = torch.tensor(made.scores), torch.tensor(made.candidates)
+    collection.update(preds, padded(made.relevant))
+    ranking = collection.rank(preds, padded(made.relevant))
+    rows = {key: value for metric in collection.members().values() for key, value in metric.row_values(ranking).items()}
+    return {key: float(value) for key, value in collection.compute().items()}, rows
+
+
+def reported(folder):
+    """Return the values of a report by key, NaN for what is undefined."""
+    report = json.loads((folder / "report.json").read_text())
+    values = {f"{key}/{bucket}": value for key, by in report["by_bucket"].items() for bucket, value in by.items()}
+    return {key: float("nan") if value is None else value for key, value in {**report["metrics"], **values}.items()}
+
+
+def test_a_report_holds_what_the_metrics_compute(made, config, tailmetrics, tmp_path):
+    """Every value is to the last bit that of the metrics fed in one batch, however small the batches."""
+    status, out, err = tailmetrics(
+        "evaluate", "--config", config(*METRICS), *made.trained_on, "--out", tmp_path / "out", "--batch-rows", 7
+    )
+    assert (status, err) == (0, "")
+    expected, _ = in_memory(made)
+    found = reported(tmp_path / "out")
+    assert found.pop("gini@3") > 0
+    np.testing.assert_array_equal([found[key] for key in expected], list(expected.values()))
+    assert found.keys() == expected.keys()
+    assert "precision@3" in out
+    assert str(tmp_path / "out" / "report.json") in out
+
+
+def test_rows_are_written_as_the_metrics_have_them(made, config, tailmetrics, tmp_path):
+    """The table holds each row's value, null where it does not count, and numerator and denominator of ratios."""
+    table = tmp_path / "new" / "rows.parquet"
+    arguments = ["--config", config(*METRICS), *made.trained_on, "--batch-rows", 7, "--quiet"]
+    assert tailmetrics("evaluate", *arguments, "--per-row", table)[0] == 0
+    found = pq.read_table(table)
+    assert found["row"].to_pylist() == list(range(60))
+    _, expected = in_memory(made)
+    columns = {}
+    for key, value in expected.items():
+        pair = isinstance(value, tuple)
+        columns |= {f"{key}.numerator": value[0], f"{key}.denominator": value[1]} if pair else {key: value}
+    assert found.column_names == ["row", *columns]
+    for name, values in columns.items():
+        np.testing.assert_array_equal(found[name].to_numpy(), values.numpy())
+        assert found[name].null_count == int(values.isnan().sum())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "new"]
+
+
+def test_counts_of_a_file_do_what_training_targets_do(made, config, tailmetrics, tmp_path):
+    """--label-counts with --num-train gives the report of --train-target."""
+    config_path = config(*METRICS)
+    counted = [*made.evaluated, "--label-counts", made.counts, "--num-train", len(made.trained)]
+    for name, options in (("a", made.trained_on), ("b", counted)):
+        assert tailmetrics("evaluate", "--config", config_path, *options, "--out", tmp_path / name)[0] == 0
+    assert (tmp_path / "a" / "report.json").read_bytes() == (tmp_path / "b" / "report.json").read_bytes()
+
+
+def test_a_config_may_hold_every_option_and_the_command_line_wins(made, config, tailmetrics, tmp_path):
+    """Files named in the config are read; what stands behind it on the command line replaces its value."""
+    path = config(METRICS[0])
+    with open(path, "a") as file:
+        file.write(f"preds: {made.preds}\ntarget: {made.target}\ntitle: of the config\nout: {tmp_path / 'out'}\n")
+    for more, title in (([], "of the config"), (["--title", "of the line"], "of the line")):
+        assert tailmetrics("evaluate", "--config", path, *more)[0] == 0
+        assert json.loads((tmp_path / "out" / "report.json").read_text())["title"] == title
+
+
+def test_without_an_output_folder_nothing_is_written(made, config, tailmetrics, tmp_path):
+    """The tables are printed, and with --quiet not even these."""
+    options = ["evaluate", "--config", config(METRICS[0]), *made.evaluated]
+    assert "precision@1" in tailmetrics(*options)[1]
+    assert tailmetrics(*options, "--quiet") == (0, "", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_the_number_of_labels_alone_is_enough_for_metrics_that_ask_for_no_more(made, config, tailmetrics, tmp_path):
+    """Gini needs the number of labels, not how often they occur in training."""
+    options = ["--config", config(METRICS[4]), *made.evaluated, "--num-labels", 30, "--out", tmp_path / "out"]
+    assert tailmetrics("evaluate", *options)[0] == 0
+    assert reported(tmp_path / "out")["gini@3"] > 0
+
+
+def test_filtered_pairs_do_not_count(made, config, tailmetrics, tmp_path):
+    """A filter that names every relevant label that is ranked leaves no hit."""
+    pairs = [(row, label) for row, relevant in enumerate(made.relevant) for label in relevant]
+    (tmp_path / "filter.txt").write_text("".join(f"{row} {label}\n" for row, label in pairs))
+    options = ["--config", config(METRICS[0]), *made.evaluated, "--out", tmp_path / "out"]
+    assert tailmetrics("evaluate", *options, "--filter", tmp_path / "filter.txt")[0] == 0
+    assert reported(tmp_path / "out") == {"precision@1": 0, "precision@3": 0}
+
+
+def test_intervals_hold_the_value_they_are_of(made, config, tailmetrics, tmp_path):
+    """Every key with values per row has an interval about the reported value, ratios of sums included."""
+    options = ["--config", config(*METRICS), *made.trained_on, "--out", tmp_path / "out", "--intervals"]
+    assert tailmetrics("evaluate", *options, "--resamples", 200)[0] == 0
+    values = reported(tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "intervals.json").read_text())["intervals"]
+    assert found.keys() == values.keys() - {"gini@3"}
+    for key, interval in found.items():
+        assert interval["value"] == pytest.approx(values[key], nan_ok=True) or interval["n"] == 0
+        assert interval["n"] < 2 or interval["low"] <= values[key] <= interval["high"]
+    assert found["psp@3"]["method"].startswith("BCa")
+
+
+@pytest.mark.parametrize("name", ["thesis", "xmc", "retrieval", "recsys", "next_location", "map12"])
+def test_every_preset_runs_on_scores(made, tailmetrics, tmp_path, name):
+    """Each preset evaluates a matrix of scores against one label per row."""
+    np.save(tmp_path / "scores.npy", np.random.default_rng(1).random((60, 30)))
+    np.save(tmp_path / "places.npy", np.arange(60) % 30)
+    options = ["--preds", tmp_path / "scores.npy", "--target", tmp_path / "places.npy", "--train-target", made.train]
+    status, out, err = tailmetrics("evaluate", "--preset", name, *options)
+    assert (status, err) == (0, "")
+    assert "@" in out
+
+
+def test_presets_are_found_in_an_installed_package(tmp_path, monkeypatch):
+    """A folder of configs inside the package is taken; what is no list of metrics is no preset."""
+    (tmp_path / "tailmetrics" / "configs").mkdir(parents=True)
+    for name, text in (("mine", "metrics: []\nmetrics:\n"), ("model", "trainer: {}\n")):
+        (tmp_path / "tailmetrics" / "configs" / f"{name}.yaml").write_text(text)
+    monkeypatch.setattr(package, "__file__", str(tmp_path / "tailmetrics" / "__init__.py"))
+    assert list(preset_paths()) == ["mine"]
+
+
+def test_the_wheel_holds_the_presets(tmp_path):
+    """A wheel built from the checkout has every preset where the command looks for it."""
+    pytest.importorskip("hatchling")
+    root = next(iter(preset_paths().values())).parents[1]
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    with ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        names = set(wheel.namelist())
+    assert {f"tailmetrics/configs/{name}.yaml" for name in preset_paths()} <= names

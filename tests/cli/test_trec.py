@@ -1,0 +1,93 @@
+"""TREC runs and qrels from the command line: trec_eval's numbers, query by query and on average."""
+
+import json
+import random
+
+import pyarrow.parquet as pq
+import pytest
+import pytrec_eval
+
+MEASURES = {
+    "precision_k@5": "P_5",
+    "precision_k@10": "P_10",
+    "recall@100": "recall_100",
+    "hit_rate@1": "success_1",
+    "hit_rate@10": "success_10",
+    "map": "map",
+    "mrr": "recip_rank",
+    "r_precision": "Rprec",
+    "ndcg@5": "ndcg_cut_5",
+    "ndcg@10": "ndcg_cut_10",
+    "ndcg@1000": "ndcg",
+}
+
+
+@pytest.fixture
+def trec(tmp_path):
+    """Return made-up graded qrels and a run full of ties, and write both; queries are missing on either side."""
+    source = random.Random(7)
+    documents = [f"WT{source.randrange(100)}-{number}" for number in range(60)]
+    qrels = {
+        f"q{query}": {document: source.choice([-2, 0, 0, 1, 2, 3]) for document in source.sample(documents, 25)}
+        for query in range(1, 41)
+    }
+    qrels["q7"] = dict.fromkeys(qrels["q7"], 0)
+    run = {
+        f"q{query}": {document: source.randrange(12) / 4 for document in source.sample(documents, source.randrange(1, 50))}
+        for query in range(5, 46)
+    }
+    lines = [f"{query} Q0 {document} 0 {score} me\n" for query, by in run.items() for document, score in by.items()]
+    source.shuffle(lines)
+    (tmp_path / "a.run").write_text("".join(lines))
+    judged = [f"{query} 0 {document} {grade}\n" for query, by in qrels.items() for document, grade in by.items()]
+    (tmp_path / "a.qrels").write_text("".join(judged))
+    return qrels, run
+
+
+def trec_eval(qrels, run):
+    """Return what trec_eval says of each query that both files have."""
+    return pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures).evaluate(run)
+
+
+@pytest.mark.parametrize("missing", ["skip", "zero"])
+def test_equal_to_trec_eval(trec, tailmetrics, tmp_path, missing):
+    """The averages are trec_eval's, over the queries answered, or over all that are judged, as with its option -c."""
+    qrels, run = trec
+    files = ["--preds", tmp_path / "a.run", "--target", tmp_path / "a.qrels", "--per-row", tmp_path / "rows.parquet"]
+    status, out, _ = tailmetrics("evaluate", "--preset", "retrieval", *files, "--out", tmp_path, "--missing", missing)
+    assert status == 0
+    expected = trec_eval(qrels, run)
+    assert len(expected) == 36
+    table = pq.read_table(tmp_path / "rows.parquet").to_pylist()
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [row["query"] for row in table] == [query for query in qrels if missing == "zero" or query in expected]
+    assert report["rows"] == len(table)
+    nothing = dict.fromkeys(MEASURES.values(), 0)
+    for key, measure in MEASURES.items():
+        values = [expected.get(row["query"], nothing)[measure] for row in table]
+        assert [row[key] for row in table] == pytest.approx(values, abs=1e-12)
+        assert report["metrics"][key] == pytest.approx(sum(values) / len(values), abs=1e-12)
+    notes = " ".join(report["warnings"])
+    outcome = "left out" if missing == "skip" else "counted as empty lists"
+    assert f"4 queries of a.qrels have no predictions and are {outcome}" in notes
+    assert "5 queries of a.run have no targets and are left out" in notes
+
+
+def test_names_that_only_training_has(trec, tailmetrics, tmp_path):
+    """String ids are numbered over run, qrels and training, targets or counts, so that buckets are of the same labels."""
+    qrels, _ = trec
+    names = sorted({document for by in qrels.values() for document in by})
+    counts = {name: 3 * number + 1 for number, name in enumerate(["AA-never-ranked", *names, "ZZ-never-ranked"])}
+    lines = [f"t{number} 0 {name} 1\n" for name, count in counts.items() for number in range(count)]
+    (tmp_path / "train.qrels").write_text("".join(lines))
+    (tmp_path / "counts.csv").write_text("label,count\n" + "".join(f"{name},{n}\n" for name, n in counts.items()))
+    config = tmp_path / "config.yaml"
+    config.write_text("metrics:\n  - class_path: tailmetrics.RecallAtK\n    init_args: {k: 5, buckets: deciles}\n")
+    files = ["--config", config, "--preds", tmp_path / "a.run", "--target", tmp_path / "a.qrels", "--out", tmp_path]
+    reports = []
+    for training in (["--train-target", tmp_path / "train.qrels"], ["--label-counts", tmp_path / "counts.csv"]):
+        assert tailmetrics("evaluate", *files, *training)[::2] == (0, "")
+        reports.append(json.loads((tmp_path / "report.json").read_text()))
+    assert reports[0] == reports[1]
+    assert sum(bucket["labels"] for bucket in reports[0]["buckets"]) >= len(counts)
+    assert sum(bucket["occurrences"] for bucket in reports[0]["buckets"]) == sum(counts.values())

@@ -1,0 +1,109 @@
+"""The formulas compile into one graph, from a ranking as from its part by bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from cases import BUCKETS, NUM_TRAIN, data, training_counts
+from tailmetrics import functional, rank
+from tailmetrics.metrics import REGISTRY
+
+WEIGHTS = functional.inverse_propensities(training_counts(), NUM_TRAIN)
+BATCH = data(seed=91, num_rows=13, graded=True)
+FORMULAS: dict[str, Callable[[Any], Any]] = {
+    "average_precision": lambda ranking: functional.average_precision(ranking, 5, "attainable"),
+    "cg_at_k": lambda ranking: functional.cg_at_k(ranking, 5, "exponential"),
+    "dcg_at_k": lambda ranking: functional.dcg_at_k(ranking, 5),
+    "f1_at_k": lambda ranking: functional.f1_at_k(ranking, 5),
+    "hit_rate_at_k": lambda ranking: functional.hit_rate_at_k(ranking, 5),
+    "ideal_dcg_at_k": lambda ranking: functional.ideal_dcg_at_k(ranking, 5),
+    "k_for_recall": lambda ranking: functional.k_for_recall(ranking, 0.8),
+    "ndcg_at_k": lambda ranking: functional.ndcg_at_k(ranking, 5),
+    "normalized_recall_at_k": lambda ranking: functional.normalized_recall_at_k(ranking, 5),
+    "precision_at_k": lambda ranking: functional.precision_at_k(ranking, 5),
+    "propensity_scored_ndcg_at_k": lambda ranking: functional.propensity_scored_ndcg_at_k(ranking, 5, WEIGHTS),
+    "propensity_scored_precision_at_k": lambda ranking: functional.propensity_scored_precision_at_k(
+        ranking, 5, WEIGHTS
+    ),
+    "propensity_scored_recall_at_k": lambda ranking: functional.propensity_scored_recall_at_k(ranking, 5, WEIGHTS),
+    "r_precision": lambda ranking: functional.r_precision(ranking),
+    "recall_at_k": lambda ranking: functional.recall_at_k(ranking, 5),
+    "reciprocal_rank": lambda ranking: functional.reciprocal_rank(ranking),
+    "relevance_at_k": lambda ranking: functional.relevance_at_k(ranking, 3),
+}
+NOT_PER_ROW = {"catalog_coverage", "entropy", "gini", "inverse_propensities", "novelty", "popularity"}
+"""Functions of counts per label, which return a number."""
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Forget compiled code before and after."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def assert_same_bits(found: Any, wanted: Any) -> None:
+    """One tensor or a pair."""
+    for one, other in zip(
+        found if isinstance(found, tuple) else [found], wanted if isinstance(wanted, tuple) else [wanted], strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+def test_every_formula_of_a_row_is_compiled_here() -> None:
+    """None is forgotten when one is added."""
+    assert set(functional.__all__) - NOT_PER_ROW == {*FORMULAS, "cross_entropy"}
+    assert len(REGISTRY) > 20
+
+
+@pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_formula_compiles_without_a_graph_break(name: str, graded: bool) -> None:
+    """On a ranking nobody has read yet, and by bucket, with the bits of eager execution."""
+    target = BATCH.target if graded else BATCH.target > 0
+    formula = FORMULAS[name]
+    compiled = torch.compile(formula, fullgraph=True, backend="eager")
+    assert_same_bits(compiled(rank(BATCH.scores, target)), formula(rank(BATCH.scores, target)))
+    assert_same_bits(
+        compiled(rank(BATCH.scores, target).by_bucket(BUCKETS)), formula(rank(BATCH.scores, target).by_bucket(BUCKETS))
+    )
+
+
+@pytest.mark.parametrize("buckets", [None, BUCKETS], ids=["overall", "by bucket"])
+def test_cross_entropy_compiles_without_a_graph_break(buckets: Any) -> None:
+    """The one formula that reads scores."""
+    compiled = torch.compile(functional.cross_entropy, fullgraph=True, backend="eager")
+    wanted = functional.cross_entropy(rank(BATCH.scores, BATCH.target), buckets)
+    assert_same_bits(compiled(rank(BATCH.scores, BATCH.target), buckets), wanted)
+
+
+def test_a_ranking_read_by_compiled_code_can_be_read_on() -> None:
+    """What tracing leaves in the ranking is what eager code would have left there."""
+    ranking, other = rank(BATCH.scores, BATCH.target), rank(BATCH.scores, BATCH.target)
+    torch.compile(FORMULAS["ndcg_at_k"], fullgraph=True, backend="eager")(ranking)
+    for formula in FORMULAS.values():
+        assert_same_bits(formula(ranking), formula(other))
+
+
+def test_models_and_metrics_compile_side_by_side() -> None:
+    """A training step that holds a metric's update compiles, breaks or not, and counts right."""
+    from tailmetrics import RecallAtK
+
+    metric, eager = RecallAtK(k=3), RecallAtK(k=3)
+
+    def step(scores: torch.Tensor) -> torch.Tensor:
+        scores = scores * 2
+        metric.update(scores, BATCH.target)
+        return scores.sum()
+
+    compiled = torch.compile(step, backend="eager")
+    for _ in range(3):
+        compiled(BATCH.scores)
+        eager.update(BATCH.scores, BATCH.target)
+    assert metric.compute() == eager.compute()
+    assert metric._update_count == 3
