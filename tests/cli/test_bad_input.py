@@ -119,7 +119,7 @@ def test_configs(made, tailmetrics, tmp_path, text):
 
 
 OPTIONS = {
-    ("--num-train", "many"): 'Parser key "num_train": Expected a <class \'int\'>. Given value: many',
+    ("--num-train", "many"): "Parser key \"num_train\": Expected a <class 'int'>. Given value: many",
     ("--missing", "drop"): "Got value: drop",
     ("--colour", "red"): "unrecognized arguments: --colour red",
     ("--preset", "imagenet"): "--preset imagenet: there is no such preset",

@@ -11,7 +11,14 @@ import pytest
 import torch
 
 import tailmetrics as package
-from tailmetrics import KForRecall, LabelFrequency, PrecisionAtK, PropensityScoredPrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics import (
+    KForRecall,
+    LabelFrequency,
+    PrecisionAtK,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    TopKCollection,
+)
 from tailmetrics.cli.presets import preset_paths
 
 METRICS = [

@@ -33,7 +33,9 @@ def trec(tmp_path):
     }
     qrels["q7"] = dict.fromkeys(qrels["q7"], 0)
     run = {
-        f"q{query}": {document: source.randrange(12) / 4 for document in source.sample(documents, source.randrange(1, 50))}
+        f"q{query}": {
+            document: source.randrange(12) / 4 for document in source.sample(documents, source.randrange(1, 50))
+        }
         for query in range(5, 46)
     }
     lines = [f"{query} Q0 {document} 0 {score} me\n" for query, by in run.items() for document, score in by.items()]

@@ -160,9 +160,7 @@ def by_hand(rank: int, world: int) -> Found:
     return found
 
 
-CHECKS = {
-    check.__name__: check for check in (uneven, synchronised_steps, local, grouped, training, by_hand)
-}
+CHECKS = {check.__name__: check for check in (uneven, synchronised_steps, local, grouped, training, by_hand)}
 
 
 def work(rank: int, folder: str) -> None:

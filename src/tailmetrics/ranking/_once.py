@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 Value = TypeVar("Value")
 
 
-class once(Generic[Value]):
+class once(Generic[Value]):  # noqa: N801 - used as a decorator, like property
     """Like ``functools.cached_property``, but without the lock that it takes before Python 3.12.
 
     ``torch.compile`` cannot trace a lock; a batch is read by one thread.
