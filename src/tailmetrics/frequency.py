@@ -22,6 +22,7 @@ class LabelFrequency(ExactMetric):
 
     Args:
         num_labels: L.
+        validate_args: False skips the checks that read values; they make a GPU wait.
         kwargs: See :class:`torchmetrics.Metric`.
 
     >>> frequency = LabelFrequency(num_labels=4)
@@ -35,8 +36,9 @@ class LabelFrequency(ExactMetric):
     counts: Tensor
     rows: Tensor
 
-    def __init__(self, num_labels: int, **kwargs: Any) -> None:
+    def __init__(self, num_labels: int, *, validate_args: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.validate_args = validate_args
         self.num_labels = check_count("LabelFrequency", "num_labels", num_labels)
         self.add_state("counts", torch.zeros(self.num_labels, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("rows", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
@@ -50,7 +52,9 @@ class LabelFrequency(ExactMetric):
             row_mask: Shape (N,), bool; False drops a row.
             target_ids: Label ids (N,) or (N, M), where the width M may happen to be L.
         """
-        targets = read_training_target("LabelFrequency", target, target_ids, row_mask, self.num_labels)
+        targets = read_training_target(
+            "LabelFrequency", target, target_ids, row_mask, self.num_labels, self.validate_args
+        )
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "

@@ -1,6 +1,7 @@
 """Whatever is wrong: exit status 2, one line that says what and where, a hint, and nothing written."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ FILES = {
     "a missing file": (lambda made, folder: (folder / "none.parquet", made.target), "none.parquet: there is no such file"),
     "an empty file": (lambda made, folder: (write(folder / "a.parquet", b""), made.target), "a.parquet: is empty"),
     "a truncated file": (
-        lambda made, folder: (write(folder / "a.parquet", open(made.preds, "rb").read()[:-99]), made.target),
+        lambda made, folder: (write(folder / "a.parquet", Path(made.preds).read_bytes()[:-99]), made.target),
         "a.parquet: cannot be read as Parquet",
     ),
     "a file of another kind": (

@@ -56,8 +56,8 @@ def test_equal_to_trec_eval(trec, tailmetrics, tmp_path, missing):
     """The averages are trec_eval's, over the queries answered, or over all that are judged, as with its option -c."""
     qrels, run = trec
     files = ["--preds", tmp_path / "a.run", "--target", tmp_path / "a.qrels", "--per-row", tmp_path / "rows.parquet"]
-    status, out, _ = tailmetrics("evaluate", "--preset", "retrieval", *files, "--out", tmp_path, "--missing", missing)
-    assert status == 0
+    words = ["--preset", "retrieval", *files, "--out", tmp_path, "--missing", missing]
+    assert tailmetrics("evaluate", *words)[0] == 0
     expected = trec_eval(qrels, run)
     assert len(expected) == 36
     table = pq.read_table(tmp_path / "rows.parquet").to_pylist()

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from cases import NUM_LABELS, data
-from exactness.bits import ONE_OF_EACH
 from torch import Tensor, distributed
 from torchmetrics import MetricCollection
 
+from cases import NUM_LABELS, data
+from exactness.bits import ONE_OF_EACH
 from tailmetrics import (
     MRR,
     AccuracyAtK,

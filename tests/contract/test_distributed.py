@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import multiprocessing
+
 from contract import ranks
 from contract.ranks import Batch, Found, collections, dealt, metrics, patterns, steps
 from exactness.bits import bits_of
-from torch import multiprocessing
-
 from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection
 
 Results = dict[tuple[int, int], dict[str, Found]]

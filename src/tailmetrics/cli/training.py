@@ -31,7 +31,8 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks) -> None:
 
 
 def _count(inputs: Inputs, ranks: Ranks) -> LabelFrequency:
-    assert inputs.train is not None and inputs.num_labels is not None
+    assert inputs.train is not None
+    assert inputs.num_labels is not None
     frequency = LabelFrequency(inputs.num_labels)
     with progress("training labels", inputs.train.stop - inputs.train.start, ranks) as advance:
         for batch in inputs.train:

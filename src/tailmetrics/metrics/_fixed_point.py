@@ -7,9 +7,8 @@ does not matter. Every limb of a row is at most 2^26, so 2^37 > 10^11 rows fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -45,20 +44,27 @@ class FixedPoint:
         """
         if self.limbs == 0:
             return values.sum(dim=0, dtype=torch.int64).unsqueeze(-1)
-        return self.digits(values).sum(dim=0)
+        # Limbs are whole numbers below 2^27: a float64 sum of fewer than 2^26 of them is exact in any order.
+        exact = values.dtype == torch.float64 and len(values) < 2**26
+        sums = [digit.sum(dim=0) if exact else digit.to(torch.int64).sum(dim=0) for digit in self._digits(values)]
+        return torch.stack(sums, dim=-1).to(torch.int64)
 
     def digits(self, values: Tensor) -> Tensor:
         """Return each value as its limbs, most significant first, and 1 behind them where it is too large."""
-        if self.bounded:
-            return self._limbs(values)
-        fits = values <= 2.0 ** (self.lowest + LIMB_BITS * self.limbs)
-        return torch.cat([self._limbs(torch.where(fits, values, 0)), (~fits).to(torch.int64).unsqueeze(-1)], dim=-1)
+        return torch.stack(list(self._digits(values)), dim=-1).to(torch.int64)
 
-    def _limbs(self, values: Tensor) -> Tensor:
-        # Powers of two, floor and the difference of neighbours are exact in floating point: nothing is lost but what
-        # is below the last limb.
-        floors = (values.unsqueeze(-1) * self._scales(values)).floor_()
-        return torch.cat([floors[..., :1], floors[..., 1:] - floors[..., :-1] * 2.0**LIMB_BITS], dim=-1).to(torch.int64)
+    def _digits(self, values: Tensor) -> Iterator[Tensor]:
+        fits = None if self.bounded else values <= 2.0 ** (self.lowest + LIMB_BITS * self.limbs)
+        rest = values if fits is None else torch.where(fits, values, 0)
+        rest = rest * 2.0 ** -(self.lowest + LIMB_BITS * (self.limbs - 1))
+        # Powers of two, floor and what floor cuts off are exact in floating point: nothing is lost but what is below
+        # the last limb.
+        for _ in range(self.limbs):
+            digit = rest.floor()
+            yield digit
+            rest = (rest - digit).mul_(2.0**LIMB_BITS)
+        if fits is not None:
+            yield (~fits).to(values.dtype)
 
     def totals(self, state: Tensor) -> list[int | float]:
         """Return the sums in ``state`` (..., columns) as exact whole numbers of :attr:`unit`, flat; inf if infinite."""
@@ -66,9 +72,6 @@ class FixedPoint:
         if self.bounded:
             return [_compose(row) for row in rows]
         return [float("inf") if row[-1] else _compose(row[:-1]) for row in rows]
-
-    def _scales(self, values: Tensor) -> Tensor:
-        return _powers(self.lowest, self.limbs, values.dtype, values.device)
 
     @property
     def unit(self) -> int:
@@ -85,18 +88,15 @@ UNIT = FixedPoint(3, lowest=-78)
 REAL = FixedPoint(11, lowest=-156, bounded=False)
 """Values up to 2^130, to 2^-156; larger ones count as infinite."""
 
+WEIGHT = FixedPoint(5, lowest=-78)
+"""Sums of weights in [1, 2^32) of fewer than 2^20 labels, to 2^-78."""
+
 
 def _compose(limbs: list[int]) -> int:
     total = 0
     for limb in limbs:
         total = (total << LIMB_BITS) + limb
     return total
-
-
-@lru_cache(maxsize=16)
-def _powers(lowest: int, limbs: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    exponents = [-lowest - LIMB_BITS * (limbs - 1 - number) for number in range(limbs)]
-    return torch.tensor([2.0**exponent for exponent in exponents], dtype=dtype, device=device)
 
 
 def ratios(numerators: Sequence[int | float], denominators: Sequence[int]) -> list[float]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tailmetrics._checks import check_choice, check_count, check_counts, check_number
 from tailmetrics.metrics._base import Cutoffs, Training
+from tailmetrics.metrics._fixed_point import WEIGHT
 from tailmetrics.metrics._rows import RatioMetric, divide, ordered_sum
 from tailmetrics.ranking import Placement, Ranking, discounts
 from tailmetrics.ranking._device import real_dtype
@@ -125,6 +126,8 @@ class _PropensityMetric(RatioMetric):
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
     """
 
+    fixed_point = WEIGHT
+
     def __init__(
         self,
         k: Cutoffs,
@@ -187,6 +190,11 @@ class _PropensityMetric(RatioMetric):
         if device not in self._weights:
             assert self.num_train is not None
             weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)
+            if weights.numel() and not float(weights.max()) < 2**32:
+                raise ValueError(
+                    f"{self._caller}: a={self.a}, b={self.b} give a label the weight {float(weights.max()):g}; choose "
+                    "them so that inverse propensities stay below 2^32."
+                )
             self._weights[device] = weights.to(device, real_dtype(device))
         return self._weights[device]
 

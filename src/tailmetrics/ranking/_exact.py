@@ -10,7 +10,10 @@ from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._targets import Entries
 
 BLOCK_ELEMENTS = 2**20
-"""Scores compared at once: 4 MB of float32, read from memory once and then from the cache."""
+"""Scores that are handled together."""
+
+PIECE_ELEMENTS = 2**17
+"""Scores compared at once: with the buffer 1 MB, read from memory once and then from the cache."""
 
 FEW_TARGETS = 32
 """Up to this many targets in a row counting better scores is cheaper than sorting the row."""
@@ -71,21 +74,37 @@ def _ranks_by_sorting(scores: Tensor, rows: Tensor, ids: Tensor) -> Tensor:
 def _ranks_by_counting(scores: Tensor, rows: Tensor, ids: Tensor, ordinal: Tensor) -> Tensor:
     """Count the better labels of every target, all rows side by side."""
     ranks = torch.empty_like(ids)
-    # A comparison written as 0.0 / 1.0 adds up fast, and exactly below 2^24 labels.
-    buffer = torch.empty(scores.shape, dtype=torch.float32 if scores.shape[1] < 2**24 else torch.float64)
     for number in range(int(ordinal.max()) + 1):
         at = (ordinal == number).nonzero().squeeze(1)
-        some = rows[at]
-        every_row = len(at) == len(scores)
-        compared = scores if every_row else scores[some]
-        out = buffer if every_row else buffer[: len(at)]
-        own = compared.gather(1, ids[at, None])
-        better = torch.gt(compared, own, out=out).sum(dim=1)
-        equal = torch.eq(compared, own, out=out)
-        if bool((equal.sum(dim=1) > 1).any()):
-            better += equal.mul_(torch.arange(scores.shape[1]) < ids[at, None]).sum(dim=1)
-        ranks[at] = better.to(torch.int64) + 1
+        compared = scores if len(at) == len(scores) else scores[rows[at]]
+        ranks[at] = _count_before(compared, ids[at, None]) + 1
     return ranks
+
+
+def _count_before(scores: Tensor, ids: Tensor) -> Tensor:
+    """Return how many labels of each row rank before the one in ``ids`` [N, 1]: better ones, equal ones of lower id.
+
+    A comparison written as 0.0 / 1.0 adds up fast, and exactly below 2^24; done in pieces, scores and buffers stay in
+    the cache for all comparisons.
+    """
+    num_rows, num_labels = scores.shape
+    own = scores.gather(1, ids)
+    before = torch.zeros(num_rows, dtype=torch.float64)
+    height, width = max(1, PIECE_ELEMENTS // num_labels), min(num_labels, PIECE_ELEMENTS)
+    buffers = torch.empty(2, height * width)
+    columns = torch.arange(num_labels)
+    for top in range(0, num_rows, height):
+        lines = slice(top, top + height)
+        for left in range(0, num_labels, width):
+            piece = scores[lines, left : left + width]
+            first, second = (buffer[: piece.numel()].view(piece.shape) for buffer in buffers)
+            before[lines] += torch.gt(piece, own[lines], out=first).sum(dim=1)
+            equal = torch.eq(piece, own[lines], out=first)
+            # nearly always it is the label itself that is equal, and nothing else
+            if float(equal.sum(dim=1).max()) > (width == num_labels):
+                lower = torch.lt(columns[left : left + width], ids[lines], out=second)
+                before[lines] += equal.mul_(lower).sum(dim=1)
+    return before.to(torch.int64)
 
 
 def log_normaliser(scores: Tensor) -> Tensor:

@@ -133,7 +133,7 @@ def _find_all(targets: Targets, ids: Tensor) -> Found:
         places = Entries(targets.entries.rows, torch.searchsorted(known, targets.entries.ids), None, 0)
         keys, order = _search_keys(places, len(known) + 1, void=targets.entries.ids < 0)
         rows = torch.arange(num_rows, device=ids.device)[:, None]
-        listed = torch.searchsorted(known, ids)
+        listed = torch.searchsorted(known, ids.contiguous())
         exact = known[listed.clamp(max=max(0, len(known) - 1))] == ids if len(known) else ids < -1
         wanted = torch.where(exact, rows * (len(known) + 1) + listed, -1)
         place = torch.searchsorted(keys, wanted.view(-1)).clamp(max=max(0, len(keys) - 1))

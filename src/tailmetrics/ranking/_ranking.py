@@ -370,7 +370,9 @@ def _rank(
     return Ranking(lists.ids, lists.complete, num_labels, lists.values, preds.detach() if dense else None, targets)
 
 
-def read_training_target(caller: str, target: Any, target_ids: Any, row_mask: Any, num_labels: int) -> Targets:
+def read_training_target(
+    caller: str, target: Any, target_ids: Any, row_mask: Any, num_labels: int, validate: bool
+) -> Targets:
     """Read a target that comes without ``preds``; integers of width ``num_labels`` are a matrix."""
     if isinstance(target, Ranking) and target_ids is None and row_mask is None:
         return target.targets
@@ -383,7 +385,7 @@ def read_training_target(caller: str, target: Any, target_ids: Any, row_mask: An
     keep = _inputs.read_row_mask(caller, row_mask, value)
     num_rows = value.shape[0] if value.ndim else 0
     shape = torch.Size((num_rows, num_labels))
-    return _read_target(caller, given, num_rows, num_labels, shape, keep, True, value.device)
+    return _read_target(caller, given, num_rows, num_labels, shape, keep, validate, value.device)
 
 
 def _read_preds(caller: str, preds: Any, scored: bool | None) -> tuple[Tensor | None, Tensor]:

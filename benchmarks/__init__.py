@@ -1,0 +1,1 @@
+"""Speed and memory beside hardware limits and peers: ``python -m benchmarks``."""

@@ -1,0 +1,134 @@
+"""Times competitors side by side: every round runs each of them once, so that all meet the same disturbances."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from statistics import median
+from time import perf_counter, process_time
+
+import torch
+
+SHORTEST = 2e-3
+"""Seconds that one sample lasts at least; shorter calls are repeated within it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure.
+
+    Attributes:
+        quick: Tiny sizes and few rounds, to see that everything runs; the numbers say nothing.
+        device: Where tensors live.
+        seconds: Time given to one comparison; slow competitors may take longer.
+        clock: ``"wall"``, or ``"cpu"``: time of all threads of the process, steadier on a busy machine.
+    """
+
+    quick: bool = False
+    device: str = "cpu"
+    seconds: float = 2.0
+    clock: str = "wall"
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """Fewest and most rounds of a comparison."""
+        return (2, 3) if self.quick else (5, 41)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A competitor: what is timed, and by how much to multiply that when it is given a part of the rows only."""
+
+    run: Callable[[], object]
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Medians over rounds.
+
+    Attributes:
+        seconds: Per call, by the wall clock; on an accelerator, by its own events.
+        cpu: Per call, of all threads of this process.
+        ratio: To the reference of the same round, by the clock chosen.
+        cpu_ratio: The same by CPU time.
+    """
+
+    seconds: float
+    cpu: float
+    ratio: float
+    cpu_ratio: float
+
+
+Sample = tuple[float, float]
+
+
+def sample(run: Callable[[], object], times: int, device: str) -> Sample:
+    """Return seconds per call, by the clock of the device and by CPU time of the process."""
+    return _on_cuda(run, times) if device.startswith("cuda") else _on_cpu(run, times)
+
+
+def _on_cpu(run: Callable[[], object], times: int) -> Sample:
+    wall, cpu = perf_counter(), process_time()
+    for _ in range(times):
+        run()
+    return (perf_counter() - wall) / times, (process_time() - cpu) / times
+
+
+def _on_cuda(run: Callable[[], object], times: int) -> Sample:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    cpu = process_time()
+    start.record()
+    for _ in range(times):
+        run()
+    end.record()
+    cpu = process_time() - cpu  # read before waiting, which keeps the processor busy
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3 / times, cpu / times
+
+
+def compare(calls: Mapping[str, Call], reference: str, settings: Settings) -> dict[str, Timing]:
+    """Time every competitor in turn, round after round, the first place moving on by one each round.
+
+    Args:
+        calls: Competitors by name; each runs twice before anything is measured.
+        reference: The one that ratios are to.
+        settings: How to measure.
+    """
+    times = {name: _repetitions(call.run, settings) for name, call in calls.items()}
+    fewest, most = settings.rounds
+    rounds: list[dict[str, Sample]] = []
+    names = list(calls)
+    gc.collect()
+    gc.disable()
+    started = perf_counter()
+    while len(rounds) < fewest or (len(rounds) < most and perf_counter() - started < settings.seconds):
+        first = len(rounds) % len(names)
+        order = names[first:] + names[:first]
+        rounds.append({name: sample(calls[name].run, times[name], settings.device) for name in order})
+    gc.enable()
+    return {name: _timing(name, call.scale, rounds, reference, calls, settings) for name, call in calls.items()}
+
+
+def _repetitions(run: Callable[[], object], settings: Settings) -> int:
+    run()
+    shortest = SHORTEST / 10 if settings.quick else SHORTEST
+    return max(1, min(1000, ceil(shortest / sample(run, 1, settings.device)[0])))
+
+
+def _timing(
+    name: str,
+    scale: float,
+    rounds: list[dict[str, Sample]],
+    reference: str,
+    calls: Mapping[str, Call],
+    settings: Settings,
+) -> Timing:
+    to = scale / calls[reference].scale
+    wall, cpu = (median(one[name][clock] for one in rounds) * scale for clock in (0, 1))
+    ratios = [median(one[name][clock] / max(1e-9, one[reference][clock]) for one in rounds) * to for clock in (0, 1)]
+    by_cpu = settings.clock == "cpu" and not settings.device.startswith("cuda")
+    return Timing(wall, cpu, ratios[1 if by_cpu else 0], ratios[1])

@@ -1,0 +1,198 @@
+"""`tailmetrics compare`: what differs between runs is found, and what does not is not."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cli.made import write_lists
+from tailmetrics import LabelBuckets
+
+NUM_ROWS, NUM_LABELS = 400, 40
+BY_DECILE = ("RecallAtK", "{k: 3, buckets: deciles, scope: global}")
+OVERALL = ("PrecisionAtK", "{k: [1, 3], denominator: k}")
+RATIO = ("PropensityScoredRecallAtK", "{k: 3}")
+MEDIAN = ("KForRecall", "{min_recall: 1.0, miss_value: 40}")
+
+
+class Runs:
+    """One relevant label per row; the old run finds it half of the time, the new one does too, but always in decile 1."""
+
+    def __init__(self, folder):
+        rng = np.random.default_rng(3)
+        counts = (1000 / np.arange(1, NUM_LABELS + 1)).astype(int)
+        deciles = LabelBuckets.deciles(counts)
+        rarest = set(np.flatnonzero(deciles.assignment.numpy() == deciles.names.index("decile_1")).tolist())
+        rare, frequent = (rng.choice(sorted(some), NUM_ROWS) for some in (rarest, set(range(NUM_LABELS)) - rarest))
+        relevant = np.where(rng.random(NUM_ROWS) < 0.3, rare, frequent)
+        others = [
+            [label for label in range(NUM_LABELS) if label != one][row % 30 :][:3] for row, one in enumerate(relevant)
+        ]
+        found = rng.random(NUM_ROWS) < 0.5
+        old = [
+            [one, *more[:2]] if hit else more for one, more, hit in zip(relevant.tolist(), others, found, strict=True)
+        ]
+        new = [
+            [one, *more[:2]] if one in rarest else row
+            for one, more, row in zip(relevant.tolist(), others, old, strict=True)
+        ]
+        self.old, self.new = (
+            write_lists(folder / f"{name}.parquet", ids=rows) for name, rows in (("old", old), ("new", new))
+        )
+        self.target = write_lists(folder / "target.parquet", labels=[[one] for one in relevant.tolist()])
+        np.save(folder / "counts.npy", counts)
+        self.against = ["--target", self.target, "--label-counts", str(folder / "counts.npy"), "--num-train", "1000"]
+        self.rarest, self.relevant, self.found = rarest, relevant, found
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Return the runs in files."""
+    return Runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def tables(runs, config, tailmetrics, tmp_path):
+    """Return a function that evaluates a run into a table of values per row."""
+
+    def tables(name, *metrics):
+        path = tmp_path / f"{name}-rows.parquet"
+        options = ["--config", config(*metrics), *runs.against, "--per-row", path, "--quiet"]
+        assert tailmetrics("evaluate", "--preds", getattr(runs, name), *options)[::2] == (0, "")
+        return path
+
+    return tables
+
+
+def compared(folder):
+    """Return the comparisons by key."""
+    return {one["key"]: one for one in json.loads((folder / "compare.json").read_text())["comparisons"]}
+
+
+def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs, config, tailmetrics, tmp_path):
+    """Of eleven buckets decile 1 alone differs, by the share of its rows that the old run misses."""
+    metrics = config(BY_DECILE)
+    options = ["--preds", runs.old, "--preds", runs.new, "--config", metrics, *runs.against, "--out", tmp_path / "out"]
+    status, out, err = tailmetrics("compare", *options)
+    assert (status, err) == (0, "")
+    found = compared(tmp_path / "out")
+    assert len(found) == 11
+    significant = [key for key, one in found.items() if one["significant"]]
+    assert significant == ["global_recall@3/decile_1"]
+    one = found["global_recall@3/decile_1"]
+    decile = np.isin(runs.relevant, list(runs.rarest))
+    missed = decile & ~runs.found
+    assert (one["n"], one["wins"], one["losses"]) == (decile.sum(), missed.sum(), 0)
+    assert one["difference"] == pytest.approx(missed.sum() / decile.sum())
+    assert one["low"] < one["difference"] < one["high"]
+    assert all(other["difference"] == 0 for key, other in found.items() if key != one["key"] and other["n"])
+    assert "new against old" in out
+
+
+def test_equal_runs_do_not_differ(tables, tailmetrics, tmp_path):
+    """A run held against a copy of itself: every difference 0, every p-value 1, nothing significant."""
+    table = tables("old", OVERALL, BY_DECILE, RATIO)
+    shutil.copy(table, tmp_path / "copy.parquet")
+    status, _, err = tailmetrics("compare", table, tmp_path / "copy.parquet", "--out", tmp_path / "out")
+    assert (status, err) == (0, "")
+    found = compared(tmp_path / "out").values()
+    assert not any(one["significant"] for one in found)
+    counted = [one for one in found if one["n"] > 1]
+    assert len(counted) >= 12
+    assert all(
+        (one["difference"], one["p_randomisation"], one["wins"], one["losses"]) == (0, 1, 0, 0) for one in counted
+    )
+
+
+def test_tables_and_predictions_give_the_same(runs, tables, config, tailmetrics, tmp_path):
+    """Comparing tables written before is comparing the predictions; ratios and medians are treated as what they are."""
+    metrics = [OVERALL, RATIO, MEDIAN]
+    paths = [tables(name, *metrics) for name in ("old", "new")]
+    named = ["--names", "old", "new", "--resamples", 500]
+    assert tailmetrics("compare", *paths, *named, "--out", tmp_path / "a")[0] == 0
+    options = ["--config", config(*metrics), *runs.against, "--out", tmp_path / "b"]
+    assert tailmetrics("compare", "--preds", runs.old, runs.new, *named, *options)[0] == 0
+    for suffix in ("json", "md", "csv"):
+        assert (tmp_path / "a" / f"compare.{suffix}").read_text() == (tmp_path / "b" / f"compare.{suffix}").read_text()
+    found = compared(tmp_path / "a")
+    kinds = {key: one["statistic"] for key, one in found.items()}
+    assert kinds == {
+        "precision_k@1": "mean",
+        "precision_k@3": "mean",
+        "psr@3": "ratio",
+        "median_k_for_recall_miss40@1": "median",
+    }
+    median = found["median_k_for_recall_miss40@1"]
+    assert median["wins"] > median["losses"] == 0  # fewer is better
+    with (tmp_path / "a" / "compare.csv").open() as file:
+        assert [row["key"] for row in csv.DictReader(file)] == list(found)
+
+
+def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
+    """With a baseline the others are held against it alone; --only leaves metrics out, and so comparisons to correct for."""
+    old, new = (tables(name, OVERALL, BY_DECILE) for name in ("old", "new"))
+    third = tmp_path / "third.parquet"
+    shutil.copy(new, third)
+    words = ["compare", old, new, third, "--names", "a", "b", "c", "--out", tmp_path, "--resamples", 500, "--quiet"]
+    for more, pairs in (([], [("b", "a"), ("c", "a"), ("c", "b")]), (["--baseline", "b"], [("a", "b"), ("c", "b")])):
+        assert tailmetrics(*words, "--only", "precision_k@1", *more)[0] == 0
+        found = json.loads((tmp_path / "compare.json").read_text())["comparisons"]
+        assert [(one["run"], one["baseline"]) for one in found] == pairs
+    assert {one["key"] for one in found} == {"precision_k@1"}
+    status, _, err = tailmetrics(*words, "--only", "precision@9")
+    assert (status, err.splitlines()[1]) == (2, "hint: choose from precision_k@1, precision_k@3, global_recall@3.")
+
+
+def test_a_correction_that_is_asked_for(tables, tailmetrics, tmp_path):
+    """Bonferroni multiplies by the number of comparisons, none leaves p-values alone."""
+    paths = [tables(name, OVERALL) for name in ("old", "new")]
+    for correction, factor in (("bonferroni", 2), ("none", 1)):
+        options = ["--correction", correction, "--out", tmp_path, "--quiet"]
+        assert tailmetrics("compare", *paths, *options)[0] == 0
+        for one in compared(tmp_path).values():
+            assert one["p_t_corrected"] == pytest.approx(min(1, factor * one["p_t"]))
+
+
+def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
+    """Tables of other rows, of other metrics or with rows missing cannot be compared, and that is said."""
+    old = tables("old", OVERALL)
+    table = pq.read_table(old)
+    wrong = {
+        "shorter": (table.slice(0, 399), "holds 399 rows in 1 file(s), but 400 were evaluated"),
+        "other": (table.set_column(0, "row", pa.array(range(1, 401))), "other holds the row 1 where old-rows holds 0"),
+        "less": (table.drop_columns(["precision_k@3"]), "less.parquet: lacks 'precision_k@3'"),
+        "plain": (table.replace_schema_metadata(), "is no table of values per row"),
+    }
+    for name, (changed, problem) in wrong.items():
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(changed, path)
+        status, out, err = tailmetrics("compare", old, path)
+        assert (status, out) == (2, "")
+        assert problem in err.splitlines()[0]
+        assert err.splitlines()[1].startswith("hint: ")
+
+
+def test_parts_of_several_ranks_are_one_table(tables, tailmetrics, tmp_path):
+    """A name whose parts lie beside it stands for all of them, in the order of the ranks; one too few is refused."""
+    old, new = (tables(name, OVERALL) for name in ("old", "new"))
+    assert tailmetrics("compare", old, new, "--out", tmp_path / "a", "--names", "x", "y")[0] == 0
+    table = pq.read_table(new)
+    new.unlink()
+    for rank in range(11):  # rank 10 comes behind rank 9, not behind rank 1
+        part = table.slice(rank * 40, 40 if rank < 10 else 0)
+        pq.write_table(part, tmp_path / f"new-rows.rank{rank}-of-11.parquet")
+    assert tailmetrics("compare", old, new, "--out", tmp_path / "b", "--names", "x", "y")[0] == 0
+    assert (tmp_path / "a" / "compare.json").read_bytes() == (tmp_path / "b" / "compare.json").read_bytes()
+    (tmp_path / "new-rows.rank3-of-11.parquet").unlink()
+    assert "holds 360 rows in 10 file(s), but 400 were evaluated" in tailmetrics("compare", old, new)[2]
+
+
+def test_under_torchrun_it_declines(tailmetrics, monkeypatch):
+    """Comparing is for one process; several would do the same work and write the same files."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    status, _, err = tailmetrics("compare", "a.parquet", "b.parquet")
+    assert (status, err.splitlines()[0]) == (2, "error: compare runs in one process")

@@ -1,0 +1,41 @@
+"""docs/offline.md is true: its code runs from top to bottom, and its commands succeed."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "offline.md"
+
+
+def blocks():
+    """Yield language and text of every block of code."""
+    yield from re.findall(r"^```(\w+)\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_every_block_runs(tailmetrics, tmp_path, monkeypatch):
+    """Python is executed, commands are run one by one, torchrun included; only text blocks are left alone."""
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    ran = 0
+    for language, text in blocks():
+        if language == "python":
+            exec(compile(text, DOCUMENT.name, "exec"), names)
+        elif language == "bash":
+            for line in text.replace("\\\n", " ").splitlines():
+                run(line, tailmetrics)
+        ran += language in ("python", "bash")
+    assert ran == 11
+    assert (tmp_path / "reports" / "compare" / "compare.md").exists()
+
+
+def run(line, tailmetrics):
+    """Run one command; status and stderr are those of success."""
+    program, *words = shlex.split(line)
+    if program == "tailmetrics":
+        status, _, err = tailmetrics(*words)
+        assert (status, err) == (0, ""), line
+    else:
+        assert program == "torchrun"
+        subprocess.run([sys.executable, "-m", "torch.distributed.run", *words], check=True, capture_output=True)

@@ -1,0 +1,109 @@
+"""Many processes: each row is read by one of them, and the numbers are those of one process, bit for bit."""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+
+from cli.made import write_lists
+from tailmetrics import (
+    GiniAtK,
+    KForRecall,
+    LabelBuckets,
+    PrecisionAtK,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    TopKCollection,
+)
+from tailmetrics.io import read, read_label_counts
+
+METRICS = [
+    ("PrecisionAtK", "{k: [1, 3]}"),
+    ("NDCGAtK", "{k: 5, buckets: deciles}"),
+    ("PropensityScoredPrecisionAtK", "{k: 3}"),
+    ("KForRecall", "{min_recall: 0.5, buckets: deciles}"),
+    ("F1AtK", "{k: 3, average: macro}"),
+    ("GiniAtK", "{k: 3}"),
+]
+
+
+def torchrun(*words):
+    """Run the command line on two processes."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*launcher, "-m", "tailmetrics", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
+    """The report holds the same bytes, the parts of the table are the table, and a table of one process is replaced."""
+    arguments = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--intervals", "--resamples", 300]
+    paths = {name: ["--out", tmp_path / name, "--per-row", tmp_path / name / "rows.parquet"] for name in ("one", "two")}
+    assert tailmetrics(*arguments, *paths["one"])[0] == 0
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "rows.parquet").write_text("of yesterday")
+    ended = torchrun(*arguments, *paths["two"])
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("precision@3") == 2  # overall and with its interval, from one process
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert (one / "report.json").read_bytes() == (two / "report.json").read_bytes()
+    parts = [pq.read_table(two / f"rows.rank{rank}-of-2.parquet") for rank in range(2)]
+    whole = pq.read_table(one / "rows.parquet")
+    assert [part.num_rows for part in parts] == [28, 32]  # four row groups of seven, and the rest
+    assert parts[0].to_pylist() + parts[1].to_pylist() == whole.to_pylist()
+    assert not (two / "rows.parquet").exists()
+    intervals = [json.loads((tmp_path / name / "intervals.json").read_text())["intervals"] for name in ("one", "two")]
+    assert {key: one["n"] for key, one in intervals[0].items()} == {key: two["n"] for key, two in intervals[1].items()}
+    status, out, _ = tailmetrics("compare", one / "rows.parquet", two / "rows.parquet", "--only", "precision@3")
+    assert status == 0
+    assert "+0.0000" in out
+
+
+def test_what_one_rank_meets_ends_all(made, config, tmp_path):
+    """A bad row in the share of the second rank is told once, by the first one, and nothing is written."""
+    relevant = [*made.relevant[:50], [31], *made.relevant[51:]]
+    bad = write_lists(tmp_path / "bad.parquet", labels=relevant)
+    out = ["--out", tmp_path / "out", "--per-row", tmp_path / "out" / "rows.parquet"]
+    files = ["--preds", made.preds, "--target", bad, "--num-labels", 30]
+    ended = torchrun("evaluate", "--config", config(METRICS[0]), *files, *out)
+    assert ended.returncode != 0
+    error = f"error: {bad}, row 50: holds the label id 31, but there are 30 labels"
+    assert error in ended.stderr.splitlines()
+    assert ended.stderr.count("hint: ") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.parquet", "config.yaml"]
+
+
+def share(preds, target, counts, rank, world_size):
+    """Return the metrics of a rank's rows, as a worker of Ray or Spark would."""
+    counts = read_label_counts(counts)
+    deciles = LabelBuckets.deciles(counts)
+    metrics = [PrecisionAtK(k=[1, 3]), RecallAtK(k=5, buckets=deciles), GiniAtK(k=3, num_labels=30),
+               KForRecall(min_recall=0.5, buckets=deciles),
+               PropensityScoredPrecisionAtK(k=3, label_counts=counts, num_train=240)]  # fmt: skip
+    collection = TopKCollection(metrics)
+    for batch in read(preds, target, num_labels=30, rank=rank, world_size=world_size, batch_rows=5):
+        collection.update(batch.preds, batch.target)
+    return collection
+
+
+def merged(parts):
+    """Return the first of several collections, to which the others have been added."""
+    first, *others = parts
+    for other in others:
+        for name, metric in first.members().items():
+            metric.merge_state(other.members()[name])
+    return first
+
+
+def test_states_merge_over_processes_that_know_nothing_of_one_another(made):
+    """Collections pickled by two spawned processes and merged hold to the last bit what one process finds."""
+    work = [(made.preds, made.target, made.counts, rank, 3) for rank in range(3)]
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        parts = pool.starmap(share, work, chunksize=1)
+    alone = share(made.preds, made.target, made.counts, 0, 1).compute()
+    found = merged(parts).compute()
+    assert found.keys() == alone.keys()
+    assert all(float(found[key]) == float(value) or value.isnan() for key, value in alone.items())
+    assert float(found["precision@1"]) > 0

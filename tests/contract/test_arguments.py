@@ -1,0 +1,213 @@
+"""Arguments of constructors and functions: a wrong one is a clear error at once, never a wrong number later."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cases import BUCKETS, FEW, NUM_LABELS
+from tailmetrics import LabelBuckets, LabelFrequency, Ranking, RecallAtK, TopKCollection, rank
+from tailmetrics.metrics import REGISTRY, TopKMetric
+
+NONSENSE: list[Any] = ["text", "", object(), [[1]], {}, {"a": 1}, 1.5, float("nan"), -1, b"x", torch.tensor([1.5]), (), True]
+
+
+def nonsense_but(*allowed: Any) -> list[Any]:
+    """Everything that is not allowed."""
+    return [value for value in NONSENSE if not any(value is good or (type(value) is type(good)) for good in allowed)]
+
+
+WRONG: dict[str, list[Any]] = {
+    "k": [0, -1, 1.0, "1", True, [], [0], [1, 1], [1, None], [1.5], {}, object(), "10", [True], [[1]], float("nan")],
+    "buckets": ["quantiles", "", 3, [0, 1], torch.zeros(3), object(), {}, True],
+    "num_labels": [0, -1, 1.5, "40", True, [40], object(), float("inf")],
+    "scope": ["overall", "", None, 1, ["bucket"], object()],
+    "average": ["mean", "", None, 1, True, ["micro"], object()],
+    "depth": [0, -1, 1.5, "10", None, True, [500], object()],
+    "empty_target_action": ["ignore", "", 0, True, ["skip"], object()],
+    "denominator": ["rows", "", None, 3, object()],
+    "labels": ["some", "", None, 3, object()],
+    "gain": ["log", "", None, 3, object()],
+    "normalization": ["none", "", None, 3, object()],
+    "statistic": ["mode", "", None, 3, object()],
+    "min_recall": [0, 0.0, -0.1, 1.1, "0.5", None, True, float("nan"), object(), [0.5]],
+    "miss_value": [-1, 1.5, "3", True, object()],
+    "label_counts": [[-1] * NUM_LABELS, [1.5] * NUM_LABELS, "text", object(), [[1] * NUM_LABELS], [None], {}],
+    "num_train": [0, 2, -5, 1.5, "100", True, object(), [100]],
+    "a": [-0.1, "x", float("nan"), float("inf"), True, object(), [0.5]],
+    "b": [-0.1, "x", float("nan"), float("inf"), True, object(), [0.5]],
+    "preset": ["netflix", "", None, 3, object()],
+    "nonexistent": [1],
+    "name": [3, object(), ["a"], b"x"],
+}
+
+
+def is_clear(error: BaseException) -> bool:
+    """Names a caller, and is more than a word."""
+    return bool(re.match(r"[A-Za-z]\w+(\.\w+)?: \S", str(error))) and len(str(error)) > 40
+
+
+def complaints(call: Callable[[], Any], what: str) -> list[str]:
+    """What is wrong with the answer to a wrong call."""
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        return [] if is_clear(error) or "nonexistent" in what else [f"{what}: {error}"]
+    except Exception as error:
+        return [f"{what}: {type(error).__name__}: {error}"]
+    return [f"{what}: accepted"]
+
+
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_metrics_refuse_wrong_arguments(case: Any) -> None:
+    """Every argument that the metric takes, with numbers, texts and objects that mean nothing."""
+    found = []
+    for argument, values in WRONG.items():
+        if not takes(case, argument):
+            continue
+        for value in values:
+            if argument == "num_train" and value == 2 and case.name == "NoveltyAtK":
+                continue
+            found += complaints(lambda a=argument, v=value: made(case, {a: v}), f"{case.name}({argument}={value!r})")
+    assert found == []
+
+
+def made(case: Any, arguments: dict[str, Any]) -> TopKMetric:
+    """The metric of a case with other arguments."""
+    given: dict[str, Any] = dict(case.arguments)
+    if case.by is not None:
+        given["buckets"] = BUCKETS
+    if case.name.startswith("Propensity") or case.name in ("PopularityAtK", "NoveltyAtK"):
+        given["label_counts"] = [1] * NUM_LABELS
+    if case.name.startswith("Propensity") or case.name == "NoveltyAtK":
+        given["num_train"] = 100
+    return REGISTRY[case.name](**{**given, **arguments})
+
+
+def takes(case: Any, argument: str) -> bool:
+    """Whether the metric takes the argument at all; those it does not take are refused as unknown ones."""
+    if argument == "nonexistent":
+        return True
+    if argument == "k" and "k" not in case.arguments:
+        return False
+    good = {
+        "k": 1, "buckets": None, "num_labels": NUM_LABELS, "scope": "bucket", "average": "samples", "depth": 5,
+        "empty_target_action": "skip", "labels": "present", "gain": "linear", "normalization": "sum",
+        "statistic": "mean", "min_recall": 0.5, "miss_value": 1, "label_counts": [1] * NUM_LABELS, "num_train": 9,
+        "a": 0.5, "b": 0.5, "preset": "default", "name": "x", "validate_args": False,
+        "denominator": {"MAP": "relevant", "PositiveCoverageAtK": "known"}.get(case.name, "predicted"),
+    }  # fmt: skip
+    try:
+        made(case, {argument: good[argument]})
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+SCORES, TARGET = torch.randn(3, 8), torch.tensor([1, 2, 3])
+IDS = torch.arange(3)[:, None]
+FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
+    "rank depth": [lambda v=v: rank(SCORES, TARGET, depth=v) for v in (0, -1, 1.5, "a", None, True)],
+    "rank num_labels": [lambda v=v: rank(IDS, TARGET, num_labels=v) for v in (0, -1, 2.5, "a", True, 7.0)],
+    "from_scores depth": [
+        lambda v=v: Ranking.from_scores(SCORES, target_ids=TARGET, depth=v) for v in (0, -1, 1.5, "a", True)
+    ],
+    "from_ids num_labels": [
+        lambda v=v: Ranking.from_ids(IDS, target_ids=TARGET, num_labels=v) for v in (0, -1, 2.5, "a", True)
+    ],
+    "from_ids of scores": [lambda: Ranking.from_ids(SCORES, target_ids=TARGET)],
+    "from_scores of ids": [lambda: Ranking.from_scores(IDS, target_ids=TARGET)],
+    "explicit targets": [
+        lambda: Ranking.from_scores(SCORES),
+        lambda: Ranking.from_scores(SCORES, target_ids=TARGET, target_mask=SCORES > 0),
+        lambda: Ranking.from_scores(SCORES, target_mask=SCORES),
+        lambda: Ranking.from_scores(SCORES, target_mask=TARGET),
+        lambda: Ranking.from_scores(SCORES, target_gains=TARGET),
+        lambda: Ranking.from_scores(SCORES, target_gains=TARGET.float()),
+        lambda: Ranking.from_scores(SCORES, target_ids=SCORES),
+        lambda: Ranking.from_scores(SCORES, target_ids=SCORES > 0),
+        lambda: Ranking.from_scores(SCORES, target_ids=TARGET, target_gains=SCORES),
+        lambda: Ranking.from_scores(SCORES, target_ids=TARGET, target_gains=torch.tensor([1.0, -1, 1])),
+        lambda: Ranking.from_scores(SCORES, target_ids=TARGET, target_gains=torch.tensor([1.0, torch.nan, 1])),
+        lambda: Ranking.from_scores(SCORES, target_ids=TARGET, target_gains="text"),
+        lambda: Ranking.from_scores(SCORES, target_ids=torch.tensor([1, 2, 8])),
+        lambda: Ranking.from_scores((SCORES, TARGET), target_ids=TARGET),
+        lambda: Ranking.from_scores([SCORES], target_ids=TARGET),
+        lambda: Ranking.from_ids(IDS, target_ids=TARGET.float()),
+        lambda: Ranking.from_ids((SCORES, IDS), target_ids=TARGET),
+    ],
+    "counts": [
+        lambda f=f, v=v: f(v)
+        for f in (LabelBuckets.deciles, lambda c: LabelBuckets.quantiles(c, 3), lambda c: LabelBuckets.thresholds(c, [1]))
+        for v in ([-1], [1.5], "text", object(), None, [[1, 2]], [[1], [2, 3]], [None], {}, np.array(["a"]), 1.5)
+    ],
+    "quantiles": [
+        *(lambda v=v: LabelBuckets.quantiles([1, 2], v) for v in (0, -1, 1.5, "a", None, True)),
+        *(lambda v=v: LabelBuckets.quantiles([1, 2], 2, by=v) for v in ("count", None, 1)),
+        *(lambda v=v: LabelBuckets.quantiles([1, 2], 2, ties=v) for v in ("random", None, 1)),
+    ],
+    "thresholds": [
+        lambda v=v: LabelBuckets.thresholds([1, 2], v)
+        for v in ([], [0], [2, 1], [1, 1], [1.5], ["a"], 3, None, "12", [True], [-1, 2])
+    ],
+    "from_assignment": [
+        lambda a=a, n=n, c=c: LabelBuckets.from_assignment(a, n, c)
+        for a, n, c in (
+            ([0, 2], ["a", "b"], None), ([0, -1], ["a", "b"], None), ([0, 1], [], None), ([0, 1], ["a", "a"], None),
+            ([0.5], ["a"], None), ("text", ["a"], None), ([0, 1], ["a", "b"], [1]), ([0, 1], ["a", "b"], [1, -1]),
+            ([0, 1], None, None), ([0, 1], 3, None), ([0, 1], "ab", [1.5, 2]),
+        )
+    ],
+    "LabelFrequency": [lambda v=v: LabelFrequency(v) for v in (0, -1, 1.5, "a", None, True, [3])],
+    "TopKCollection": [
+        *(lambda v=v: TopKCollection(v) for v in ([], {}, None, "text", 3, [3], [None], {"a": 3}, object(), [RecallAtK])),
+        lambda: TopKCollection([RecallAtK(k=1), RecallAtK(k=1)]),
+        lambda: TopKCollection([RecallAtK(k=[1, 2]), RecallAtK(k=[2, 3])]),
+        lambda: TopKCollection({"a.b": RecallAtK(k=1)}),
+        lambda: TopKCollection({"": RecallAtK(k=1)}),
+        lambda: TopKCollection({3: RecallAtK(k=1)}),
+        lambda: TopKCollection([RecallAtK(k=1, name="x"), RecallAtK(k=2, name="x")]),
+    ],
+    "bind": [
+        lambda v=v, m=m: m().bind(v)
+        for m in (lambda: RecallAtK(k=1, buckets="deciles"), lambda: TopKCollection([RecallAtK(k=1, buckets="deciles")]))
+        for v in (None, "deciles", [1, 2], torch.tensor([1, 2]), RecallAtK(k=1), 3)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_refuse_wrong_arguments(name: str) -> None:
+    """As metrics do."""
+    found = []
+    for number, call in enumerate(FUNCTIONS[name]):
+        found += complaints(call, f"{name}, call {number}")
+    assert found == []
+
+
+def test_combinations_that_contradict_each_other_are_refused() -> None:
+    """Two arguments that are right one by one and mean nothing together."""
+    recall, precision = REGISTRY["RecallAtK"], REGISTRY["PrecisionAtK"]
+    psp, popularity = REGISTRY["PropensityScoredPrecisionAtK"], REGISTRY["PopularityAtK"]
+    counts = [1] * NUM_LABELS
+    calls: list[Callable[[], Any]] = [
+        lambda: recall(k=1, buckets=BUCKETS, num_labels=NUM_LABELS + 1),
+        lambda: precision(k=1, average="macro", denominator="k", num_labels=3),
+        lambda: recall(k=1, labels="all"),
+        lambda: recall(k=1, average="micro", empty_target_action="pos"),
+        lambda: REGISTRY["MRR"](average="micro"),
+        lambda: REGISTRY["TieRateAtK"](k=1, buckets=BUCKETS),
+        lambda: psp(k=1, label_counts=counts, num_train=50, empty_target_action="pos"),
+        lambda: psp(k=1, label_counts=counts, num_train=50, preset="amazon", a=0.5),
+        lambda: psp(k=1, label_counts=[*counts, 1], num_train=50, buckets=BUCKETS),
+        lambda: psp(k=1, label_counts=counts, num_train=50, num_labels=3),
+        lambda: popularity(k=1, label_counts=[1, 2], buckets=BUCKETS),
+        lambda: REGISTRY["KForRecall"](0.5, empty_target_action="neg"),
+        lambda: REGISTRY["NDCGAtK"](k=[None, 1]),
+    ]
+    assert [found for number, call in enumerate(calls) for found in complaints(call, f"call {number}")] == []
