@@ -128,8 +128,9 @@ def test_a_config_is_completed_by_bind() -> None:
     ])  # fmt: skip
     for collection in (opened, given):
         collection.update(batch.scores, batch.target)
+    found = opened.compute()
     for key, value in given.compute().items():
-        assert torch.equal(opened.compute()[key].nan_to_num(-1), value.nan_to_num(-1)), key
+        assert torch.equal(found[key].nan_to_num(-1), value.nan_to_num(-1)), key
     with pytest.raises(ValueError, match="reset first"):
         opened.bind(frequency)
 
@@ -145,5 +146,6 @@ def test_row_mask_drops_rows_in_every_member() -> None:
     batch_free = data(5, ties=False) if ties else batch
     masked.update(torch.cat([batch_free.scores, scores[-2:]]), torch.cat([batch_free.target, target[-2:]]), mask)
     plain.update(batch_free.scores, batch_free.target)
+    found = masked.compute()
     for key, value in plain.compute().items():
-        assert torch.equal(masked.compute()[key].nan_to_num(-1), value.nan_to_num(-1)), key
+        assert torch.equal(found[key].nan_to_num(-1), value.nan_to_num(-1)), key

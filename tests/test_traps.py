@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import scipy.sparse
 import torch
-from cases import BUCKETS, FEW, NUM_LABELS, data
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -20,6 +19,7 @@ from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassF1Score
 
 import tailmetrics
+from cases import BUCKETS, FEW, NUM_LABELS, data
 from tailmetrics import (
     MAP,
     MRR,
@@ -186,7 +186,7 @@ def test_merge_state_works_and_drops_the_cached_value() -> None:
 def test_reductions_pickle(case: Any) -> None:
     """No lambda among the reducers, so a metric goes to another process."""
     metric = case.metric()
-    assert pickle.loads(pickle.dumps(metric))._reductions == metric._reductions  # noqa: S301 - own bytes
+    assert pickle.loads(pickle.dumps(metric))._reductions == metric._reductions
 
 
 def test_failed_update_does_not_raise_the_update_count() -> None:
@@ -339,7 +339,7 @@ def test_deciles_are_of_equal_mass_and_do_not_collapse_on_a_long_tail() -> None:
     sizes = buckets.label_counts[:10].tolist()
     mass = torch.zeros(11, dtype=torch.int64).index_add_(0, buckets.assignment, counts)[:10].tolist()
     assert min(sizes) > 0
-    assert max(mass[1:]) < 1.3 * min(mass[1:])
+    assert max(mass[3:]) < 1.1 * min(mass[3:])
     by_labels = LabelBuckets.quantiles(counts, 10, by="labels")
     seen_once = [bool((counts[of.assignment == bucket] == 1).all()) for of in (buckets, by_labels) for bucket in range(10)]
     assert sum(seen_once[:10]) < sum(seen_once[10:])

@@ -67,7 +67,12 @@ def check_number(caller: str, argument: str, value: Any, low: float, high: float
 
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     """Return training counts per label as an int64 vector of shape [L] on the CPU."""
-    given: Tensor = torch.as_tensor(counts).detach().cpu()
+    try:
+        given: Tensor = torch.as_tensor(counts).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{caller}: {argument} is a {type(counts).__name__}; pass whole numbers, one per label, as tensor or list."
+        ) from None
     if given.dtype not in INTEGERS or given.ndim > 1:
         raise TypeError(
             f"{caller}: {argument} is {shape_of(given)}; pass whole numbers, one per label, "

@@ -102,6 +102,8 @@ class LabelBuckets:
         """
         caller = "LabelBuckets.thresholds"
         counts = check_counts(caller, "counts", counts)
+        if not isinstance(edges, Sequence) or isinstance(edges, str):
+            raise TypeError(f"{caller}: edges={edges!r} is no sequence; pass ascending counts such as (1, 5, 100).")
         ascending = [check_count(caller, "edges", edge) for edge in edges]
         if not ascending or sorted(set(ascending)) != ascending:
             raise ValueError(f"{caller}: edges={list(edges)} must ascend without repeats; pass such as (1, 5, 100).")
@@ -121,6 +123,8 @@ class LabelBuckets:
         """
         caller = "LabelBuckets.from_assignment"
         assignment = check_counts(caller, "assignment", assignment)
+        if not isinstance(names, Sequence) or isinstance(names, str):
+            raise TypeError(f"{caller}: names={names!r} is no sequence; pass one name per bucket.")
         names = tuple(str(name) for name in names)
         if not names or len(set(names)) != len(names):
             raise ValueError(f"{caller}: names={names} must be one distinct name per bucket.")

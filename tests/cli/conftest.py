@@ -3,6 +3,7 @@
 import pytest
 
 from cli.made import Made
+from cli.workers import Workers
 from tailmetrics.cli import main
 
 
@@ -10,6 +11,14 @@ from tailmetrics.cli import main
 def made(tmp_path_factory):
     """Return the files; tests leave them as they are."""
     return Made(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture(scope="session")
+def workers():
+    """Return two processes beside this one."""
+    made = Workers()
+    yield made
+    made.pool.shutdown(cancel_futures=True)
 
 
 @pytest.fixture

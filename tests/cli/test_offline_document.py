@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "offline.md"
@@ -14,7 +12,7 @@ def blocks():
     yield from re.findall(r"^```(\w+)\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
 
 
-def test_every_block_runs(tailmetrics, tmp_path, monkeypatch):
+def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
     """Python is executed, commands are run one by one, torchrun included; only text blocks are left alone."""
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -24,18 +22,21 @@ def test_every_block_runs(tailmetrics, tmp_path, monkeypatch):
             exec(compile(text, DOCUMENT.name, "exec"), names)
         elif language == "bash":
             for line in text.replace("\\\n", " ").splitlines():
-                run(line, tailmetrics)
+                run(line, tailmetrics, workers)
         ran += language in ("python", "bash")
     assert ran == 11
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
 
 
-def run(line, tailmetrics):
-    """Run one command; status and stderr are those of success."""
+def run(line, tailmetrics, workers):
+    """Run one command, on two processes under torchrun; status and stderr are those of success."""
     program, *words = shlex.split(line)
     if program == "tailmetrics":
         status, _, err = tailmetrics(*words)
         assert (status, err) == (0, ""), line
     else:
         assert program == "torchrun"
-        subprocess.run([sys.executable, "-m", "torch.distributed.run", *words], check=True, capture_output=True)
+        launcher = ["--standalone", "--nproc-per-node", "2", "-m", "tailmetrics"]
+        assert words[: len(launcher)] == launcher
+        ended = workers.ranks(*words[len(launcher) :], folder=Path.cwd())
+        assert [one[::2] for one in ended] == [(0, "")] * 2, line

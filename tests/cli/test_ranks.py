@@ -1,7 +1,6 @@
 """Many processes: each row is read by one of them, and the numbers are those of one process, bit for bit."""
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -61,18 +60,33 @@ def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     assert "+0.0000" in out
 
 
-def test_what_one_rank_meets_ends_all(made, config, tmp_path):
-    """A bad row in the share of the second rank is told once, by the first one, and nothing is written."""
+def test_what_one_rank_meets_ends_all(made, config, workers, tmp_path):
+    """A bad row in the share of the second rank ends both, is told once, by the first one, and nothing is written."""
     relevant = [*made.relevant[:50], [31], *made.relevant[51:]]
     bad = write_lists(tmp_path / "bad.parquet", labels=relevant)
     out = ["--out", tmp_path / "out", "--per-row", tmp_path / "out" / "rows.parquet"]
     files = ["--preds", made.preds, "--target", bad, "--num-labels", 30]
-    ended = torchrun("evaluate", "--config", config(METRICS[0]), *files, *out)
-    assert ended.returncode != 0
-    error = f"error: {bad}, row 50: holds the label id 31, but there are 30 labels"
-    assert error in ended.stderr.splitlines()
-    assert ended.stderr.count("hint: ") == 1
+    first, second = workers.ranks("evaluate", "--config", config(METRICS[0]), *files, *out)
+    hint = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."
+    assert first == (2, "", f"error: {bad}, row 50: holds the label id 31, but there are 30 labels\nhint: {hint}\n")
+    assert second == (2, "", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.parquet", "config.yaml"]
+
+
+def test_more_ranks_than_row_groups(made, config, workers, tailmetrics, tmp_path):
+    """A rank without a row changes nothing; counts that every rank reads from a file are not added up."""
+    few = [write_lists(tmp_path / "p.parquet", ids=[[0, 1]]), write_lists(tmp_path / "t.parquet", labels=[[1, 2]])]
+    counts = ["--label-counts", made.counts, "--num-train", 240]
+    words = ["evaluate", "--config", config(METRICS[0], METRICS[2]), "--preds", few[0], "--target", few[1], "--intervals", *counts]
+    assert tailmetrics(*words, "--out", tmp_path / "one")[::2] == (0, "")
+    table = tmp_path / "two" / "rows.parquet"
+    assert [ended[::2] for ended in workers.ranks(*words, "--out", tmp_path / "two", "--per-row", table)] == [
+        (0, "")
+    ] * 2
+    for name in ("report", "intervals"):
+        one, two = ((tmp_path / folder / f"{name}.json").read_text() for folder in ("one", "two"))
+        assert one == two
+    assert tailmetrics("compare", table, table, "--names", "a", "b", "--quiet")[0] == 0
 
 
 def share(preds, target, counts, rank, world_size):
@@ -97,11 +111,9 @@ def merged(parts):
     return first
 
 
-def test_states_merge_over_processes_that_know_nothing_of_one_another(made):
-    """Collections pickled by two spawned processes and merged hold to the last bit what one process finds."""
-    work = [(made.preds, made.target, made.counts, rank, 3) for rank in range(3)]
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        parts = pool.starmap(share, work, chunksize=1)
+def test_states_merge_over_processes_that_know_nothing_of_one_another(made, workers):
+    """Collections pickled by other processes and merged hold to the last bit what one process finds."""
+    parts = workers.map(share, [(made.preds, made.target, made.counts, rank, 3) for rank in range(3)])
     alone = share(made.preds, made.target, made.counts, 0, 1).compute()
     found = merged(parts).compute()
     assert found.keys() == alone.keys()

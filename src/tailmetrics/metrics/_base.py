@@ -103,6 +103,8 @@ class TopKMetric(ExactMetric):
             )
         self.buckets: Buckets | None = buckets
         self.num_labels = None if num_labels is None else check_count(self._caller, "num_labels", num_labels)
+        if not isinstance(name, str | None):
+            raise TypeError(f"{self._caller}: name={name!r} is no text; pass a string to be used as key, or None.")
         self.name = name
         self.validate_args = validate_args
         self._convention = convention

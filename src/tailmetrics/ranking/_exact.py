@@ -92,7 +92,8 @@ def _count_before(scores: Tensor, ids: Tensor) -> Tensor:
     before = torch.zeros(num_rows, dtype=torch.float64)
     height, width = max(1, PIECE_ELEMENTS // num_labels), min(num_labels, PIECE_ELEMENTS)
     buffers = torch.empty(2, height * width)
-    columns = torch.arange(num_labels)
+    columns = torch.arange(num_labels, dtype=torch.float32 if num_labels < 2**24 else torch.float64)
+    places = ids.to(columns.dtype)
     for top in range(0, num_rows, height):
         lines = slice(top, top + height)
         for left in range(0, num_labels, width):
@@ -102,7 +103,7 @@ def _count_before(scores: Tensor, ids: Tensor) -> Tensor:
             equal = torch.eq(piece, own[lines], out=first)
             # nearly always it is the label itself that is equal, and nothing else
             if float(equal.sum(dim=1).max()) > (width == num_labels):
-                lower = torch.lt(columns[left : left + width], ids[lines], out=second)
+                lower = torch.lt(columns[left : left + width], places[lines], out=second)
                 before[lines] += equal.mul_(lower).sum(dim=1)
     return before.to(torch.int64)
 

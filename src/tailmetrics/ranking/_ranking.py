@@ -437,7 +437,9 @@ def _read_target(
     is_matrix = argument in ("target_mask", "target_gains") or (
         argument == "target" and target.ndim == 2 and (target.dtype not in INTEGERS or target.shape == scores_shape)
     )
-    if is_matrix and target.ndim == 2:
+    if is_matrix and target.ndim != 2:
+        raise ValueError(f"{caller}: {argument} is {shape_of(target)}; pass shape [N, L], one column per label.")
+    if is_matrix:
         return _targets.targets_from_matrix(caller, argument, target, num_labels, keep, validate)
     return _targets.targets_from_ids(caller, argument, target, num_labels, keep, gains, validate)
 

@@ -1,0 +1,45 @@
+"""Two processes that import the library once and then serve as ranks, or as workers that know nothing of one another."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import socket
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+
+
+def run_as_rank(rank, port, folder, words):
+    """Run the command line in a folder under the environment that torchrun gives; return status, stdout and stderr."""
+    from tailmetrics.cli import main
+
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    os.chdir(folder)
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = main(words)
+    for name in place:
+        del os.environ[name]
+    return status, out.getvalue(), err.getvalue()
+
+
+class Workers:
+    """The pool; processes start with the first work."""
+
+    def __init__(self) -> None:
+        self.pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
+
+    def ranks(self, *words, folder="."):
+        """Run one command line on two ranks; return status, stdout and stderr of each."""
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = free.getsockname()[1]
+        words = [str(word) for word in words]
+        work = [self.pool.submit(run_as_rank, rank, port, str(folder), words) for rank in range(2)]
+        return [one.result() for one in work]
+
+    def map(self, function, arguments):
+        """Return what a function gives for each tuple of arguments."""
+        return [one.result() for one in [self.pool.submit(function, *some) for some in arguments]]
