@@ -68,6 +68,6 @@ def _one_line(text: str) -> str:
 
 def print_error(error: Exception) -> None:
     """Print an error to stderr, once over all ranks, which agree on it."""
-    if True:
+    if environ.get("RANK", "0") == "0":
         problem, hint = describe(error)
         sys.stderr.write(f"error: {problem}\nhint: {hint}\n")
