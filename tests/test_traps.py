@@ -130,7 +130,11 @@ def validated(model: LightningModule, folder: Path, *loaders: Any) -> Trainer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer = Trainer(
-            accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder
+            accelerator="cpu",
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            default_root_dir=folder,
         )
         for loader in loaders:
             trainer.validate(model, loader, verbose=False)
@@ -192,7 +196,11 @@ def test_reductions_pickle(case: Any) -> None:
 def test_failed_update_does_not_raise_the_update_count() -> None:
     """Neither in a metric, nor in a collection, nor in the training counts."""
     nan = torch.full((1, 3), torch.nan)
-    metric, collection, frequency = RecallAtK(k=1), TopKCollection([MRR(), GiniAtK(k=1, num_labels=3)]), LabelFrequency(3)
+    metric, collection, frequency = (
+        RecallAtK(k=1),
+        TopKCollection([MRR(), GiniAtK(k=1, num_labels=3)]),
+        LabelFrequency(3),
+    )
     for fail in (lambda: metric.update(nan, torch.tensor([0])), lambda: collection.update(nan, torch.tensor([0]))):
         with pytest.raises(ValueError, match="NaN"):
             fail()
@@ -341,7 +349,9 @@ def test_deciles_are_of_equal_mass_and_do_not_collapse_on_a_long_tail() -> None:
     assert min(sizes) > 0
     assert max(mass[3:]) < 1.1 * min(mass[3:])
     by_labels = LabelBuckets.quantiles(counts, 10, by="labels")
-    seen_once = [bool((counts[of.assignment == bucket] == 1).all()) for of in (buckets, by_labels) for bucket in range(10)]
+    seen_once = [
+        bool((counts[of.assignment == bucket] == 1).all()) for of in (buckets, by_labels) for bucket in range(10)
+    ]
     assert sum(seen_once[:10]) < sum(seen_once[10:])
 
 
@@ -368,7 +378,9 @@ def test_input_is_not_reordered_in_place() -> None:
     """scipy and torch CSR with columns in no order keep them so."""
     parts = (torch.tensor([3.0, 1.0, 2.0]).numpy(), torch.tensor([2, 0, 1]).numpy(), torch.tensor([0, 3]).numpy())
     matrix = scipy.sparse.csr_matrix(parts, shape=(1, 4))
-    ours = torch.sparse_csr_tensor(torch.tensor([0, 3]), torch.tensor([2, 0, 1]), torch.tensor([3.0, 1, 2]), size=(1, 4))
+    ours = torch.sparse_csr_tensor(
+        torch.tensor([0, 3]), torch.tensor([2, 0, 1]), torch.tensor([3.0, 1, 2]), size=(1, 4)
+    )
     assert value(RecallAtK(k=1), (matrix, matrix), (ours, ours)) == 1 / 3
     assert matrix.indices.tolist() == ours.col_indices().tolist() == [2, 0, 1]
     assert matrix.data.tolist() == ours.values().tolist() == [3, 1, 2]
@@ -461,7 +473,9 @@ def test_ties_go_to_the_lower_id(num_labels: int, kind: torch.dtype) -> None:
     for k in (1, 3, num_labels - 1):
         found = rank(scores, torch.zeros(20, dtype=torch.int64), depth=k).ids.tolist()
         for row, ids in zip(scores.tolist(), found, strict=True):
-            wanted = sorted((label for label in range(num_labels) if row[label] > -math.inf), key=lambda one: (-row[one], one))
+            wanted = sorted(
+                (label for label in range(num_labels) if row[label] > -math.inf), key=lambda one: (-row[one], one)
+            )
             assert ids == (wanted[:k] + [-1] * k)[:k]
 
 

@@ -77,7 +77,17 @@ def test_more_ranks_than_row_groups(made, config, workers, tailmetrics, tmp_path
     """A rank without a row changes nothing; counts that every rank reads from a file are not added up."""
     few = [write_lists(tmp_path / "p.parquet", ids=[[0, 1]]), write_lists(tmp_path / "t.parquet", labels=[[1, 2]])]
     counts = ["--label-counts", made.counts, "--num-train", 240]
-    words = ["evaluate", "--config", config(METRICS[0], METRICS[2]), "--preds", few[0], "--target", few[1], "--intervals", *counts]
+    words = [
+        "evaluate",
+        "--config",
+        config(METRICS[0], METRICS[2]),
+        "--preds",
+        few[0],
+        "--target",
+        few[1],
+        "--intervals",
+        *counts,
+    ]
     assert tailmetrics(*words, "--out", tmp_path / "one")[::2] == (0, "")
     table = tmp_path / "two" / "rows.parquet"
     assert [ended[::2] for ended in workers.ranks(*words, "--out", tmp_path / "two", "--per-row", table)] == [

@@ -14,7 +14,21 @@ from cases import BUCKETS, FEW, NUM_LABELS
 from tailmetrics import LabelBuckets, LabelFrequency, Ranking, RecallAtK, TopKCollection, rank
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
-NONSENSE: list[Any] = ["text", "", object(), [[1]], {}, {"a": 1}, 1.5, float("nan"), -1, b"x", torch.tensor([1.5]), (), True]
+NONSENSE: list[Any] = [
+    "text",
+    "",
+    object(),
+    [[1]],
+    {},
+    {"a": 1},
+    1.5,
+    float("nan"),
+    -1,
+    b"x",
+    torch.tensor([1.5]),
+    (),
+    True,
+]
 
 
 def nonsense_but(*allowed: Any) -> list[Any]:

@@ -113,4 +113,6 @@ def test_a_run_resumes_in_mid_epoch(tmp_path: Any) -> None:
     for one in (model, resumed):
         one.metrics.update(scores[4:], torch.arange(5))
     found, wanted = resumed.metrics.compute(), model.metrics.compute()
-    assert {key: bits_of(value) for key, value in found.items()} == {key: bits_of(value) for key, value in wanted.items()}
+    assert {key: bits_of(value) for key, value in found.items()} == {
+        key: bits_of(value) for key, value in wanted.items()
+    }

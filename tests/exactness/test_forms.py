@@ -43,7 +43,9 @@ def is_enough(case: Case, kind: str) -> bool:
 def test_every_form_gives_the_bits_of_dense_scores_with_a_dense_target(batch: Data) -> None:
     """Scores of any float type and layout, candidates and CSR in any order, ids; multi-hot, ids, CSR, gains."""
     metrics = {str(case): case.metric() for case in CASES}
-    wanted = dict(zip(metrics, compute_all(list(metrics.values()), [tailmetrics.rank(batch.scores, batch.target)]), strict=True))
+    wanted = dict(
+        zip(metrics, compute_all(list(metrics.values()), [tailmetrics.rank(batch.scores, batch.target)]), strict=True)
+    )
     for number, (name, (kind, feed)) in enumerate(feeds(batch).items()):
         usable = [str(case) for case in CASES[number % 2 :: 2] if is_enough(case, kind)]
         found = compute_all([metrics[case] for case in usable], [ranked(feed)])
