@@ -24,12 +24,19 @@ class Settings:
         device: Where tensors live.
         seconds: Time given to one comparison; slow competitors may take longer.
         clock: ``"wall"``, or ``"cpu"``: time of all threads of the process, steadier on a busy machine.
+        processes: In how many processes memory that has a bound is measured.
     """
 
     quick: bool = False
     device: str = "cpu"
     seconds: float = 2.0
     clock: str = "wall"
+    processes: int = 3
+
+    @property
+    def by_cpu(self) -> bool:
+        """Whether CPU time is what counts."""
+        return self.clock == "cpu" and not self.device.startswith("cuda")
 
     @property
     def rounds(self) -> tuple[int, int]:
@@ -53,13 +60,13 @@ class Timing:
         seconds: Per call, by the wall clock; on an accelerator, by its own events.
         cpu: Per call, of all threads of this process.
         ratio: To the reference of the same round, by the clock chosen.
-        cpu_ratio: The same by CPU time.
+        chosen: Seconds per call by the clock chosen.
     """
 
     seconds: float
     cpu: float
     ratio: float
-    cpu_ratio: float
+    chosen: float
 
 
 Sample = tuple[float, float]
@@ -127,8 +134,7 @@ def _timing(
     calls: Mapping[str, Call],
     settings: Settings,
 ) -> Timing:
-    to = scale / calls[reference].scale
-    wall, cpu = (median(one[name][clock] for one in rounds) * scale for clock in (0, 1))
-    ratios = [median(one[name][clock] / max(1e-9, one[reference][clock]) for one in rounds) * to for clock in (0, 1)]
-    by_cpu = settings.clock == "cpu" and not settings.device.startswith("cuda")
-    return Timing(wall, cpu, ratios[1 if by_cpu else 0], ratios[1])
+    clock = 1 if settings.by_cpu else 0
+    wall, cpu = (median(one[name][index] for one in rounds) * scale for index in (0, 1))
+    ratio = median(one[name][clock] / max(1e-9, one[reference][clock]) for one in rounds)
+    return Timing(wall, cpu, ratio * scale / calls[reference].scale, cpu if settings.by_cpu else wall)

@@ -3,8 +3,9 @@
 python benchmarks/parquet.py [--rows 1000000] [--folder /tmp/tailmetrics-parquet]
 
 Prints the time per command, the part of it that rows take (beyond the same command on a thousand rows), that part
-relative to reading the same columns with pyarrow alone, and peak memory of a process beyond that of the imported
-libraries. Fails unless both reports hold the same bits.
+relative to reading the same columns with pyarrow alone, by the clock and by processor time, and peak memory of a
+process beyond that of the imported libraries. Every process has one thread, as torchrun has it. Fails unless both
+reports hold the same bits.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ for path, columns in ((sys.argv[1], ["ids", "scores"]), (sys.argv[2], ["labels"]
 
 @dataclass(frozen=True)
 class Used:
-    """What a command used: seconds, and megabytes of its largest process."""
+    """What a command used: seconds, seconds of all its processors, and megabytes of its largest process."""
 
     seconds: float
+    cpu: float
     megabytes: float
 
 
@@ -98,24 +100,25 @@ def lists(matrix: np.ndarray) -> pa.Array:
 def measure(*command: str) -> Used:
     """Run a command to its end."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
-    return Used(time.perf_counter() - start, usage.ru_maxrss / 1024)
+    return Used(time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def evaluated(data: Data, small: Data, imported: Used) -> None:
     """Evaluate on one process and on two, and print a line for each."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     reading = measure(sys.executable, "-c", READING, *data.files)
-    print(f"{'':<15}{'seconds':>9}{'on rows':>9}{'rows/s':>10}{'to reading':>12}{'MB beyond libraries':>21}")
+    print(f"{'':<15}{'seconds':>9}{'on rows':>9}{'rows/s':>10}{'to reading':>12}{'CPU to it':>11}{'MB beyond':>11}")
     print(f"{'reading alone':<15}{reading.seconds:>9.1f}{'':>9}{data.rows / reading.seconds:>10,.0f}")
     for name, python in (("one process", [sys.executable]), ("two processes", launcher)):
         start, used = (measure(*python, *one.evaluate(name)) for one in (small, data))
-        seconds = used.seconds - start.seconds
-        speed = f"{seconds:>9.1f}{data.rows / seconds:>10,.0f}{seconds / reading.seconds:>12.1f}"
-        print(f"{name:<15}{used.seconds:>9.1f}{speed}{used.megabytes - imported.megabytes:>21,.0f}")
+        seconds, cpu = used.seconds - start.seconds, (used.cpu - start.cpu) / reading.cpu
+        speed = f"{seconds:>9.1f}{data.rows / seconds:>10,.0f}{seconds / reading.seconds:>12.1f}{cpu:>11.1f}"
+        print(f"{name:<15}{used.seconds:>9.1f}{speed}{used.megabytes - imported.megabytes:>11,.0f}")
 
 
 def main() -> None:

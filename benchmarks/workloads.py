@@ -91,7 +91,8 @@ class Lists:
         rng = np.random.default_rng(num_rows + num_labels)
         gaps = rng.integers(1, num_labels // (depth + most), size=(num_rows, depth + most))
         ids = gaps.cumsum(axis=1) * SCRAMBLE % num_labels
-        edges = np.arange(most + 1) ** 2 * depth // most**2  # one relevant label in each stretch of the list
+        steps = np.arange(most + 1)
+        edges = np.maximum(steps, steps**2 * depth // most**2)  # one relevant label in each stretch of the list
         places = edges[:-1] + (rng.random((num_rows, most)) * np.diff(edges)).astype(np.int64)
         listed = rng.random((num_rows, most)) < 0.5
         relevant = np.where(listed, np.take_along_axis(ids, places, axis=1), ids[:, depth:])
@@ -131,7 +132,8 @@ class Lists:
     def torch_csr(self) -> Tensor:
         """The same as a torch tensor."""
         parts = (torch.from_numpy(part.astype(np.int64)) for part in (self.csr.indptr, self.csr.indices))
-        matrix = torch.sparse_csr_tensor(*parts, torch.from_numpy(self.csr.data), size=self.csr.shape)
+        values = torch.from_numpy(self.csr.data)
+        matrix = torch.sparse_csr_tensor(*parts, values, size=self.csr.shape, check_invariants=True)
         return matrix.to(self.ids.device)
 
     @cached_property

@@ -322,10 +322,13 @@ def test_padding_does_not_match_padding() -> None:
 
 
 def test_padding_as_an_index_does_not_read_the_last_label() -> None:
-    """-1 neither hits a relevant last label of a multi-hot target, nor counts as shown, nor has its bucket."""
-    preds, target = torch.tensor([[0, -1]]), torch.tensor([[False] * 7 + [True]])
-    for metric in (RecallAtK(k=2), HitRateAtK(k=2), RelevanceAtK(k=2), NDCGAtK(k=2), MAP()):
-        assert value(metric, (preds, target)) == 0
+    """-1 hits neither a relevant last label nor a relevant first one, is not shown, and has no bucket."""
+    preds = torch.tensor([[0, -1]])
+    for relevant in ([False] * 7 + [True], [True] + [False] * 7):
+        target = torch.tensor([relevant])
+        for metric in (RecallAtK(k=2), HitRateAtK(k=2), RelevanceAtK(k=2), NDCGAtK(k=2), MAP()):
+            assert value(metric, (torch.tensor([[1, -1]]), target)) == 0
+    target = torch.tensor([[False] * 7 + [True]])
     assert value(RecallAtK(k=2, buckets=HALVES), (preds, target))[1] == 0
     assert value(PredictionProportionAtK(k=2, buckets=HALVES), (preds, target)) == [0.5, 0.0]
     assert value(CatalogCoverageAtK(k=2, num_labels=8), (preds, target)) == 1 / 8

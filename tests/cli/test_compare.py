@@ -193,6 +193,7 @@ def test_parts_of_several_ranks_are_one_table(tables, tailmetrics, tmp_path):
 
 def test_under_torchrun_it_declines(tailmetrics, monkeypatch):
     """Comparing is for one process; several would do the same work and write the same files."""
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
+        monkeypatch.setenv(name, value)
     status, _, err = tailmetrics("compare", "a.parquet", "b.parquet")
     assert (status, err.splitlines()[0]) == (2, "error: compare runs in one process")

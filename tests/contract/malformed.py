@@ -126,7 +126,7 @@ def _edited(draw: Draw, value: Tensor, kinds: list[list[Edit]], often: int, gene
     """Apply no, one or two of the edits; one that does not apply is left out."""
     for _ in range(draw(st.sampled_from([0] * often + [1, 1, 1, 2]))):
         edit = draw(st.sampled_from(draw(st.sampled_from(kinds))))
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) and not value.is_complex():
             try:
                 value = edit(value, generator)
             except (RuntimeError, NotImplementedError, TypeError, IndexError, ValueError):
@@ -181,7 +181,7 @@ def _csr(draw: Draw, matrix: Tensor, generator: torch.Generator) -> Any:
 
 
 @st.composite
-def preds(draw: Draw, num_rows: int, width: int) -> Any:
+def preds(draw: Draw, num_rows: int, width: int, longest: int = 6) -> Any:
     """Predictions in one of the forms, or something like it."""
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
     scores = (torch.randn(num_rows, width, generator=generator) * 2).round() / 2
@@ -193,7 +193,7 @@ def preds(draw: Draw, num_rows: int, width: int) -> Any:
         return _edited(draw, scores, [*[VALUES] * 4, FLOAT_TYPES, SHAPES, LAYOUTS], 3, generator)
     if form == "csr":
         return _csr(draw, scores, generator)
-    ids = _permutations(num_rows, width, draw(st.integers(0, 6)), generator)
+    ids = _permutations(num_rows, width, draw(st.integers(0, longest)), generator)
     if form == "ids":
         return _edited(draw, ids, [*[IDS] * 4, ID_TYPES, SHAPES, LAYOUTS], 3, generator)
     shuffled = ids[:, torch.randperm(ids.shape[1], generator=generator)]
@@ -207,7 +207,7 @@ def preds(draw: Draw, num_rows: int, width: int) -> Any:
 
 
 @st.composite
-def targets(draw: Draw, num_rows: int, width: int) -> Any:
+def targets(draw: Draw, num_rows: int, width: int, longest: int = 5) -> Any:
     """A target in one of the forms, or something like it."""
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
     form = draw(
@@ -219,7 +219,7 @@ def targets(draw: Draw, num_rows: int, width: int) -> Any:
         label = torch.randint(-1, max(1, width), (num_rows,), generator=generator).clamp(max=width - 1)
         return _edited(draw, label, [IDS, ID_TYPES, SHAPES, LAYOUTS], 4, generator)
     if form == "ids":
-        ids = _permutations(num_rows, width, draw(st.integers(0, 5)), generator)
+        ids = _permutations(num_rows, width, draw(st.integers(0, longest)), generator)
         return _edited(draw, ids, [*[IDS] * 4, ID_TYPES, SHAPES, LAYOUTS], 4, generator)
     relevant = torch.rand(num_rows, width, generator=generator) < 0.15
     if form == "bool":
@@ -247,3 +247,11 @@ def batches(draw: Draw) -> tuple[Any, Any, Any]:
     """preds, target and row_mask."""
     num_rows, width = draw(st.sampled_from([0, 1, 2, 2, 3, 5])), draw(st.sampled_from(WIDTHS))
     return draw(preds(num_rows, width)), draw(targets(num_rows, width)), draw(row_masks(num_rows))
+
+
+@st.composite
+def wide_batches(draw: Draw) -> tuple[Any, Any, Any]:
+    """The same over hundreds of labels, where other forms are fast."""
+    num_rows, width = draw(st.sampled_from([1, 2, 7, 20])), draw(st.sampled_from([64, 72, 300, 1000, 2048]))
+    longest = draw(st.sampled_from([3, 20, 120]))
+    return draw(preds(num_rows, width, longest)), draw(targets(num_rows, width, longest)), draw(row_masks(num_rows))

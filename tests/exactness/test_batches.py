@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tailmetrics
-from cases import FEW, Data, data
+from cases import FEW, Case, Data, data
 from exactness.bits import CASES_OF_A_KIND, bits, compute_all, states
 from tailmetrics import LabelFrequency, Ranking
 
@@ -89,14 +89,28 @@ def test_forward_accumulates_what_update_does(wanted: list[object]) -> None:
 
 
 @pytest.mark.parametrize("case", FEW, ids=str)
-def test_dense_scores_ranked_by_the_metric_itself_in_batches(case: object) -> None:
+def test_dense_scores_ranked_by_the_metric_itself_in_batches(case: Case) -> None:
     """As above, with each metric ranking for itself, no deeper than it needs."""
-    one, many = case.metric(), case.metric()  # type: ignore[attr-defined]
+    one, many = case.metric(), case.metric()
     one.update(BATCH.scores, BATCH.target)
     for rows in torch.randperm(ROWS, generator=torch.Generator().manual_seed(5)).split(20):
         many.update(BATCH.scores[rows], BATCH.target[rows])
     assert bits(one) == bits(many)
     assert {**states(one), "updates": 4} == states(many)
+
+
+@pytest.mark.parametrize("case", [case for case in FEW if case.name in ("NDCGAtK", "PropensityScoredNDCGAtK")], ids=str)
+def test_one_crowded_row_among_thousands_takes_nothing_from_the_others(case: Case) -> None:
+    """Forms that are chosen by how uneven the rows are give the bits of small even batches."""
+    generator = torch.Generator().manual_seed(12)
+    scores = torch.randn(4000, 40, generator=generator)
+    target = torch.zeros(4000, 40).scatter_(1, torch.randint(40, (4000, 1), generator=generator), 1.5)
+    target[1000] = torch.rand(40, generator=generator)
+    at_once, pieces = case.metric(), case.metric()
+    at_once.update(scores, target)
+    for rows in torch.arange(4000).split(500):
+        pieces.update(scores[rows], target[rows])
+    assert bits(at_once) == bits(pieces)
 
 
 def test_training_counts_do_not_depend_on_batches() -> None:

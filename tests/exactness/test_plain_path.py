@@ -197,6 +197,16 @@ def test_both_paths_give_the_same_bits_where_lists_are_cut(depth: int) -> None:
         assert compute_all(metrics, [tailmetrics.rank(scores, target, depth=depth)]) == wanted
 
 
+def test_both_paths_agree_on_rows_with_more_relevant_labels_than_cut_offs() -> None:
+    """Ideal rankings of 30 and more graded labels, of which the best 1, 3 and 10 are wanted."""
+    generator = torch.Generator().manual_seed(8)
+    scores = torch.randn(9, 40, generator=generator)
+    target = (torch.rand(9, 40, generator=generator) < 0.8) * torch.rand(9, 40, generator=generator)
+    wanted = values(CASES_OF_A_KIND, tailmetrics.rank(scores, target))
+    with force_plain():
+        assert values(CASES_OF_A_KIND, tailmetrics.rank(scores, target)) == wanted
+
+
 def test_both_paths_agree_on_huge_ids() -> None:
     """Hashed ids beyond 2^31, whose number nobody knows, hit their own row and no other."""
     preds = torch.tensor([[2**31 + 5, 3], [7, 2**62]])

@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         from tailmetrics.cli.errors import REPORTED, print_error
+        from tailmetrics.cli.ranks import launched
         from tailmetrics.cli.run import run
 
         with _terminable():
@@ -35,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{problem}\nhint: pip install 'tailmetrics[cli]'\n")
         return FAILED
     except REPORTED as error:
-        print_error(error)
+        rank, _ = launched()
+        if rank == 0:  # all ranks agree on an error
+            print_error(error)
         return FAILED
     return 0
 

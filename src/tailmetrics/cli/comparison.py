@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import environ
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +16,7 @@ from tailmetrics.cli.evaluation import chosen_metrics
 from tailmetrics.cli.inputs import open_inputs
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.parser import Request
-from tailmetrics.cli.ranks import Ranks
+from tailmetrics.cli.ranks import Ranks, launched
 from tailmetrics.cli.row_table import RowTable
 from tailmetrics.cli.row_writer import RowTableWriter
 from tailmetrics.cli.staging import Staging
@@ -32,15 +31,10 @@ def compare_runs(request: Request) -> None:
     options = request.get(CompareOptions)
     tables, preds = request.options.tables, options.preds or []
     names = _names(options, tables or preds)
-    if int(environ.get("WORLD_SIZE", "1")) > 1:
-        hint = "run tailmetrics evaluate --per-row under torchrun, then compare the tables without it."
-        raise CommandError("compare runs in one process", hint)
-    if bool(tables) == bool(preds):
-        raise CommandError("compare needs either tables or --preds", "name two tables, or --preds A B with --target.")
+    _check_sources(tables, preds)
     with Staging() as staging, TemporaryDirectory() as scratch:
         folder = None if options.out is None else staging.folder(options.out)
-        if preds:
-            tables = _tables(request, preds, Path(scratch))
+        tables = tables or _tables(request, preds, Path(scratch))
         found = _compared(dict(zip(names, map(RowTable.open, tables), strict=True)), options, request)
         if folder is not None:
             write_comparisons(found, options.correction, folder)
@@ -50,6 +44,14 @@ def compare_runs(request: Request) -> None:
         print_comparisons(found, options.correction, console)
     for path in paths:
         console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+
+
+def _check_sources(tables: Sequence[str], preds: Sequence[str]) -> None:
+    if launched() != (0, 1):
+        hint = "run tailmetrics evaluate --per-row under torchrun, then compare the tables without it."
+        raise CommandError("compare runs in one process", hint)
+    if tables and preds:
+        raise CommandError("compare takes either tables or --preds", "leave one of them out.")
 
 
 def _names(options: CompareOptions, paths: Sequence[str]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentError
-from os import environ
 
 from tailmetrics.io import DataFileError
 
@@ -67,7 +66,6 @@ def _one_line(text: str) -> str:
 
 
 def print_error(error: Exception) -> None:
-    """Print an error to stderr, once over all ranks, which agree on it."""
-    if environ.get("RANK", "0") == "0":
-        problem, hint = describe(error)
-        sys.stderr.write(f"error: {problem}\nhint: {hint}\n")
+    """Print an error to stderr."""
+    problem, hint = describe(error)
+    sys.stderr.write(f"error: {problem}\nhint: {hint}\n")

@@ -67,19 +67,27 @@ class Ranks:
         return found
 
 
+def launched() -> tuple[int, int]:
+    """Return the rank of this process and the number of processes, as torchrun says; 0 and 1 without it."""
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= environ.keys():
+        return 0, 1
+    return int(environ["RANK"]), int(environ["WORLD_SIZE"])
+
+
 @contextmanager
 def joined(device: str) -> Iterator[Ranks]:
     """Join the other processes, if torchrun started any, and leave them at the end."""
     if device == "cuda" and not torch.cuda.is_available():
         raise CommandError("--device cuda: torch sees no GPU", "leave --device out to compute on the CPU.")
     place = torch.device(device, int(environ.get("LOCAL_RANK", "0"))) if device == "cuda" else torch.device(device)
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= environ.keys():
-        yield Ranks(0, 1, place)
+    rank, world_size = launched()
+    if world_size == 1:
+        yield Ranks(rank, world_size, place)
         return
     if device == "cuda":
         torch.cuda.set_device(place)
     distributed.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=PATIENCE)
     try:
-        yield Ranks(distributed.get_rank(), distributed.get_world_size(), place)
+        yield Ranks(rank, world_size, place)
     finally:
         distributed.destroy_process_group()

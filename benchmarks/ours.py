@@ -1,0 +1,64 @@
+"""The metrics of this library that the benchmarks measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from benchmarks.workloads import NUM_TRAIN, label_counts
+from tailmetrics import (
+    MAP,
+    MRR,
+    CGAtK,
+    DCGAtK,
+    F1AtK,
+    HitRateAtK,
+    LabelBuckets,
+    NDCGAtK,
+    NormalizedRecallAtK,
+    PrecisionAtK,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    TopKCollection,
+)
+from tailmetrics.metrics import TopKMetric
+
+Values = dict[str, float]
+
+TEN = (PrecisionAtK, RecallAtK, NormalizedRecallAtK, F1AtK, HitRateAtK, NDCGAtK, DCGAtK, CGAtK, MAP, MRR)
+
+
+def ten_metrics(
+    buckets: LabelBuckets | None, count: int = len(TEN), depth: int = 500, validate_args: bool = True
+) -> TopKCollection:
+    """Return the first ``count`` of ten metrics at k = 1, 5 and 10, by bucket if there are any."""
+    common: dict[str, Any] = {"buckets": buckets, "depth": depth, "validate_args": validate_args}
+    return TopKCollection([metric(k=[1, 5, 10], **common) for metric in TEN[:count]])
+
+
+def xmc_metrics(num_labels: int, validate_args: bool = True) -> TopKCollection:
+    """Return precision, nDCG and propensity-scored precision at k = 1, 3 and 5."""
+    common: dict[str, Any] = {"k": [1, 3, 5], "validate_args": validate_args}
+    training = {"label_counts": label_counts(num_labels), "num_train": NUM_TRAIN}
+    psp = PropensityScoredPrecisionAtK(**common, **training)
+    return TopKCollection([PrecisionAtK(**common, denominator="k"), NDCGAtK(**common), psp])
+
+
+def query_metrics() -> TopKCollection:
+    """Return the five measures at 10 that the libraries of information retrieval agree on."""
+    return TopKCollection([PrecisionAtK(10, denominator="k"), RecallAtK(10), NDCGAtK(10), MAP(10), MRR()])
+
+
+def evaluate(collection: TopKCollection, preds: Any, target: Any) -> Values:
+    """Return the values of one batch, states reset first: all that a peer's function does."""
+    collection.reset()
+    collection.update(preds, target)
+    return {key: float(value) for key, value in collection.compute().items()}
+
+
+def one_batch(metrics: Sequence[TopKMetric] | TopKMetric, scores: Tensor, target: Tensor) -> Any:
+    """Return a function that evaluates the first so many rows."""
+    collection = TopKCollection(metrics)
+    return lambda rows: evaluate(collection, scores[:rows], target[:rows])

@@ -1,0 +1,52 @@
+"""Ranked ids over many labels with CSR targets: napkinXC, and kernels in numpy and scipy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.measure import Settings
+from benchmarks.ours import Values, evaluate, xmc_metrics
+from benchmarks.peers.contest import Contest, Peer
+from benchmarks.peers.ranked_ids import KERNELS, KS, Judged
+from benchmarks.workloads import Lists
+
+
+def contests(settings: Settings) -> Iterator[Contest]:
+    """Yield the task on ranked ids; its peers read memory of this machine, so there is none elsewhere."""
+    if settings.device != "cpu":
+        return
+    data = Lists.xmc(settings)
+    judged = Judged.of(data)
+    checked, fast = xmc_metrics(data.num_labels), xmc_metrics(data.num_labels, validate_args=False)
+
+    def ours(rows: int) -> Values:
+        return evaluate(checked, data.ids[:rows], data.csr if rows == len(data) else data.csr[:rows])
+
+    some = min(len(data), 1000)
+    kernels = [Peer(name, lambda kernel=kernel: kernel(judged)) for name, kernel in KERNELS.items()]
+    more = {
+        "torch CSR": lambda: evaluate(checked, data.ids, data.torch_csr),
+        "validate_args=False": lambda: evaluate(fast, data.ids, data.csr),
+        "torch CSR, validate_args=False": lambda: evaluate(fast, data.ids, data.torch_csr),
+    }
+    workload = f"{len(data)} × 100 ids, {data.num_labels:,} labels"
+    task = "precision, nDCG, PSP at 1, 3, 5"
+    peers = [*kernels, _napkinxc(judged, some)]
+    yield Contest(workload, task, len(data), ours, peers, more=more)
+
+
+def _napkinxc(judged: Judged, rows: int) -> Peer:
+    from napkinxc import metrics
+
+    ranked = judged.ids[:rows].tolist()
+    target = judged.target[:rows]
+
+    def run() -> Values:
+        values = {
+            "precision_k": metrics.precision_at_k(target, ranked, k=KS[-1]),
+            "ndcg": metrics.ndcg_at_k(target, ranked, k=KS[-1]),
+            "psp": metrics.psprecision_at_k(target, ranked, judged.weights, k=KS[-1]),
+        }
+        return {f"{name}@{k}": float(value[k - 1]) for name, value in values.items() for k in KS}
+
+    return Peer("napkinXC", run, rows, "lists made beforehand")

@@ -1,0 +1,130 @@
+"""Queries with a hundred ranked documents: ranx, pytrec_eval and TorchMetrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.measure import Settings
+from benchmarks.ours import Values, evaluate, query_metrics
+from benchmarks.peers.contest import Contest, Peer
+from benchmarks.workloads import Lists
+
+Judgements = dict[str, dict[str, int]]
+Run = dict[str, dict[str, float]]
+
+RANX = {"precision@10": "precision_k@10", "recall@10": "recall@10", "ndcg@10": "ndcg@10", "map@10": "map@10"}
+RANX |= {"mrr": "mrr"}
+TREC = {"P_10": "precision_k@10", "recall_10": "recall@10", "ndcg_cut_10": "ndcg@10", "map_cut_10": "map@10"}
+TREC |= {"recip_rank": "mrr"}
+
+
+def contests(settings: Settings) -> Iterator[Contest]:
+    """Yield the task on queries; its peers read memory of this machine, so there is none elsewhere."""
+    if settings.device != "cpu":
+        return
+    data = Lists.queries(settings)
+    collection, fast = query_metrics(), query_metrics()
+    for metric in fast.members().values():
+        metric.validate_args = False
+
+    def ours(rows: int) -> Values:
+        return evaluate(collection, data.ids[:rows], data.relevant[:rows])
+
+    qrels, run = _dicts(data)
+    some = min(len(data), 500)
+    peers = [*_ranx(data, qrels, run, some), *_trec_eval(qrels, run), _retrieval(data.head(min(len(data), 100)))]
+    task = "precision, recall, nDCG, MAP at 10 and MRR"
+    more = {"validate_args=False": lambda: evaluate(fast, data.ids, data.relevant)}
+    yield Contest(f"{len(data)} queries × 100", task, len(data), ours, peers, more=more)
+
+
+def _dicts(data: Lists) -> tuple[Judgements, Run]:
+    """Return judgements and run as dicts by query and document, as files are read into."""
+    relevant, ids, scores = data.relevant.tolist(), data.ids.tolist(), data.scores.tolist()
+    qrels = {f"q{row}": {f"d{label}": 1 for label in labels if label >= 0} for row, labels in enumerate(relevant)}
+    pairs = enumerate(zip(ids, scores, strict=True))
+    run = {f"q{row}": {f"d{i}": s for i, s in zip(*lists, strict=True)} for row, lists in pairs}
+    return qrels, run
+
+
+def _ranx(data: Lists, qrels: Judgements, run: Run, some: int) -> list[Peer]:
+    from numba.typed import List
+    from ranx import Qrels, evaluate
+    from ranx import Run as RanxRun
+
+    judged = [[(label, 1) for label in labels if label >= 0] for labels in data.relevant.tolist()]
+    arrays = List([np.array(row, dtype=np.float64) for row in judged])
+    lists = np.stack([data.ids.numpy().astype(np.float64), data.scores], axis=2)
+
+    def by_arrays() -> Values:
+        return _renamed(evaluate(arrays, lists, list(RANX)), RANX)
+
+    few = list(qrels)[:some]
+    prepared = Qrels({query: qrels[query] for query in few}), RanxRun({query: run[query] for query in few})
+
+    def by_objects() -> Values:
+        return _renamed(evaluate(*prepared, list(RANX), save_results_in_run=False), RANX)
+
+    def by_dicts() -> Values:
+        given = Qrels({query: qrels[query] for query in few}), RanxRun({query: run[query] for query in few})
+        return _renamed(evaluate(*given, list(RANX), save_results_in_run=False), RANX)
+
+    return [
+        Peer("ranx, arrays", by_arrays, note="arrays made beforehand, compiled beforehand"),
+        Peer("ranx, Qrels and Run", by_objects, some, "objects made beforehand, compiled beforehand"),
+        Peer("ranx, Qrels and Run from dicts", by_dicts, some, "compiled beforehand"),
+    ]
+
+
+def _trec_eval(qrels: Judgements, run: Run) -> list[Peer]:
+    from pytrec_eval import RelevanceEvaluator
+
+    measures = {"P.10", "recall.10", "ndcg_cut.10", "map_cut.10", "recip_rank"}
+    evaluator = RelevanceEvaluator(qrels, measures)
+
+    def means(values: dict[str, dict[str, float]]) -> Values:
+        return {key: float(np.mean([one[name] for one in values.values()])) for name, key in TREC.items()}
+
+    def from_lists() -> Values:
+        given = {query: dict(listed.items()) for query, listed in run.items()}
+        judged = {query: dict(listed.items()) for query, listed in qrels.items()}
+        return means(RelevanceEvaluator(judged, measures).evaluate(given))
+
+    return [
+        Peer("pytrec_eval, evaluator made", lambda: means(evaluator.evaluate(run)), note="dicts made beforehand"),
+        Peer("pytrec_eval, dicts built", from_lists),
+    ]
+
+
+def _retrieval(data: Lists) -> Peer:
+    from torchmetrics import MetricCollection
+    from torchmetrics.retrieval import (
+        RetrievalMAP,
+        RetrievalMRR,
+        RetrievalNormalizedDCG,
+        RetrievalPrecision,
+        RetrievalRecall,
+    )
+
+    at_k: list[Any] = [RetrievalPrecision, RetrievalRecall, RetrievalNormalizedDCG, RetrievalMAP]
+    collection = MetricCollection([*(metric(top_k=10) for metric in at_k), RetrievalMRR()])
+    preds = torch.from_numpy(np.ascontiguousarray(data.scores)).float().flatten()
+    target = (data.ids[:, :, None] == data.relevant[:, None, :]).any(dim=2).flatten()
+    indexes = torch.arange(len(data)).repeat_interleave(data.ids.shape[1])
+
+    def run() -> Values:
+        collection.reset()
+        collection.update(preds, target, indexes=indexes)
+        values = collection.compute()
+        return {"precision_k@10": float(values["RetrievalPrecision"]), "mrr": float(values["RetrievalMRR"])}
+
+    note = "flattened beforehand; knows no relevant document outside the list, so recall, nDCG and MAP differ"
+    return Peer("TorchMetrics Retrieval…", run, len(data), note)
+
+
+def _renamed(values: dict[str, Any], names: dict[str, str]) -> Values:
+    return {names[name]: float(value) for name, value in values.items()}
