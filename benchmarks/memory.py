@@ -1,8 +1,8 @@
 """Peak memory of a call, in processes of their own.
 
 Where the system places the heap decides how well freed blocks are used again: the same update may stay within 20 MiB
-in one process and go to a gigabyte in the next. So processes are started anew, not forked from one another, and what has
-to be bounded is measured in several.
+in one process and go to a gigabyte in the next. So processes are started anew, not forked from one another, and what
+has to be bounded is measured in several.
 """
 
 from __future__ import annotations
