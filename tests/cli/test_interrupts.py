@@ -16,6 +16,7 @@ import os, signal, sys
 from tailmetrics.cli import main
 from tailmetrics.report.evaluation import Evaluation
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
 update = Evaluation.update
 calls = []
 
@@ -29,6 +30,14 @@ Evaluation.update = counted
 raise SystemExit(main(sys.argv[1:]))
 """
 SAID = "interrupted: what is not complete is not written\n"
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """A shell that runs the tests in the background lets them ignore SIGINT; a terminal does not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
