@@ -45,7 +45,7 @@ def test_two_stages_choose_what_sorting_everything_chooses(
     scores = _scores(kind, shape)
     for k in KS:
         k = min(k, shape[1])
-        values, ids = top_k(scores, k)
+        values, ids, _ = top_k(scores, k)
         wanted_values, wanted_ids = plain_top_k(scores, k)
         assert torch.equal(values, wanted_values)
         listed = wanted_values[:, :k] > -torch.inf
@@ -58,7 +58,7 @@ def test_other_precisions_choose_the_same(dtype: torch.dtype, monkeypatch: pytes
     monkeypatch.setattr(_selection, "SMALL", 0)
     scores = torch.randn(4, 50_000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     scores = (1 + scores * 1e-12).to(dtype) if dtype == torch.float64 else scores.to(dtype)
-    values, ids = top_k(scores, 20)
+    values, ids, _ = top_k(scores, 20)
     wanted_values, wanted_ids = plain_top_k(scores, 20)
     assert torch.equal(ids, wanted_ids)
     assert torch.equal(values.to(torch.float64), wanted_values.to(torch.float64))
@@ -75,6 +75,6 @@ def test_memory_layout_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_row_that_is_tied_is_repaired() -> None:
     """A tie at the cut takes the lowest ids: of 9 equal scores behind one better, the first two."""
     scores = torch.tensor([[1.0, 1, 1, 1, 5, 1, 1, 1, 1, 1], [9.0, 8, 7, 6, 5, 4, 3, 2, 1, 0]])
-    values, ids = top_k(scores, 3)
+    values, ids, _ = top_k(scores, 3)
     assert ids.tolist() == [[4, 0, 1], [0, 1, 2]]
     assert values.tolist() == [[5, 1, 1, 1], [9, 8, 7, 6]]

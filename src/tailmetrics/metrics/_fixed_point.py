@@ -59,10 +59,11 @@ class FixedPoint:
         rest = rest * 2.0 ** -(self.lowest + LIMB_BITS * (self.limbs - 1))
         # Powers of two, floor and what floor cuts off are exact in floating point: nothing is lost but what is below
         # the last limb.
-        for _ in range(self.limbs):
+        for _ in range(self.limbs - 1):
             digit = rest.floor()
             yield digit
             rest = (rest - digit).mul_(2.0**LIMB_BITS)
+        yield rest.floor()
         if fits is not None:
             yield (~fits).to(values.dtype)
 

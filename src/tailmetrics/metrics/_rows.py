@@ -223,9 +223,9 @@ class RatioMetric(RelevanceMetric):
 
 
 def divide(top: Tensor, bottom: Tensor) -> Tensor:
-    """Return ``top / bottom`` in float64, 0 where ``bottom`` is 0."""
-    real = real_dtype(top.device)
-    return torch.where(bottom > 0, top.to(real) / bottom.to(real).clamp(min=torch.finfo(real).tiny), 0.0)
+    """Return ``top / bottom`` in float64; 0 where ``bottom`` is 0, for what is counted there is 0 too."""
+    least = torch.finfo(bottom.dtype).tiny if bottom.is_floating_point() else 1
+    return top.to(real_dtype(top.device)) / bottom.clamp(min=least)
 
 
 def ordered_sum(terms: Tensor) -> Tensor:

@@ -128,9 +128,9 @@ def lists_from_scores(caller: str, scores: Tensor, depth: int, keep: Tensor | No
     scores = scores.detach()
     num_labels = scores.shape[1]
     depth = min(depth, num_labels)
-    values, ids = top_k(scores, depth)
+    values, ids, distinct = top_k(scores, depth)
     complete = depth == num_labels
-    if depth and keep is None and not complete and may_look(scores.device) and strictly_descending(values):
+    if distinct and keep is None and not complete:
         return Lists(ids, values, complete)  # no NaN, and -inf at most behind the list
     if validate:
         _check_not_nan(caller, values[:, :1], keep)  # NaN sorts first

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import may_look, real_dtype
@@ -69,8 +70,11 @@ class Placement(ABC):
     def ideal_discount(self, k: int) -> Tensor:
         """Return the ideal DCG of binary relevance: the first min(k, n) discounts added up, shape (...), float64."""
         width = min(k, self.most_relevant)
-        sums = discounts(width, self.n_relevant.device).cumsum(0)
-        return torch.cat([sums.new_zeros(1), sums])[self.n_relevant.clamp(max=width)]
+        sums: Tensor | None = self._memo.get("ideal")
+        if sums is None or len(sums) <= width:
+            sums = discounts(min(max(k, 16), self.most_relevant), self.n_relevant.device).cumsum(0)
+            sums = self._memo["ideal"] = F.pad(sums, (1, 0))
+        return sums[self.n_relevant.clamp(max=width)]
 
     @once
     def most_relevant(self) -> int:

@@ -33,15 +33,19 @@ def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values[:, : k + 1], ids[:, :k]
 
 
-def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the same as :func:`plain_top_k`, on the CPU in about one reading of the scores."""
+def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
+    """Return the same as :func:`plain_top_k`, on the CPU in about one reading of the scores.
+
+    The third item says whether the values were seen to be :func:`strictly_descending`.
+    """
     if not may_look(scores.device) or not scores.numel() or k == 0:
-        return plain_top_k(scores, k)
+        return *plain_top_k(scores, k), False
     values, ids = _any_top_k(scores, min(k + 1, scores.shape[1]))
-    if not strictly_descending(values):
+    distinct = strictly_descending(values)
+    if not distinct:
         tied = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
         _repair_ties(scores, values, ids, tied.any(dim=1).nonzero().squeeze(1), k)
-    return values, ids[:, :k]
+    return values, ids[:, :k], distinct
 
 
 def strictly_descending(values: Tensor) -> bool:

@@ -38,44 +38,44 @@ class Entries:
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """The relevant labels of ``num_rows`` rows, held as entries or as the dense matrix they came in.
+    """The relevant labels of ``num_rows`` rows, in one of three forms: a dense matrix, padded ids, or entries.
 
     Attributes:
         num_rows: N.
         num_labels: L, or None when the form does not tell (label ids).
         keep: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
-        dense: Shape (N, L), bool or gains; None when given as entries.
-        given: Entries when not given as a dense matrix.
-        padded: Shape (N, M), int64, -1 padded: label ids with gain 1 as given; None for any other form.
+        dense: Shape (N, L), bool or gains.
+        padded: Shape (N, M), int64: label ids with gain 1, -1 padded.
+        given: Entries, where it is neither.
     """
 
     num_rows: int
     num_labels: int | None
     keep: Tensor | None
     dense: Tensor | None = None
-    given: Entries | None = None
     padded: Tensor | None = None
+    given: Entries | None = None
 
     @property
     def binary(self) -> bool:
         """Whether every relevant label has gain 1."""
-        return self.dense.dtype == torch.bool if self.dense is not None else self._given.gains is None
-
-    @property
-    def _given(self) -> Entries:
-        assert self.given is not None
-        return self.given
+        if self.dense is not None:
+            return self.dense.dtype == torch.bool
+        return self.given is None or self.given.gains is None
 
     @property
     def device(self) -> torch.device:
         """The device the targets live on."""
-        return self.dense.device if self.dense is not None else self._given.ids.device
+        return self.entries.ids.device if self.dense is None else self.dense.device
 
     @once
     def entries(self) -> Entries:
         """All relevant labels as flat entries."""
+        if self.padded is not None:
+            return _without_void(_entries_of_ids(self.padded, None))
         if self.dense is None:
-            return self._given
+            assert self.given is not None
+            return self.given
         if not may_look(self.device):
             return _void_entries(self.dense, self.keep)
         rows, ids = _nonzero(self.dense)
@@ -91,9 +91,9 @@ class Targets:
         if self.padded is not None:
             return (self.padded >= 0).sum(dim=1)
         if self.dense is None:
-            relevant = (self._given.ids >= 0).to(torch.int64)
+            relevant = (self.entries.ids >= 0).to(torch.int64)
             zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
-            return zeros.scatter_add_(0, self._given.rows, relevant)
+            return zeros.scatter_add_(0, self.entries.rows, relevant)
         counts = count_true(self.dense) if self.binary else (self.dense > 0).sum(dim=1)
         return counts if self.keep is None else counts * self.keep
 
@@ -176,16 +176,19 @@ def targets_from_ids(
         _check_distinct(caller, argument, ids, keep)
         if gains is not None:
             _check_gains(caller, "target_gains", gains, keep)
-    num_rows, width = ids.shape
     if keep is not None:
         ids = torch.where(keep[:, None], ids, -1)
-    if gains is not None:
-        ids = torch.where(gains > 0, ids, -1)
+    if gains is None:
+        return Targets(len(ids), num_labels, keep, padded=ids)
+    entries = _without_void(_entries_of_ids(torch.where(gains > 0, ids, -1), gains))
+    return Targets(len(ids), num_labels, keep, given=_binary_if_ones(entries))
+
+
+def _entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
+    num_rows, width = ids.shape
     rows = torch.arange(num_rows, device=ids.device)
     rows = rows if width == 1 else rows.repeat_interleave(width, output_size=num_rows * width)
-    entries = Entries(rows, ids.reshape(-1), None if gains is None else gains.reshape(-1), width)
-    padded = ids if gains is None else None
-    return Targets(num_rows, num_labels, keep, given=_binary_if_ones(_without_void(entries)), padded=padded)
+    return Entries(rows, ids.reshape(-1), None if gains is None else gains.reshape(-1), width)
 
 
 def targets_from_matrix(
