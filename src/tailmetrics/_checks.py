@@ -84,12 +84,12 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     return given
 
 
-def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, keep: Tensor | None) -> None:
-    """Raise unless all ``ids`` lie in [-1, num_labels); rows outside ``keep`` are not looked at."""
+def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, keep: Tensor | None) -> int:
+    """Raise unless all ``ids`` lie in [-1, num_labels), rows outside ``keep`` aside; return the lowest, or 0."""
     if keep is not None:
         ids = ids[keep]
     if not ids.numel():
-        return
+        return 0
     low, high = (int(bound) for bound in torch.aminmax(ids))
     if low < -1:
         raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.")
@@ -98,6 +98,7 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
             f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "
             f"(ids 0 to {num_labels - 1}); check num_labels or the ids."
         )
+    return low
 
 
 def check_row_mask(caller: str, row_mask: Any, num_rows: int, device: torch.device) -> Tensor | None:

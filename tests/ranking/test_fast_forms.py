@@ -65,7 +65,7 @@ def test_counted_ranks_equal_sorted_ranks(ties: bool, targets: int, monkeypatch:
 
 @pytest.mark.parametrize("graded", [False, True])
 def test_every_look_up_finds_the_same(graded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All targets at once, target by target, by search, from a dense matrix, and the form that never waits."""
+    """From a dense matrix, by comparing and by sorting, rows together and one by one, and in the form that never waits."""
     ids = torch.stack([torch.randperm(60, generator=torch.Generator().manual_seed(s))[:25] for s in range(12)])
     ids[4, 9:] = -1
     target = (_random(12, 60, seed=3) > 0.4).float() * (torch.arange(60) % 3 + 1 if graded else 1)
@@ -91,8 +91,11 @@ def test_every_look_up_finds_the_same(graded: bool, monkeypatch: pytest.MonkeyPa
     with force_plain():
         assert ranks(dense) == wanted
         assert ranks(csr) == wanted
-    monkeypatch.setattr(_hits, "MANY_TARGETS", 0)
-    assert ranks(csr) == wanted
+    for block in (1, 2**16):
+        monkeypatch.setattr(_hits, "BLOCK_ELEMENTS", block)
+        for short in (0, 25):
+            monkeypatch.setattr(_hits, "SHORT", short)
+            assert ranks(csr) == wanted
 
 
 def test_small_batches_compare_all_at_once_and_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -11,11 +12,16 @@ from torch import Tensor
 from tailmetrics.ranking._device import may_look
 from tailmetrics.ranking._targets import Entries, Targets
 
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
 NOT_RANKED = 2**62
 """The rank of a relevant label that the list does not hold; deeper than any cut-off."""
 
-MANY_TARGETS = 16
-"""Targets per row from which searching, log n per listed id, beats comparing, n per listed id."""
+SHORT = 10
+"""Length of a list up to which each relevant label is compared with the whole of it."""
+
+BLOCK_ELEMENTS = 2**16
+"""Labels sorted together: half a megabyte, which stays in the cache."""
 
 SMALL_COMPARISON = 2**16
 """Comparisons up to which all targets of a row are compared with its whole list at once."""
@@ -54,11 +60,11 @@ def find(targets: Targets, ids: Tensor) -> Found:
         hits = targets.dense.gather(1, ids.clamp(min=0)) & (ids >= 0) if targets.num_labels else ids >= 0
         return _at(hits.view(-1).nonzero().squeeze(1), ids, None)
     entries = targets.entries
-    stride = _stride(entries, ids)
-    if len(entries.ids) <= MANY_TARGETS * len(ids) or stride * len(ids) > 2**62:
-        return _find_by_comparing(entries, ids)
-    flat, entry = _find_by_searching(entries, ids, stride)
-    return _at(flat, ids, None if entries.gains is None else entries.gains[entry])
+    flat, entry = (_by_comparing if ids.shape[1] <= SHORT else _by_sorting)(entries, ids)
+    if entries.gains is None:
+        return _at(torch.from_numpy(np.sort(flat)), ids, None)
+    order = np.argsort(flat)
+    return _at(torch.from_numpy(flat[order]), ids, entries.gains[torch.from_numpy(entry[order])])
 
 
 def find_in_small(targets: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,43 +81,76 @@ def find_in_small(targets: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     return ranks, targets.gather(1, order)
 
 
-def _find_by_comparing(entries: Entries, ids: Tensor) -> Found:
-    """Compare each target with the list of its row, a block of targets at a time."""
+def _by_comparing(entries: Entries, ids: Tensor) -> tuple[Array, Array]:
+    """Compare each relevant label with the list of its row; return flat positions of the hits and their entries."""
+    rows, relevant, listed = entries.rows.numpy(), entries.ids.numpy(), ids.numpy()
     depth = ids.shape[1]
-    block = max(1, 2**18 // max(1, depth))
-    found = []
-    for start in range(0, len(entries.ids), block):
-        part = slice(start, start + block)
-        equal = ids.index_select(0, entries.rows[part]) == entries.ids[part, None]
-        places = equal.nonzero()
-        places[:, 0] += start
-        found.append(places)
-    entry, column = torch.cat(found).unbind(1) if found else (ids.new_empty(0), ids.new_empty(0))
-    flat = entries.rows[entry] * depth + column
-    if entries.gains is None:
-        return _at(torch.from_numpy(np.sort(flat.numpy())), ids, None)
-    flat, order = flat.sort()
-    return _at(flat, ids, entries.gains[entry[order]])
+    found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    for first in range(0, len(rows) if depth else 0, BLOCK_ELEMENTS):
+        part = slice(first, first + BLOCK_ELEMENTS)
+        entry, place = np.divmod(np.flatnonzero(listed[rows[part]] == relevant[part, None]), depth)
+        entry += first
+        found.append((rows[entry] * depth + place, entry))
+    return _joined(found)
 
 
-def _find_by_searching(entries: Entries, ids: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Search each listed id among the sorted targets; return flat positions of the hits and their entries."""
-    keys, order = _search_keys(entries, stride, void=entries.ids < 0)
-    rows = torch.arange(len(ids), device=ids.device)[:, None]
-    wanted = torch.where(ids >= 0, rows * stride + ids, -1).view(-1)
-    place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-    flat = (keys[place] == wanted).nonzero().squeeze(1)
-    return flat, order[place[flat]]
+def _by_sorting(entries: Entries, ids: Tensor) -> tuple[Array, Array]:
+    """Sort the listed and the relevant labels of each row together: those that are both come to stand side by side.
+
+    numpy sorts short rows of integers at a few nanoseconds each. Rows with most relevant labels come first, so that
+    those sorted together have about as many, whatever the longest has. Returns what :func:`_by_comparing` does.
+    """
+    depth, relevant = ids.shape[1], entries.ids.numpy()
+    counts = np.bincount(entries.rows.numpy(), minlength=len(ids))
+    starts = counts.cumsum() - counts
+    by_count = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    listed, relevant = _small_enough(ids.numpy(), relevant, depth + int(counts.max(initial=0)))
+    found, first = [(np.empty(0, np.int64), np.empty(0, np.int64))], 0
+    while first < len(by_count):
+        most = int(counts[by_count[first]])
+        rows = by_count[first : first + max(1, BLOCK_ELEMENTS // (depth + most))]
+        first += len(rows)
+        slots = np.arange(most)
+        entries_of = np.where(slots < counts[rows, None], starts[rows, None] + slots, -1)
+        wanted = np.where(entries_of >= 0, relevant[entries_of], -2)  # what a list is padded with is no label
+        row, slot, place = _side_by_side(wanted, listed[rows])
+        found.append((rows[row] * depth + place, entries_of[row, slot]))
+    return _joined(found)
+
+
+def _joined(found: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    flat, entry = zip(*found, strict=True)
+    return np.concatenate(flat), np.concatenate(entry)
+
+
+def _side_by_side(wanted: Array, listed: Array) -> tuple[Array, Array, Array]:
+    """Return row, column in ``wanted`` [N, M] and column in ``listed`` [N, K] of each label that is in both."""
+    most, width = wanted.shape[1], wanted.shape[1] + listed.shape[1]
+    bits = width.bit_length()
+    keys = np.concatenate([wanted, listed], axis=1) << bits  # a label, and behind it the column it comes from
+    keys += np.arange(width)
+    keys.sort(axis=1)
+    labels = keys >> bits
+    row, column = np.divmod(np.flatnonzero(labels[:, 1:] == labels[:, :-1]), width - 1)
+    first, second = (keys[row, side] & (1 << bits) - 1 for side in (column, column + 1))
+    both = (first < most) & (second >= most)
+    return row[both], first[both], second[both] - most
+
+
+def _small_enough(listed: Array, relevant: Array, width: int) -> tuple[Array, Array]:
+    """Return the labels, numbered anew where they are too large to share 63 bits with a column below ``width``."""
+    largest = max(int(labels.max(initial=0)) for labels in (listed, relevant))
+    if largest < 1 << 62 - width.bit_length():
+        return listed, relevant
+    known, number = np.unique(np.concatenate([listed.ravel(), relevant]), return_inverse=True)
+    number = number.ravel() - np.searchsorted(known, 0)  # -1 stays below 0
+    return number[: listed.size].reshape(listed.shape), number[listed.size :]
 
 
 def _search_keys(entries: Entries, stride: int, void: Tensor) -> tuple[Tensor, Tensor]:
     """Return the targets as sorted (row, label) keys and the entry of each; void entries come last."""
     keys = torch.where(void, torch.iinfo(torch.int64).max, entries.rows * stride + entries.ids)
     return keys.sort()
-
-
-def _stride(entries: Entries, ids: Tensor) -> int:
-    return max(int(part.max()) for part in (entries.ids, ids) if part.numel()) + 1 if entries.ids.numel() else 1
 
 
 def _at(flat: Tensor, ids: Tensor, gains: Tensor | None) -> Found:

@@ -157,8 +157,8 @@ def lists_from_ids(
     ids = ids.detach().to(torch.int64)
     if validate:
         kept = ids if keep is None else ids[keep]
-        check_ids_in_range(caller, "preds", kept, num_labels, None)
-        if bool(((kept[:, 1:] >= 0) & (kept[:, :-1] < 0)).any()):
+        lowest = check_ids_in_range(caller, "preds", kept, num_labels, None)
+        if lowest < 0 and bool(((kept[:, 1:] >= 0) & (kept[:, :-1] < 0)).any()):
             raise ValueError(f"{caller}: preds has an id behind a -1; -1 can only pad the end of a row.")
         check_distinct(caller, "preds", kept)
     if keep is not None:

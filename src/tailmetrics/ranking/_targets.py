@@ -109,12 +109,11 @@ def count_true(mask: Tensor) -> Tensor:
     if not may_look(mask.device) or words < 8 or not _has_words(mask):
         return mask.sum(dim=1)
     lanes = mask.view(torch.int64)
-    total = torch.zeros(len(mask), dtype=torch.int64)
-    for start in range(0, words, 255):
-        # lanes of the sum are bytes again: multiplying by 0x0101…01 would add them up but overflow beyond 255
-        part = lanes[:, start : start + 255].sum(dim=1)
-        total += part.contiguous().view(torch.uint8).view(-1, 8).sum(dim=1)
-    return total
+    whole = words - words % 255
+    parts = lanes[:, :whole].reshape(len(mask), -1, 255), lanes[:, whole:].unsqueeze(1)
+    # lanes of a sum are bytes again: multiplying by 0x0101…01 would add them up but overflow beyond 255
+    counts = (part.sum(dim=2).view(torch.uint8).sum(dim=1) for part in parts if part.numel())
+    return sum(counts, torch.zeros(len(mask), dtype=torch.int64))
 
 
 def _has_words(mask: Tensor) -> bool:
@@ -309,12 +308,16 @@ def _check_distinct(caller: str, argument: str, ids: Tensor, keep: Tensor | None
 
 def check_distinct(caller: str, argument: str, ids: Tensor) -> None:
     """Raise if a row of ``ids`` [N, K] names a label twice; -1 may stand any number of times."""
-    small = ids.numel() and ids.device.type == "cpu" and int(ids.max()) < 2**31
-    ordered = _sorted(ids.to(torch.int32) if small else ids)
-    repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    if bool(repeated.any()):
-        row, column = repeated.nonzero()[0].tolist()
-        raise ValueError(
-            f"{caller}: {argument} names the label {int(ordered[row, column])} twice in row {row}; "
-            "each label can stand in a row once."
-        )
+    on_cpu = ids.device.type == "cpu"
+    height = max(1, 2**16 // max(1, ids.shape[1])) if on_cpu else max(1, len(ids))  # rows that stay in the cache
+    for first in range(0, len(ids), height):
+        block = ids[first : first + height]
+        small = on_cpu and block.numel() and int(block.max()) < 2**31
+        ordered = _sorted(block.to(torch.int32) if small else block)
+        repeated = ordered[:, 1:] == ordered[:, :-1]
+        if bool(repeated.any()) and bool(repeated.logical_and_(ordered[:, 1:] >= 0).any()):
+            row, column = repeated.nonzero()[0].tolist()
+            raise ValueError(
+                f"{caller}: {argument} names the label {int(ordered[row, column])} twice in row {first + row}; "
+                "each label can stand in a row once."
+            )
