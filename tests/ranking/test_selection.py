@@ -4,11 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking import _selection
+from tailmetrics.ranking import _packed, _selection
+from tailmetrics.ranking._packed import packed_top_k
 from tailmetrics.ranking._selection import plain_top_k, top_k
 
 SHAPES = [(3, 17), (4, 1000), (5, 10_007), (3, 131_072), (2, 200_003)]
-KS = [1, 5, 10, 100]
+KS = [1, 5, 10, 15, 16, 100, 900]
 
 
 def _scores(kind: str, shape: tuple[int, int]) -> Tensor:
@@ -26,12 +27,13 @@ def _scores(kind: str, shape: tuple[int, int]) -> Tensor:
         "signed zeros": lambda: torch.where(random > 0, 0.0, -0.0),
         "infinite": lambda: torch.where(random > 1, torch.inf, random),
         "one chunk": lambda: torch.where(columns < 40, columns, -columns),
+        "tied in the tail": lambda: random.masked_fill(random < 1, 0.25),
     }[kind]()
 
 
 KINDS = [
     "random", "tied", "constant", "ascending", "descending", "mostly -inf", "all -inf", "signed zeros", "infinite",
-    "one chunk",
+    "one chunk", "tied in the tail",
 ]  # fmt: skip
 
 
@@ -78,3 +80,28 @@ def test_only_the_row_that_is_tied_is_repaired() -> None:
     values, ids, _ = top_k(scores, 3)
     assert ids.tolist() == [[4, 0, 1], [0, 1, 2]]
     assert values.tolist() == [[5, 1, 1, 1], [9, 8, 7, 6]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_packing_scores_with_their_places_is_a_stable_sort(
+    kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole rows and parts of them, on one thread and on several: the first of a stable descending sort."""
+    monkeypatch.setattr(_packed, "BLOCK_ELEMENTS", 2000)
+    scores = _scores(kind, (12, 1000)).to(dtype)
+    wanted_values, wanted_places = torch.sort(scores, dim=1, descending=True, stable=True)
+    for k in (1, 17, 999, 1000):
+        values, places = packed_top_k(scores, k)
+        assert torch.equal(places, wanted_places[:, :k])
+        assert torch.equal(values, wanted_values[:, :k].float())
+
+
+def test_nan_of_either_sign_comes_first() -> None:
+    """0 / 0 is a negative NaN on x86, which as bits would rank last and not be seen."""
+    for nan in (float("nan"), -float("nan")):
+        scores = torch.zeros(2, 40)
+        scores[1, 30] = torch.tensor(nan)
+        for k in (1, 20, 40):
+            assert top_k(scores, k)[0][:, 0].isnan().tolist() == [False, True]
+            assert packed_top_k(scores, k)[1][1, 0] == 30

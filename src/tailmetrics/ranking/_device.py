@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
+
+Result = TypeVar("Result")
 
 _forced = [False]
 
@@ -31,3 +35,12 @@ def force_plain() -> Iterator[None]:
 def real_dtype(device: torch.device) -> torch.dtype:
     """Return float64, or float32 where a device has no such type."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def in_threads(work: Callable[[int], Result], jobs: range) -> list[Result]:
+    """Do independent jobs on as many threads as torch uses; numpy lets go of the interpreter while it computes."""
+    threads = min(torch.get_num_threads(), len(jobs) // 2)
+    if threads < 2:
+        return [work(job) for job in jobs]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, jobs))

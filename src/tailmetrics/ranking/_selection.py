@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from math import log2
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import may_look
+from tailmetrics.ranking._packed import can_pack, packed_top_k
 
 BLOCK_ELEMENTS = 2**21
 """Scores gathered at once by the two-stage form: 8 MB in float32, about what stays in cache."""
+
+MANY = 16
+"""Labels from which packing scores with their places is faster than ``torch.topk``."""
 
 SMALL = 2**17
 """Scores below which a dozen calls cost more than the reading they save."""
@@ -40,11 +45,12 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
     """
     if not may_look(scores.device) or not scores.numel() or k == 0:
         return *plain_top_k(scores, k), False
-    values, ids = _any_top_k(scores, min(k + 1, scores.shape[1]))
+    depth = min(k + 1, scores.shape[1])
+    in_one = _in_one(scores, depth)
+    values, ids = _select(scores, depth) if in_one else _two_stage_top_k(scores, depth)
     distinct = strictly_descending(values)
-    if not distinct:
-        tied = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
-        _repair_ties(scores, values, ids, tied.any(dim=1).nonzero().squeeze(1), k)
+    if not distinct and not (in_one and _packs(scores, depth)):
+        _repair_ties(scores, values, ids, k)
     return values, ids[:, :k], distinct
 
 
@@ -54,24 +60,33 @@ def strictly_descending(values: Tensor) -> bool:
 
 
 def _chunk_size(num_labels: int, k: int) -> int:
-    """Return the width at which finding the k best chunks and searching them cost about the same, as measured.
-
-    Maxima of chunks of 32 are slow to find, so that 64 is better until the k chunks are a fifth of the row.
-    """
-    least = 64 if 5 * 64 * k < num_labels else 32
+    """Return the width at which finding the k best chunks and searching them cost about the same, as measured."""
+    least = 32 if k >= MANY else 64  # so short chunks pay only where searching them is what costs
     return int(min(256, max(least, 2 ** round(log2(1.2 * (num_labels / k) ** 0.5)))))
 
 
-def _any_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return ``torch.topk``: exact values, best first, but an arbitrary choice and order among equal scores.
+def _packs(scores: Tensor, k: int) -> bool:
+    return k >= MANY and can_pack(scores)
+
+
+def _select(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return what is fastest to find: exact values, best first; among equal scores any choice unless it is packed."""
+    return packed_top_k(scores, k) if _packs(scores, k) else torch.topk(scores, k, dim=1)
+
+
+def _in_one(scores: Tensor, k: int) -> bool:
+    """Whether choosing among chunks first would not pay; bounds measured on two cores."""
+    return scores.shape[1] < (64 if _packs(scores, k) else 160) * k or scores.numel() < SMALL
+
+
+def _two_stage_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return what :func:`_select` does, reading little but the maxima of chunks.
 
     Every one of the k best labels lies in one of the k chunks with the largest maxima (if a chunk were left out, k
-    others would each hold a score at least as large), so only those are searched. Pays off while k chunks are a
-    small part of the row; bounds measured on two cores.
+    others would each hold a score at least as large), so only those are searched. Where the cut falls inside a tie,
+    chunks left out may hold lower ids.
     """
     num_rows, num_labels = scores.shape
-    if num_labels < 160 * k or scores.numel() < SMALL:
-        return torch.topk(scores, k, dim=1)
     chunk = _chunk_size(num_labels, k)
     block = max(1, BLOCK_ELEMENTS // (k * chunk))
     wide = torch.float32 if scores.element_size() < 4 else scores.dtype
@@ -89,14 +104,16 @@ def _chunked_top_k(scores: Tensor, k: int, chunk: int) -> tuple[Tensor, Tensor]:
     num_rows, num_labels = scores.shape
     whole = num_labels - num_labels % chunk
     chunks = scores[:, :whole].view(num_rows, -1, chunk)
-    best = torch.topk(chunks.amax(dim=2), k, dim=1, sorted=False).indices * chunk
+    best = _select(chunks.amax(dim=2), k)[1] * chunk
+    if _packs(scores, k):  # chunks in order, so that equal scores are chosen in the order of their ids
+        best = torch.from_numpy(np.sort(best.numpy(), axis=1))
     # Every stretch of `chunk` scores as a row of a table that takes no memory of its own: index_select copies the
     # chosen ones as wholes, ten times faster than gather copies them score by score.
     stretches = scores.as_strided((scores.numel() - chunk + 1, chunk), (1, 1))
     first = best + torch.arange(0, scores.numel(), num_labels)[:, None]
     found = stretches.index_select(0, first.view(-1)).view(num_rows, k * chunk)
     found = torch.cat([found, scores[:, whole:]], dim=1) if whole < num_labels else found
-    values, position = torch.topk(found, k, dim=1)
+    values, position = _select(found, k)
     in_chunks = position.clamp(max=k * chunk - 1)
     ids = best.gather(1, in_chunks // chunk) + in_chunks % chunk
     if whole < num_labels:
@@ -104,18 +121,24 @@ def _chunked_top_k(scores: Tensor, k: int, chunk: int) -> tuple[Tensor, Tensor]:
     return values, ids
 
 
-def _repair_ties(scores: Tensor, values: Tensor, ids: Tensor, rows: Tensor, k: int) -> None:
-    """Give equal scores to the lower ids in ``rows``, in place; the values are right already."""
-    if values.shape[1] > k and len(rows):
-        cut = rows[values[rows, k - 1] == values[rows, k]]
+def _repair_ties(scores: Tensor, values: Tensor, ids: Tensor, k: int) -> None:
+    """Give equal scores to the lower ids, in place; the values are right already."""
+    tied = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
+    if values.shape[1] > k:
         block = max(1, BLOCK_ELEMENTS // scores.shape[1])
+        cut = tied[:, k - 1].nonzero().squeeze(1)
         for start in range(0, len(cut), block):
             part = cut[start : start + block]
-            ids[part, :k] = _lowest_ids_at_the_cut(scores[part], values[part, :k], ids[part, :k])
-    order = ids[rows, :k].argsort(dim=1)
-    by_id = ids[rows, :k].gather(1, order)
-    by_score = values[rows, :k].gather(1, order).argsort(dim=1, descending=True, stable=True)
-    ids[rows, :k] = by_id.gather(1, by_score)
+            if _packs(scores, values.shape[1]):
+                ids[part, :k] = packed_top_k(scores[part], k)[1]
+            else:
+                ids[part, :k] = _lowest_ids_at_the_cut(scores[part], values[part, :k], ids[part, :k])
+    if not _packs(scores, values.shape[1]):
+        rows = tied.any(dim=1).nonzero().squeeze(1)
+        order = ids[rows, :k].argsort(dim=1)
+        by_id = ids[rows, :k].gather(1, order)
+        by_score = values[rows, :k].gather(1, order).argsort(dim=1, descending=True, stable=True)
+        ids[rows, :k] = by_id.gather(1, by_score)
 
 
 def _lowest_ids_at_the_cut(scores: Tensor, values: Tensor, ids: Tensor) -> Tensor:
@@ -125,7 +148,7 @@ def _lowest_ids_at_the_cut(scores: Tensor, values: Tensor, ids: Tensor) -> Tenso
     key_type = torch.float32 if num_labels < 2**24 else torch.float64
     descending = torch.arange(num_labels, 0, -1, dtype=key_type)
     at_cut = (scores == values[:, -1:]).to(key_type).mul_(descending)
-    keys, _ = _any_top_k(at_cut, k)
+    keys, _ = _select(at_cut, k) if _in_one(at_cut, k) else _two_stage_top_k(at_cut, k)
     lowest = num_labels - keys.to(torch.int64)
     above = (values > values[:, -1:]).sum(dim=1, keepdim=True)
     position = torch.arange(k) - above
