@@ -1,0 +1,86 @@
+"""Compare: `python -m examples.recommender` from the root of the repository.
+
+2,474 files, 2,099 modules. Popularity finds 41 % of the hidden imports among its ten recommendations, which looks like
+a model. It shows the same 21 modules to everybody (coverage .010): the 15 modules of the three most frequent deciles
+make 99 % of that, and from decile 6 down it finds nothing. EASE finds 64 %, shows a third of all modules at least once,
+and pays at the head: .97, .93 and .77 in the first three deciles instead of 1, 1 and .80.
+
+EASE's average hides a slope of its own: 73 % in decile 6, 25 % in decile 3, 6 % of the rarest tenth, and none of the
+modules never seen, which are 4.5 % of what was hidden. Coverage, Gini and novelty tell the two models apart, but not
+where EASE stops. Its penalty was not tuned. Each file is recommended to after its other imports were learned from:
+nothing is said of new files. About 40 seconds on one core, nearly all of it to read the sources.
+"""
+
+from tailmetrics import (
+    CatalogCoverageAtK,
+    GiniAtK,
+    LabelFrequency,
+    NDCGAtK,
+    NoveltyAtK,
+    PredictionProportionAtK,
+    RecallAtK,
+    TieRateAtK,
+    TopKCollection,
+    evaluate,
+)
+from tailmetrics.report.report import Report
+
+from .data import PACKAGES, Interactions, read_interactions
+from .models import ease, popularity
+
+
+def metrics() -> TopKCollection:
+    """Return what says how good the ten recommended modules are, overall and by decile, and how varied."""
+    return TopKCollection(
+        [
+            RecallAtK(k=10),
+            NDCGAtK(k=10),
+            CatalogCoverageAtK(k=10),
+            GiniAtK(k=10),
+            NoveltyAtK(k=10),
+            TieRateAtK(k=10),
+            RecallAtK(k=10, buckets="deciles", scope="global"),
+            PredictionProportionAtK(k=10, buckets="deciles"),
+        ]
+    )
+
+
+def reports(data: Interactions) -> dict[str, Report]:
+    """Return a report for each model."""
+    frequency = LabelFrequency(len(data.modules))
+    frequency.update(data.shown)
+    scores = {"popularity": popularity(data.shown), "EASE": ease(data.shown)}
+    return {
+        name: evaluate(preds, data.hidden, metrics=metrics(), label_counts=frequency, title=name)
+        for name, preds in scores.items()
+    }
+
+
+def print_side_by_side(found: dict[str, Report]) -> None:
+    """Print each value of all models in one line: overall, then from the most frequent modules to the rarest."""
+    first, *_ = found.values()
+    print(f"\n{'':28}" + "".join(f"{name:>12}" for name in found))
+    for key in first.overall:
+        print(f"{key:28}" + "".join(f"{report.overall[key]:12.4f}" for report in found.values()))
+    for metric, values in first.by_bucket.items():
+        print(f"\n{metric:28}" + "".join(f"{name:>12}" for name in found) + f"{'modules':>12}{'hidden':>12}")
+        for bucket in first.buckets:
+            if bucket.name in values:
+                cells = "".join(f"{report.by_bucket[metric][bucket.name]:12.4f}" for report in found.values())
+                print(f"{bucket.name:28}{cells}{bucket.labels:12,}{bucket.positives:12,}")
+    for warning in dict.fromkeys(warning for report in found.values() for warning in report.warnings):
+        print(f"! {warning}")
+
+
+def main(packages: tuple[str, ...] = PACKAGES) -> dict[str, Report]:
+    """Print the models side by side, and return their reports."""
+    data = read_interactions(packages)
+    files, modules = data.shown.shape
+    print(f"{files:,} files, {modules:,} modules, {int(data.shown.sum()):,} imports shown")
+    found = reports(data)
+    print_side_by_side(found)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Each example runs end to end on one package, yields finite values, and computes what its docstrings say."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+import torch
+
+from examples.next_item import __main__ as next_item
+from examples.next_item.data import read_sessions
+from examples.next_item.models import MarkovChain, popularity
+from examples.recommender import __main__ as recommender
+from examples.recommender.data import read_interactions
+from examples.recommender.models import ease
+from examples.retrieval import __main__ as retrieval
+from examples.retrieval.data import read_collection
+from examples.retrieval.models import BM25
+from tailmetrics.report.report import Report
+from test_presets import KEYS
+
+ROOT = Path(__file__).parents[1]
+CUT = ("networkx",)
+
+SOURCES = {
+    "made/__init__.py": "",
+    "made/near.py": "import os.path, sys\nfrom . import far\nfrom .deep.er import x\nif sys:\n    from math import pi\n",
+    "made/deep/__init__.py": "",
+    "made/deep/er.py": "from ..near import y\ndef f(a):\n    b = g(h(a)).k()\n    return b[0](1)\ndef one():\n    g()\n",
+    "made/say.py": '''
+def first():
+    """Say it.
+
+    At length.
+
+    See Also
+    --------
+    second, made.third : Both of them.
+    absent
+        Not here.
+
+    Notes
+    -----
+    None.
+    """
+def second():
+    """Say it
+    again."""
+def third():
+    """Say it
+    once more."""
+''',
+}
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Put a small package on the path, and return its name."""
+    for path, text in SOURCES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "made"
+
+
+def assert_finite(report: Report) -> None:
+    """Every value is a number, but in buckets that the cut leaves without a positive or a label."""
+    empty = {bucket.name for bucket in report.buckets if not bucket.positives}
+    assert report.overall
+    assert all(math.isfinite(value) for value in report.overall.values())
+    for values in report.by_bucket.values():
+        assert all(math.isfinite(value) for bucket, value in values.items() if bucket not in empty)
+
+
+@pytest.mark.parametrize("example", [recommender, next_item])
+def test_compares_two_models(example, capsys):
+    """Both models are reported from head to tail with finite values, and printed."""
+    found = example.main(CUT)
+    assert len(found) == 2
+    for report in found.values():
+        assert_finite(report)
+        assert [row.name for row in report.buckets] == [*(f"decile_{n}" for n in range(10, 0, -1)), "unseen"]
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in (*found, "decile_10", "unseen"))
+
+
+def test_retrieval_agrees_with_trec_eval(tmp_path, monkeypatch, capsys):
+    """The commands succeed; recall@10 in the report is trec_eval's mean over the queries of the files written."""
+    monkeypatch.chdir(ROOT)
+    assert retrieval.main(CUT, tmp_path) == 0
+    assert "bm25-prior against bm25" in capsys.readouterr().out
+    qrels = {}
+    for line in (tmp_path / "test.qrels").read_text().splitlines():
+        query, _, document, grade = line.split()
+        qrels.setdefault(query, {})[document] = int(grade)
+    for name in ("bm25", "bm25-prior"):
+        run = {}
+        for line in (tmp_path / f"{name}.run").read_text().splitlines():
+            query, _, document, _, score, _ = line.split()
+            run.setdefault(query, {})[document] = float(score)
+        assert run.keys() == qrels.keys()
+        assert not any(query in documents for query, documents in run.items())
+        expected = pytrec_eval.RelevanceEvaluator(qrels, {"recall.10"}).evaluate(run)
+        report = json.loads((tmp_path / name / "report.json").read_text())
+        mean = sum(values["recall_10"] for values in expected.values()) / len(qrels)
+        assert report["metrics"]["recall@10"] == pytest.approx(mean, abs=1e-12)
+
+
+def test_next_item_uses_the_preset():
+    """What is reported overall is what configs/next_location.yaml lists."""
+    keys = [key for metric in next_item.metrics().members().values() if not metric.buckets for key in metric.keys()]  # noqa: SIM118
+    assert keys == KEYS["next_location"]
+
+
+def test_imports_are_read_by_full_name(made):
+    """Relative imports are resolved and nested ones found; a file with fewer than two shown or none hidden is left out."""
+    from examples.recommender.data import _imports
+
+    found = dict(_imports(made))
+    assert found["made/near.py"] == {"os.path", "sys", "made", "made.deep.er", "math"}
+    assert found["made/deep/er.py"] == {"made.near"}
+
+
+def test_nothing_hidden_is_shown():
+    """The recommender never learns what it is asked for, and every row has something to find."""
+    data = read_interactions(CUT)
+    for shown, hidden in zip(data.shown, data.hidden, strict=True):
+        asked = hidden[hidden >= 0]
+        assert len(asked) >= 1
+        assert shown[asked].sum() == 0
+        assert shown.sum() >= 2
+
+
+def test_ease_is_ridge_regression_without_the_item_itself():
+    """Each item's weights solve the ridge regression on all other items, one least-squares problem at a time."""
+    shown = (torch.rand(40, 6, generator=torch.Generator().manual_seed(0)) < 0.4).float()
+    expected = np.zeros((40, 6))
+    for item in range(6):
+        others = [other for other in range(6) if other != item]
+        design = shown[:, others].double().numpy()
+        gram = design.T @ design + 3.0 * np.eye(5)
+        expected[:, item] = design @ np.linalg.solve(gram, design.T @ shown[:, item].double().numpy())
+    expected[shown.numpy() > 0] = -np.inf
+    np.testing.assert_allclose(ease(shown, penalty=3.0).numpy(), expected, rtol=0, atol=1e-9)
+
+
+def test_calls_are_read_in_order(made):
+    """Calls come in the order in which they are made, by their last name; what has no name or is alone is left out."""
+    data = read_sessions((made,))
+    sessions = [[data.names[item] for item in session] for session in (*data.train, *data.test)]
+    assert sessions == [["h", "g", "k"]]
+
+
+def test_markov_chain_blends_counts_with_popularity():
+    """P(next | state) is (count + weight · P) / (total + weight), by hand; popularity has its pseudo-count."""
+    train = [[0, 1, 0, 1], [0, 2]]
+    prior = popularity(train, 4, pseudo_count=1.0)
+    assert prior.tolist() == pytest.approx([4 / 10, 3 / 10, 2 / 10, 1 / 10])
+    after_0, after_3 = MarkovChain(train, prior, weight=2.0)(torch.tensor([0, 3])).tolist()
+    assert after_0 == pytest.approx([0.8 / 5, 2.6 / 5, 1.4 / 5, 0.2 / 5])
+    assert after_3 == pytest.approx(prior.tolist())
+
+
+def test_links_are_read_from_see_also(made):
+    """Names before the colon, without their module, if they are documents; the section itself is not searched."""
+    collection = read_collection((made,))
+    assert collection.links == {"made/first": ["made/second", "made/third"]}
+    assert collection.queries == {"made/first": "first Say it."}
+    assert "Both" not in collection.documents["made/first"]
+    assert "Notes" in collection.documents["made/first"]
+
+
+def test_bm25_by_hand():
+    """Okapi's formula, word by word, with k1 = 1.2 and b = 0.75 on documents of 2, 1 and 3 words."""
+    documents = ["red fish", "fish", "red red boat"]
+    expected = []
+    for text in documents:
+        words = text.split()
+        length = 1 - 0.75 + 0.75 * len(words) / 2
+        rarity = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+        expected.append(rarity * words.count("red") * 2.2 / (words.count("red") + 1.2 * length))
+    assert BM25(documents)("Red whale").tolist() == pytest.approx(expected)
