@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench clean
+.PHONY: help demo test lint types docs wheel bench clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /  /'
@@ -36,6 +36,11 @@ types: $(READY)  ## strict mypy
 
 docs: $(READY)  ## build the documentation; a broken link fails
 	$(BIN)/mkdocs build --strict
+
+wheel: $(READY)  ## build the wheel and try it in an empty environment
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python tests/docs/try_wheel.py dist/*.whl
 
 bench: $(READY)  ## measure against the hardware limits and the peers
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,100 @@
+"""CONTRIBUTING.md keeps its word: the diff it shows applies, and is all that a metric takes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+
+TRY = """
+import torch
+from tailmetrics import AllFoundAtK, LabelBuckets, RecallAtK, TopKCollection
+from tailmetrics.metrics import REGISTRY
+
+assert REGISTRY["AllFoundAtK"] is AllFoundAtK
+shown = torch.tensor([[0, 1, 2], [3, 0, 1], [2, 1, 0]])
+target = torch.tensor([[0, 1], [3, 1], [-1, -1]])
+
+overall = AllFoundAtK(k=[2, 3])  # rows: both at 2; 3 at 2 and both at 3; nothing to find
+overall.update(shown, target)
+assert overall.compute().tolist() == [1 / 3, 2 / 3]
+
+halves = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
+by_bucket = AllFoundAtK(k=1, buckets=halves)  # head: 0 1 and 0 1 of which 0 1 and 1; tail: 3 2 of which 3
+by_bucket.update(shown, target)
+assert by_bucket.compute().tolist() == [0 / 2, 1 / 1]
+
+seen = AllFoundAtK(k=2, buckets=halves, scope="global")  # head: 0 1 and 0 of which 0 1 and 1; tail: 3 of which 3
+collection = TopKCollection([AllFoundAtK(k=2), seen, RecallAtK(k=2)])
+collection.update(shown[:2], target[:2])
+collection.update(shown[2:], target[2:])
+assert {key: float(value) for key, value in collection.compute().items()} == {
+    "all_found@2": 1 / 3,
+    "global_all_found@2/head": 1 / 2,
+    "global_all_found@2/tail": 1 / 1,
+    "recall@2": (1 + 1 / 2 + 0) / 3,
+}
+assert all(not state.is_floating_point() for state in overall.metric_state.values())
+"""
+
+
+def the_diff() -> str:
+    """Return the only diff of the guide."""
+    (shown,) = re.findall(r"^```diff\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+    return str(shown)
+
+
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the package to which the diff was applied with git, as the guide says."""
+    folder = tmp_path_factory.mktemp("contributed")
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    apply = ["git", "apply", "--verbose", "-"]
+    ran = subprocess.run(apply, cwd=folder, env=environment, input=the_diff(), text=True, capture_output=True)
+    assert ran.returncode == 0, ran.stderr
+    return folder
+
+
+def run(folder: Path, *arguments: str) -> None:
+    """Run Python on the changed copy; it must succeed."""
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, text=True, capture_output=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_metric_takes_at_most_25_lines() -> None:
+    """Blank lines and docstrings included; nothing is taken away."""
+    lines = [line for line in the_diff().splitlines() if not line.startswith(("---", "+++"))]
+    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    assert 0 < added <= 25
+    assert removed == 0
+
+
+def test_the_metric_works_overall_by_bucket_and_in_a_collection(applied: Path) -> None:
+    """Values are those of the comments, counted by hand; states are whole numbers."""
+    run(applied, "-c", TRY)
+
+
+def test_the_metric_is_documented_and_in_style(applied: Path) -> None:
+    """Its doctest is true, and ruff has nothing to say."""
+    changed = re.findall(r"^\+\+\+ b/(.*)$", the_diff(), re.MULTILINE)
+    run(applied, "-m", "doctest", *(path for path in changed if not path.endswith("__init__.py")))
+    run(applied, "-m", "ruff", "check", "--no-cache", "--config", str(ROOT / "pyproject.toml"), *changed)
+
+
+def test_commands_are_targets_of_the_makefile() -> None:
+    """What the guide tells to run with make exists."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {word for line in re.findall(r"\bmake ([a-z ]+)", GUIDE) for word in line.split()}
+    assert {"test", "lint", "types", "docs", "wheel"} <= named & targets

@@ -1,0 +1,209 @@
+"""The tree is what the architecture page says: floors, one place for everything, nothing undocumented or dangling."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import oracle
+from cases import CASES
+from tailmetrics.metrics import REGISTRY
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "tailmetrics"
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+FLOORS = {
+    **dict.fromkeys(("cli", "__main__"), 5),
+    **dict.fromkeys(("lightning", "report", "io"), 4),
+    "collection": 3,
+    **dict.fromkeys(("metrics", "functional"), 2),
+    **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
+    **dict.fromkeys(("_checks", "_exact_metric"), 0),
+}
+ROOT_FLOOR = 3
+"""The package root re-exports what is up to here; what imports the root must stand above."""
+
+OPTIONAL = {"rich", "matplotlib", "jinja2", "scipy", "pyarrow", "pytorch_lightning", "lightning", "jsonargparse"}
+
+ORACLES = {
+    **oracle.ROW_METRICS,
+    **oracle.RATIO_METRICS,
+    **oracle.PREDICTION_METRICS,
+    "KForRecall": oracle.evaluate,
+    "TieRateAtK": "reads scores, not lists: counted by hand in tests/test_traps.py",
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Yield the dotted name and the syntax of every module."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        yield name, ast.parse(path.read_text())
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield what a module imports of the package, wherever in it, and the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import in line {node.lineno}"
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+
+
+def floor_of(name: str) -> int:
+    """Return the floor of a dotted name; what the root re-exports is on the floor of the root."""
+    parts = name.split(".")
+    return FLOORS.get(parts[1], ROOT_FLOOR) if len(parts) > 1 else ROOT_FLOOR
+
+
+def test_everything_has_a_floor() -> None:
+    """A new file or folder of the package is put on a floor before anything else."""
+    found = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found - {"__init__"} == set(FLOORS)
+
+
+def test_imports_go_down_only() -> None:
+    """Also those within functions; the root may import up to its floor, and `evaluate` when it is asked for."""
+    up = [
+        f"{name}:{line} {imported}"
+        for name, tree in modules()
+        for imported, line in imports(tree)
+        if imported.split(".")[0] == "tailmetrics" and floor_of(imported) > floor_of(name)
+    ]
+    assert [line.partition(":")[0] for line in up] == ["tailmetrics"], up
+    assert up[0].endswith("tailmetrics.report.notebook.evaluate")
+
+
+def test_files_of_metrics_never_import_one_another() -> None:
+    """They share what is in the files that begin with an underscore."""
+    families = {path.stem for path in (PACKAGE / "metrics").glob("[a-z]*.py")}
+    for name, tree in modules():
+        if not name.startswith("tailmetrics.metrics."):
+            continue
+        for imported, line in imports(tree):
+            parts = imported.split(".")
+            assert not (parts[:2] == ["tailmetrics", "metrics"] and parts[2] in families), f"{name}:{line} {imported}"
+
+
+def test_no_file_is_named_for_having_no_subject() -> None:
+    """What is shared is named after what it does."""
+    names = {part.strip("_") for name, _ in modules() for part in name.split(".")}
+    assert not names & {"util", "utils", "helper", "helpers", "common", "misc", "tools", "shared", "base_utils"}
+
+
+def test_importing_the_root_imports_no_optional_dependency() -> None:
+    """Neither those of the extras nor floor 4 and 5, beyond what TorchMetrics itself imports."""
+
+    def loaded(package: str) -> set[str]:
+        shown = subprocess.run(
+            [sys.executable, "-c", f"import sys, json, {package}; print(json.dumps(sorted(sys.modules)))"],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return set(json.loads(shown.stdout))
+
+    own = loaded("tailmetrics") - loaded("torchmetrics")
+    assert not {name.partition(".")[0] for name in own} & OPTIONAL
+    assert not [name for name in own if name.startswith("tailmetrics.") and floor_of(name) > ROOT_FLOOR]
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_metric_has_all_that_makes_it_one(name: str) -> None:
+    """A case, an oracle, a place among the definitions, a true example, a direction and a range."""
+    metric = REGISTRY[name]
+    assert any(case.name == name for case in CASES), "no case in tests/cases.py"
+    assert name in ORACLES, "no second reading in tests/oracle.py"
+    definitions = (ROOT / "docs" / "definitions.md").read_text()
+    assert re.search(rf"^\| .*`{name}`", definitions, re.MULTILINE), "in no table of docs/definitions.md"
+    assert f"`{metric.stem}" in definitions or f"{metric.stem}@" in definitions, "its key is not in docs/definitions.md"
+    assert doctest.DocTestParser().get_examples(inspect.getdoc(metric) or ""), "no example in its docstring"
+    assert "higher_is_better" in vars(metric), "says nothing of its direction"
+    low, high = metric.bounds
+    assert -math.inf < low < high, "its range is empty"
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """Names of the root, of every `__all__` and of the report; and the reference names nothing else."""
+    import tailmetrics
+    from tailmetrics import functional, io, lightning
+    from tailmetrics.report import compare
+
+    rendered = {
+        name
+        for page in (ROOT / "docs" / "reference").glob("*.md")
+        for name in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.MULTILINE)
+    }
+    own = {
+        name
+        for name, value in vars(tailmetrics).items()
+        if not name.startswith("_")
+        and not inspect.ismodule(value)
+        and getattr(value, "__module__", "tailmetrics").startswith("tailmetrics")
+    }
+    public = {f"tailmetrics.{name}" for name in {*own, *REGISTRY, "REGISTRY", "evaluate"}}
+    public |= {f"{module.__name__}.{name}" for module in (functional, io, compare) for name in module.__all__}
+    public |= {
+        f"{lightning.__name__}.{name}"
+        for name, value in vars(lightning).items()
+        if inspect.isclass(value) and value.__module__ == lightning.__name__
+    }
+    assert public <= rendered, sorted(public - rendered)
+
+
+def links() -> Iterator[tuple[Path, str]]:
+    """Yield page and target of every link and picture of the pages, code aside."""
+    for page in PAGES:
+        prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        yield from ((page, target) for target in re.findall(r"\]\(([^)\s]+)\)", prose))
+
+
+def slugs(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as mkdocs makes them."""
+    headings = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE), re.M
+    )
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+def test_relative_links_resolve() -> None:
+    """Of README, changelog, contributing guide and documentation, down to the heading."""
+    found = 0
+    for page, target in links():
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        goal = (page.parent / path).resolve() if path else page
+        assert goal.exists(), f"{page.relative_to(ROOT)}: {target}"
+        assert not anchor or anchor in slugs(goal), f"{page.relative_to(ROOT)}: {target}"
+        found += 1
+    assert found > 30
+
+
+def test_no_page_is_left_out_of_the_navigation() -> None:
+    """Every page of docs is in mkdocs.yml; mkdocs itself fails on a page that is not there."""
+    settings = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert page.relative_to(ROOT / "docs").as_posix() in settings
+
+
+def test_continuous_integration_runs_the_commands_of_the_makefile() -> None:
+    """Each `make` of the workflow is a target, and each file that it hands to pytest exists."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert {"test", "lint", "types", "docs", "wheel"} == set(re.findall(r"run: make (\w+)", workflow)) <= targets
+    paths = re.findall(r"tests/[\w/.]+", workflow)
+    assert paths
+    assert not [path for path in paths if not (ROOT / path).exists()]

@@ -1,0 +1,69 @@
+"""Install a wheel into an empty environment and use it there, far from the source tree: `make wheel`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
+
+CORE = """
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import tailmetrics
+from tailmetrics import LabelBuckets, PrecisionAtK, RecallAtK, TopKCollection
+
+package = Path(tailmetrics.__file__).parent
+assert package.is_relative_to(sys.prefix), package
+assert version("tailmetrics") == tailmetrics.__version__
+assert (package / "py.typed").exists()
+assert len(list((package / "configs").glob("*.yaml"))) >= 6
+
+import torch
+
+halves = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
+metrics = TopKCollection([PrecisionAtK(k=1), RecallAtK(k=2, buckets=halves, scope="global")])
+metrics.update(torch.tensor([[0.9, 0.1, 0.4, 0.2], [0.8, 0.3, 0.1, 0.7]]), torch.tensor([[0, 2], [1, 3]]))
+assert [float(value) for value in metrics.compute().values()] == [0.5, 0.5, 1.0]
+"""
+
+
+def python(environment: Path, *arguments: str, status: int = 0) -> str:
+    """Run the environment's Python with nothing of ours to find, and return what it prints."""
+    command = [str(environment / "bin" / "python"), "-I", *arguments]
+    ran = subprocess.run(command, cwd=environment, text=True, capture_output=True)
+    if ran.returncode != status:
+        raise SystemExit(f"{' '.join(command[1:])} ended with {ran.returncode}\n{ran.stdout}{ran.stderr}")
+    return ran.stdout + ran.stderr
+
+
+def install(environment: Path, *what: str) -> None:
+    """Install, at the versions that the tests run with."""
+    python(environment, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *what)
+
+
+def try_wheel(wheel: Path) -> None:
+    """Use the core alone, then the command line with what it asks for."""
+    with TemporaryDirectory() as folder:
+        environment = Path(folder) / "venv"
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+        install(environment, "torch")  # first and alone, as in the Makefile
+        install(environment, str(wheel))
+        python(environment, "-c", CORE)
+        print("core: installed, imported, used")
+        advice = python(environment, "-m", "tailmetrics", "evaluate", "--help", status=2)
+        assert "tailmetrics[cli]" in advice, advice
+        print("command line without its extra: says what to install")
+        install(environment, f"{wheel}[cli]")
+        assert "--preset" in python(environment, "-m", "tailmetrics", "evaluate", "--help")
+        preset = python(environment, "-m", "tailmetrics", "evaluate", "--preset", "xmc", "--print_config")
+        assert "PropensityScoredPrecisionAtK" in preset
+        print("command line: --help, --preset xmc")
+
+
+if __name__ == "__main__":
+    try_wheel(Path(sys.argv[1]).resolve())
