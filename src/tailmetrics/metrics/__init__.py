@@ -1,5 +1,6 @@
 """Floor 2: one file per family of metrics; a new metric is a file and one line here."""
 
+from inspect import isabstract
 from typing import Final
 
 from tailmetrics.metrics._base import TopKMetric as TopKMetric
@@ -35,6 +36,6 @@ from tailmetrics.metrics.tie_rate import TieRateAtK as TieRateAtK
 REGISTRY: Final[dict[str, type[TopKMetric]]] = {
     name: value
     for name, value in list(globals().items())
-    if isinstance(value, type) and issubclass(value, TopKMetric) and getattr(value, "__final__", False)
+    if isinstance(value, type) and issubclass(value, TopKMetric) and not isabstract(value)
 }
 """Every metric by name; its class says ``stem`` (the key), ``higher_is_better`` and ``bounds``."""

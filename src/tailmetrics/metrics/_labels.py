@@ -97,7 +97,7 @@ class LabelAveragedMetric(RowMeanMetric):
             return {"counts": counts, "counted": counted.sum(dim=0).view(-1)}
         increments: dict[str, Tensor | PerLabel] = {}
         for k in self.depths:
-            hits = (placement.target_ranks <= k) & counted.unsqueeze(-1)
+            hits = placement.within(k) & counted.unsqueeze(-1)
             increments[self._label_state(f"hits_at_{k}")] = _per_label(placement.target_ids, hits)
             ids, shown = self._shown(ranking, k, counted)
             increments[self._label_state(f"predicted_at_{k}")] = _per_label(ids, shown)

@@ -43,7 +43,7 @@ def relevance_at_k(ranking: Placement, k: int) -> Tensor:
 
     Source: MAP@12 notebook, "Rel at K".
     """
-    return (ranking.target_ranks == k).any(dim=-1)
+    return (ranking.within(k) & (ranking.target_ranks == k)).any(dim=-1)
 
 
 @final

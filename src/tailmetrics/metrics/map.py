@@ -22,7 +22,7 @@ def average_precision(ranking: Placement, k: int | None = None, denominator: Den
 
     Args:
         ranking: Leading axes (...).
-        k: Cut-off; None for everything ranked.
+        k: Cut-off; None for everything, of a list that was cut ``ranking.uncut``.
         denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
 
     Returns:
@@ -31,7 +31,7 @@ def average_precision(ranking: Placement, k: int | None = None, denominator: Den
     Source: evaluation notes, "AP" and "MAP"; MAP@12 notebook, which divides by min(k, n).
     """
     k = EVERYTHING if k is None else k
-    found = ranking.target_ranks <= k
+    found = ranking.within(k)
     precision = found.cumsum(dim=-1) / ranking.target_ranks.to(ranking.target_gains.dtype)
     n = ranking.n_relevant
     return divide(ordered_sum(torch.where(found, precision, 0.0)), n if denominator == "relevant" else n.clamp(max=k))

@@ -19,15 +19,15 @@ def reciprocal_rank(ranking: Placement, k: int | None = None) -> Tensor:
 
     Args:
         ranking: Leading axes (...).
-        k: Cut-off; None for everything ranked.
+        k: Cut-off; None for everything, of a list that was cut ``ranking.uncut``.
 
     Returns:
         Shape (...), float64.
 
     Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
     """
-    first = ranking.target_ranks.amin(dim=-1)
-    return torch.where(first <= (EVERYTHING if k is None else k), 1 / first.to(ranking.target_gains.dtype), 0.0)
+    found = ranking.within(EVERYTHING if k is None else k)
+    return torch.where(found, 1 / ranking.target_ranks.to(ranking.target_gains.dtype), 0.0).amax(dim=-1)
 
 
 @final

@@ -28,7 +28,7 @@ def _gained(gains: Tensor, gain: Gain) -> Tensor:
 
 
 def _at(ranking: Placement, k: int, terms: Tensor) -> Tensor:
-    return ordered_sum(torch.where(ranking.target_ranks <= k, terms, 0.0))
+    return ordered_sum(torch.where(ranking.within(k), terms, 0.0))
 
 
 def cg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:

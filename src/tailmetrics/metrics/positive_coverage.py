@@ -53,7 +53,7 @@ class PositiveCoverageAtK(ShownMetric):
     def _prepare(self, ranking: Ranking) -> Increments:
         increments: dict[str, Tensor | PerLabel] = {"labels_rows": rows_of(ranking)}
         for k in self.depths:
-            hits = ranking.target_ranks <= k
+            hits = ranking.within(k)
             increments[f"labels_hit_at_{k}"] = PerLabel(
                 torch.where(hits, ranking.target_ids, 0).reshape(-1), hits.reshape(-1)
             )

@@ -7,7 +7,7 @@ from typing import Any, final
 from torch import Tensor
 
 from tailmetrics.metrics._rows import RowMeanMetric, divide
-from tailmetrics.ranking import Placement
+from tailmetrics.ranking import EVERYTHING, Placement
 
 
 def r_precision(ranking: Placement) -> Tensor:
@@ -24,7 +24,7 @@ def r_precision(ranking: Placement) -> Tensor:
     Source: NIST trec_eval, "Rprec".
     """
     n = ranking.n_relevant
-    return divide((ranking.target_ranks <= n.unsqueeze(-1)).sum(dim=-1), n)
+    return divide((ranking.within(EVERYTHING) & (ranking.target_ranks <= n.unsqueeze(-1))).sum(dim=-1), n)
 
 
 @final

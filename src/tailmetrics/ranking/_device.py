@@ -9,6 +9,11 @@ from typing import TypeVar
 
 import torch
 
+try:
+    from torch.compiler import is_compiling
+except ImportError:  # before torch 2.3
+    from torch._dynamo import is_compiling
+
 Result = TypeVar("Result")
 
 _forced = [False]
@@ -19,7 +24,7 @@ def may_look(device: torch.device) -> bool:
 
     Elsewhere it would make the program wait for the device, or break the graph.
     """
-    return device.type == "cpu" and not _forced[0] and not torch.compiler.is_compiling()
+    return device.type == "cpu" and not _forced[0] and not is_compiling()
 
 
 @contextmanager

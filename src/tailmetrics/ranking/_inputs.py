@@ -16,7 +16,7 @@ from tailmetrics.ranking._selection import strictly_descending, top_k
 from tailmetrics.ranking._targets import check_csr, check_distinct, csr_entries
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))  # 2.3 on
 
 
 @dataclass(frozen=True, eq=False)

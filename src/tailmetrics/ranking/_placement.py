@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import may_look, real_dtype
-from tailmetrics.ranking._hits import NOT_RANKED, Found
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Found
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._targets import Entries
 
@@ -26,8 +26,7 @@ class Placement(ABC):
     """Ranks of the relevant labels over free leading axes: rows (N,), or rows and buckets (N, G).
 
     A formula reads these and nothing else, so that it holds for whole rows and for the part of a row that lies in a
-    bucket alike. A relevant label that the list does not hold has a rank beyond any cut-off, so ``target_ranks <= k``
-    is true for the hits within the top k and for nothing else.
+    bucket alike. A relevant label that the list does not hold has a rank beyond any cut-off.
 
     Attributes:
         target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels, ascending; gaps are possible.
@@ -37,6 +36,7 @@ class Placement(ABC):
         length: Shape (...), int64: number of labels in the list.
         binary: Whether every gain is 1.
         num_labels: L, or None when unknown.
+        reach: The deepest cut-off that the list can answer for: its depth where it was cut, else ``EVERYTHING``.
     """
 
     target_ranks: Tensor
@@ -46,6 +46,7 @@ class Placement(ABC):
     length: Tensor
     binary: bool
     num_labels: int | None
+    reach: int
 
     @abstractmethod
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
@@ -55,10 +56,24 @@ class Placement(ABC):
     def _memo(self) -> dict[object, Any]:
         return {}
 
+    def within(self, k: int) -> Tensor:
+        """Return which of ``target_ranks`` are hits within the top ``k``, shape (..., W), bool.
+
+        Raises:
+            ValueError: If the list was cut above ``k``: what it does not show would count as not found.
+        """
+        if k > self.reach:
+            wanted = "everything (k=None)" if k >= EVERYTHING else f"k={k}"
+            raise ValueError(
+                f"Ranking: {wanted} is deeper than the ranking ({self.reach} ids per row); rank again with a greater "
+                "depth, or read ranking.uncut, which has exact ranks among all scores."
+            )
+        return self.target_ranks <= k
+
     def hits_at(self, k: int) -> Tensor:
         """Return the number of relevant labels among the first ``k``, shape (...), int64."""
         if k not in self._memo:
-            self._memo[k] = (self.target_ranks <= k).sum(dim=-1)
+            self._memo[k] = self.within(k).sum(dim=-1)
         hits: Tensor = self._memo[k]
         return hits
 
@@ -169,6 +184,7 @@ class Placed(Placement):
     binary: bool
     num_labels: int | None
     keyed_entries: KeyedEntries = field(repr=False)
+    reach: int = EVERYTHING
 
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
         return self.keyed_entries()
@@ -181,6 +197,7 @@ def placed(
     length: Tensor,
     num_labels: int | None,
     keyed_entries: KeyedEntries,
+    reach: int,
 ) -> Placed:
     """Return the placement of ``found`` labels whose row, or row and bucket, is ``keys`` (ascending)."""
     shape = n_relevant.shape
@@ -191,11 +208,17 @@ def placed(
         gains = torch.ones((), dtype=real_dtype(ranks.device), device=ranks.device).expand(ranks.shape)
     else:
         gains = slots.place(found.gains, 0.0).view(*shape, slots.width)
-    return Placed(ranks, ids, gains, n_relevant, length, found.gains is None, num_labels, keyed_entries)
+    return Placed(ranks, ids, gains, n_relevant, length, found.gains is None, num_labels, keyed_entries, reach)
 
 
 def placed_by_bucket(
-    found: Found, buckets: LabelBuckets, entries: Entries, num_rows: int, length: Tensor, num_labels: int | None
+    found: Found,
+    buckets: LabelBuckets,
+    entries: Entries,
+    num_rows: int,
+    length: Tensor,
+    num_labels: int | None,
+    reach: int,
 ) -> Placed:
     """Return the placement per row and bucket, with the ranks that ``found`` has."""
     num_buckets = len(buckets)
@@ -207,7 +230,7 @@ def placed_by_bucket(
     entry_keys = torch.where(entries.ids >= 0, entries.rows * num_buckets + buckets.of(entries.ids), num_keys)
     counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=entry_keys.device)
     n_relevant = counts.scatter_add_(0, entry_keys, torch.ones_like(entry_keys))[:-1].view(num_rows, num_buckets)
-    return placed(found, keys[order], n_relevant, length, num_labels, lambda: (entry_keys, num_keys, entries))
+    return placed(found, keys[order], n_relevant, length, num_labels, lambda: (entry_keys, num_keys, entries), reach)
 
 
 class BucketCounters:

@@ -13,7 +13,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _inputs, _targets
 from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
-from tailmetrics.ranking._hits import NOT_RANKED, SMALL_COMPARISON, Found, find, find_in_small
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, SMALL_COMPARISON, Found, find, find_in_small
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._placement import BucketCounters, Placed, Placement, placed, placed_by_bucket
 from tailmetrics.ranking._targets import Entries, Targets
@@ -104,6 +104,11 @@ class Ranking(Placement):
         return self.ids.shape[1]
 
     @property
+    def reach(self) -> int:  # type: ignore[override]
+        """The deepest cut-off that the list can answer for."""
+        return EVERYTHING if self.complete else self.depth
+
+    @property
     def keep(self) -> Tensor | None:
         """Shape (N,), bool: the rows that count; None when all do."""
         return self.targets.keep
@@ -162,10 +167,10 @@ class Ranking(Placement):
     def _placed(self) -> Placed:
         padded = self.targets.padded
         if padded is None or not 0 < padded.shape[1] * self.ids.numel() <= SMALL_COMPARISON:
-            return self._place(self._found)
+            return self._place(self._found, self.reach)
         ranks, ids = find_in_small(padded, self.ids)
         gains = torch.ones((), dtype=real_dtype(ids.device), device=ids.device).expand(ids.shape)
-        args = self.n_relevant, self.length, True, self.num_labels, self._keyed_entries
+        args = self.n_relevant, self.length, True, self.num_labels, self._keyed_entries, self.reach
         return Placed(ranks, ids, gains, *args)
 
     @once
@@ -183,10 +188,10 @@ class Ranking(Placement):
     @once
     def uncut(self) -> Placed:
         """The placement with exact ranks among everything retrieved; needs scores or complete lists."""
-        return self._placed if self._found_anywhere is self._found else self._place(self._found_anywhere)
+        return self._placed if self._found_anywhere is self._found else self._place(self._found_anywhere, EVERYTHING)
 
-    def _place(self, found: Found) -> Placed:
-        return placed(found, found.rows, self.n_relevant, self.length, self.num_labels, self._keyed_entries)
+    def _place(self, found: Found, reach: int) -> Placed:
+        return placed(found, found.rows, self.n_relevant, self.length, self.num_labels, self._keyed_entries, reach)
 
     def by_bucket(
         self, buckets: LabelBuckets, scope: Scope = "bucket", depth: int = DEFAULT_DEPTH, uncut: bool = False
@@ -199,7 +204,15 @@ class Ranking(Placement):
                 keeps the rank in the whole list, so that only what counts as relevant is restricted.
             depth: How much of the list ``scope="bucket"`` reads.
             uncut: With ``scope="global"``: exact ranks, however deep.
+
+        Raises:
+            ValueError: If the list was cut above ``depth``.
         """
+        if scope == "bucket" and depth > self.reach:
+            raise ValueError(
+                f"Ranking.by_bucket: depth={depth} is deeper than the ranking ({self.depth} ids per row); "
+                f"rank again with depth={depth}, or pass the depth there is."
+            )
         memo = (buckets.digest, scope, depth if scope == "bucket" else None, uncut)
         if memo not in self._by_bucket:
             found = self._found_anywhere if uncut else self._found
@@ -207,8 +220,9 @@ class Ranking(Placement):
             if scope == "bucket":
                 counters = self._counters(buckets, depth)
                 found, length = _within_buckets(self._found, counters, self.num_rows, min(depth, self.depth))
+            reach = EVERYTHING if scope == "bucket" or uncut else self.reach
             self._by_bucket[memo] = placed_by_bucket(
-                found, buckets, self.targets.entries, self.num_rows, length, self.num_labels
+                found, buckets, self.targets.entries, self.num_rows, length, self.num_labels, reach
             )
         placement: Placed = self._by_bucket[memo]
         return placement

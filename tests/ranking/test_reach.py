@@ -1,0 +1,70 @@
+"""A list that was cut answers for no more than it shows."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tailmetrics import LabelBuckets, Ranking, functional, rank
+
+SCORES = torch.tensor([[0.9, 0.5, 0.1, 0.3], [0.2, 0.4, 0.6, 0.8]])
+TARGET = torch.tensor([[1, 2], [0, 3]])
+
+Formula = Callable[..., Any]
+
+
+def _parameters(formula: Any) -> Any:
+    return inspect.signature(formula).parameters if inspect.isfunction(formula) else {}
+
+
+FORMULAS = [one for name, one in vars(functional).items() if "k" in _parameters(one) and name != "ideal_dcg_at_k"]
+
+
+def _value(formula: Formula, ranking: Ranking, k: int | None) -> list[Tensor]:
+    """Return what a formula gives, with weights of 1 where it takes any."""
+    weights = {"weights": torch.ones(4, dtype=torch.float64)} if "weights" in _parameters(formula) else {}
+    value = formula(ranking, k=k, **weights)
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+@pytest.mark.parametrize("formula", FORMULAS, ids=lambda formula: formula.__name__)
+def test_a_formula_refuses_a_cut_off_below_the_last_label_ranked(formula: Formula) -> None:
+    """Of lists cut at 1, k = 1 has the value of the whole lists, k = 2 is an error."""
+    cut, whole = rank(SCORES, TARGET, depth=1), rank(SCORES, TARGET, depth=4)
+    for ours, wanted in zip(_value(formula, cut, 1), _value(formula, whole, 1), strict=True):
+        assert torch.equal(ours, wanted)
+    with pytest.raises(ValueError, match=r"k=2 is deeper than the ranking \(1 ids per row\); rank again"):
+        _value(formula, cut, 2)
+
+
+@pytest.mark.parametrize("formula", [functional.reciprocal_rank, functional.average_precision, functional.r_precision])
+def test_a_formula_without_cut_off_refuses_lists_that_were_cut(formula: Formula) -> None:
+    """``ranking.uncut`` has the exact ranks instead; ids that were cut have nothing more to read."""
+    cut, whole = rank(SCORES, TARGET, depth=1), rank(SCORES, TARGET, depth=4)
+    with pytest.raises(ValueError, match=r"everything \(k=None\) is deeper than the ranking .* ranking.uncut"):
+        formula(cut)
+    assert torch.equal(formula(cut.uncut), formula(whole))
+    ids = Ranking.from_ids(torch.tensor([[0], [3]]), num_labels=4, target_ids=TARGET, complete=False)
+    with pytest.raises(ValueError, match="deeper than the ranking"):
+        formula(ids.uncut)
+
+
+def test_complete_lists_answer_for_any_cut_off() -> None:
+    """Two ids of which one is relevant: 1 / 2 predicted, whatever k."""
+    ranking = rank(torch.tensor([[0, 1], [3, 2]]), TARGET, num_labels=4)
+    assert functional.precision_at_k(ranking, 100).tolist() == [1 / 2, 1 / 2]
+
+
+def test_buckets_are_not_read_deeper_than_the_list() -> None:
+    """Neither within buckets, nor, by rank in the whole list, beyond the cut."""
+    halves = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
+    cut = rank(SCORES, TARGET, depth=2)
+    with pytest.raises(ValueError, match=r"by_bucket: depth=500 is deeper than the ranking \(2 ids per row\)"):
+        cut.by_bucket(halves)
+    with pytest.raises(ValueError, match="k=3 is deeper"):
+        functional.recall_at_k(cut.by_bucket(halves, "global"), 3)
+    assert functional.recall_at_k(cut.by_bucket(halves, "global"), 2).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert functional.recall_at_k(cut.by_bucket(halves, depth=2), 3).tolist() == [[1.0, 0.0], [0.0, 1.0]]
