@@ -456,3 +456,12 @@ PREDICTION_METRICS: dict[str, Callable[[Sequence[Row], Setting, set[int] | None]
     "PopularityAtK": _popularity,
     "NoveltyAtK": _novelty,
 }
+
+
+def tie_rate(rows: Sequence[Sequence[float]], k: int) -> float:
+    """Return the share of rows whose k-th best score, retrieved at all, is also the next one."""
+    tied = 0
+    for scores in rows:
+        best = sorted(scores, reverse=True)
+        tied += len(best) > k and best[k] == best[k - 1] and best[k] != -math.inf
+    return tied / len(rows)
