@@ -58,7 +58,9 @@ def test_counted_ranks_equal_sorted_ranks(ties: bool, targets: int, monkeypatch:
         wanted.append(NOT_RANKED if own == -torch.inf else better + 1)
     for block in (1, 700, 2**20):
         monkeypatch.setattr(_exact, "BLOCK_ELEMENTS", block)
-        assert exact_ranks(scores, entries).tolist() == wanted
+        for threads in (2, 1):
+            torch.set_num_threads(threads)
+            assert exact_ranks(scores, entries).tolist() == wanted
     with force_plain():
         assert exact_ranks(scores, entries).tolist() == wanted
 
