@@ -39,11 +39,13 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
 def test_two_stages_choose_what_sorting_everything_chooses(
-    kind: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    kind: str, shape: tuple[int, int], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values to the bit, ids with ties to the lower one, for widths that no chunk divides and rows full of ties."""
     monkeypatch.setattr(_selection, "SMALL", 0)
+    torch.set_num_threads(threads)  # which decides from what k on scores are packed
     scores = _scores(kind, shape)
     for k in KS:
         k = min(k, shape[1])
@@ -87,16 +89,14 @@ def test_only_the_row_that_is_tied_is_repaired() -> None:
 def test_packing_scores_with_their_places_is_a_stable_sort(
     kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole rows and parts of them, on one thread and on several: the first of a stable descending sort."""
+    """Whole rows and parts of them, a few rows at a time: the first of a stable descending sort."""
     monkeypatch.setattr(_packed, "BLOCK_ELEMENTS", 2000)
     scores = _scores(kind, (12, 1000)).to(dtype)
     wanted_values, wanted_places = torch.sort(scores, dim=1, descending=True, stable=True)
-    for threads in (2, 1):
-        torch.set_num_threads(threads)
-        for k in (1, 17, 999, 1000):
-            values, places = packed_top_k(scores, k)
-            assert torch.equal(places, wanted_places[:, :k])
-            assert torch.equal(values, wanted_values[:, :k].float())
+    for k in (1, 17, 999, 1000):
+        values, places = packed_top_k(scores, k)
+        assert torch.equal(places, wanted_places[:, :k])
+        assert torch.equal(values, wanted_values[:, :k].float())
 
 
 def test_nan_of_either_sign_comes_first() -> None:

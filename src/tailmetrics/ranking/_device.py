@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 import torch
 
@@ -13,8 +11,6 @@ try:
     from torch.compiler import is_compiling
 except ImportError:  # before torch 2.3
     from torch._dynamo import is_compiling
-
-Result = TypeVar("Result")
 
 _forced = [False]
 
@@ -40,12 +36,3 @@ def force_plain() -> Iterator[None]:
 def real_dtype(device: torch.device) -> torch.dtype:
     """Return float64, or float32 where a device has no such type."""
     return torch.float32 if device.type == "mps" else torch.float64
-
-
-def in_threads(work: Callable[[int], Result], jobs: range) -> list[Result]:
-    """Do independent jobs on as many threads as torch uses; numpy lets go of the interpreter while it computes."""
-    threads = min(torch.get_num_threads(), len(jobs) // 2)
-    if threads < 2:
-        return [work(job) for job in jobs]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, jobs))

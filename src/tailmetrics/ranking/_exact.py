@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import in_threads, may_look, real_dtype
+from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._targets import Entries, count_true
 
 BLOCK_ELEMENTS = 2**21
 """Scores that are handled together: 4 MB of flags."""
 
-PIECE_ELEMENTS = 2**17
-"""Scores compared at once: half a megabyte, read from memory once and then from the cache."""
+PIECE_ELEMENTS = 2**20
+"""Scores compared at once: smaller pieces would stay in a faster cache, but threads wait for one another at each."""
 
 FEW_TARGETS = 32
 """Up to this many targets in a row counting better scores is cheaper than sorting the row."""
@@ -65,7 +67,16 @@ def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
         ordinal = torch.arange(part.start, part.stop) - starts[rows]
         return _ranks_by_counting(within, rows - first, ids, ordinal)
 
-    return torch.cat(in_threads(block_ranks, range(0, num_rows, height)))
+    return torch.cat(_in_threads(block_ranks, range(0, num_rows, height)))
+
+
+def _in_threads(work: Callable[[int], Tensor], jobs: range) -> list[Tensor]:
+    """Do independent jobs on as many threads as torch uses; numpy lets go of the interpreter while it compares."""
+    threads = min(torch.get_num_threads(), len(jobs))
+    if threads < 2:
+        return [work(job) for job in jobs]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, jobs))
 
 
 def _ranks_by_sorting(scores: Tensor, rows: Tensor, ids: Tensor) -> Tensor:

@@ -8,8 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import in_threads
-
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 BLOCK_ELEMENTS = 2**16
@@ -28,7 +26,8 @@ def packed_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the ``k`` best scores of each row, best first, and their places; equal scores in the order of places.
 
     numpy partitions and sorts integers several times faster than ``torch.topk`` does, unless k is small, and as no
-    two keys are equal there are no ties left to break. NaN comes first.
+    two keys are equal there are no ties left to break. It does so on one thread: each of its many short calls would
+    have to wait for the interpreter. NaN comes first.
 
     Args:
         scores: Shape (N, C), float16, bfloat16 or float32, on the CPU; C < 2^32.
@@ -40,8 +39,7 @@ def packed_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     num_rows, width = scores.shape
     values, places = np.empty((num_rows, k), np.float32), np.empty((num_rows, k), np.int64)
     height = max(1, BLOCK_ELEMENTS // max(1, width))
-
-    def select(first: int) -> None:
+    for first in range(0, num_rows, height):
         rows = slice(first, first + height)
         keys = _keys(scores[rows].to(torch.float32).numpy())
         if k < width:
@@ -50,8 +48,6 @@ def packed_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         keys.sort(axis=1)
         values[rows] = _scores(keys)
         np.bitwise_and(keys, 0xFFFFFFFF, out=places[rows])
-
-    in_threads(select, range(0, num_rows, height))
     return torch.from_numpy(values), torch.from_numpy(places)
 
 

@@ -15,7 +15,10 @@ BLOCK_ELEMENTS = 2**21
 """Scores gathered at once by the two-stage form: 8 MB in float32, about what stays in cache."""
 
 MANY = 16
-"""Labels from which packing scores with their places is faster than ``torch.topk``."""
+"""Labels from which packing scores with their places is faster than ``torch.topk`` on one thread."""
+
+MANY_PER_THREAD = 80
+"""By how much that grows with each further thread, which ``torch.topk`` has for itself."""
 
 SMALL = 2**17
 """Scores below which a dozen calls cost more than the reading they save."""
@@ -59,14 +62,14 @@ def strictly_descending(values: Tensor) -> bool:
     return bool((values[:, :-1] > values[:, 1:]).all())
 
 
-def _chunk_size(num_labels: int, k: int) -> int:
+def _chunk_size(num_labels: int, k: int, packed: bool) -> int:
     """Return the width at which finding the k best chunks and searching them cost about the same, as measured."""
-    least = 32 if k >= MANY else 64  # so short chunks pay only where searching them is what costs
+    least = 32 if packed or 5 * 64 * k > num_labels else 64  # chunks so short pay where searching them is what costs
     return int(min(256, max(least, 2 ** round(log2(1.2 * (num_labels / k) ** 0.5)))))
 
 
 def _packs(scores: Tensor, k: int) -> bool:
-    return k >= MANY and can_pack(scores)
+    return k >= max(MANY, MANY_PER_THREAD * (torch.get_num_threads() - 1)) and can_pack(scores)
 
 
 def _select(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -87,7 +90,7 @@ def _two_stage_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     chunks left out may hold lower ids.
     """
     num_rows, num_labels = scores.shape
-    chunk = _chunk_size(num_labels, k)
+    chunk = _chunk_size(num_labels, k, _packs(scores, k))
     block = max(1, BLOCK_ELEMENTS // (k * chunk))
     wide = torch.float32 if scores.element_size() < 4 else scores.dtype
     if wide != scores.dtype:  # half types are read faster as float32, a block that stays in the cache at a time
