@@ -1,7 +1,7 @@
 """On a device, update waits for nothing, and gives the bits that the CPU gives.
 
 There is no device here: ``force_plain`` runs the forms that a device would run, on the CPU, where operations that would
-wait for it can be seen.
+wait for it can be seen; and torch's meta device refuses to mix devices as any other does.
 """
 
 from __future__ import annotations
@@ -135,6 +135,23 @@ def test_update_does_not_wait_for_a_device(name: str) -> None:
             except AssertionError as error:
                 waiting.append(f"{case}: {error}")
     assert not waiting, waiting
+
+
+@pytest.mark.parametrize("name", FEEDS)
+def test_update_and_what_it_makes_stay_on_the_device(name: str) -> None:
+    """On torch's meta device, which holds shapes and no values: nothing reads one, or mixes in a tensor of the CPU."""
+    preds, target = (on_meta(part) for part in FEEDS[name](BATCH))
+    for case in CASES_OF_A_KIND:
+        if case.name == "CrossEntropy" and not name.startswith("scores"):
+            continue
+        metric = case.metric(validate_args=False).to("meta")
+        metric.update(preds, target, torch.ones(17, dtype=torch.bool, device="meta"))
+        assert {state.device.type for state in metric.metric_state.values()} == {"meta"}
+
+
+def on_meta(value: Any) -> Any:
+    """Return tensors without their values."""
+    return tuple(map(on_meta, value)) if isinstance(value, tuple) else value.to("meta")
 
 
 def test_a_collection_does_not_wait_for_a_device() -> None:

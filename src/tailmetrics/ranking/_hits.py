@@ -74,7 +74,7 @@ def find_in_small(targets: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """
     wanted = targets - (targets < 0).to(torch.int64)  # -2 pads them, so that the -1 of a list is none of them
     equal = ids[:, None, :] == wanted[:, :, None]
-    ranks = torch.where(equal, torch.arange(1, ids.shape[1] + 1), NOT_RANKED).amin(dim=2)
+    ranks = torch.where(equal, torch.arange(1, ids.shape[1] + 1, device=ids.device), NOT_RANKED).amin(dim=2)
     if targets.shape[1] == 1:
         return ranks, targets
     ranks, order = ranks.sort(dim=1)
