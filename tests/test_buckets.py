@@ -82,12 +82,24 @@ def test_copies_of_metrics_share_one_table() -> None:
         (lambda: LabelBuckets.from_assignment([0, 2], ["a", "b"]), "holds 2, but there are 2 names"),
         (lambda: LabelBuckets.from_assignment([0, 1], ["a", "a"]), "one distinct name per bucket"),
         (lambda: LabelBuckets.from_assignment([0, 1], ["a", "b"], counts=[1]), "one count per label"),
+        (lambda: LabelBuckets.deciles(LabelFrequency(3)), r"LabelBuckets.deciles: .* call frequency.deciles\(\)"),
+        (lambda: LabelBuckets.quantiles(LabelFrequency(3), 2), r"LabelBuckets.quantiles: .* frequency.quantiles\("),
+        (lambda: LabelBuckets.thresholds(LabelFrequency(3), [1]), r"LabelBuckets.thresholds: .* frequency.thresh"),
     ],
 )
 def test_what_cannot_be_buckets_is_refused_with_the_reason(make: object, message: str) -> None:
     """One clear error, of the argument at fault."""
     with pytest.raises((TypeError, ValueError), match=message):
         make()  # type: ignore[operator]
+
+
+def test_repr_says_how_many_labels_in_how_many_buckets() -> None:
+    """In one line: all names of a few buckets, the first and the last of many."""
+    few = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
+    assert repr(few) == "LabelBuckets(3 labels in 2 buckets: head, tail)"
+    many = LabelBuckets.deciles(torch.arange(50))
+    assert repr(many) == "LabelBuckets(50 labels in 11 buckets: decile_10 … decile_1, unseen)"
+    assert repr(LabelFrequency(50)) == "LabelFrequency(num_labels=50)"
 
 
 def test_frequency_counts_every_form_of_target_alike() -> None:

@@ -6,7 +6,7 @@ from torchmetrics import MetricCollection
 
 import tailmetrics
 from cases import BUCKETS, CASES, NUM_LABELS, data, training_counts
-from tailmetrics import LabelFrequency, TopKCollection
+from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
 from tailmetrics.ranking import _ranking
 
 
@@ -133,6 +133,45 @@ def test_a_config_is_completed_by_bind() -> None:
         assert torch.equal(found[key].nan_to_num(-1), value.nan_to_num(-1)), key
     with pytest.raises(ValueError, match="reset first"):
         opened.bind(frequency)
+
+
+def test_repr_lists_the_members_as_they_were_written() -> None:
+    """One per line."""
+    collection = TopKCollection([tailmetrics.RecallAtK(k=[1, 5]), tailmetrics.MRR(buckets=BUCKETS)], prefix="val/")
+    assert repr(collection).splitlines() == [
+        "TopKCollection(",
+        "  (recall_1_recall_5): RecallAtK(k=[1, 5])",
+        "  (mrr_by_bucket): MRR(11 buckets),",
+        "  prefix=val/",
+        ")",
+    ]
+
+
+def test_metrics_side_by_side_and_classes_are_refused_with_the_list_to_pass() -> None:
+    """TypeErrors that say what to write instead."""
+    one, two = tailmetrics.PrecisionAtK(k=1), tailmetrics.RecallAtK(k=1)
+    with pytest.raises(TypeError, match=r"pass the metrics as one list, TopKCollection\(\[a, b\]\)"):
+        TopKCollection(one, two)
+    for classes in (tailmetrics.RecallAtK, [tailmetrics.RecallAtK], {"recall": tailmetrics.RecallAtK}):
+        with pytest.raises(TypeError, match=r"RecallAtK is a class, not a metric; pass .* \[RecallAtK\(k=5\)\]"):
+            TopKCollection(classes)
+
+
+def test_what_buckets_do_not_tell_is_named_with_where_to_get_it() -> None:
+    """Bound to buckets, novelty lacks the number of training rows; of buckets without counts, the counts too."""
+    batch = data(4)
+    bound = tailmetrics.NoveltyAtK(k=3).bind(LabelBuckets.deciles(training_counts()))
+    with pytest.raises(
+        ValueError, match="buckets do not tell the number of training rows; pass num_train= or bind a Lab"
+    ):
+        bound.update(batch.scores, batch.target)
+    bare = tailmetrics.PropensityScoredRecallAtK(k=3).bind(LabelBuckets.from_assignment([0, 1], ["a", "b"]))
+    with pytest.raises(ValueError, match=r"no training counts and .*; pass label_counts= and num_train= or bind a Lab"):
+        bare.compute()
+    with pytest.raises(
+        ValueError, match=r"label_counts and num_train still open; call bind\(frequency\) before update"
+    ):
+        tailmetrics.PropensityScoredRecallAtK(k=3, num_labels=NUM_LABELS).update(batch.scores, batch.target)
 
 
 def test_row_mask_drops_rows_in_every_member() -> None:

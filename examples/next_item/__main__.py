@@ -23,8 +23,7 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
-from tailmetrics.report.report import Report
-from tailmetrics.report.terminal import print_report
+from tailmetrics.report import Report, print_report
 
 from .data import PACKAGES, Sessions, read_sessions
 from .models import MarkovChain, popularity

@@ -23,7 +23,7 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
-from tailmetrics.report.report import Report
+from tailmetrics.report import Report
 
 from .data import PACKAGES, Interactions, read_interactions
 from .models import ease, popularity

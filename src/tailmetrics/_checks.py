@@ -6,6 +6,7 @@ A message names the caller, the argument with its value or shape, what is needed
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, TypeVar
 
 import torch
@@ -34,11 +35,22 @@ def check_choice(caller: str, argument: str, value: Any, choices: Sequence[Choic
 
 def check_count(caller: str, argument: str, value: Any, minimum: int = 1) -> int:
     """Return ``value`` as int if it is a whole number of at least ``minimum``."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    number = _whole_number(value)
+    if number is None:
         raise TypeError(f"{caller}: {argument}={value!r} is not a whole number; pass an int of at least {minimum}.")
-    if value < minimum:
-        raise ValueError(f"{caller}: {argument}={value} is too small; pass an int of at least {minimum}.")
-    return value
+    if number < minimum:
+        raise ValueError(f"{caller}: {argument}={number} is too small; pass an int of at least {minimum}.")
+    return number
+
+
+def _whole_number(value: Any) -> int | None:
+    """Return an int, NumPy's included, as int; None for anything else, a bool included."""
+    if isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool:
+        return None
+    try:
+        return index(value)
+    except TypeError:
+        return None
 
 
 def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]:
@@ -92,7 +104,8 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
         return 0
     low, high = (int(bound) for bound in torch.aminmax(ids))
     if low < -1:
-        raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.")
+        hint = " clamp(min=-1) turns the -100 of other libraries into padding." if argument.startswith("target") else ""
+        raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
     if num_labels is not None and high >= num_labels:
         raise ValueError(
             f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "

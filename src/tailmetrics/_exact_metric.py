@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from inspect import Parameter, signature
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torchmetrics import Metric
@@ -13,12 +14,42 @@ from typing_extensions import Self
 
 from tailmetrics._checks import shape_of
 
+KEYWORDS = (
+    "sync_on_compute",
+    "dist_sync_on_step",
+    "process_group",
+    "compute_on_cpu",
+    "compute_with_cache",
+    "distributed_available_fn",
+    "dist_sync_fn",
+)
+"""What every ``torchmetrics.Metric`` takes; a later version may take more."""
+
 
 class ExactMetric(Metric, ABC):
     """What TorchMetrics would lose or change, kept: see each method. States are integer tensors."""
 
     full_state_update = False
     is_differentiable = False
+    withheld: ClassVar[tuple[str, ...]] = ()
+    """Arguments of a base class that a class sets itself and does not take."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Name an unknown argument before Python names the one that is missing in its place."""
+        known = {*arguments(cls), *KEYWORDS} if kwargs else ()
+        unknown = [name for name in kwargs if name not in known]
+        if unknown and (not {*cls.withheld}.isdisjoint(unknown) or not _bind(cls, args, kwargs)):
+            raise _unknown_arguments(cls, unknown)
+        return super().__new__(cls)
+
+    def __init__(self, **kwargs: Any) -> None:
+        try:
+            super().__init__(**kwargs)
+        except ValueError:
+            unknown = [name for name in kwargs if name not in KEYWORDS]
+            if not unknown:
+                raise
+            raise _unknown_arguments(type(self), unknown) from None
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         """Take back the count of an update that failed, also one that was called with the wrong arguments."""
@@ -48,24 +79,26 @@ class ExactMetric(Metric, ABC):
         """Add the state of another metric of the same arguments, or its ``metric_state``."""
         if isinstance(incoming_state, (dict, Metric)):
             states = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
-            self._check_states(states, "merge_state")
+            problem = self._problem_with(states)
+            if problem is not None:
+                other = f"those of {incoming_state!r}" if isinstance(incoming_state, Metric) else "the dict given"
+                raise ValueError(
+                    f"{type(self).__name__}.merge_state: {self!r} takes the states of a metric of the same arguments "
+                    f"and buckets, not {other}: {problem}."
+                )
         super().merge_state(incoming_state)
         self._computed = None
         self._update_count += incoming_state._update_count if isinstance(incoming_state, Metric) else 1
 
-    def _check_states(self, states: Mapping[str, Any], method: str) -> None:
-        caller = f"{type(self).__name__}.{method}"
+    def _problem_with(self, states: Mapping[str, Any]) -> str | None:
+        """Say what keeps ``states`` from being those of this metric; None if nothing does."""
         for name in self._defaults:
             own = getattr(self, name)
             if name not in states:
-                raise ValueError(
-                    f"{caller}: {name} is missing; the states are of a metric with other arguments or other buckets."
-                )
+                return f"{name} is missing"
             if not isinstance(states[name], Tensor) or shape_of(states[name]) != shape_of(own):
-                raise ValueError(
-                    f"{caller}: {name} is {shape_of(states[name])}, but {shape_of(own)} is needed; the states are of "
-                    "a metric with other arguments."
-                )
+                return f"{name} is {shape_of(states[name])}, but {shape_of(own)} is needed"
+        return None
 
     def _load_from_state_dict(
         self,
@@ -82,10 +115,12 @@ class ExactMetric(Metric, ABC):
             wanted = (name for name, kept in self._persistent.items() if kept and name not in present)
             missing_keys.extend(prefix + name for name in wanted)
         if present:
-            try:
-                self._check_states(present, "load_state_dict")
-            except ValueError as error:
-                error_msgs.append(str(error))
+            problem = self._problem_with(present)
+            if problem is not None:
+                error_msgs.append(
+                    f"{type(self).__name__}.load_state_dict: {problem}; the states are of a metric with other "
+                    "arguments or other buckets."
+                )
                 return
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
@@ -110,6 +145,37 @@ class ExactMetric(Metric, ABC):
     def __hash__(self) -> int:
         """Return the identity of the object: TorchMetrics' hash changes whenever a state does."""
         return id(self)
+
+
+def arguments(metric: type[ExactMetric]) -> dict[str, Parameter]:
+    """Return what a class takes by name: its own arguments, and those of its bases that it hands on."""
+    found: dict[str, Parameter] = {}
+    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    for base in metric.__mro__[: metric.__mro__.index(ExactMetric)]:
+        own = list(signature(vars(base)["__init__"]).parameters.values())[1:] if "__init__" in vars(base) else []
+        new = (one for one in own if one.kind in named and one.name not in (*found, *metric.withheld))
+        found |= {one.name: one for one in new}
+        if own and all(one.kind != Parameter.VAR_KEYWORD for one in own):
+            break
+    return found
+
+
+def _bind(metric: type[ExactMetric], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether Python could call the class at all."""
+    try:
+        signature(metric.__init__).bind(None, *args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _unknown_arguments(metric: type[ExactMetric], unknown: Sequence[str]) -> ValueError:
+    known = [name for name in arguments(metric) if name != "convention"]
+    are = "is not an argument" if len(unknown) == 1 else "are not arguments"
+    problem = f"{metric.__name__}: {' and '.join(unknown)} {are} of this metric"
+    if "top_k" in unknown and "k" in known:
+        return ValueError(f"{problem}; pass k= for the cut-off.")
+    return ValueError(f"{problem}; it takes {', '.join(known)}, and of torchmetrics.Metric {', '.join(KEYWORDS)}.")
 
 
 def writable(state: Tensor) -> Tensor:

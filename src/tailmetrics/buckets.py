@@ -49,7 +49,7 @@ class LabelBuckets:
 
         Source: the thesis notes' deciles (labels 0-4 in decile 10 … 3640 in decile 1).
         """
-        return cls.quantiles(counts, 10)
+        return cls.quantiles(_training_counts("deciles", counts), 10)
 
     @classmethod
     def quantiles(
@@ -72,8 +72,8 @@ class LabelBuckets:
             ties: ``"split"`` lets a boundary fall between labels of equal count; ``"together"`` moves it behind them.
         """
         caller = "LabelBuckets.quantiles"
-        counts = check_counts(caller, "counts", counts)
-        check_count(caller, "n", n)
+        counts = _training_counts("quantiles", counts)
+        n = check_count(caller, "n", n)
         check_choice(caller, "by", by, ("mass", "labels"))
         check_choice(caller, "ties", ties, ("split", "together"))
         ordered, order = torch.sort(counts, descending=True, stable=True)
@@ -101,7 +101,7 @@ class LabelBuckets:
             edges: Ascending counts of at least 1; ``(1, 5, 100)`` gives ``100+``, ``5-99``, ``1-4`` and ``unseen``.
         """
         caller = "LabelBuckets.thresholds"
-        counts = check_counts(caller, "counts", counts)
+        counts = _training_counts("thresholds", counts)
         if not isinstance(edges, Sequence) or isinstance(edges, str):
             raise TypeError(f"{caller}: edges={edges!r} is no sequence; pass ascending counts such as (1, 5, 100).")
         ascending = [check_count(caller, "edges", edge) for edge in edges]
@@ -179,8 +179,10 @@ class LabelBuckets:
         return hash((self.digest, self.names))
 
     def __repr__(self) -> str:
-        """Return names and sizes."""
-        return f"LabelBuckets({self.num_labels} labels in {', '.join(self.names)})"
+        """Return numbers of labels and buckets, and the names; of many buckets the first and the last ones."""
+        names = self.names if len(self) < 5 else (f"{self.names[0]} … {self.names[-2]}", self.names[-1])
+        plural = "bucket" if len(self) == 1 else "buckets"
+        return f"LabelBuckets({self.num_labels} labels in {len(self)} {plural}: {', '.join(names)})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LabelBuckets:
         """Return itself: immutable, so that the copies of a metric keep one table."""
@@ -189,6 +191,18 @@ class LabelBuckets:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables of the devices."""
         return LabelBuckets, (self.assignment, self.names, self.counts)
+
+
+def _training_counts(method: str, counts: Any) -> Tensor:
+    """Return training counts; what has ``deciles`` of its own is the metric that counts, not what it counted."""
+    caller = f"LabelBuckets.{method}"
+    if hasattr(counts, "deciles") and not isinstance(counts, LabelBuckets):
+        arguments = "" if method == "deciles" else "…"
+        raise TypeError(
+            f"{caller}: counts is a {type(counts).__name__}; call frequency.{method}({arguments}) of it instead, or "
+            "pass frequency.compute()."
+        )
+    return check_counts(caller, "counts", counts)
 
 
 def _closes(mass: Tensor, start: int, buckets_left: int) -> int:

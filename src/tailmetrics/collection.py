@@ -41,10 +41,15 @@ class TopKCollection(MetricCollection):
     def __init__(
         self,
         metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
-        *,
+        *more: Any,
         prefix: str | None = None,
         postfix: str | None = None,
     ) -> None:
+        if more:
+            raise TypeError(
+                f"TopKCollection: {1 + len(more)} arguments stand side by side; pass the metrics as one list, "
+                "TopKCollection([a, b]), and prefix= and postfix= by name."
+            )
         members = _named(metrics)
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         for name, metric in members.items():
@@ -168,12 +173,17 @@ class TopKCollection(MetricCollection):
 
 def _named(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric) -> dict[str, TopKMetric]:
     """Return the members by name; those given as a list are named after their keys."""
-    if isinstance(metrics, TopKMetric):
+    if isinstance(metrics, (TopKMetric, type)):
         metrics = [metrics]
     if not isinstance(metrics, (Mapping, Sequence)) or isinstance(metrics, str) or not metrics:
         raise ValueError(f"TopKCollection: metrics is {metrics!r}; pass a list or dict of metrics, at least one.")
     values = list(metrics.values()) if isinstance(metrics, Mapping) else list(metrics)
     for metric in values:
+        if isinstance(metric, type):
+            raise TypeError(
+                f"TopKCollection: {metric.__name__} is a class, not a metric; pass a list of metrics made of classes, "
+                f"such as [{metric.__name__}(k=5)]."
+            )
         if not isinstance(metric, TopKMetric):
             raise TypeError(
                 f"TopKCollection: {type(metric).__name__} is no metric of tailmetrics; put others into a "

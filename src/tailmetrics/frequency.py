@@ -43,6 +43,10 @@ class LabelFrequency(ExactMetric):
         self.add_state("counts", torch.zeros(self.num_labels, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("rows", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
 
+    def extra_repr(self) -> str:
+        """Return the number of labels, for ``repr``."""
+        return f"num_labels={self.num_labels}"
+
     def update(self, target: Any = None, row_mask: Any = None, *, target_ids: Any = None) -> None:
         """Count the labels of a batch.
 

@@ -3,14 +3,18 @@
 import csv
 import json
 import shutil
+from io import StringIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from cli.made import write_lists
 from tailmetrics import LabelBuckets
+from tailmetrics.cli.comparison_files import print_comparisons
+from tailmetrics.report import compare
 
 NUM_ROWS, NUM_LABELS = 400, 40
 BY_DECILE = ("RecallAtK", "{k: 3, buckets: deciles, scope: global}")
@@ -197,3 +201,21 @@ def test_under_torchrun_it_declines(tailmetrics, monkeypatch):
         monkeypatch.setenv(name, value)
     status, _, err = tailmetrics("compare", "a.parquet", "b.parquet")
     assert (status, err.splitlines()[0]) == (2, "error: compare runs in one process")
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_footnote_explains_the_columns_that_are_shown(width):
+    """A narrow terminal drops the effect and the plain p-value; one comparison is no plural; titles do not wrap."""
+    runs = {
+        "the run of Monday the 3rd": {"mrr": [1.0, 0.5, 0.5]},
+        "the run of Sunday the 2nd": {"mrr": [0.5, 0.5, 1.0]},
+    }
+    console = Console(width=width, file=StringIO(), record=True)
+    print_comparisons(compare(runs), "holm", console)
+    title, _, header, _, _, _, *legend_lines = console.export_text().splitlines()
+    legend = " ".join(legend_lines)
+    assert title == "the run of Sunday the 2nd against the run of Monday the 3rd"
+    for column in ("p", "corrected", "effect"):
+        assert (f" {column} " in header) == (f"{column}: " in legend)
+    assert ("effect" in header) == (width == 160)
+    assert "holm, of 1 comparison;" in legend

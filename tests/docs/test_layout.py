@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,18 @@ def test_importing_the_root_imports_no_optional_dependency() -> None:
     assert not [name for name in own if name.startswith("tailmetrics.") and floor_of(name) > ROOT_FLOOR]
 
 
+def test_a_star_import_brings_the_public_names_and_no_module_but_functional() -> None:
+    """Every metric, its base classes and what goes with them; `map` stays the builtin; extras may be missing."""
+    code = (
+        "import sys, json, torchmetrics; sys.modules.update(dict.fromkeys(('rich', 'jinja2', 'pyarrow')));"
+        "before = {*globals(), 'before'}; from tailmetrics import *; found = sorted({*globals()} - before);"
+        "assert [*map(abs, [-1])] == [1]; print(json.dumps(found))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    more = ("LabelBuckets", "LabelFrequency", "Ranking", "TopKCollection", "evaluate", "functional", "rank")
+    assert set(json.loads(ran.stdout)) == {*REGISTRY, *more, "RatioMetric", "RowMeanMetric", "TopKMetric"}
+
+
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_metric_has_all_that_makes_it_one(name: str) -> None:
     """A case, an oracle, a place among the definitions, a true example, a direction and a range."""
@@ -139,8 +152,8 @@ def test_every_public_name_is_in_the_reference() -> None:
     """Names of the root, of every `__all__` and of the report; and the reference names nothing else."""
     import tailmetrics
     from tailmetrics import functional, io, lightning
-    from tailmetrics.report import compare
 
+    compare = import_module("tailmetrics.report.compare")  # the package has the function of that name
     rendered = {
         name
         for page in (ROOT / "docs" / "reference").glob("*.md")

@@ -3,13 +3,13 @@
 import itertools
 import math
 import statistics
+import sys
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from tailmetrics.report import compare as compare_module
-from tailmetrics.report.compare import compare
+from tailmetrics.report import compare
 from tailmetrics.report.corrections import correct
 
 NAN = math.nan
@@ -198,7 +198,7 @@ def test_result_depends_on_seed_and_rows_alone(monkeypatch):
     assert compare(runs, correction="none", resamples=300, seed=8) != found
     alone = {name: {"2": run["2"]} for name, run in runs.items()}
     assert compare(alone, correction="none", resamples=300, seed=7)[0].p == found[2].p
-    monkeypatch.setattr(compare_module, "GROUP", 1)
+    monkeypatch.setattr(sys.modules[compare.__module__], "GROUP", 1)
     assert [each.p for each in compare(runs, correction="none", resamples=300, seed=7)] == [each.p for each in found]
 
 

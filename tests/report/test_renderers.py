@@ -12,14 +12,24 @@ import pytest
 import torch
 from rich.console import Console
 
-from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection, evaluate
+from tailmetrics import (
+    MRR,
+    AccuracyAtK,
+    LabelBuckets,
+    LabelFrequency,
+    PrecisionAtK,
+    PredictionProportionAtK,
+    RecallAtK,
+    RelevanceAtK,
+    TopKCollection,
+    evaluate,
+)
 from tailmetrics.metrics import REGISTRY
-from tailmetrics.report import files
+from tailmetrics.report import files, print_report
 from tailmetrics.report.latex import latex
 from tailmetrics.report.markdown import markdown
 from tailmetrics.report.report import BucketRow, Report, brief, rounded, settings_of
 from tailmetrics.report.table import table
-from tailmetrics.report.terminal import print_report
 
 SUFFIXES = {"json", "md", "tex", "csv", "html", "png"}
 
@@ -168,10 +178,44 @@ def test_warnings_say_what_to_know(report):
 def test_buckets_of_one_name_with_other_labels_are_a_warning():
     """Counts under a name are those of the first metric's buckets, and the report says so."""
     first, second = (LabelBuckets.from_assignment(part, ["head", "tail"]) for part in ([0, 1, 1], [0, 0, 1]))
-    metrics = [RecallAtK(k=1, buckets=first), PrecisionAtK(k=1, buckets=second)]
+    metrics = [RecallAtK(k=1, buckets=first, scope="global"), PrecisionAtK(k=1, buckets=second, scope="global")]
     report = evaluate(torch.eye(3), torch.arange(3), metrics=metrics)
     assert [row.labels for row in report.buckets] == [1, 2]
     assert report.warnings == ["Metrics mean different labels by head, tail: counts are those of the first metric."]
+
+
+def test_a_bucket_no_larger_than_k_is_a_warning():
+    """Of buckets of 2, 3 and 1 labels the first two have positives: k=2 takes one whole, k=3 both; global takes none."""
+    buckets = LabelBuckets.from_assignment([0, 0, 1, 1, 1, 2], ["head", "tail", "rest"])
+    metrics = [
+        RecallAtK(k=[1, 2, 3], buckets=buckets),
+        AccuracyAtK(k=3, buckets=buckets),
+        PrecisionAtK(k=3, buckets=buckets, scope="global"),
+        RelevanceAtK(k=3, buckets=buckets),
+        PredictionProportionAtK(k=3, buckets=buckets),
+        MRR(buckets=buckets),
+        PrecisionAtK(k=6),
+    ]
+    worst = torch.arange(6.0).repeat(2, 1)
+    report = evaluate(worst, torch.tensor([0, 2]), metrics=TopKCollection(metrics, prefix="val/"))
+    assert report.scalars["val/accuracy@3/head"] == report.scalars["val/accuracy@3/tail"] == 1
+    assert report.warnings == [
+        "No positive in rest: metrics that need one are NaN there.",
+        "k reaches the number of labels for val/recall@2 in head; val/recall@3, val/accuracy@3 in head, tail: every "
+        "relevant label there that is ranked at all is a hit, whatever the model; scope='global' asks for the row's "
+        "overall top k.",
+    ]
+
+
+@pytest.mark.parametrize("width", [30, 80])
+def test_a_title_is_as_wide_as_the_terminal(width):
+    """Not as narrow as the table below it, and no wider than there is room."""
+    console = Console(width=width, file=StringIO(), record=True)
+    title = "predictions of Monday against targets"
+    print_report(Report(title, {"mrr": 0.5}), console)
+    printed = console.export_text()
+    assert (title in printed) == (width == 80)
+    assert max(map(len, printed.splitlines())) <= width
 
 
 @pytest.mark.parametrize(

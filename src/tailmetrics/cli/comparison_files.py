@@ -15,6 +15,7 @@ from rich.table import Table
 from tailmetrics.cli.plain import plain_record, write_csv
 from tailmetrics.report.compare import Comparison
 from tailmetrics.report.report import shown
+from tailmetrics.report.terminal import heading
 
 COLUMNS = ("metric", "run", "baseline", "difference", "interval", "p", "corrected", "win/tie/loss", "effect", "")
 NARROW = (0, 1, 2, 3, 6, 9)
@@ -22,8 +23,12 @@ NARROW = (0, 1, 2, 3, 6, 9)
 WIDE = 140
 
 LEGEND = (
-    "p: randomisation test, rows swapped between the runs; corrected: {correction}, of {count} comparisons; "
+    "p: randomisation test, rows swapped between the runs; corrected: {correction}, of {comparisons}; "
     "effect: Cohen's d of the row differences; *: significant at {level:.3g}."
+)
+NARROW_LEGEND = (
+    "corrected: p of a randomisation test, rows swapped between the runs, by {correction}, of {comparisons}; "
+    "*: significant at {level:.3g}."
 )
 
 
@@ -38,16 +43,18 @@ def write_comparisons(found: Sequence[Comparison], correction: str, folder: Path
 
 def print_comparisons(found: Sequence[Comparison], correction: str, console: Console) -> None:
     """Print one table for each pair of runs."""
-    chosen = range(len(COLUMNS)) if console.width >= WIDE else NARROW
+    wide = console.width >= WIDE
+    chosen = range(len(COLUMNS)) if wide else NARROW
     for (run, baseline), part in _by_pair(found):
-        table = Table(title=f"{run} against {baseline}", title_justify="left")
+        console.print(heading(f"{run} against {baseline}"))
+        table = Table()
         for place in chosen:
             table.add_column(COLUMNS[place], justify="right" if place else "left", no_wrap=place > 0, overflow="fold")
         for comparison in part:
             cells = _cells(comparison)
             table.add_row(*(cells[place] for place in chosen), style="bold" if comparison.significant else None)
         console.print(table)
-    console.print(_legend(found, correction), highlight=False)
+    console.print(_legend(found, correction, LEGEND if wide else NARROW_LEGEND), highlight=False)
 
 
 def _markdown(found: Sequence[Comparison], correction: str) -> str:
@@ -57,11 +64,12 @@ def _markdown(found: Sequence[Comparison], correction: str) -> str:
         lines = [list(COLUMNS), align, *(_cells(comparison) for comparison in part)]
         parts.append(f"## {run} against {baseline}\n")
         parts.append("".join(f"| {' | '.join(cells)} |\n" for cells in lines))
-    return "\n".join([*parts, _legend(found, correction), ""])
+    return "\n".join([*parts, _legend(found, correction, LEGEND), ""])
 
 
-def _legend(found: Sequence[Comparison], correction: str) -> str:
-    return LEGEND.format(correction=correction, count=len(found), level=1 - found[0].interval.confidence)
+def _legend(found: Sequence[Comparison], correction: str, legend: str) -> str:
+    comparisons = f"{len(found)} comparison{'' if len(found) == 1 else 's'}"
+    return legend.format(correction=correction, comparisons=comparisons, level=1 - found[0].interval.confidence)
 
 
 def _by_pair(found: Sequence[Comparison]) -> Iterator[tuple[tuple[str, str], list[Comparison]]]:

@@ -20,6 +20,7 @@ from tailmetrics.cli.row_writer import has_row_values
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report.intervals import Interval, intervals
 from tailmetrics.report.report import shown
+from tailmetrics.report.terminal import heading
 
 GROUP = 2**25
 """Values brought together at a time, 256 MB; each group of keys meets the same draws."""
@@ -76,7 +77,8 @@ def print_intervals(found: Mapping[str, Interval], console: Console) -> None:
     if not found:
         return
     first = next(iter(found.values()))
-    table = Table(title=f"{first.confidence:.0%} confidence intervals", title_justify="left")
+    console.print(heading(f"{first.confidence:.0%} confidence intervals"))
+    table = Table()
     table.add_column("metric", no_wrap=True)
     for column in ("value", "low", "high", "rows"):
         table.add_column(column, justify="right", no_wrap=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
 from re import sub
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from torchmetrics.utilities import dim_zero_sum
 
 from tailmetrics._checks import check_choice, check_count, check_cutoffs
-from tailmetrics._exact_metric import ExactMetric, writable
+from tailmetrics._exact_metric import ExactMetric, arguments, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import EVERYTHING, Ranking
@@ -21,6 +22,11 @@ from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._ranking import rank_for
 
 DECILES = LabelBuckets.deciles(torch.zeros(0, dtype=torch.int64)).names
+UNTOLD = {
+    "label_counts": "these buckets hold no training counts",
+    "num_train": "buckets do not tell the number of training rows",
+}
+"""Why a metric that was bound to buckets may need more."""
 Cutoffs: TypeAlias = int | Sequence[int]
 Buckets: TypeAlias = LabelBuckets | Literal["deciles"]
 
@@ -110,6 +116,7 @@ class TopKMetric(ExactMetric):
         self._convention = convention
         self._keep_states = False
         self._left_open = (buckets == "deciles", num_labels is None)
+        self._told_by_buckets = isinstance(buckets, LabelBuckets)
         self._adopt_num_labels()
 
     def _complete(self) -> None:
@@ -125,6 +132,25 @@ class TopKMetric(ExactMetric):
         """Say whether states go into the ``state_dict``, also those that :meth:`bind` is still to make."""
         self._keep_states = mode
         super().persistent(mode)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that are not the default, for ``repr``."""
+        return ", ".join(self._given())
+
+    def _given(self) -> Iterator[str]:
+        if self.cutoffs != (None,):
+            yield f"k={list(self.cutoffs) if self._several else self.cutoffs[0]}"
+        taken = arguments(type(self))
+        for name in sorted(taken, key=lambda name: (taken[name].kind == Parameter.KEYWORD_ONLY, name != "buckets")):
+            value = getattr(self, name, None)
+            if isinstance(value, LabelBuckets):
+                yield f"{len(value)} buckets"
+            elif type(value) in (str, int, float) and not self._is_default(name, value, taken[name].default):
+                yield f"{name}={value!r}"
+
+    def _is_default(self, name: str, value: Any, default: Any) -> bool:
+        """Whether the value of an argument goes without saying."""
+        return bool(value == default) or (name == "num_labels" and self._bound_buckets is not None)
 
     @property
     def _caller(self) -> str:
@@ -146,6 +172,14 @@ class TopKMetric(ExactMetric):
         missing = ["buckets"] if isinstance(self.buckets, str) else []
         return missing + (["num_labels"] if self.needs_num_labels and self.num_labels is None else [])
 
+    def _still_open(self, when: str) -> str:
+        missing = self._missing()
+        still_open = f"{self._caller}: {' and '.join(missing)} still open"
+        if not self._told_by_buckets or not set(missing) <= set(UNTOLD):
+            return f"{still_open}; call bind(frequency) {when}, or pass them to the metric."
+        untold = " and ".join(UNTOLD[name] for name in missing)
+        return f"{still_open}: {untold}; pass {' and '.join(f'{name}=' for name in missing)} or bind a LabelFrequency."
+
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> TopKMetric:
         """Complete what was left open: ``buckets="deciles"``, the number of labels, the training counts.
 
@@ -165,6 +199,7 @@ class TopKMetric(ExactMetric):
             raise ValueError(
                 f"{self._caller}: bind after {self._update_count} updates would mix two meanings; reset first."
             )
+        self._told_by_buckets = training.num_rows is None
         left_open_buckets, left_open_labels = self._left_open
         if left_open_labels:
             self.num_labels = training.num_labels
@@ -242,10 +277,7 @@ class TopKMetric(ExactMetric):
     def prepare(self, preds: Any, target: Any = None, row_mask: Any = None) -> Prepared:
         """Return what a batch would add, for a later ``update(prepared)``; the first of its two steps."""
         if not self.is_bound:
-            raise ValueError(
-                f"{self._caller}: {' and '.join(self._missing())} still open; call bind(frequency) before update, or "
-                "pass them to the metric."
-            )
+            raise ValueError(self._still_open("before update"))
         ranking = self._rank(preds, target, row_mask)
         self._check(ranking)
         return Prepared({self._names[name]: value for name, value in self._prepare(ranking).items()})
@@ -326,7 +358,7 @@ class TopKMetric(ExactMetric):
             no row counts.
         """
         if not self.is_bound:
-            raise ValueError(f"{self._caller}: {' and '.join(self._missing())} still open; call bind(frequency) first.")
+            raise ValueError(self._still_open("first"))
         values = torch.tensor(self._values(), dtype=real_dtype(self.device), device=self.device)
         values = values if self._several else values.squeeze(0)
         return values if self._bound_buckets is not None else values.squeeze(-1)

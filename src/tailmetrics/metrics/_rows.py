@@ -71,6 +71,11 @@ class RelevanceMetric(TopKMetric):
         super().__init__(k, buckets=buckets, convention=convention, **kwargs)
         self._complete()
 
+    def _is_default(self, name: str, value: Any, default: Any) -> bool:
+        if name == "empty_target_action":
+            return bool(value == ("neg" if self.buckets is None else "skip"))
+        return super()._is_default(name, value, default)
+
     @property
     def _identity_more(self) -> str:
         return "_error" if self.empty_target_action == "error" else ""

@@ -70,6 +70,7 @@ class CrossEntropy(RowMeanMetric):
     bounds = (0.0, float("inf"))
     stem = "cross_entropy"
     optional_k = True
+    withheld = ("k",)
     fixed_point = REAL
 
     def __init__(self, **kwargs: Any) -> None:

@@ -60,6 +60,7 @@ class KForRecall(RelevanceMetric):
         depth: How much of a list is read.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
+    >>> import torch
     >>> metric = KForRecall(min_recall=0.5)
     >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 2]]))
     >>> metric.compute()
@@ -72,14 +73,15 @@ class KForRecall(RelevanceMetric):
     bounds = (0.0, float("inf"))
     stem = "k_for_recall"
     optional_k = True
+    withheld = ("k",)
     empty_actions = ("skip", "error")
 
     def __init__(
         self,
         min_recall: float,
+        *,
         statistic: Statistic = "median",
         miss_value: int | None = None,
-        *,
         depth: int = DEFAULT_DEPTH,
         empty_target_action: Literal["skip", "error"] | None = None,
         **kwargs: Any,
@@ -93,6 +95,11 @@ class KForRecall(RelevanceMetric):
         convention = "" if miss_value is None else f"_miss{miss_value}"
         super().__init__(None, depth=depth, empty_target_action=empty_target_action, convention=convention, **kwargs)
         self.empty_target_action = empty_target_action or "skip"
+
+    def _is_default(self, name: str, value: Any, default: Any) -> bool:
+        if name == "empty_target_action":
+            return bool(value == "skip")
+        return super()._is_default(name, value, default)
 
     def _uses_depth(self, by_bucket: bool) -> bool:
         return True

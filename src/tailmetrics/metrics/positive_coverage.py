@@ -28,6 +28,7 @@ class PositiveCoverageAtK(ShownMetric):
         num_labels: L, where buckets do not tell.
         kwargs: See :class:`TopKMetric`.
 
+    >>> import torch
     >>> metric = PositiveCoverageAtK(k=1, num_labels=4)
     >>> metric.update(torch.tensor([[2], [2]]), torch.tensor([2, 1]))
     >>> metric.compute()

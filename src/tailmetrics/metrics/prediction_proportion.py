@@ -23,6 +23,7 @@ class PredictionProportionAtK(ShownMetric):
         k: Cut-off, or several.
         kwargs: See :class:`TopKMetric`.
 
+    >>> import torch
     >>> from tailmetrics import LabelBuckets
     >>> buckets = LabelBuckets.from_assignment([0, 0, 1], ["head", "tail"])
     >>> metric = PredictionProportionAtK(k=2, buckets=buckets)

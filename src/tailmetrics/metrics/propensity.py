@@ -156,6 +156,11 @@ class _PropensityMetric(RatioMetric):
             convention += f"_a{self.a:g}_b{self.b:g}"
         super().__init__(k, convention=convention, **kwargs)
 
+    def _is_default(self, name: str, value: Any, default: Any) -> bool:
+        if name in ("a", "b"):
+            return (self.a, self.b) == PRESETS["default"]
+        return super()._is_default(name, value, default)
+
     def _adopt_num_labels(self) -> None:
         super()._adopt_num_labels()
         if self.label_counts is None and self._bound_buckets is not None:
@@ -211,6 +216,7 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
         num_train: Number of training rows, at least 3; left to ``bind`` if not given.
         kwargs: See :class:`_PropensityMetric` for a, b and preset; :class:`RelevanceMetric`, :class:`TopKMetric`.
 
+    >>> import torch
     >>> metric = PropensityScoredPrecisionAtK(k=1, label_counts=[90, 9, 1], num_train=100)
     >>> metric.update(torch.tensor([[0], [1]]), torch.tensor([0, 1]))
     >>> metric.compute()
@@ -238,6 +244,7 @@ class PropensityScoredRecallAtK(_PropensityMetric):
         num_train: Number of training rows, at least 3; left to ``bind`` if not given.
         kwargs: See :class:`_PropensityMetric` for a, b and preset; :class:`RelevanceMetric`, :class:`TopKMetric`.
 
+    >>> import torch
     >>> metric = PropensityScoredRecallAtK(k=1, label_counts=[9, 9, 9], num_train=100)
     >>> metric.update(torch.tensor([[0]]), torch.tensor([[0, 1]]))
     >>> metric.compute()
@@ -266,6 +273,7 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
         num_train: Number of training rows, at least 3; left to ``bind`` if not given.
         kwargs: See :class:`_PropensityMetric` for a, b and preset; :class:`RelevanceMetric`, :class:`TopKMetric`.
 
+    >>> import torch
     >>> metric = PropensityScoredNDCGAtK(k=1, label_counts=[9, 9, 9], num_train=100)
     >>> metric.update(torch.tensor([[0], [1]]), torch.tensor([0, 2]))
     >>> metric.compute()

@@ -48,6 +48,7 @@ class RPrecision(RowMeanMetric):
     higher_is_better = True
     stem = "r_precision"
     optional_k = True
+    withheld = ("k",)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(None, **kwargs)

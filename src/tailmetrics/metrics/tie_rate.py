@@ -23,6 +23,7 @@ class TieRateAtK(ShownMetric):
         k: Cut-off, or several.
         kwargs: See :class:`TopKMetric`; buckets make no difference and are refused.
 
+    >>> import torch
     >>> metric = TieRateAtK(k=1)
     >>> metric.update(torch.tensor([[0.5, 0.5, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([0, 0]))
     >>> metric.compute()

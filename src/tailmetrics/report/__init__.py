@@ -1,1 +1,27 @@
-"""What is made of results: comparisons, tables, figures; never imported by the package root."""
+"""What is made of results: comparisons, tables, figures; never imported by the package root.
+
+>>> from tailmetrics.report import Report, compare, print_report
+"""
+
+import typing as _typing
+from importlib import import_module as _import_module
+
+from tailmetrics.report.compare import Comparison as Comparison
+from tailmetrics.report.compare import compare as compare
+from tailmetrics.report.report import Report as Report
+
+if _typing.TYPE_CHECKING:
+    from tailmetrics.report.terminal import print_report as print_report
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import what prints, which needs more than a report itself, when it is asked for."""
+        if name == "print_report":
+            return _import_module("tailmetrics.report.terminal").print_report
+        raise AttributeError(f"module 'tailmetrics.report' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return [*globals(), "print_report"]
+
+
+__all__ = ["Comparison", "Report", "compare", "print_report"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import copysign, inf, isfinite, nan, sqrt
 
 import numpy as np
-from scipy.special import stdtr
 
 from tailmetrics.report._comparison import Comparison, PValues
 from tailmetrics.report._rows import KeyRows, statistics_of
@@ -66,6 +65,8 @@ class Contrast:
         randomisation = _p_value(swaps, observed, self.exact)
         if self.n < 2:
             return PValues(randomisation, nan, nan)
+        from scipy.special import stdtr  # tailmetrics.report is imported without the extras
+
         shifted = draws[np.isfinite(draws)] - observed
         t = self._cohens_dz() * sqrt(self.n)
         return PValues(randomisation, _p_value(shifted, observed, False), float(2 * stdtr(self.n - 1, -abs(t))))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy.stats import false_discovery_control
 
 from tailmetrics._checks import check_choice
 from tailmetrics.report._statistics import Array
@@ -39,6 +38,8 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
     elif p.size and correction == "holm":
         p = _holm(p)
     elif p.size and correction == "bh":
+        from scipy.stats import false_discovery_control  # tailmetrics.report is imported without the extras
+
         p = false_discovery_control(p, method="bh")
     corrected[tested] = p
     return [float(value) for value in corrected]

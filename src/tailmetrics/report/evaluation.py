@@ -11,7 +11,8 @@ from torch import Tensor
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics import TieRateAtK, TopKMetric
+from tailmetrics.metrics import RelevanceAtK, TieRateAtK, TopKMetric
+from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.report.report import BucketRow, Report, settings_of, versions
 
 
@@ -86,13 +87,37 @@ class Evaluation:
             label_counts=next((buckets.counts for buckets in self.bucketings if buckets.counts is not None), None),
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
-            notes=notes,
+            notes=(*notes, *self._notes_on_cutoffs(rows)),
         )
+
+    def _notes_on_cutoffs(self, rows: Iterable[BucketRow]) -> Iterator[str]:
+        """Yield a warning where the top k of a bucket is the whole bucket, so that a hit says nothing of the model."""
+        answered = {row.name for row in rows if row.positives}
+        keys: dict[str, list[str]] = {}
+        for metric in self.members:
+            if isinstance(metric, RelevanceAtK) or not isinstance(metric, RelevanceMetric) or metric.scope == "global":
+                continue  # RelevanceAtK reads one rank alone
+            for k in filter(None, metric.cutoffs):
+                whole = ", ".join(name for name in _whole_buckets(metric.buckets, k) if name in answered)
+                keys.setdefault(whole, []).append(self.collection._set_name(metric._key(k)))
+        found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items() if whole)
+        if found:
+            yield (
+                f"k reaches the number of labels for {found}: every relevant label there that is ranked at all is a "
+                "hit, whatever the model; scope='global' asks for the row's overall top k."
+            )
 
     def _keys_where_less_is_better(self) -> Iterator[str]:
         for metric in self.members:
             if metric.higher_is_better is False:
                 yield from (self.collection._set_name(key) for key in list(metric.keys()))
+
+
+def _whole_buckets(buckets: LabelBuckets | str | None, k: int) -> Iterator[str]:
+    """Yield the names of the buckets of which the top k is all there is."""
+    if isinstance(buckets, LabelBuckets):
+        sizes = zip(buckets.names, buckets.label_counts.tolist(), strict=True)
+        yield from (name for name, size in sizes if 0 < size <= k)
 
 
 def _bucket_rows(buckets: LabelBuckets, positives: Tensor | None) -> Iterator[BucketRow]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import nan
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from tailmetrics._checks import check_count, check_number
 from tailmetrics.report._resampling import bootstrap
@@ -94,6 +93,8 @@ def interval_of(statistic: Statistic, draws: Array, n: int, confidence: float) -
 
 def _bca_levels(levels: Array, draws: Array, value: float, influence: Array) -> Array:
     """Return the quantiles of the draws to read off: corrected for median bias and for skewness."""
+    from scipy.special import ndtr, ndtri  # tailmetrics.report is imported without the extras
+
     below = ((draws < value).mean() + (draws <= value).mean()) / 2
     bias = ndtri(np.clip(below, 1 / (draws.size + 1), draws.size / (draws.size + 1)))
     spread = (influence**2).sum() ** 1.5

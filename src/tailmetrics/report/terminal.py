@@ -30,12 +30,18 @@ class TerminalReport:
         """Yield the parts for a terminal of this width."""
         report = self.report
         if report.overall:
+            yield heading(report.title)
             yield _overall(report)
-        title = f"{report.title}, from the most frequent labels to the rarest"
+        if report.by_bucket:
+            yield heading(f"{report.title}, from the most frequent labels to the rarest")
         for metrics in _side_by_side(list(report.by_bucket), options.max_width - BESIDE):
-            yield _by_bucket(report, metrics, title)
-            title = ""
+            yield _by_bucket(report, metrics)
         yield from (Text(f"! {warning}", style="yellow") for warning in report.warnings)
+
+
+def heading(title: str) -> Text:
+    """Return a title for above a table, as wide as the terminal: rich wraps a table's own title to the table."""
+    return Text(title, style="table.title")
 
 
 def _side_by_side(metrics: list[str], width: int) -> Iterator[list[str]]:
@@ -51,7 +57,7 @@ def _side_by_side(metrics: list[str], width: int) -> Iterator[list[str]]:
 
 
 def _overall(report: Report) -> Table:
-    table = Table(title=Text(report.title), title_justify="left")
+    table = Table()
     table.add_column("metric")
     table.add_column("value", justify="right")
     for key, value in report.overall.items():
@@ -59,8 +65,8 @@ def _overall(report: Report) -> Table:
     return table
 
 
-def _by_bucket(report: Report, metrics: list[str], title: str) -> Table:
-    table = Table(title=Text(title) if title else None, title_justify="left")
+def _by_bucket(report: Report, metrics: list[str]) -> Table:
+    table = Table()
     table.add_column("bucket", no_wrap=True)
     for column in ("labels", "positives", *metrics):
         table.add_column(Text(column), justify="right", no_wrap=True)
