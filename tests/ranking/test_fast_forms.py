@@ -1,5 +1,9 @@
 """Each fast form gives the bits of the plain one it stands for."""
 
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -141,3 +145,45 @@ def test_buckets_restrict_a_ranking_to_a_ranking_of_their_labels() -> None:
             assert torch.equal(within.hits_at(k)[:, bucket], alone.hits_at(k))
         assert torch.equal(within.n_relevant[:, bucket], alone.n_relevant)
         assert torch.equal(within.length[:, bucket], alone.length)
+
+
+def test_masks_of_no_rows_and_of_odd_bytes_are_counted() -> None:
+    """No row, also with numpy's stride of 0; bools that are views of other bytes count once each."""
+    for empty in (torch.zeros(0, 64, dtype=torch.bool), np.zeros((0, 5000), dtype=bool)):
+        assert tailmetrics.rank(torch.zeros(empty.shape), empty, depth=5).n_relevant.tolist() == []
+    odd = torch.full((2, 64), 4, dtype=torch.uint8).view(torch.bool)
+    assert count_true(odd).tolist() == [64, 64]
+    metric = tailmetrics.RecallAtK(k=64)
+    metric.update(_random(2, 64), odd)
+    assert metric.compute().item() == 1
+
+
+def test_lists_without_any_target_and_of_any_layout_have_no_hits() -> None:
+    """Transposed scores give column-major ids; nothing is relevant."""
+    scores = _random(9, 4).t()
+    with force_plain():
+        for target in (torch.zeros(4, 0, dtype=torch.int64), torch.zeros(4, 9).to_sparse_csr()):
+            assert not tailmetrics.rank(scores, target, depth=3).gains.any()
+
+
+def test_exact_ranks_are_found_while_python_shuts_down() -> None:
+    """At exit no thread can be started: the work is done without."""
+    code = """if True:
+        import atexit, torch, tailmetrics
+        torch.set_num_threads(2)
+        scores = torch.arange(3.0 * 2**20).view(3, -1)
+        atexit.register(lambda: print(tailmetrics.rank(scores, torch.tensor([1, 2, 3]), 5).uncut.target_ranks.tolist()))
+    """
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout.strip() == str([[2**20 - 1], [2**20 - 2], [2**20 - 3]]), ran.stderr
+
+
+@pytest.mark.parametrize("preds", ["scores", "ids", "candidates"])
+def test_a_repeated_label_is_named_with_its_row(preds: str) -> None:
+    """Rows that a mask drops are counted too: the fourth row is row 3."""
+    mask = torch.tensor([False, True, True, True])
+    repeated = torch.tensor([[0, 1], [1, 2], [2, 3], [4, 4]])
+    given = {"scores": _random(4, 9), "ids": repeated, "candidates": (torch.rand(4, 2), repeated)}[preds]
+    target = repeated if preds == "scores" else torch.zeros(4, dtype=torch.int64)
+    with pytest.raises(ValueError, match="names the label 4 twice in row 3"):
+        tailmetrics.rank(given, target, row_mask=mask)

@@ -76,7 +76,11 @@ def _in_threads(work: Callable[[int], Tensor], jobs: range) -> list[Tensor]:
     if threads < 2:
         return [work(job) for job in jobs]
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, jobs))
+        try:
+            futures = [pool.submit(work, job) for job in jobs]
+        except RuntimeError:  # the interpreter is shutting down, and starts no more threads
+            return [work(job) for job in jobs]
+        return [future.result() for future in futures]
 
 
 def _ranks_by_sorting(scores: Tensor, rows: Tensor, ids: Tensor) -> Tensor:

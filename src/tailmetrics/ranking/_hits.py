@@ -175,9 +175,10 @@ def _find_all(targets: Targets, ids: Tensor) -> Found:
         listed = torch.searchsorted(known, ids.contiguous())
         exact = known[listed.clamp(max=max(0, len(known) - 1))] == ids if len(known) else ids < -1
         wanted = torch.where(exact, rows * (len(known) + 1) + listed, -1)
-        place = torch.searchsorted(keys, wanted.view(-1)).clamp(max=max(0, len(keys) - 1))
-        hits = (keys[place] == wanted.view(-1)).view(ids.shape) & (ids >= 0) if len(keys) else ids < -1
+        wanted = wanted.reshape(-1)
+        place = torch.searchsorted(keys, wanted).clamp(max=max(0, len(keys) - 1))
+        hits = (keys[place] == wanted).view(ids.shape) & (ids >= 0) if len(keys) else ids < -1
         gains = None if targets.binary or not len(keys) else targets.entries.gains[order[place]]  # type: ignore[index]
     ranks = torch.where(hits, torch.arange(1, depth + 1, device=ids.device), NOT_RANKED)
     rows = torch.arange(num_rows, device=ids.device).repeat_interleave(depth, output_size=num_rows * depth)
-    return Found(rows, ids.reshape(-1), ranks.view(-1), gains, depth)
+    return Found(rows, ids.reshape(-1), ranks.reshape(-1), gains, depth)

@@ -156,7 +156,7 @@ def lists_from_ids(
         )
     ids = ids.detach().to(torch.int64)
     if validate:
-        kept = ids if keep is None else ids[keep]
+        kept = ids if keep is None else torch.where(keep[:, None], ids, -1)
         lowest = check_ids_in_range(caller, "preds", kept, num_labels, None)
         if lowest < 0 and bool(((kept[:, 1:] >= 0) & (kept[:, :-1] < 0)).any()):
             raise ValueError(f"{caller}: preds has an id behind a -1; -1 can only pad the end of a row.")
@@ -177,7 +177,7 @@ def lists_from_candidates(
         )
     scores, ids = scores.detach(), ids.detach().to(torch.int64)
     if validate:
-        kept = ids if keep is None else ids[keep]
+        kept = ids if keep is None else torch.where(keep[:, None], ids, -1)
         check_ids_in_range(caller, "ids in preds", kept, num_labels, None)
         _check_not_nan(caller, scores, keep)
         check_distinct(caller, "preds", kept)

@@ -106,7 +106,9 @@ def count_true(mask: Tensor) -> Tensor:
     """
     num_labels = mask.shape[1]
     words = num_labels // 8
-    if not may_look(mask.device) or words < 8 or not _has_words(mask):
+    if not may_look(mask.device) or not mask.numel() or words < 8 or not _has_words(mask):
+        return mask.sum(dim=1)
+    if int(mask.view(torch.uint8).amax()) > 1:  # a view of other bytes: each counts once, whatever its bits
         return mask.sum(dim=1)
     lanes = mask.view(torch.int64)
     whole = words - words % 255
@@ -303,7 +305,7 @@ def _sorted(values: Tensor) -> Tensor:
 def _check_distinct(caller: str, argument: str, ids: Tensor, keep: Tensor | None) -> None:
     if ids.shape[1] < 2:
         return
-    check_distinct(caller, argument, ids if keep is None else ids[keep])
+    check_distinct(caller, argument, ids if keep is None else torch.where(keep[:, None], ids, -1))
 
 
 def check_distinct(caller: str, argument: str, ids: Tensor) -> None:
