@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED
-from tailmetrics.ranking._targets import Entries, count_true
+from tailmetrics.ranking._targets import Array, Entries, lane_sums
 
-BLOCK_ELEMENTS = 2**21
-"""Scores that are handled together: 4 MB of flags."""
+BLOCK_ELEMENTS = 2**22
+"""Scores that are compared together: 8 MB of flags."""
 
-PIECE_ELEMENTS = 2**20
-"""Scores compared at once: smaller pieces would stay in a faster cache, but threads wait for one another at each."""
+NORMALISER_ELEMENTS = 2**20
+"""Scores whose exponentials are added up together: 8 MB."""
+
+PIECE_ELEMENTS = 2**17
+"""Scores compared at once: half a megabyte, read from memory once and then from the cache."""
+
+NUMPY_THREADS = 4
+"""Threads of torch up to which numpy on one compares faster into flags."""
 
 FEW_TARGETS = 32
 """Up to this many targets in a row counting better scores is cheaper than sorting the row."""
@@ -48,7 +50,7 @@ def exact_ranks(scores: Tensor, entries: Entries) -> Tensor:
 
 
 def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
-    """Rank the targets of a few rows at a time, on as many threads as torch uses."""
+    """Rank the targets of a few rows at a time."""
     num_rows, num_labels = scores.shape
     per_row = torch.bincount(entries.rows, minlength=num_rows)
     stops = per_row.cumsum(0)
@@ -67,20 +69,7 @@ def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
         ordinal = torch.arange(part.start, part.stop) - starts[rows]
         return _ranks_by_counting(within, rows - first, ids, ordinal)
 
-    return torch.cat(_in_threads(block_ranks, range(0, num_rows, height)))
-
-
-def _in_threads(work: Callable[[int], Tensor], jobs: range) -> list[Tensor]:
-    """Do independent jobs on as many threads as torch uses; numpy lets go of the interpreter while it compares."""
-    threads = min(torch.get_num_threads(), len(jobs))
-    if threads < 2:
-        return [work(job) for job in jobs]
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            futures = [pool.submit(work, job) for job in jobs]
-        except RuntimeError:  # the interpreter is shutting down, and starts no more threads
-            return [work(job) for job in jobs]
-        return [future.result() for future in futures]
+    return torch.cat([block_ranks(first) for first in range(0, num_rows, height)])
 
 
 def _ranks_by_sorting(scores: Tensor, rows: Tensor, ids: Tensor) -> Tensor:
@@ -104,29 +93,34 @@ def _ranks_by_counting(scores: Tensor, rows: Tensor, ids: Tensor, ordinal: Tenso
 def _count_before(scores: Tensor, ids: Tensor) -> Tensor:
     """Return how many labels of each row rank before the one in ``ids`` [N]: better ones, equal ones of lower id.
 
-    Flags of the better labels, and of those at least as good, are written by numpy, which compares into bools several
-    times faster than torch, and added up as words. A piece of the scores stays in the cache for both. Where the label
-    itself is the only one as good and not better, as nearly always, nothing is tied.
+    Flags of the better labels, and of those at least as good, are added up as words. Where the label itself is the
+    only one as good and not better, as nearly always, nothing is tied.
     """
     num_rows, num_labels = scores.shape
     flags = torch.empty(2, num_rows, -(-num_labels // 8) * 8, dtype=torch.bool)  # in whole words
     flags[:, :, num_labels:] = False
-    better, as_good = flags[:, :, :num_labels].numpy()
-    own = _as_array(scores.gather(1, ids[:, None]))
-    height = max(1, PIECE_ELEMENTS // num_labels)
-    for top in range(0, num_rows, height):
-        piece, rows = _as_array(scores[top : top + height]), slice(top, top + height)
-        np.greater(piece, own[rows], out=better[rows])
-        np.greater_equal(piece, own[rows], out=as_good[rows])
-    before, not_after = (count_true(of_one) for of_one in flags)
+    better, as_good = flags[:, :, :num_labels]
+    own = scores.gather(1, ids[:, None])
+    if torch.get_num_threads() > NUMPY_THREADS:
+        torch.gt(scores, own, out=better)
+        torch.ge(scores, own, out=as_good)
+    else:
+        _compare_with_numpy(scores, own, better.numpy(), as_good.numpy())
+    before, not_after = lane_sums(flags.view(-1, flags.shape[2])).view(2, -1).unbind()
     for row in (not_after - before > 1).nonzero().squeeze(1).tolist():
-        before[row] += int(np.count_nonzero(_as_array(scores[row, : ids[row]]) == own[row]))
+        before[row] += int((scores[row, : ids[row]] == own[row]).sum())
     return before
 
 
-def _as_array(scores: Tensor) -> np.ndarray[Any, Any]:
-    """Return scores as numpy can compare them; float32 holds every value of the half types."""
-    return (scores.to(torch.float32) if scores.element_size() < 4 else scores).numpy()
+def _compare_with_numpy(scores: Tensor, own: Tensor, better: Array, as_good: Array) -> None:
+    """Write ``scores > own`` and ``scores >= own``, a piece of the scores at a time."""
+    wide = torch.promote_types(scores.dtype, torch.float32)  # numpy knows no bfloat16
+    array, threshold = scores.to(wide).numpy(), own.to(wide).numpy()
+    height = max(1, PIECE_ELEMENTS // array.shape[1])
+    for top in range(0, len(array), height):
+        rows = slice(top, top + height)
+        np.greater(array[rows], threshold[rows], out=better[rows])
+        np.greater_equal(array[rows], threshold[rows], out=as_good[rows])
 
 
 def log_normaliser(scores: Tensor) -> Tensor:
@@ -141,17 +135,21 @@ def log_normaliser(scores: Tensor) -> Tensor:
     Returns:
         Shape (N,), float64 (float32 where the device has none); -inf for a row of -inf.
     """
-    block = max(1, BLOCK_ELEMENTS // max(1, scores.shape[1])) if may_look(scores.device) else max(1, len(scores))
-    parts = [_log_normaliser(scores[start : start + block]) for start in range(0, len(scores), block)]
-    return torch.cat(parts) if parts else scores.new_zeros(0, dtype=torch.float64)
+    num_rows, num_labels = scores.shape
+    real = real_dtype(scores.device)
+    if not num_labels:
+        return scores.new_full((num_rows,), -torch.inf, dtype=real)
+    height = max(1, NORMALISER_ELEMENTS // num_labels) if may_look(scores.device) else max(1, num_rows)
+    # one buffer for all blocks: fresh ones of this size may come to lie each behind the last, up to a gigabyte
+    buffer = scores.new_empty(min(height, num_rows), num_labels, dtype=real)
+    parts = [_log_normaliser(scores[first : first + height], buffer) for first in range(0, num_rows, height)]
+    return torch.cat(parts) if parts else scores.new_zeros(0, dtype=real)
 
 
-def _log_normaliser(scores: Tensor) -> Tensor:
-    if not scores.shape[1]:
-        return scores.new_full((len(scores),), -torch.inf, dtype=real_dtype(scores.device))
-    largest = scores.amax(dim=1, keepdim=True).to(real_dtype(scores.device))
+def _log_normaliser(scores: Tensor, buffer: Tensor) -> Tensor:
+    largest = scores.amax(dim=1, keepdim=True).to(buffer.dtype)
     shift = torch.where(largest > -torch.inf, largest, 0.0)
-    terms = (scores.to(shift.dtype) - shift).exp_()
+    terms = torch.sub(scores, shift, out=buffer[: len(scores)]).exp_()
     while terms.shape[1] > 1:
         half = (terms.shape[1] + 1) // 2
         pairs = terms[:, half:]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import may_look
-from tailmetrics.ranking._targets import Entries, Targets
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
+from tailmetrics.ranking._targets import Array, Entries, Targets
 
 NOT_RANKED = 2**62
 """The rank of a relevant label that the list does not hold; deeper than any cut-off."""

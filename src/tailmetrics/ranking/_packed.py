@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 import torch
 from torch import Tensor
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
+from tailmetrics.ranking._targets import Array
 
 BLOCK_ELEMENTS = 2**16
 """Scores packed together: half a megabyte of keys, which stays in the cache."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import may_look
 from tailmetrics.ranking._once import once
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 LARGEST_GAIN = 1e30
 """Gains between its inverse and this one add up exactly in the states of the metrics."""
@@ -101,21 +104,27 @@ class Targets:
 def count_true(mask: Tensor) -> Tensor:
     """Return the number of True per row of a bool matrix [N, L], as int64.
 
-    Eight bools are read as one 64-bit word of eight byte lanes; up to 255 words add up before a lane could overflow.
     ``mask.sum(1)`` says the same some twenty times slower.
     """
-    num_labels = mask.shape[1]
-    words = num_labels // 8
-    if not may_look(mask.device) or not mask.numel() or words < 8 or not _has_words(mask):
+    if not may_look(mask.device) or not mask.numel() or mask.shape[1] < 64 or not _has_words(mask):
         return mask.sum(dim=1)
     if int(mask.view(torch.uint8).amax()) > 1:  # a view of other bytes: each counts once, whatever its bits
         return mask.sum(dim=1)
-    lanes = mask.view(torch.int64)
+    return lane_sums(mask)
+
+
+def lane_sums(flags: Tensor) -> Tensor:
+    """Return the number of True per row of a contiguous bool matrix [N, L > 0] of bytes 0 and 1, L a multiple of 8.
+
+    Eight bools are read as one 64-bit word of eight byte lanes; up to 255 words add up before a lane could overflow.
+    """
+    words = flags.shape[1] // 8
     whole = words - words % 255
-    parts = lanes[:, :whole].reshape(len(mask), -1, 255), lanes[:, whole:].unsqueeze(1)
+    lanes = flags.view(torch.int64)
+    parts = lanes[:, :whole].reshape(len(flags), -1, 255), lanes[:, whole:].unsqueeze(1)
     # lanes of a sum are bytes again: multiplying by 0x0101…01 would add them up but overflow beyond 255
     counts = (part.sum(dim=2).view(torch.uint8).sum(dim=1) for part in parts if part.numel())
-    return sum(counts, torch.zeros(len(mask), dtype=torch.int64))
+    return sum(counts, torch.zeros(len(flags), dtype=torch.int64))
 
 
 def _has_words(mask: Tensor) -> bool:
