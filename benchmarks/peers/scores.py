@@ -118,7 +118,7 @@ def _retrieval(data: Dense, rows: int) -> Peer:
 def _retrieval_precision(data: Dense) -> Peer:
     from torcheval.metrics.functional import retrieval_precision
 
-    rows = _some(data, 2**22)
+    rows = _some(data, 2**25)
     scores, mask = data.scores[:rows], data.mask[:rows].long()
 
     def run() -> dict[str, float]:

@@ -124,8 +124,9 @@ def _side_by_side(wanted: Array, listed: Array) -> tuple[Array, Array, Array]:
     """Return row, column in ``wanted`` [N, M] and column in ``listed`` [N, K] of each label that is in both."""
     most, width = wanted.shape[1], wanted.shape[1] + listed.shape[1]
     bits = width.bit_length()
-    keys = np.concatenate([wanted, listed], axis=1) << bits  # a label, and behind it the column it comes from
-    keys += np.arange(width)
+    keys = np.concatenate([wanted, listed], axis=1)
+    keys <<= bits  # a label, and behind it the column it comes from
+    keys |= np.arange(width)
     keys.sort(axis=1)
     labels = keys >> bits
     row, column = np.divmod(np.flatnonzero(labels[:, 1:] == labels[:, :-1]), width - 1)
