@@ -149,7 +149,7 @@ def log_normaliser(scores: Tensor) -> Tensor:
 def _log_normaliser(scores: Tensor, buffer: Tensor) -> Tensor:
     largest = scores.amax(dim=1, keepdim=True).to(buffer.dtype)
     shift = torch.where(largest > -torch.inf, largest, 0.0)
-    terms = torch.sub(scores, shift, out=buffer[: len(scores)]).exp_()
+    terms = buffer[: len(scores)].copy_(scores).sub_(shift).exp_()
     while terms.shape[1] > 1:
         half = (terms.shape[1] + 1) // 2
         pairs = terms[:, half:]
