@@ -116,11 +116,14 @@ def _compare_with_numpy(scores: Tensor, own: Tensor, better: Array, as_good: Arr
     """Write ``scores > own`` and ``scores >= own``, a piece of the scores at a time."""
     wide = torch.promote_types(scores.dtype, torch.float32)  # numpy knows no bfloat16
     array, threshold = scores.to(wide).numpy(), own.to(wide).numpy()
-    height = max(1, PIECE_ELEMENTS // array.shape[1])
-    for top in range(0, len(array), height):
+    num_rows, num_labels = array.shape
+    height = max(1, PIECE_ELEMENTS // num_labels)
+    for top in range(0, num_rows, height):
         rows = slice(top, top + height)
-        np.greater(array[rows], threshold[rows], out=better[rows])
-        np.greater_equal(array[rows], threshold[rows], out=as_good[rows])
+        for left in range(0, num_labels, PIECE_ELEMENTS):
+            piece = rows, slice(left, left + PIECE_ELEMENTS)
+            np.greater(array[piece], threshold[rows], out=better[piece])
+            np.greater_equal(array[piece], threshold[rows], out=as_good[piece])
 
 
 def log_normaliser(scores: Tensor) -> Tensor:
