@@ -41,15 +41,13 @@ def test_a_formula_refuses_a_cut_off_below_the_last_label_ranked(formula: Formul
 
 
 @pytest.mark.parametrize("formula", [functional.reciprocal_rank, functional.average_precision, functional.r_precision])
-def test_a_formula_without_cut_off_refuses_lists_that_were_cut(formula: Formula) -> None:
-    """``ranking.uncut`` has the exact ranks instead; ids that were cut have nothing more to read."""
+def test_a_formula_without_cut_off_reads_exact_ranks_however_deep_the_ranking(formula: Formula) -> None:
+    """Scores ranked to depth 1 know the rest; ids that were cut do not, and are refused."""
     cut, whole = rank(SCORES, TARGET, depth=1), rank(SCORES, TARGET, depth=4)
-    with pytest.raises(ValueError, match=r"everything \(k=None\) is deeper than the ranking .* ranking.uncut"):
-        formula(cut)
-    assert torch.equal(formula(cut.uncut), formula(whole))
+    assert torch.equal(formula(cut), formula(whole))
     ids = Ranking.from_ids(torch.tensor([[0], [3]]), num_labels=4, target_ids=TARGET, complete=False)
-    with pytest.raises(ValueError, match="deeper than the ranking"):
-        formula(ids.uncut)
+    with pytest.raises(ValueError, match=r"everything \(k=None\) is deeper than the ranking \(1 ids per row\)"):
+        formula(ids)
 
 
 def test_complete_lists_answer_for_any_cut_off() -> None:

@@ -22,7 +22,7 @@ def average_precision(ranking: Placement, k: int | None = None, denominator: Den
 
     Args:
         ranking: Leading axes (...).
-        k: Cut-off; None for everything, of a list that was cut ``ranking.uncut``.
+        k: Cut-off; None for everything retrieved, on dense scores all labels however deep the ranking.
         denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
 
     Returns:
@@ -30,7 +30,7 @@ def average_precision(ranking: Placement, k: int | None = None, denominator: Den
 
     Source: evaluation notes, "AP" and "MAP"; MAP@12 notebook, which divides by min(k, n).
     """
-    k = EVERYTHING if k is None else k
+    ranking, k = (ranking.uncut, EVERYTHING) if k is None else (ranking, k)
     found = ranking.within(k)
     precision = found.cumsum(dim=-1) / ranking.target_ranks.to(ranking.target_gains.dtype)
     n = ranking.n_relevant

@@ -19,14 +19,15 @@ def reciprocal_rank(ranking: Placement, k: int | None = None) -> Tensor:
 
     Args:
         ranking: Leading axes (...).
-        k: Cut-off; None for everything, of a list that was cut ``ranking.uncut``.
+        k: Cut-off; None for everything retrieved, on dense scores all labels however deep the ranking.
 
     Returns:
         Shape (...), float64.
 
     Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
     """
-    found = ranking.within(EVERYTHING if k is None else k)
+    ranking, k = (ranking.uncut, EVERYTHING) if k is None else (ranking, k)
+    found = ranking.within(k)
     return torch.where(found, 1 / ranking.target_ranks.to(ranking.target_gains.dtype), 0.0).amax(dim=-1)
 
 

@@ -23,6 +23,7 @@ def r_precision(ranking: Placement) -> Tensor:
 
     Source: NIST trec_eval, "Rprec".
     """
+    ranking = ranking.uncut
     n = ranking.n_relevant
     return divide((ranking.within(EVERYTHING) & (ranking.target_ranks <= n.unsqueeze(-1))).sum(dim=-1), n)
 

@@ -56,6 +56,11 @@ class Placement(ABC):
     def _memo(self) -> dict[object, Any]:
         return {}
 
+    @property
+    def uncut(self) -> Placement:
+        """What metrics without a cut-off read: itself, or exact ranks among all scores where it was cut."""
+        return self
+
     def within(self, k: int) -> Tensor:
         """Return which of ``target_ranks`` are hits within the top ``k``, shape (..., W), bool.
 
