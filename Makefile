@@ -35,7 +35,7 @@ types: $(READY)  ## strict mypy
 	$(BIN)/mypy
 
 docs: $(READY)  ## build the documentation; a broken link fails
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 wheel: $(READY)  ## build the wheel and try it in an empty environment
 	rm -rf dist

@@ -34,8 +34,8 @@ else:
         "evaluate",
         "functional",
         "rank",
-        *REGISTRY,
     ]
+    __all__.extend(REGISTRY)
 
     def __getattr__(name: str) -> object:
         """Import what makes reports, which needs more than the core, when it is asked for."""
