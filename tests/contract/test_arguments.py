@@ -333,3 +333,11 @@ def test_combinations_that_contradict_each_other_are_refused() -> None:
         lambda: REGISTRY["NDCGAtK"](k=[None, 1]),
     ]
     assert [found for number, call in enumerate(calls) for found in complaints(call, f"call {number}")] == []
+
+
+@pytest.mark.parametrize("argument", ["preds", "target"])
+def test_lists_are_refused_with_what_to_pass(argument: str) -> None:
+    """A Python list could be ids, scores or rows of any length: torch.tensor says which."""
+    given = {"preds": SCORES, "target": TARGET} | {argument: [[0.5, 0.1], [0.5, 0.1], [0.2, 0.3]]}
+    with pytest.raises(TypeError, match=rf"RecallAtK: {argument} is a list; pass a tensor, such as torch.tensor"):
+        RecallAtK(k=1).update(**given)

@@ -54,8 +54,8 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
             check_structure(caller, argument, value)
         return value
     raise TypeError(
-        f"{caller}: {argument} is a {type(value).__name__}; pass a tensor (see the forms of preds and target in the "
-        "documentation of tailmetrics.rank)."
+        f"{caller}: {argument} is a {type(value).__name__}; pass a tensor, such as torch.tensor(...), a numpy array or "
+        "a sparse matrix (tailmetrics.rank documents all forms)."
     )
 
 
