@@ -1,0 +1,122 @@
+"""What is said to whoever passes what does not fit: each message once, with what arrived and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from tailmetrics import (
+    MRR,
+    CrossEntropy,
+    KForRecall,
+    LabelBuckets,
+    LabelFrequency,
+    NDCGAtK,
+    NoveltyAtK,
+    PrecisionAtK,
+    PropensityScoredPrecisionAtK,
+    Ranking,
+    RecallAtK,
+    TopKCollection,
+    functional,
+    rank,
+)
+
+SCORES = torch.tensor([[0.9, 0.5, 0.1, 0.3], [0.2, 0.4, 0.6, 0.8]])
+IDS = torch.tensor([[0, 1], [3, 2]])
+TARGET = torch.tensor([1, 3])
+META = torch.zeros(2, 4, device="meta")
+
+
+def collection() -> TopKCollection:
+    """A collection of one."""
+    return TopKCollection([RecallAtK(k=1)])
+
+
+def with_too_few_values() -> sp.csr_matrix:
+    """A scipy matrix that somebody has changed by hand."""
+    matrix = sp.csr_matrix(SCORES.numpy())
+    matrix.data = matrix.data[:-1]
+    return matrix
+
+
+Call = Callable[[], Any]
+MESSAGES: list[tuple[Call, str]] = [
+    (lambda: RecallAtK(k=None), "RecallAtK: k=None, the whole ranking, means nothing here; pass an int"),
+    (lambda: RecallAtK(k=1).update(SCORES), r"RecallAtK: target is missing; pass update\(preds, target\)"),
+    (lambda: RecallAtK(k=1).update(rank(SCORES, TARGET), TARGET), "RecallAtK: a Ranking holds target and row_mask"),
+    (lambda: RecallAtK(k=3).update(rank(SCORES, TARGET, depth=2)), r"k=3 is deeper than the ranking \(2 ids per row\)"),
+    (
+        lambda: MRR().update(Ranking.from_ids(IDS, target_ids=TARGET, complete=False)),
+        "MRR: k=None reads whole lists, but the ranking was cut at 2; rank the scores or whole lists",
+    ),
+    (
+        lambda: RecallAtK(k=1, num_labels=9).update(rank(SCORES, TARGET)),
+        "RecallAtK: the ranking is of 4 labels, the metric of 9; make both for the same labels",
+    ),
+    (
+        lambda: RecallAtK(k=1, validate_args=False).update(META, torch.zeros(2, dtype=torch.int64, device="meta")),
+        r"RecallAtK: the batch is on meta, the metric on cpu; move the metric with .to\('meta'\)",
+    ),
+    (
+        lambda: RecallAtK(k=1, average="macro", num_labels=4).row_values(rank(SCORES, TARGET)),
+        "RecallAtK: average='macro' is over labels; a row has no value of its own",
+    ),
+    (lambda: collection().update(SCORES), r"TopKCollection: target is missing; pass update\(preds, target\)"),
+    (lambda: collection().add_metrics([MRR()]), "TopKCollection: members cannot be added later; make a new collection"),
+    (
+        lambda: LabelFrequency(4, validate_args=False).update(torch.zeros(2, dtype=torch.int64, device="meta")),
+        "LabelFrequency: target is .* on meta, the counts are on cpu",
+    ),
+    (lambda: functional.cross_entropy(rank(IDS, TARGET)), "cross_entropy: the ranking was made from ids or candidates"),
+    (
+        lambda: CrossEntropy().update(torch.tensor([[torch.inf, 0.0]]), torch.tensor([0])),
+        "CrossEntropy: preds holds inf, for which softmax is undefined; pass finite scores",
+    ),
+    (
+        lambda: KForRecall(0.5).update(IDS, TARGET),
+        "KForRecall: a miss counts half the number of labels, which ids do not tell; pass num_labels=",
+    ),
+    (
+        lambda: NDCGAtK(k=1, gain="exponential").update(SCORES, torch.tensor([[200.0, 0, 0, 0], [1.0, 0, 0, 0]])),
+        r"NDCGAtK: a gain of 200 is too large for 2\^g - 1",
+    ),
+    (
+        lambda: NoveltyAtK(k=1, label_counts=[1, 2], num_train=3, num_labels=4),
+        "NoveltyAtK: label_counts holds 2 counts, but there are 4 labels; pass one count per label",
+    ),
+    (
+        lambda: PropensityScoredPrecisionAtK(k=1, label_counts=[0, 1], num_train=10**9, a=10.0, b=1e-6).update(
+            torch.tensor([[0]]), torch.tensor([0])
+        ),
+        "PropensityScoredPrecisionAtK: a=10.0, b=1e-06 give a label the weight",
+    ),
+    (lambda: rank(with_too_few_values(), TARGET), "preds stores 8 columns but 7 values; rebuild it"),
+    (
+        lambda: rank(sp.csr_matrix(np.ones((2, 4), dtype=np.int64)), TARGET),
+        "the CSR preds store .*; scores are floating",
+    ),
+    (lambda: rank((SCORES, META.long()), TARGET), "preds is a pair on cpu and meta; move both to one device"),
+    (lambda: rank(SCORES > 0, TARGET), "preds is .*bool.*; pass floating scores or integer ids"),
+    (lambda: rank(SCORES, TARGET.to("meta")), "target is on meta, preds on cpu; move both to one device"),
+    (
+        lambda: rank(SCORES, torch.tensor([[1e-35, 0, 0, 0], [1, 0, 0, 0]])),
+        "target holds a gain below 1e-30 that is not 0; scale the gains up",
+    ),
+    (
+        lambda: PrecisionAtK(k=1, buckets=LabelBuckets.from_assignment([0, 0], ["all"]), num_labels=3),
+        "PrecisionAtK: num_labels=3, but the buckets are of 2 labels; leave num_labels out",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), MESSAGES, ids=[message[:40] for _, message in MESSAGES])
+def test_the_message_says_what_arrived_and_what_to_do(call: Call, message: str) -> None:
+    """Read as a user would: who speaks, what came, what is needed."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
