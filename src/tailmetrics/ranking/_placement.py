@@ -257,12 +257,11 @@ class BucketCounters:
         self._per_lane = 63 // self._bits
         number = torch.arange(num_buckets, device=listed.device)
         one = torch.ones_like(number) << (number % self._per_lane * self._bits)
-        lanes = []
-        for lane in range(-(-num_buckets // self._per_lane)):
-            step = torch.where(number // self._per_lane == lane, one, 0)
-            step = torch.cat([step, step.new_zeros(1)])
-            lanes.append(step.index_select(0, listed.reshape(-1)).view(listed.shape).cumsum(dim=1))
-        self._lanes = torch.stack(lanes)
+        self._lanes = listed.new_empty(-(-num_buckets // self._per_lane), *listed.shape)
+        for number_of_lane, lane in enumerate(self._lanes):
+            step = torch.where(number // self._per_lane == number_of_lane, one, 0)
+            torch.index_select(F.pad(step, (0, 1)), 0, listed.reshape(-1), out=lane.view(-1))
+            lane.cumsum_(dim=1)
 
     def ranks(self, flat: Tensor) -> Tensor:
         """Return, for flat places of the list, the rank of the label there among the labels of its bucket."""
