@@ -7,7 +7,7 @@ from torch import Tensor
 
 import tailmetrics
 from tailmetrics import LabelBuckets, Ranking
-from tailmetrics.ranking import NOT_RANKED, _exact, _hits, _ranking
+from tailmetrics.ranking import NOT_RANKED, _exact, _hits
 from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
 from tailmetrics.ranking._placement import BucketCounters, plain_bucket_ranks
@@ -59,9 +59,7 @@ def test_counted_ranks_equal_sorted_ranks(ties: bool, targets: int, monkeypatch:
         wanted.append(NOT_RANKED if own == -torch.inf else better + 1)
     for block in (1, 700, 2**20):
         monkeypatch.setattr(_exact, "BLOCK_ELEMENTS", block)
-        for threads in (0, 4):  # by torch, by numpy
-            monkeypatch.setattr(_exact, "NUMPY_THREADS", threads)
-            assert exact_ranks(scores, entries).tolist() == wanted
+        assert exact_ranks(scores, entries).tolist() == wanted
     with force_plain():
         assert exact_ranks(scores, entries).tolist() == wanted
 
@@ -101,20 +99,33 @@ def test_every_look_up_finds_the_same(graded: bool, monkeypatch: pytest.MonkeyPa
             assert ranks(csr) == wanted
 
 
-def test_small_batches_compare_all_at_once_and_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Padded targets, some of them empty, with the small form and without."""
+@pytest.mark.parametrize("as_mask", [False, True])
+@pytest.mark.parametrize("kept", [False, True])
+def test_small_batches_look_at_all_places_at_once_and_find_the_same(
+    as_mask: bool, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Padded targets or a mask, some rows empty or dropped, lists that end early, with the small form and without."""
     scores = _random(9, 50, seed=5)
+    scores[1, 4:] = scores[7] = -torch.inf
     target = torch.stack([torch.randperm(50, generator=torch.Generator().manual_seed(s))[:4] for s in range(9)])
     target[3], target[5, 2:] = -1, -1
-    small = tailmetrics.rank(scores, target, depth=20)
+    keep = torch.arange(9) != 4 if kept else None
+    if as_mask:
+        target = torch.zeros(9, 51, dtype=torch.bool).scatter_(1, target + 1, True)[:, 1:]
+    small = tailmetrics.rank(scores, target, depth=20, row_mask=keep)
     small.target_ranks
-    monkeypatch.setattr(_ranking, "SMALL_COMPARISON", 0)
-    plain = tailmetrics.rank(scores, target, depth=20)
+    monkeypatch.setattr(_hits, "SMALL", 0)
+    plain = tailmetrics.rank(scores, target, depth=20, row_mask=keep)
+    assert "_found" not in vars(small)
     for k in (1, 5, 20):
         assert torch.equal(small.hits_at(k), plain.hits_at(k))
+        hits = [ranking.target_ranks <= k for ranking in (small, plain)]
+        assert small.target_ids[hits[0]].tolist() == plain.target_ids[hits[1]].tolist()
         assert torch.equal(
             tailmetrics.functional.average_precision(small, k), tailmetrics.functional.average_precision(plain, k)
         )
+        assert torch.equal(tailmetrics.functional.ndcg_at_k(small, k), tailmetrics.functional.ndcg_at_k(plain, k))
+    assert "_found" in vars(plain)
 
 
 def test_log_normaliser_has_the_same_bits_in_any_batch() -> None:

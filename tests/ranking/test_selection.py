@@ -28,18 +28,21 @@ def _scores(kind: str, shape: tuple[int, int]) -> Tensor:
         "infinite": lambda: torch.where(random > 1, torch.inf, random),
         "one chunk": lambda: torch.where(columns < 40, columns, -columns),
         "tied in the tail": lambda: random.masked_fill(random < 1, 0.25),
+        "a few above a tie": lambda: torch.where(
+            columns % (shape[1] // 3) == shape[1] // 4, 2.0, random.clamp(max=0.5)
+        ),
     }[kind]()
 
 
 KINDS = [
     "random", "tied", "constant", "ascending", "descending", "mostly -inf", "all -inf", "signed zeros", "infinite",
-    "one chunk", "tied in the tail",
+    "one chunk", "tied in the tail", "a few above a tie",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2, 4])
 def test_two_stages_choose_what_sorting_everything_chooses(
     kind: str, shape: tuple[int, int], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +57,20 @@ def test_two_stages_choose_what_sorting_everything_chooses(
         assert torch.equal(values, wanted_values)
         listed = wanted_values[:, :k] > -torch.inf
         assert torch.equal(ids[listed], wanted_ids[listed])
+
+
+@pytest.mark.parametrize("chunk", [32, 256])
+def test_chunks_chosen_one_way_and_searched_another_give_the_same(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few wide chunks or many narrow ones: the first found by scanning and searched by packing, or the reverse."""
+    monkeypatch.setattr(_selection, "_chunk_size", lambda *_: chunk)
+    torch.set_num_threads(2)
+    for kind in ("tied", "constant", "a few above a tie"):
+        for shape in ((4, 5000), (2, 200_003)):
+            scores = _scores(kind, shape)
+            for k in (5, 12):
+                assert torch.equal(_selection._two_stage_top_k(scores, k + 1)[0], plain_top_k(scores, k)[0])
+                monkeypatch.setattr(_selection, "SMALL", 0)
+                assert torch.equal(top_k(scores, k)[1], plain_top_k(scores, k)[1])
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)

@@ -45,8 +45,7 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
 
 def _weighted_hits(ranking: Placement, k: int, weights: Tensor) -> Tensor:
     """Inverse propensity of each hit within the top k, 0 elsewhere, shape (..., W)."""
-    weight = weights[ranking.target_ids.clamp(min=0)]
-    return torch.where(ranking.within(k), weight, 0.0)
+    return torch.where(ranking.within(k), ranking.weights_at_targets(weights), 0.0)
 
 
 def propensity_scored_precision_at_k(ranking: Placement, k: int, weights: Tensor) -> tuple[Tensor, Tensor]:

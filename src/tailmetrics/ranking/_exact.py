@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED
-from tailmetrics.ranking._targets import Array, Entries, lane_sums
+from tailmetrics.ranking._targets import Entries
 
-BLOCK_ELEMENTS = 2**22
-"""Scores that are compared together: 8 MB of flags."""
+BLOCK_ELEMENTS = 2**20
+"""Scores that are compared together: 4 MB, which stay in the cache from one comparison to the next."""
 
 NORMALISER_ELEMENTS = 2**20
 """Scores whose exponentials are added up together: 8 MB."""
-
-PIECE_ELEMENTS = 2**17
-"""Scores compared at once: half a megabyte, read from memory once and then from the cache."""
-
-NUMPY_THREADS = 4
-"""Threads of torch up to which numpy on one compares faster into flags."""
 
 FEW_TARGETS = 32
 """Up to this many targets in a row counting better scores is cheaper than sorting the row."""
@@ -56,6 +49,8 @@ def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
     stops = per_row.cumsum(0)
     starts = stops - per_row
     height = max(1, BLOCK_ELEMENTS // max(1, num_labels))
+    # one buffer for all blocks: memory that is new costs more than what is done with it
+    flags = torch.empty(min(height, num_rows), num_labels, dtype=torch.float32 if num_labels < 2**24 else torch.float64)
 
     def block_ranks(first: int) -> Tensor:
         last = min(first + height, num_rows) - 1
@@ -67,7 +62,7 @@ def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
         if int(per_row[first : last + 1].max()) > FEW_TARGETS:
             return _ranks_by_sorting(within, rows - first, ids)
         ordinal = torch.arange(part.start, part.stop) - starts[rows]
-        return _ranks_by_counting(within, rows - first, ids, ordinal)
+        return _ranks_by_counting(within, rows - first, ids, ordinal, flags)
 
     return torch.cat([block_ranks(first) for first in range(0, num_rows, height)])
 
@@ -80,50 +75,30 @@ def _ranks_by_sorting(scores: Tensor, rows: Tensor, ids: Tensor) -> Tensor:
     return ranks[rows, ids.clamp(min=0)]
 
 
-def _ranks_by_counting(scores: Tensor, rows: Tensor, ids: Tensor, ordinal: Tensor) -> Tensor:
+def _ranks_by_counting(scores: Tensor, rows: Tensor, ids: Tensor, ordinal: Tensor, flags: Tensor) -> Tensor:
     """Count the better labels of every target, all rows side by side."""
     ranks = torch.empty_like(ids)
     for number in range(int(ordinal.max()) + 1):
         at = (ordinal == number).nonzero().squeeze(1)
         compared = scores if len(at) == len(scores) else scores[rows[at]]
-        ranks[at] = _count_before(compared, ids[at]) + 1
+        ranks[at] = _count_before(compared, ids[at], flags[: len(compared)]) + 1
     return ranks
 
 
-def _count_before(scores: Tensor, ids: Tensor) -> Tensor:
+def _count_before(scores: Tensor, ids: Tensor, flags: Tensor) -> Tensor:
     """Return how many labels of each row rank before the one in ``ids`` [N]: better ones, equal ones of lower id.
 
-    Flags of the better labels, and of those at least as good, are added up as words. Where the label itself is the
-    only one as good and not better, as nearly always, nothing is tied.
+    Better labels, and those at least as good, are flagged as 1.0 in ``flags`` [N, L] and added up: several times
+    faster than bool flags, and exact in float32 below 2^24 labels. Where the label itself is the only one as good and
+    not better, as nearly always, nothing is tied.
     """
-    num_rows, num_labels = scores.shape
-    flags = torch.empty(2, num_rows, -(-num_labels // 8) * 8, dtype=torch.bool)  # in whole words
-    flags[:, :, num_labels:] = False
-    better, as_good = flags[:, :, :num_labels]
     own = scores.gather(1, ids[:, None])
-    if torch.get_num_threads() > NUMPY_THREADS:
-        torch.gt(scores, own, out=better)
-        torch.ge(scores, own, out=as_good)
-    else:
-        _compare_with_numpy(scores, own, better.numpy(), as_good.numpy())
-    before, not_after = lane_sums(flags.view(-1, flags.shape[2])).view(2, -1).unbind()
-    for row in (not_after - before > 1).nonzero().squeeze(1).tolist():
+    better = torch.gt(scores, own, out=flags).sum(dim=1)
+    as_good = torch.ge(scores, own, out=flags).sum(dim=1)
+    before = better.to(torch.int64)
+    for row in (as_good - better > 1).nonzero().squeeze(1).tolist():
         before[row] += int((scores[row, : ids[row]] == own[row]).sum())
     return before
-
-
-def _compare_with_numpy(scores: Tensor, own: Tensor, better: Array, as_good: Array) -> None:
-    """Write ``scores > own`` and ``scores >= own``, a piece of the scores at a time."""
-    wide = torch.promote_types(scores.dtype, torch.float32)  # numpy knows no bfloat16
-    array, threshold = scores.to(wide).numpy(), own.to(wide).numpy()
-    num_rows, num_labels = array.shape
-    height = max(1, PIECE_ELEMENTS // num_labels)
-    for top in range(0, num_rows, height):
-        rows = slice(top, top + height)
-        for left in range(0, num_labels, PIECE_ELEMENTS):
-            piece = rows, slice(left, left + PIECE_ELEMENTS)
-            np.greater(array[piece], threshold[rows], out=better[piece])
-            np.greater_equal(array[piece], threshold[rows], out=as_good[piece])
 
 
 def log_normaliser(scores: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ SHORT = 10
 BLOCK_ELEMENTS = 2**16
 """Labels sorted together: half a megabyte, which stays in the cache."""
 
-SMALL_COMPARISON = 2**16
-"""Comparisons up to which all targets of a row are compared with its whole list at once."""
+SMALL = 2**16
+"""Places, or comparisons of a relevant label with a place, up to which all of them are looked at together."""
 
 EVERYTHING = NOT_RANKED - 1
 """The cut-off that leaves nothing out, as k=None asks for."""
@@ -64,18 +64,29 @@ def find(targets: Targets, ids: Tensor) -> Found:
     return _at(torch.from_numpy(flat[order]), ids, entries.gains[torch.from_numpy(entry[order])])
 
 
-def find_in_small(targets: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ranks, ascending, and labels of targets [N, M] in lists ``ids`` [N, K], both [N, M], by comparing all.
+def find_in_small(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return ranks, ascending, and labels of the hits of each row, both [N, W], ``NOT_RANKED`` behind the last.
 
-    A few calls instead of some thirty; for batches so small that calls are what costs. Twin: :func:`find`.
+    A few calls instead of some thirty; for batches so small that calls are what costs, None for others and for gains.
+    Twin: :func:`find`.
     """
-    wanted = targets - (targets < 0).to(torch.int64)  # -2 pads them, so that the -1 of a list is none of them
-    equal = ids[:, None, :] == wanted[:, :, None]
-    ranks = torch.where(equal, torch.arange(1, ids.shape[1] + 1, device=ids.device), NOT_RANKED).amin(dim=2)
-    if targets.shape[1] == 1:
-        return ranks, targets
+    wanted = targets.padded
+    width = wanted.shape[1] if wanted is not None else int(targets.mask is not None)
+    if not 0 < width * ids.numel() <= SMALL:
+        return None
+    places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+    if wanted is not None:
+        # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
+        equal = ids.unsqueeze(1) == torch.where(wanted < 0, -2, wanted).unsqueeze(2)
+        ranks, labels = torch.where(equal, places, NOT_RANKED).amin(dim=2), wanted
+    else:
+        assert targets.mask is not None
+        labels = ids.clamp(min=0)
+        ranks = torch.where(targets.mask.gather(1, labels) & (ids >= 0), places, NOT_RANKED)
+    if ranks.shape[1] == 1:
+        return ranks, labels
     ranks, order = ranks.sort(dim=1)
-    return ranks, targets.gather(1, order)
+    return ranks, labels.gather(1, order)
 
 
 def _by_comparing(entries: Entries, ids: Tensor) -> tuple[Array, Array]:

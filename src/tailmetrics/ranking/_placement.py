@@ -96,6 +96,15 @@ class Placement(ABC):
             sums = self._memo["ideal"] = F.pad(sums, (1, 0))
         return sums[self.n_relevant.clamp(max=width)]
 
+    def weights_at_targets(self, weights: Tensor) -> Tensor:
+        """Return ``weights`` (L,) of the labels at ``target_ids``, shape (..., W)."""
+        memo = ("at targets", id(weights))
+        if memo not in self._memo:
+            self._memo["weights", id(weights)] = weights  # while it is kept, its id is its own
+            self._memo[memo] = weights[self.target_ids.clamp(min=0)]
+        found: Tensor = self._memo[memo]
+        return found
+
     @once
     def most_relevant(self) -> int:
         """An upper bound of ``n_relevant``, the least one where that does not make a device wait."""
@@ -122,13 +131,15 @@ class Placement(ABC):
 
     def _best(self, k: int, weights: Tensor | None) -> Tensor:
         keys, num_keys, entries = self._keyed_entries()
-        value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
+        on_cpu = may_look(keys.device)  # where no entry is void
         if weights is not None:
-            value = weights[entries.ids.clamp(min=0)]
+            value = weights[entries.ids if on_cpu else entries.ids.clamp(min=0)]
         elif entries.gains is not None:
             value = entries.gains
-        value = torch.where(entries.ids >= 0, value, 0)
-        if may_look(keys.device) and num_keys * self.most_relevant < 4 * len(keys) + 2**16:
+        else:
+            value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
+        value = value if on_cpu else torch.where(entries.ids >= 0, value, 0)
+        if on_cpu and num_keys * self.most_relevant < 4 * len(keys) + 2**16:
             best = _best_side_by_side(keys, num_keys, value)
         else:
             best = _best_by_sorting(keys, num_keys, value, min(k, self.most_relevant))

@@ -13,7 +13,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _inputs, _targets
 from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, SMALL_COMPARISON, Found, find, find_in_small
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Found, find, find_in_small
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._placement import BucketCounters, Placed, Placement, placed, placed_by_bucket
 from tailmetrics.ranking._targets import Entries, Targets
@@ -140,16 +140,19 @@ class Ranking(Placement):
     @property
     def target_ranks(self) -> Tensor:  # type: ignore[override]
         """Ranks from 1 of the relevant labels in the list, ascending, shape (N, W), int64."""
-        return self._placed.target_ranks
+        return self._hits[0]
 
     @property
     def target_ids(self) -> Tensor:  # type: ignore[override]
         """The labels at ``target_ranks``, shape (N, W), int64."""
-        return self._placed.target_ids
+        return self._hits[1]
 
-    @property
-    def target_gains(self) -> Tensor:  # type: ignore[override]
+    @once
+    def target_gains(self) -> Tensor:
         """The gains at ``target_ranks``, shape (N, W), float64."""
+        if self.binary:
+            one = torch.ones((), dtype=real_dtype(self.ids.device), device=self.ids.device)
+            return one.expand(self.target_ranks.shape)
         return self._placed.target_gains
 
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
@@ -164,14 +167,14 @@ class Ranking(Placement):
         return find(self.targets, self.ids)
 
     @once
+    def _hits(self) -> tuple[Tensor, Tensor]:
+        """Ranks and labels of the hits."""
+        small = find_in_small(self.targets, self.ids)
+        return (self._placed.target_ranks, self._placed.target_ids) if small is None else small
+
+    @once
     def _placed(self) -> Placed:
-        padded = self.targets.padded
-        if padded is None or not 0 < padded.shape[1] * self.ids.numel() <= SMALL_COMPARISON:
-            return self._place(self._found, self.reach)
-        ranks, ids = find_in_small(padded, self.ids)
-        gains = torch.ones((), dtype=real_dtype(ids.device), device=ids.device).expand(ids.shape)
-        args = self.n_relevant, self.length, True, self.num_labels, self._keyed_entries, self.reach
-        return Placed(ranks, ids, gains, *args)
+        return self._place(self._found, self.reach)
 
     @once
     def _found_anywhere(self) -> Found:
@@ -186,9 +189,9 @@ class Ranking(Placement):
         return Found(entries.rows[order], entries.ids[order], ranks[order], gains, entries.width)
 
     @once
-    def uncut(self) -> Placed:
+    def uncut(self) -> Placement:
         """The placement with exact ranks among everything retrieved; needs scores or complete lists."""
-        return self._placed if self._found_anywhere is self._found else self._place(self._found_anywhere, EVERYTHING)
+        return self if self.scores is None or self.complete else self._place(self._found_anywhere, EVERYTHING)
 
     def _place(self, found: Found, reach: int) -> Placed:
         return placed(found, found.rows, self.n_relevant, self.length, self.num_labels, self._keyed_entries, reach)

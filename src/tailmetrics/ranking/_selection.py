@@ -11,11 +11,17 @@ from torch import Tensor
 from tailmetrics.ranking._device import may_look
 from tailmetrics.ranking._packed import can_pack, packed_top_k
 
-BLOCK_ELEMENTS = 2**21
-"""Scores gathered at once by the two-stage form: 8 MB in float32, about what stays in cache."""
+BLOCK_ELEMENTS = 2**20
+"""Scores gathered at once by the two-stage form: 4 MB, about what stays in the cache."""
+
+TIED_ELEMENTS = 2**21
+"""Scores of tied rows repaired together, and of half types widened together: 8 MB, about what stays in the cache."""
+
+SCANNED = 64
+"""Scores per label asked for from which ``torch.topk`` scans a row; below, it partitions, at four times the price."""
 
 MANY = 16
-"""Labels from which packing scores with their places is faster than ``torch.topk`` on one thread."""
+"""Labels from which packing scores with their places is faster than a scan on one thread."""
 
 MANY_PER_THREAD = 80
 """By how much that grows with each further thread, which ``torch.topk`` has for itself."""
@@ -49,10 +55,9 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
     if not may_look(scores.device) or not scores.numel() or k == 0:
         return *plain_top_k(scores, k), False
     depth = min(k + 1, scores.shape[1])
-    in_one = _in_one(scores, depth)
-    values, ids = _select(scores, depth) if in_one else _two_stage_top_k(scores, depth)
+    values, ids, exact = (_select if _in_one(scores, depth) else _two_stage_top_k)(scores, depth)
     distinct = strictly_descending(values)
-    if not distinct and not (in_one and _packs(scores, depth)):
+    if not distinct and not exact:
         _repair_ties(scores, values, ids, k)
     return values, ids[:, :k], distinct
 
@@ -62,19 +67,19 @@ def strictly_descending(values: Tensor) -> bool:
     return bool((values[:, :-1] > values[:, 1:]).all())
 
 
-def _chunk_size(num_labels: int, k: int, packed: bool) -> int:
-    """Return the width at which finding the k best chunks and searching them cost about the same, as measured."""
-    least = 32 if packed or 5 * 64 * k > num_labels else 64  # chunks so short pay where searching them is what costs
-    return int(min(256, max(least, 2 ** round(log2(1.2 * (num_labels / k) ** 0.5)))))
-
-
 def _packs(scores: Tensor, k: int) -> bool:
-    return k >= max(MANY, MANY_PER_THREAD * (torch.get_num_threads() - 1)) and can_pack(scores)
+    """Whether packing scores with their places is faster than ``torch.topk``; bounds measured on two cores."""
+    more_threads = torch.get_num_threads() - 1
+    scanned = scores.shape[1] >= SCANNED * k
+    return can_pack(scores) and (k >= max(MANY, MANY_PER_THREAD * more_threads) if scanned else more_threads < 3)
 
 
-def _select(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return what is fastest to find: exact values, best first; among equal scores any choice unless it is packed."""
-    return packed_top_k(scores, k) if _packs(scores, k) else torch.topk(scores, k, dim=1)
+def _select(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
+    """Return what is fastest to find: values, best first, ids, and whether equal scores are in order of their ids.
+
+    If they are not, the choice among equal scores at the cut may be any.
+    """
+    return (*packed_top_k(scores, k), True) if _packs(scores, k) else (*torch.topk(scores, k, dim=1), False)
 
 
 def _in_one(scores: Tensor, k: int) -> bool:
@@ -82,66 +87,68 @@ def _in_one(scores: Tensor, k: int) -> bool:
     return scores.shape[1] < (64 if _packs(scores, k) else 160) * k or scores.numel() < SMALL
 
 
-def _two_stage_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _chunk_size(num_labels: int, k: int) -> int:
+    """Return the width at which finding the k best chunks and searching them cost about the same, as measured."""
+    return int(min(256, max(32, 2 ** round(log2(1.2 * (num_labels / k) ** 0.5)))))
+
+
+def _two_stage_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
     """Return what :func:`_select` does, reading little but the maxima of chunks.
 
     Every one of the k best labels lies in one of the k chunks with the largest maxima (if a chunk were left out, k
-    others would each hold a score at least as large), so only those are searched. Where the cut falls inside a tie,
-    chunks left out may hold lower ids.
+    others would each hold a score at least as large), so only those are searched. Among equal maxima the choice
+    matters where the cut falls inside a tie: the first chunks hold the lower ids.
     """
     num_rows, num_labels = scores.shape
-    chunk = _chunk_size(num_labels, k, _packs(scores, k))
+    chunk = _chunk_size(num_labels, k)
     block = max(1, BLOCK_ELEMENTS // (k * chunk))
     wide = torch.float32 if scores.element_size() < 4 else scores.dtype
     if wide != scores.dtype:  # half types are read faster as float32, a block that stays in the cache at a time
-        block = min(block, max(1, BLOCK_ELEMENTS // num_labels))
+        block = min(block, max(1, TIED_ELEMENTS // num_labels))
     values = scores.new_empty(num_rows, k, dtype=wide)
     ids = torch.empty(num_rows, k, dtype=torch.int64)
+    exact = True
     for start in range(0, num_rows, block):
         rows = slice(start, start + block)
-        values[rows], ids[rows] = _chunked_top_k(scores[rows].to(wide).contiguous(), k, chunk)
-    return values, ids
+        values[rows], ids[rows], exact = _chunked_top_k(scores[rows].to(wide).contiguous(), k, chunk)
+    return values, ids, exact
 
 
-def _chunked_top_k(scores: Tensor, k: int, chunk: int) -> tuple[Tensor, Tensor]:
+def _chunked_top_k(scores: Tensor, k: int, chunk: int) -> tuple[Tensor, Tensor, bool]:
     num_rows, num_labels = scores.shape
     whole = num_labels - num_labels % chunk
     chunks = scores[:, :whole].view(num_rows, -1, chunk)
-    best = _select(chunks.amax(dim=2), k)[1] * chunk
-    if _packs(scores, k):  # chunks in order, so that equal scores are chosen in the order of their ids
-        best = torch.from_numpy(np.sort(best.numpy(), axis=1))
+    _, best, first_chunks = _select(chunks.amax(dim=2), k)
+    # in their order, so that places among them are in the order of ids
+    best = torch.from_numpy(np.sort(best.numpy(), axis=1)) * chunk
     # Every stretch of `chunk` scores as a row of a table that takes no memory of its own: index_select copies the
     # chosen ones as wholes, ten times faster than gather copies them score by score.
     stretches = scores.as_strided((scores.numel() - chunk + 1, chunk), (1, 1))
     first = best + torch.arange(0, scores.numel(), num_labels)[:, None]
     found = stretches.index_select(0, first.view(-1)).view(num_rows, k * chunk)
     found = torch.cat([found, scores[:, whole:]], dim=1) if whole < num_labels else found
-    values, position = _select(found, k)
+    values, position, in_order = _select(found, k)
     in_chunks = position.clamp(max=k * chunk - 1)
     ids = best.gather(1, in_chunks // chunk) + in_chunks % chunk
     if whole < num_labels:
         ids = torch.where(position < k * chunk, ids, position - k * chunk + whole)
-    return values, ids
+    return values, ids, first_chunks and in_order
 
 
 def _repair_ties(scores: Tensor, values: Tensor, ids: Tensor, k: int) -> None:
     """Give equal scores to the lower ids, in place; the values are right already."""
     tied = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
     if values.shape[1] > k:
-        block = max(1, BLOCK_ELEMENTS // scores.shape[1])
+        block = max(1, TIED_ELEMENTS // scores.shape[1])
         cut = tied[:, k - 1].nonzero().squeeze(1)
         for start in range(0, len(cut), block):
             part = cut[start : start + block]
-            if _packs(scores, values.shape[1]):
-                ids[part, :k] = packed_top_k(scores[part], k)[1]
-            else:
-                ids[part, :k] = _lowest_ids_at_the_cut(scores[part], values[part, :k], ids[part, :k])
-    if not _packs(scores, values.shape[1]):
-        rows = tied.any(dim=1).nonzero().squeeze(1)
-        order = ids[rows, :k].argsort(dim=1)
-        by_id = ids[rows, :k].gather(1, order)
-        by_score = values[rows, :k].gather(1, order).argsort(dim=1, descending=True, stable=True)
-        ids[rows, :k] = by_id.gather(1, by_score)
+            ids[part, :k] = _lowest_ids_at_the_cut(scores[part], values[part, :k], ids[part, :k])
+    rows = tied.any(dim=1).nonzero().squeeze(1)
+    order = ids[rows, :k].argsort(dim=1)
+    by_id = ids[rows, :k].gather(1, order)
+    by_score = values[rows, :k].gather(1, order).argsort(dim=1, descending=True, stable=True)
+    ids[rows, :k] = by_id.gather(1, by_score)
 
 
 def _lowest_ids_at_the_cut(scores: Tensor, values: Tensor, ids: Tensor) -> Tensor:
@@ -151,7 +158,7 @@ def _lowest_ids_at_the_cut(scores: Tensor, values: Tensor, ids: Tensor) -> Tenso
     key_type = torch.float32 if num_labels < 2**24 else torch.float64
     descending = torch.arange(num_labels, 0, -1, dtype=key_type)
     at_cut = (scores == values[:, -1:]).to(key_type).mul_(descending)
-    keys, _ = _select(at_cut, k) if _in_one(at_cut, k) else _two_stage_top_k(at_cut, k)
+    keys, *_ = (_select if _in_one(at_cut, k) else _two_stage_top_k)(at_cut, k)
     lowest = num_labels - keys.to(torch.int64)
     above = (values > values[:, -1:]).sum(dim=1, keepdim=True)
     position = torch.arange(k) - above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +15,9 @@ from tailmetrics.ranking._device import may_look
 from tailmetrics.ranking._once import once
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+
+SORTED_ELEMENTS = 2**16
+"""Labels sorted together: half a megabyte, which stays in the cache."""
 
 LARGEST_GAIN = 1e30
 """Gains between its inverse and this one add up exactly in the states of the metrics."""
@@ -65,6 +69,11 @@ class Targets:
         if self.dense is not None:
             return self.dense.dtype == torch.bool
         return self.given is None or self.given.gains is None
+
+    @property
+    def mask(self) -> Tensor | None:
+        """The dense matrix where it is bool, (N, L)."""
+        return self.dense if self.dense is not None and self.dense.dtype == torch.bool else None
 
     @property
     def device(self) -> torch.device:
@@ -251,7 +260,10 @@ def check_csr(caller: str, argument: str, matrix: Tensor, rows: Tensor) -> None:
     check_ids_in_range(caller, argument, columns, matrix.shape[1], None)
     if columns.numel() and int(columns.min()) < 0:
         raise ValueError(f"{caller}: {argument} stores the column {int(columns.min())}; columns start at 0.")
-    keys = _sorted(rows * matrix.shape[1] + columns)
+    keys = rows * matrix.shape[1] + columns
+    if bool((keys[1:] > keys[:-1]).all()):  # in order, as most are: nothing can repeat
+        return
+    keys = _sorted(keys)
     repeated = (keys[1:] == keys[:-1]).nonzero()
     if repeated.numel():
         row, column = divmod(int(keys[repeated[0, 0]]), matrix.shape[1])
@@ -319,16 +331,27 @@ def _check_distinct(caller: str, argument: str, ids: Tensor, keep: Tensor | None
 
 def check_distinct(caller: str, argument: str, ids: Tensor) -> None:
     """Raise if a row of ``ids`` [N, K] names a label twice; -1 may stand any number of times."""
-    on_cpu = ids.device.type == "cpu"
-    height = max(1, 2**16 // max(1, ids.shape[1])) if on_cpu else max(1, len(ids))  # rows that stay in the cache
-    for first in range(0, len(ids), height):
-        block = ids[first : first + height]
-        small = on_cpu and block.numel() and int(block.max()) < 2**31
-        ordered = _sorted(block.to(torch.int32) if small else block)
+    for first, ordered in _sorted_blocks(ids):
         repeated = ordered[:, 1:] == ordered[:, :-1]
-        if bool(repeated.any()) and bool(repeated.logical_and_(ordered[:, 1:] >= 0).any()):
-            row, column = repeated.nonzero()[0].tolist()
+        if repeated.any() and (repeated & (ordered[:, 1:] >= 0)).any():
+            row, column = torch.as_tensor(repeated & (ordered[:, 1:] >= 0)).nonzero()[0].tolist()
             raise ValueError(
                 f"{caller}: {argument} names the label {int(ordered[row, column])} twice in row {first + row}; "
                 "each label can stand in a row once."
             )
+
+
+def _sorted_blocks(ids: Tensor) -> Iterator[tuple[int, Any]]:
+    """Yield the rows of ``ids`` sorted, a few at a time that stay in the cache, and the number of the first of them.
+
+    On a CPU as arrays: numpy's sort is several times faster than torch's, and twice as fast again on 32 bits.
+    """
+    if ids.device.type != "cpu":
+        yield 0, ids.sort(dim=1).values
+        return
+    height = max(1, SORTED_ELEMENTS // max(1, ids.shape[1]))
+    for first in range(0, len(ids), height):
+        block = ids[first : first + height].numpy()
+        ordered = block.astype(np.int32 if block.max(initial=0) < 2**31 else np.int64)
+        ordered.sort(axis=1)
+        yield first, ordered
