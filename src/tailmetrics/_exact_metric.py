@@ -5,25 +5,14 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from inspect import Parameter, signature
 from typing import Any, ClassVar
 
 from torch import Tensor
 from torchmetrics import Metric
 from typing_extensions import Self
 
+from tailmetrics._arguments import KEYWORDS, arguments, could_call, own_arguments, unknown_arguments
 from tailmetrics._checks import shape_of
-
-KEYWORDS = (
-    "sync_on_compute",
-    "dist_sync_on_step",
-    "process_group",
-    "compute_on_cpu",
-    "compute_with_cache",
-    "distributed_available_fn",
-    "dist_sync_fn",
-)
-"""What every ``torchmetrics.Metric`` takes; a later version may take more."""
 
 
 class ExactMetric(Metric, ABC):
@@ -33,14 +22,18 @@ class ExactMetric(Metric, ABC):
     is_differentiable = False
     withheld: ClassVar[tuple[str, ...]] = ()
     """Arguments of a base class that a class sets itself and does not take."""
+    _own_arguments: str
+    """What a class of another package is and was given beyond the arguments that all share; empty for those here."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""
         known = {*arguments(cls), *KEYWORDS} if kwargs else ()
         unknown = [name for name in kwargs if name not in known]
-        if unknown and (not {*cls.withheld}.isdisjoint(unknown) or not _bind(cls, args, kwargs)):
-            raise _unknown_arguments(cls, unknown)
-        return super().__new__(cls)
+        if unknown and (not {*cls.withheld}.isdisjoint(unknown) or not could_call(cls, args, kwargs)):
+            raise unknown_arguments(cls, unknown)
+        metric = super().__new__(cls)
+        object.__setattr__(metric, "_own_arguments", own_arguments(cls, args, kwargs))
+        return metric
 
     def __init__(self, **kwargs: Any) -> None:
         try:
@@ -49,7 +42,7 @@ class ExactMetric(Metric, ABC):
             unknown = [name for name in kwargs if name not in KEYWORDS]
             if not unknown:
                 raise
-            raise _unknown_arguments(type(self), unknown) from None
+            raise unknown_arguments(type(self), unknown) from None
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         """Take back the count of an update that failed, also one that was called with the wrong arguments."""
@@ -145,37 +138,6 @@ class ExactMetric(Metric, ABC):
     def __hash__(self) -> int:
         """Return the identity of the object: TorchMetrics' hash changes whenever a state does."""
         return id(self)
-
-
-def arguments(metric: type[ExactMetric]) -> dict[str, Parameter]:
-    """Return what a class takes by name: its own arguments, and those of its bases that it hands on."""
-    found: dict[str, Parameter] = {}
-    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    for base in metric.__mro__[: metric.__mro__.index(ExactMetric)]:
-        own = list(signature(vars(base)["__init__"]).parameters.values())[1:] if "__init__" in vars(base) else []
-        new = (one for one in own if one.kind in named and one.name not in (*found, *metric.withheld))
-        found |= {one.name: one for one in new}
-        if own and all(one.kind != Parameter.VAR_KEYWORD for one in own):
-            break
-    return found
-
-
-def _bind(metric: type[ExactMetric], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether Python could call the class at all."""
-    try:
-        signature(metric.__init__).bind(None, *args, **kwargs)
-    except TypeError:
-        return False
-    return True
-
-
-def _unknown_arguments(metric: type[ExactMetric], unknown: Sequence[str]) -> ValueError:
-    known = [name for name in arguments(metric) if name != "convention"]
-    are = "is not an argument" if len(unknown) == 1 else "are not arguments"
-    problem = f"{metric.__name__}: {' and '.join(unknown)} {are} of this metric"
-    if "top_k" in unknown and "k" in known:
-        return ValueError(f"{problem}; pass k= for the cut-off.")
-    return ValueError(f"{problem}; it takes {', '.join(known)}, and of torchmetrics.Metric {', '.join(KEYWORDS)}.")
 
 
 def writable(state: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from tailmetrics._arguments import is_outside
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._base import TopKMetric, Training
@@ -74,7 +75,9 @@ class TopKCollection(MetricCollection):
         """Group the members whose states are the same by name; one of a group is updated, all of it are read."""
         groups: dict[frozenset[str], list[str]] = {}
         for name, metric in self.members().items():
-            key = frozenset(metric._defaults) or frozenset({name})
+            # a class of another package may read what its states do not tell: its members keep states of their own
+            shares = metric._defaults and not is_outside(type(metric))
+            key = frozenset(metric._defaults) if shares else frozenset({name})
             groups.setdefault(key, []).append(name)
         self._enable_compute_groups = list(groups.values())
         self._init_compute_groups()

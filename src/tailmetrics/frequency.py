@@ -7,7 +7,7 @@ from typing import Any, Literal, final
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import check_count, shape_of
+from tailmetrics._checks import check_count, check_counts, shape_of
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._ranking import read_training_target
@@ -42,6 +42,32 @@ class LabelFrequency(ExactMetric):
         self.num_labels = check_count("LabelFrequency", "num_labels", num_labels)
         self.add_state("counts", torch.zeros(self.num_labels, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("rows", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
+
+    @classmethod
+    def from_counts(cls, counts: Any, num_rows: int, **kwargs: Any) -> LabelFrequency:
+        """Return the frequency of training that was counted elsewhere.
+
+        Counts are taken as those of all ranks: each rank passes the same ones, and nothing is added up.
+
+        Args:
+            counts: Shape (L,), whole numbers: training count of every label.
+            num_rows: Number of training rows.
+            kwargs: See :class:`LabelFrequency`.
+
+        >>> LabelFrequency.from_counts([5, 0, 1], num_rows=6).compute()
+        tensor([5, 0, 1])
+        """
+        known = check_counts("LabelFrequency.from_counts", "counts", counts)
+        num_rows = check_count("LabelFrequency.from_counts", "num_rows", num_rows, minimum=0)
+        if known.numel() and int(known.max()) > num_rows:
+            raise ValueError(
+                f"LabelFrequency.from_counts: counts holds {int(known.max())}, but there are {num_rows} rows; "
+                "a label counts once per row."
+            )
+        frequency = cls(len(known), **{"sync_on_compute": False, **kwargs})
+        frequency.counts, frequency.rows = known.clone(), torch.tensor([num_rows])
+        frequency._update_count = 1
+        return frequency
 
     def extra_repr(self) -> str:
         """Return the number of labels, for ``repr``."""

@@ -47,6 +47,27 @@ def with_too_few_values() -> sp.csr_matrix:
 
 Call = Callable[[], Any]
 MESSAGES: list[tuple[Call, str]] = [
+    (
+        lambda: RecallAtK(k=1, bucket="deciles"),
+        "RecallAtK: bucket is not an argument of this metric; it takes k, .*; did you mean buckets=",
+    ),
+    (
+        lambda: RecallAtK(k=1, num_classes=4),
+        "num_classes is not an argument of this metric; .*; did you mean num_labels=",
+    ),
+    (
+        lambda: RecallAtK(k=1, buckets=torch.ones(3)),
+        r"buckets is float32 \[3\]; pass LabelBuckets, such as .* LabelBuckets.deciles\(counts\)",
+    ),
+    (
+        lambda: RecallAtK(k=1, buckets="deciles").bind(torch.ones(3)),
+        r"not float32 \[3\]; make one of counts with LabelFrequency.from_counts\(counts, num_rows\)",
+    ),
+    (
+        lambda: LabelFrequency.from_counts([5, 1], 4),
+        "from_counts: counts holds 5, but there are 4 rows; a label counts",
+    ),
+    (lambda: RecallAtK(k=1).update(SCORES, SCORES - 1), "a gain cannot be negative; look whether preds and target are"),
     (lambda: RecallAtK(k=None), "RecallAtK: k=None, the whole ranking, means nothing here; pass an int"),
     (lambda: RecallAtK(k=1).update(SCORES), r"RecallAtK: target is missing; pass update\(preds, target\)"),
     (lambda: RecallAtK(k=1).update(rank(SCORES, TARGET), TARGET), "RecallAtK: a Ranking holds target and row_mask"),

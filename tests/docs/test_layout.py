@@ -30,7 +30,7 @@ FLOORS = {
     "collection": 3,
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
-    **dict.fromkeys(("_checks", "_exact_metric"), 0),
+    **dict.fromkeys(("_checks", "_arguments", "_exact_metric"), 0),
 }
 ROOT_FLOOR = 3
 """The package root re-exports what is up to here; what imports the root must stand above."""

@@ -4,8 +4,13 @@ from inspect import isabstract
 from typing import Final
 
 from tailmetrics.metrics._base import TopKMetric as TopKMetric
+from tailmetrics.metrics._fixed_point import COUNT as COUNT
+from tailmetrics.metrics._fixed_point import REAL as REAL
+from tailmetrics.metrics._fixed_point import UNIT as UNIT
 from tailmetrics.metrics._rows import RatioMetric as RatioMetric
 from tailmetrics.metrics._rows import RowMeanMetric as RowMeanMetric
+from tailmetrics.metrics._rows import divide as divide
+from tailmetrics.metrics._rows import ordered_sum as ordered_sum
 from tailmetrics.metrics.cross_entropy import CrossEntropy as CrossEntropy
 from tailmetrics.metrics.exposure import CatalogCoverageAtK as CatalogCoverageAtK
 from tailmetrics.metrics.exposure import EntropyAtK as EntropyAtK

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from inspect import Parameter
 from re import sub
 from typing import Any, ClassVar, Literal, TypeAlias
+from warnings import warn
+from zlib import crc32
 
 import torch
 from torch import Tensor
 from torchmetrics.utilities import dim_zero_sum
 
-from tailmetrics._checks import check_choice, check_count, check_cutoffs
-from tailmetrics._exact_metric import ExactMetric, arguments, writable
+from tailmetrics._arguments import arguments
+from tailmetrics._checks import check_choice, check_count, check_cutoffs, shape_of
+from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking import EVERYTHING, Ranking
@@ -98,14 +101,16 @@ class TopKMetric(ExactMetric):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if not isinstance(getattr(type(self), "stem", None), str):
+            raise TypeError(f"{self._caller}: stem is missing; set it in the class, to what is to be its key.")
         self.cutoffs = check_cutoffs(self._caller, k, self.optional_k)
         self._several = isinstance(k, Sequence)
         if isinstance(buckets, str):
             check_choice(self._caller, "buckets", buckets, ("deciles",))
         elif buckets is not None and not isinstance(buckets, LabelBuckets):
             raise TypeError(
-                f"{self._caller}: buckets is a {type(buckets).__name__}; pass LabelBuckets, such as "
-                "frequency.deciles(), or 'deciles' to be completed by bind."
+                f"{self._caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
+                "LabelBuckets.deciles(counts), or 'deciles' to be completed by bind."
             )
         self.buckets: Buckets | None = buckets
         self.num_labels = None if num_labels is None else check_count(self._caller, "num_labels", num_labels)
@@ -409,7 +414,8 @@ class TopKMetric(ExactMetric):
         """
         cutoffs = "_".join("all" if k is None else str(k) for k in self.cutoffs)
         buckets = f"_by_{self._bound_buckets.digest}" if self._bound_buckets is not None else ""
-        return f"{self._prefix}{self.stem}{self._convention}_at_{cutoffs}{buckets}{self._identity_more}"
+        own = f"_{crc32(self._own_arguments.encode()):08x}" if self._own_arguments else ""
+        return f"{self._prefix}{self.stem}{self._convention}_at_{cutoffs}{buckets}{self._identity_more}{own}"
 
     @property
     def _identity_more(self) -> str:
@@ -430,8 +436,17 @@ class Training:
     def of(cls, caller: str, frequency: Any) -> Training:
         """Read it off a :class:`LabelFrequency` (synchronises) or :class:`LabelBuckets`."""
         if isinstance(frequency, LabelFrequency):
-            counts = frequency.compute().reshape(-1).cpu()
-            return cls(LabelBuckets.deciles(counts), frequency.num_labels, counts, frequency.num_rows)
+            counts, num_rows = frequency.compute().reshape(-1).cpu(), frequency.num_rows
+            if not num_rows:
+                warn(
+                    f"{caller}: the LabelFrequency has counted no rows, so that every label is unseen; update it with "
+                    "the training targets before bind.",
+                    stacklevel=3,
+                )
+            return cls(LabelBuckets.deciles(counts), frequency.num_labels, counts, num_rows)
         if isinstance(frequency, LabelBuckets):
             return cls(frequency, frequency.num_labels, frequency.counts, None)
-        raise TypeError(f"{caller}: bind takes a LabelFrequency or LabelBuckets, not a {type(frequency).__name__}.")
+        raise TypeError(
+            f"{caller}: bind takes a LabelFrequency or LabelBuckets, not {shape_of(frequency)}; make one of counts "
+            "with LabelFrequency.from_counts(counts, num_rows) or LabelBuckets.deciles(counts)."
+        )

@@ -32,6 +32,11 @@ class FixedPoint:
     bounded: bool = True
 
     @property
+    def largest(self) -> float:
+        """The largest value there may be, the least one being 0; any, also below 0, of whole numbers."""
+        return 2.0 ** (self.lowest + LIMB_BITS * self.limbs) if self.bounded and self.limbs else float("inf")
+
+    @property
     def columns(self) -> int:
         """Width of the state: the limbs, and where values are unbounded a count of those too large for them."""
         return max(1, self.limbs) + (not self.bounded)

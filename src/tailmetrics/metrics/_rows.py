@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tailmetrics._arguments import is_outside
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._base import Buckets, Cutoffs, Increments, State, TopKMetric
 from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
+from tailmetrics.metrics._own import check_own_values
 from tailmetrics.ranking import DEFAULT_DEPTH, Placement, Ranking
 from tailmetrics.ranking._device import real_dtype
 
@@ -157,7 +159,11 @@ class RowMeanMetric(RelevanceMetric):
 
     def _row_values(self, ranking: Ranking) -> list[Tensor]:
         placement = self._placement(ranking)
-        return [self._row_value(placement, k) for k in self.depths]
+        values = [self._row_value(placement, k) for k in self.depths]
+        if is_outside(type(self)):
+            for value in values:
+                check_own_values(self._caller, "_row_value", value, placement, self.fixed_point, self.validate_args)
+        return values
 
     def _values(self) -> list[list[float]]:
         totals = self.fixed_point.totals(self._state("sum"))
@@ -205,7 +211,12 @@ class RatioMetric(RelevanceMetric):
         return {"sums": State((2, len(self.cutoffs), self._groups, self.fixed_point.columns))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        terms = torch.stack([torch.stack(self._row_terms(ranking, k), dim=1) for k in self.depths], dim=2)
+        pairs = [self._row_terms(ranking, k) for k in self.depths]
+        if is_outside(type(self)):
+            placement = self._placement(ranking)
+            for term in (term for pair in pairs for term in pair):
+                check_own_values(self._caller, "_row_terms", term, placement, self.fixed_point, self.validate_args)
+        terms = torch.stack([torch.stack(pair, dim=1) for pair in pairs], dim=2)
         terms = terms if self._bound_buckets is not None else terms.unsqueeze(-1)
         return {"sums": self.fixed_point.add_up(terms)}
 

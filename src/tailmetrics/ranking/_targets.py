@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from warnings import warn
 
 import numpy as np
 import torch
@@ -221,7 +222,14 @@ def targets_from_matrix(
     if matrix.dtype == torch.bool:
         return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
     if validate:
-        _check_gains(caller, argument, matrix, keep)
+        low, high = _check_gains(caller, argument, matrix, keep)
+        if argument == "target" and 0 < low < 1 and high <= 1:
+            warn(
+                f"{caller}: every label of every row is relevant by target, {shape_of(matrix)}, whose values lie "
+                "between 0 and 1 as scores do. If preds and target are swapped, swap them; if these are probabilities, "
+                "say which labels are relevant, such as target > 0.5; gains go to Ranking.from_scores(target_gains=).",
+                stacklevel=2,
+            )
     if not may_look(matrix.device):
         return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
     rows, ids = _nonzero(matrix)
@@ -298,15 +306,18 @@ def _check_width(caller: str, argument: str, width: int, num_labels: int | None)
         )
 
 
-def _check_gains(caller: str, argument: str, gains: Tensor, keep: Tensor | None) -> None:
+def _check_gains(caller: str, argument: str, gains: Tensor, keep: Tensor | None) -> tuple[float, float]:
+    """Raise unless all gains are numbers that add up exactly; return the least and the largest, or 0."""
     gains = gains if keep is None else gains[keep]
     if not gains.numel() or gains.dtype == torch.bool:
-        return
+        return 0.0, 0.0
     low, high = (float(bound) for bound in torch.aminmax(gains))
     if low < 0:
-        hint = "; ids of relevant labels go in as target_ids=" if not gains.is_floating_point() else ""
+        meant = "look whether preds and target are swapped"
+        if not gains.is_floating_point():
+            meant = "label ids of this width go to Ranking.from_scores(..., target_ids=) or from_ids"
         raise ValueError(
-            f"{caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative{hint}."
+            f"{caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; {meant}."
         )
     if not high <= LARGEST_GAIN:  # also NaN, which aminmax passes on
         raise ValueError(f"{caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}.")
@@ -314,6 +325,7 @@ def _check_gains(caller: str, argument: str, gains: Tensor, keep: Tensor | None)
         raise ValueError(
             f"{caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
         )
+    return low, high
 
 
 def _sorted(values: Tensor) -> Tensor:

@@ -1,0 +1,174 @@
+"""A metric of one's own, in a file of one's own: as safe as those of the library, or refused by name."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from tailmetrics import RatioMetric, RowMeanMetric, TopKCollection
+from tailmetrics.metrics import COUNT, REAL, divide
+from tailmetrics.ranking import Placement, Ranking
+
+SCORES = torch.tensor([[0.9, 0.8, 0.7, 0.1], [0.1, 0.7, 0.8, 0.9], [0.4, 0.3, 0.2, 0.1]])
+TARGET = torch.tensor([[0, 3], [2, 1], [-1, -1]])
+"""Hits among the top 2: 1 of 2, 1 of 2, none of none."""
+
+
+class Scaled(RowMeanMetric):
+    """Precision times a factor."""
+
+    higher_is_better = True
+    stem = "scaled"
+    fixed_point = REAL
+
+    def __init__(self, k: int, factor: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+        self.factor = factor
+
+    def _row_value(self, placement: Placement, k: int) -> Tensor:
+        return placement.hits_at(k).double() / k * self.factor
+
+
+class Hidden(Scaled):
+    """The factor taken out of the keywords."""
+
+    stem = "hidden"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        factor = kwargs.pop("factor", 1.0)
+        super().__init__(*args, **kwargs)
+        self.factor = factor
+
+
+class Late(Scaled):
+    """The factor set after construction."""
+
+    stem = "late"
+
+
+def late(factor: float, name: str) -> Late:
+    """A metric whose arguments do not tell what it is."""
+    metric = Late(2, name=name)
+    metric.factor = factor
+    return metric
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda f, n: Scaled(2, f, name=n), lambda f, n: Scaled(k=2, factor=f, name=n),
+     lambda f, n: Hidden(2, factor=f, name=n), late],
+)  # fmt: skip
+def test_members_that_differ_in_an_argument_of_their_own_keep_their_own_values(make: Callable[..., Scaled]) -> None:
+    """Whether the class says so, by keyword or position, hides it, or is told later: (1/2 + 1/2 + 0) / 3 times factor."""
+    collection = TopKCollection([make(1.0, "one"), make(0.0, "zero"), make(3.0, "three")])
+    collection.update(SCORES, TARGET)
+    values = {key: float(value) for key, value in collection.compute().items()}
+    assert values == {"one": 1 / 3, "zero": 0.0, "three": 1.0}
+
+
+def test_a_plain_collection_does_not_merge_them() -> None:
+    """After a batch of misses the values of both are 0, which is when TorchMetrics merges what has equal states."""
+    collection = MetricCollection({"one": Scaled(2, 1.0), "three": Scaled(2, factor=3.0)})
+    collection.update(SCORES, torch.tensor([3, 0, 3]))
+    collection.update(SCORES, TARGET)
+    assert {key: float(value) for key, value in collection.compute().items()} == {"one": 1 / 6, "three": 1 / 2}
+
+
+def test_states_are_named_after_the_arguments_wherever_they_are_made() -> None:
+    """The same by position and keyword, after pickling and copying; another for another argument, a tensor's values too."""
+    metric = Scaled(2, 0.5)
+    for same in (Scaled(k=2, factor=0.5), copy.deepcopy(metric), pickle.loads(pickle.dumps(metric)), metric.clone()):
+        assert list(same._defaults) == list(metric._defaults)
+    weights = [torch.zeros(2000), torch.zeros(2000).index_fill(0, torch.tensor([1000]), 1.0)]
+    names = [tuple(Scaled(2, factor)._defaults) for factor in (0.5, -0.5, 0.25, *weights)]  # type: ignore[arg-type]
+    assert len(set(names)) == 5
+
+
+def returning(values: Callable[[Placement], Any], point: Any = None) -> RowMeanMetric:
+    """A metric whose rows have these values."""
+
+    class Own(RowMeanMetric):
+        higher_is_better = True
+        stem = "own"
+
+        def _row_value(self, placement: Placement, k: int) -> Tensor:
+            return values(placement)  # type: ignore[no-any-return]
+
+    if point is not None:
+        Own.fixed_point = point
+    return Own(2)
+
+
+WRONG: list[tuple[Callable[[Placement], Any], Any, type[Exception], str]] = [
+    (lambda p: p.hits_at(2) / 2, None, TypeError, r"Own: _row_value returned float32 \[3\]; return float64, such as div"),
+    (lambda p: p.hits_at(2), None, TypeError, r"returned int64 \[3\]; .* whole numbers with fixed_point = COUNT"),
+    (lambda p: p.hits_at(2).double(), COUNT, TypeError, r"returned float64 \[3\]; .* whole numbers with fixed_point"),
+    (lambda p: p.hits_at(2).double().mean(), None, TypeError, r"returned float64 \[\]; .* shape of n_relevant, \[3\]"),
+    (lambda p: 0.5, None, TypeError, "returned float; return one number per row"),
+    (lambda p: p.hits_at(2).double() * 2, None, ValueError, "returned 2.0; .* at most 1, or larger with fixed_point = R"),
+    (lambda p: p.hits_at(2).double() - 2, REAL, ValueError, r"returned -2.0; values are numbers of at least 0\."),
+    (lambda p: p.hits_at(2) / p.n_relevant.double(), None, ValueError, "returned nan; values are numbers of at least 0"),
+    (lambda p: (p.hits_at(2) == 0).double(), None, ValueError, "returned other than 0 for a row without a relevant label"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "point", "error", "message"), WRONG)
+def test_what_cannot_be_added_up_without_loss_is_refused(
+    values: Any, point: Any, error: type[Exception], message: str
+) -> None:
+    """Alone, in a collection and per row; nothing is counted."""
+    metric = returning(values, point)
+    with pytest.raises(error, match=message):
+        metric.update(SCORES, TARGET)
+    assert (metric.update_count, int(metric._state("rows").sum())) == (0, 0)
+    with pytest.raises(error, match=message):
+        TopKCollection([metric]).update(SCORES, TARGET)
+    with pytest.raises(error, match=message):
+        metric.row_values(Ranking.from_scores(SCORES, target_ids=TARGET))
+
+
+def test_what_can_be_added_up_is_not_refused() -> None:
+    """A quotient rounded to just above 1; whole numbers below 0 as COUNT; 10^30 as REAL."""
+    above = 1 + 2**-52
+    assert float(returning(lambda p: (p.n_relevant > 0).double() * above)(SCORES, TARGET)) == above * 2 / 3
+    assert float(returning(lambda p: p.hits_at(2) - p.n_relevant, COUNT)(SCORES, TARGET)) == -2 / 3
+    assert float(returning(lambda p: p.hits_at(2).double() * 1e30, REAL)(SCORES, TARGET)) == 2e30 / 3
+
+
+def test_terms_of_a_ratio_are_held_to_the_same() -> None:
+    """float32 in a denominator, and a term per row."""
+
+    class Own(RatioMetric):
+        higher_is_better = True
+        stem = "own"
+        fixed_point = REAL
+        denominator: ClassVar[Callable[[Tensor], Tensor]] = staticmethod(Tensor.double)
+
+        def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
+            placement = self._placement(ranking)
+            return placement.hits_at(k).double(), type(self).denominator(placement.n_relevant)
+
+    assert float(Own(2)(SCORES, TARGET)) == 2 / 4
+    Own.denominator = staticmethod(Tensor.float)
+    with pytest.raises(TypeError, match=r"Own: _row_terms returned float32 \[3\]; return float64"):
+        Own(2).update(SCORES, TARGET)
+
+
+def test_the_key_is_asked_for() -> None:
+    """A class without stem is refused when it is made, by name."""
+
+    class Nameless(RowMeanMetric):
+        higher_is_better = True
+
+        def _row_value(self, placement: Placement, k: int) -> Tensor:
+            return divide(placement.hits_at(k), placement.n_relevant)
+
+    with pytest.raises(TypeError, match="Nameless: stem is missing; set it in the class"):
+        Nameless(2)
