@@ -51,14 +51,15 @@ def query_metrics() -> TopKCollection:
     return TopKCollection([PrecisionAtK(10, denominator="k"), RecallAtK(10), NDCGAtK(10), MAP(10), MRR()])
 
 
-def evaluate(collection: TopKCollection, preds: Any, target: Any) -> Values:
+def evaluate(metrics: TopKCollection | TopKMetric, preds: Any, target: Any) -> Values:
     """Return the values of one batch, states reset first: all that a peer's function does."""
-    collection.reset()
-    collection.update(preds, target)
-    return {key: float(value) for key, value in collection.compute().items()}
+    metrics.reset()
+    metrics.update(preds, target)
+    values = metrics.compute() if isinstance(metrics, TopKCollection) else metrics.scalars()
+    return {key: float(value) for key, value in values.items()}
 
 
-def one_batch(metrics: Sequence[TopKMetric] | TopKMetric, scores: Tensor, target: Tensor) -> Any:
-    """Return a function that evaluates the first so many rows."""
-    collection = TopKCollection(metrics)
-    return lambda rows: evaluate(collection, scores[:rows], target[:rows])
+def one_batch(metrics: Sequence[TopKMetric], scores: Tensor, target: Tensor) -> Any:
+    """Return a function that evaluates the first so many rows: one metric alone, several in a collection."""
+    evaluated = metrics[0] if len(metrics) == 1 else TopKCollection(metrics)
+    return lambda rows: evaluate(evaluated, scores[:rows], target[:rows])

@@ -169,7 +169,8 @@ def test_what_buckets_do_not_tell_is_named_with_where_to_get_it() -> None:
     with pytest.raises(ValueError, match=r"no training counts and .*; pass label_counts= and num_train= or bind a Lab"):
         bare.compute()
     with pytest.raises(
-        ValueError, match=r"label_counts and num_train still open; call bind\(frequency\) before update"
+        ValueError,
+        match=r"label_counts and num_train still open; call bind\(frequency\) before update, or pass label_counts= and num_train= to",
     ):
         tailmetrics.PropensityScoredRecallAtK(k=3, num_labels=NUM_LABELS).update(batch.scores, batch.target)
 

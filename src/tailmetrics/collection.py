@@ -129,12 +129,18 @@ class TopKCollection(MetricCollection):
         ranking = self.rank(preds, target, row_mask)
         leaders = [members[group[0]] for group in self._groups.values()]
         prepared = [metric.prepare(ranking) for metric in leaders]
-        for metric in members.values():
-            metric._computed = None
         for metric, one in zip(leaders, prepared, strict=True):
             metric.update(one)
-        self._state_is_copy = False
-        self._compute_groups_create_state_ref()
+        if len(leaders) < len(members):
+            for name in (name for group in self._groups.values() for name in group[1:]):
+                members[name]._computed = None
+            self._state_is_copy = False
+            self._compute_groups_create_state_ref()
+
+    def _compute_groups_create_state_ref(self, copy: bool = False) -> None:
+        """Let the members of a group refer to one state; nothing to do, several times a batch, where none do."""
+        if len(self._groups) < len(self._modules):
+            super()._compute_groups_create_state_ref(copy)
 
     def forward(self, preds: Any, target: Any = None, row_mask: Any = None) -> dict[str, Any]:
         """Add a batch and return its own values, as flat as those of :meth:`compute`."""

@@ -180,10 +180,11 @@ class TopKMetric(ExactMetric):
     def _still_open(self, when: str) -> str:
         missing = self._missing()
         still_open = f"{self._caller}: {' and '.join(missing)} still open"
+        passed = " and ".join(f"{name}=" for name in missing)
         if not self._told_by_buckets or not set(missing) <= set(UNTOLD):
-            return f"{still_open}; call bind(frequency) {when}, or pass them to the metric."
+            return f"{still_open}; call bind(frequency) {when}, or pass {passed} to the metric."
         untold = " and ".join(UNTOLD[name] for name in missing)
-        return f"{still_open}: {untold}; pass {' and '.join(f'{name}=' for name in missing)} or bind a LabelFrequency."
+        return f"{still_open}: {untold}; pass {passed} or bind a LabelFrequency."
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> TopKMetric:
         """Complete what was left open: ``buckets="deciles"``, the number of labels, the training counts.
