@@ -47,6 +47,19 @@ def with_too_few_values() -> sp.csr_matrix:
 
 Call = Callable[[], Any]
 MESSAGES: list[tuple[Call, str]] = [
+    (lambda: rank(SCORES, [[1], [0, 3]]), r"rank: target is a list; .* pad_sequence\(tensors, .*padding_value=-1\)"),
+    (
+        lambda: rank(SCORES, np.array([[1], [0, 3]], dtype=object)),
+        "rank: target is an array of object; .* rows of different lengths padded with -1",
+    ),
+    (
+        lambda: rank(SCORES, torch.nested.nested_tensor([TARGET[:1], TARGET], layout=torch.jagged)),
+        r"rank: target is a nested tensor; pad it: target.to_padded_tensor\(-1\)",
+    ),
+    (
+        lambda: RecallAtK(k=1).update(torch.nested.nested_tensor([SCORES[0]]), TARGET[:1]),
+        "RecallAtK: preds is a nested tensor; pad it",
+    ),
     (
         lambda: RecallAtK(k=1, bucket="deciles"),
         "RecallAtK: bucket is not an argument of this metric; it takes k, .*; did you mean buckets=",

@@ -42,6 +42,8 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
     elif hasattr(value, "tocsr"):
         value = _from_scipy(caller, argument, value)
     if isinstance(value, Tensor):
+        if value.is_nested:
+            raise TypeError(f"{caller}: {argument} is a nested tensor; pad it: {argument}.to_padded_tensor(-1).")
         refuse_other_layouts(caller, argument, value)
         dtype = value.values().dtype if is_csr(value) else value.dtype
         if dtype in UNSIGNED:
@@ -55,7 +57,8 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
         return value
     raise TypeError(
         f"{caller}: {argument} is a {type(value).__name__}; pass a tensor, such as torch.tensor(...), a numpy array or "
-        "a sparse matrix (tailmetrics.rank documents all forms)."
+        "a sparse matrix (tailmetrics.rank documents all forms). Lists of different lengths are padded with -1: "
+        "torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=-1)."
     )
 
 
@@ -68,7 +71,8 @@ def _from_numpy(caller: str, argument: str, array: np.ndarray[Any, Any]) -> Tens
         return torch.from_numpy(native)
     except TypeError:
         raise TypeError(
-            f"{caller}: {argument} is an array of {array.dtype}; pass bool, integers or floats of at most 64 bits."
+            f"{caller}: {argument} is an array of {array.dtype}; pass bool, integers or floats of at most 64 bits, "
+            "rows of different lengths padded with -1."
         ) from None
 
 
