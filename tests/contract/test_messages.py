@@ -47,7 +47,7 @@ def with_too_few_values() -> sp.csr_matrix:
 
 Call = Callable[[], Any]
 MESSAGES: list[tuple[Call, str]] = [
-    (lambda: rank(SCORES, [[1], [0, 3]]), r"rank: target is a list; .* pad_sequence\(tensors, .*padding_value=-1\)"),
+    (lambda: rank(SCORES, [[1], [0, 3]]), r"rank: target is a list; .*pad_sequence\(tensors, .*padding_value=-1\)"),
     (
         lambda: rank(SCORES, np.array([[1], [0, 3]], dtype=object)),
         "rank: target is an array of object; .* rows of different lengths padded with -1",
