@@ -41,17 +41,18 @@ class FixedPoint:
         """Width of the state: the limbs, and where values are unbounded a count of those too large for them."""
         return max(1, self.limbs) + (not self.bounded)
 
-    def add_up(self, values: Tensor) -> Tensor:
-        """Return the sum over the first axis, shape (..., columns), int64.
+    def add_up(self, values: Tensor, dim: int = 0) -> Tensor:
+        """Return the sum over one axis, int64, with the columns behind the others.
 
         Args:
-            values: Shape (N, ...); whole numbers without limbs, else floating, >= 0.
+            values: Whole numbers without limbs, else floating, >= 0.
+            dim: The axis of the rows.
         """
         if self.limbs == 0:
-            return values.sum(dim=0, dtype=torch.int64).unsqueeze(-1)
+            return values.sum(dim=dim, dtype=torch.int64).unsqueeze(-1)
         # Limbs are whole numbers below 2^27: a float64 sum of fewer than 2^26 of them is exact in any order.
-        exact = values.dtype == torch.float64 and len(values) < 2**26
-        sums = [digit.sum(dim=0) if exact else digit.to(torch.int64).sum(dim=0) for digit in self._digits(values)]
+        exact = values.dtype == torch.float64 and values.shape[dim] < 2**26
+        sums = [digit.sum(dim=dim) if exact else digit.to(torch.int64).sum(dim=dim) for digit in self._digits(values)]
         return torch.stack(sums, dim=-1).to(torch.int64)
 
     def digits(self, values: Tensor) -> Tensor:
@@ -67,7 +68,7 @@ class FixedPoint:
         for _ in range(self.limbs - 1):
             digit = rest.floor()
             yield digit
-            rest = (rest - digit).mul_(2.0**LIMB_BITS)
+            rest.sub_(digit).mul_(2.0**LIMB_BITS)
         yield rest.floor()
         if fits is not None:
             yield (~fits).to(values.dtype)

@@ -153,9 +153,8 @@ class RowMeanMetric(RelevanceMetric):
 
     def _prepare(self, ranking: Ranking) -> Increments:
         placement = self._placement(ranking)
-        values = torch.stack(self._row_values(ranking), dim=1)
-        values = values if self._bound_buckets is not None else values.unsqueeze(-1)
-        return {"sum": self.fixed_point.add_up(values), "rows": rows_counted(ranking, placement)}
+        sums = self.fixed_point.add_up(torch.stack(self._row_values(ranking)), dim=1)
+        return {"sum": sums.view(len(self.cutoffs), self._groups, -1), "rows": rows_counted(ranking, placement)}
 
     def _row_values(self, ranking: Ranking) -> list[Tensor]:
         placement = self._placement(ranking)
@@ -216,9 +215,8 @@ class RatioMetric(RelevanceMetric):
             placement = self._placement(ranking)
             for term in (term for pair in pairs for term in pair):
                 check_own_values(self._caller, "_row_terms", term, placement, self.fixed_point, self.validate_args)
-        terms = torch.stack([torch.stack(pair, dim=1) for pair in pairs], dim=2)
-        terms = terms if self._bound_buckets is not None else terms.unsqueeze(-1)
-        return {"sums": self.fixed_point.add_up(terms)}
+        sums = [self.fixed_point.add_up(torch.stack(terms), dim=1) for terms in zip(*pairs, strict=True)]
+        return {"sums": torch.stack(sums).view(2, len(self.cutoffs), self._groups, -1)}
 
     def _values(self) -> list[list[float]]:
         top, bottom = (self.fixed_point.totals(sums) for sums in self._state("sums"))

@@ -158,8 +158,9 @@ def _best_side_by_side(keys: Tensor, num_keys: int, value: Tensor) -> Tensor:
     if bool((keys[1:] < keys[:-1]).any()):
         order = keys.argsort(stable=True)
         keys, value = keys[order], value[order]
-    rows = Slots(keys, num_keys, len(keys)).place(-value, 0.0)
-    return -torch.from_numpy(np.sort(rows.numpy(), axis=1))
+    rows = Slots(keys, num_keys, len(keys)).place(value.neg(), 0.0).numpy()
+    rows.sort(axis=1)
+    return torch.from_numpy(np.negative(rows, out=rows))
 
 
 def discounts(width: int, device: torch.device) -> Tensor:
@@ -175,12 +176,14 @@ class Slots:
         counts.scatter_add_(0, keys, torch.ones_like(keys))
         column = torch.arange(len(keys), device=keys.device) - (counts.cumsum(0) - counts)[keys]
         on_cpu = may_look(keys.device)
-        self.width = max(1, min(width, int(counts[:num_keys].max()) if num_keys else 0) if on_cpu else width)
+        longest = int(counts[:num_keys].max()) if on_cpu and num_keys else 0
+        self.width = max(1, min(width, longest) if on_cpu else width)
         self.num_keys = num_keys
-        # what has no place (void, or beyond the width) goes to one cell behind the last, which is cut off
-        self._places = torch.where(
-            (keys < num_keys) & (column < self.width), keys * self.width + column, num_keys * self.width
-        )
+        self._places = keys * self.width + column
+        if not on_cpu or longest > self.width or int(counts[num_keys]):
+            # what has no place (void, or beyond the width) goes to one cell behind the last, which is cut off
+            placed = (keys < num_keys) & (column < self.width)
+            self._places = torch.where(placed, self._places, num_keys * self.width)
 
     def place(self, values: Tensor, fill: float) -> Tensor:
         """Return ``values`` [H] as [num_keys, width]."""

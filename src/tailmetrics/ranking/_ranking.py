@@ -15,7 +15,7 @@ from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Found, find, find_in_small
 from tailmetrics.ranking._once import once
-from tailmetrics.ranking._placement import BucketCounters, Placed, Placement, placed, placed_by_bucket
+from tailmetrics.ranking._placement import BucketCounters, Placed, Placement, Slots, placed, placed_by_bucket
 from tailmetrics.ranking._targets import Entries, Targets
 
 DEFAULT_DEPTH = 500
@@ -150,10 +150,11 @@ class Ranking(Placement):
     @once
     def target_gains(self) -> Tensor:
         """The gains at ``target_ranks``, shape (N, W), float64."""
-        if self.binary:
-            one = torch.ones((), dtype=real_dtype(self.ids.device), device=self.ids.device)
-            return one.expand(self.target_ranks.shape)
-        return self._placed.target_gains
+        gains = None if self.binary else self._found.gains
+        if gains is not None:
+            return self._slots.place(gains, 0.0)
+        one = torch.ones((), dtype=real_dtype(self.ids.device), device=self.ids.device)
+        return one.expand(self.target_ranks.shape)
 
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
         entries = self.targets.entries
@@ -170,11 +171,13 @@ class Ranking(Placement):
     def _hits(self) -> tuple[Tensor, Tensor]:
         """Ranks and labels of the hits."""
         small = find_in_small(self.targets, self.ids)
-        return (self._placed.target_ranks, self._placed.target_ids) if small is None else small
+        if small is not None:
+            return small
+        return self._slots.place(self._found.ranks, NOT_RANKED), self._slots.place(self._found.ids, -1)
 
     @once
-    def _placed(self) -> Placed:
-        return self._place(self._found, self.reach)
+    def _slots(self) -> Slots:
+        return Slots(self._found.rows, self.num_rows, self._found.width)
 
     @once
     def _found_anywhere(self) -> Found:
@@ -191,10 +194,10 @@ class Ranking(Placement):
     @once
     def uncut(self) -> Placement:
         """The placement with exact ranks among everything retrieved; needs scores or complete lists."""
-        return self if self.scores is None or self.complete else self._place(self._found_anywhere, EVERYTHING)
-
-    def _place(self, found: Found, reach: int) -> Placed:
-        return placed(found, found.rows, self.n_relevant, self.length, self.num_labels, self._keyed_entries, reach)
+        if self.scores is None or self.complete:
+            return self
+        args = self.n_relevant, self.length, self.num_labels, self._keyed_entries, EVERYTHING
+        return placed(self._found_anywhere, self._found_anywhere.rows, *args)
 
     def by_bucket(
         self, buckets: LabelBuckets, scope: Scope = "bucket", depth: int = DEFAULT_DEPTH, uncut: bool = False

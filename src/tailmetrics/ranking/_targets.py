@@ -248,6 +248,8 @@ def targets_from_csr(
     if validate:
         check_csr(caller, argument, matrix, rows)
         _check_gains(caller, argument, values, None if keep is None else keep[rows])
+    if keep is None and may_look(values.device) and bool((values == 1).all()):
+        return Targets(num_rows, width, keep, given=Entries(rows, ids, None, width))
     relevant = values > 0 if keep is None else (values > 0) & keep[rows]
     gains = None if values.dtype == torch.bool else values.to(torch.float64)
     entries = _without_void(Entries(rows, torch.where(relevant, ids, -1), gains, width))
