@@ -21,7 +21,7 @@ BLOCK_ELEMENTS = 2**16
 """Labels sorted together: half a megabyte, which stays in the cache."""
 
 SMALL = 2**16
-"""Places, or comparisons of a relevant label with a place, up to which all of them are looked at together."""
+"""Comparisons of a relevant label with a place of a list up to which all of them are made at once."""
 
 EVERYTHING = NOT_RANKED - 1
 """The cut-off that leaves nothing out, as k=None asks for."""
@@ -71,8 +71,9 @@ def find_in_small(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor] | None
     Twin: :func:`find`.
     """
     wanted = targets.padded
-    width = wanted.shape[1] if wanted is not None else int(targets.mask is not None)
-    if not 0 < width * ids.numel() <= SMALL:
+    # of a mask all places of a list are sorted, each at the price of some eight comparisons
+    per_place = wanted.shape[1] if wanted is not None else 8 if targets.mask is not None else 0
+    if not 0 < per_place * ids.numel() <= SMALL:
         return None
     places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
     if wanted is not None:
