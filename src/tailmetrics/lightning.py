@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Subset
 
+from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
@@ -78,9 +79,16 @@ class HeadToTailReport(*_callback_bases()):  # type: ignore[misc]
         self._frequency: LabelFrequency | None = None
         self._evaluations: list[Evaluation] = []
         self._rows_before: list[int] = []
+        self._source = ""
         if label_counts is not None:
             counts = torch.load(label_counts, weights_only=True) if isinstance(label_counts, str) else label_counts
-            self._adopt(_frequency_of(torch.as_tensor(counts), num_train))
+            frequency = _frequency_of(torch.as_tensor(counts), num_train)
+            if num_labels not in (None, frequency.num_labels):
+                raise ValueError(
+                    f"HeadToTailReport: num_labels={num_labels}, but label_counts holds {frequency.num_labels} counts; "
+                    "pass one per label, and leave num_labels out."
+                )
+            self._adopt(frequency, "label_counts")
 
     # -- training labels ----------------------------------------------------------------------------------------
 
@@ -91,24 +99,37 @@ class HeadToTailReport(*_callback_bases()):  # type: ignore[misc]
     def _ensure_bound(self, trainer: Any, pl_module: Any) -> None:
         if self._frequency is not None or self.collection.is_bound:
             return
-        num_labels = self._find_num_labels(trainer, pl_module)
+        num_labels, source = self._find_num_labels(trainer, pl_module)
         frequency = LabelFrequency(num_labels).to(pl_module.device)
         for batch in _training_batches(_train_loader(trainer, pl_module), trainer):
             target = self._read_train_target(batch)
-            frequency.update(target.to(pl_module.device) if isinstance(target, Tensor) else target)
-        self._adopt(_frequency_of(frequency.compute().reshape(-1).cpu(), frequency.num_rows))
+            try:
+                frequency.update(target.to(pl_module.device) if isinstance(target, Tensor) else target)
+            except ValueError as error:
+                raise ValueError(
+                    f"HeadToTailReport: counting training labels, with {num_labels} labels by {source}: {error}"
+                ) from error
+        self._adopt(_frequency_of(frequency.compute().reshape(-1).cpu(), frequency.num_rows), source)
 
-    def _adopt(self, frequency: LabelFrequency) -> None:
-        self._frequency = frequency
+    def _adopt(self, frequency: LabelFrequency, source: str) -> None:
+        self._frequency, self._source = frequency, source
         if not self.collection.is_bound:
-            self.collection.bind(frequency)
+            # counts that were given without num_train: buckets know no number of rows, rather than none
+            only_counts = not int(frequency.rows) and bool(frequency.counts.any())
+            self.collection.bind(LabelBuckets.deciles(frequency.counts) if only_counts else frequency)
 
-    def _find_num_labels(self, trainer: Any, pl_module: Any) -> int:
+    def _find_num_labels(self, trainer: Any, pl_module: Any) -> tuple[int, str]:
+        """Return the number of labels, and what says so."""
         members = self.collection.members().values()
-        known = [self.num_labels, *(metric.num_labels for metric in members)]
-        known += [getattr(owner, "num_labels", None) for owner in (getattr(trainer, "datamodule", None), pl_module)]
-        known.append(getattr(getattr(pl_module, "hparams", None), "num_labels", None))
-        found = next((int(number) for number in known if number is not None), None)
+        known = [(self.num_labels, "num_labels")]
+        known += [(metric.num_labels, f"num_labels of {type(metric).__name__}") for metric in members]
+        owners = (getattr(trainer, "datamodule", None), pl_module, getattr(pl_module, "hparams", None))
+        names = ("data module", "model", "model's hparams")
+        known += [
+            (getattr(owner, "num_labels", None), f"num_labels of the {name}")
+            for owner, name in zip(owners, names, strict=True)
+        ]
+        found = next(((int(number), source) for number, source in known if number is not None), None)
         if found is None:
             raise ValueError(
                 "HeadToTailReport: the number of labels is not known; pass num_labels=, or give the data module or "
@@ -184,12 +205,23 @@ class HeadToTailReport(*_callback_bases()):  # type: ignore[misc]
             )
         preds, target, mask = outputs[self.preds], outputs[self.target], outputs.get(self.row_mask)
         first = preds[0] if isinstance(preds, (tuple, list)) else preds
+        if first is preds and isinstance(preds, Tensor):
+            self._check_width(preds)
         loader = list(loaders)[index] if isinstance(loaders, (list, tuple)) else loaders
         once = _not_repeated(loader, self._rows_before[index], first.shape[0])
         self._rows_before[index] += first.shape[0]
         if once is not None:
             mask = once.to(first.device) if mask is None else once.to(first.device) & mask
         self._evaluations[index].update(preds, target, mask)
+
+    def _check_width(self, preds: Tensor) -> None:
+        """Name what the number of labels came from where scores have another."""
+        known = None if self._frequency is None else self._frequency.num_labels
+        if known is not None and preds.ndim == 2 and preds.is_floating_point() and preds.shape[1] != known:
+            raise ValueError(
+                f"HeadToTailReport: preds has {preds.shape[1]} columns, but there are {known} labels by "
+                f"{self._source}; pass scores of all labels, or the number that there is."
+            )
 
     def _finish(self, trainer: Any, pl_module: Any, stage: str, print_table: bool) -> None:
         if trainer.sanity_checking:
@@ -228,7 +260,7 @@ class HeadToTailReport(*_callback_bases()):  # type: ignore[misc]
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take the training counts of a checkpoint, unless there are some."""
         if state_dict and self._frequency is None:
-            self._adopt(_frequency_of(state_dict["label_counts"], state_dict["num_train"]))
+            self._adopt(_frequency_of(state_dict["label_counts"], state_dict["num_train"]), "the checkpoint")
 
 
 def _frequency_of(counts: Tensor, num_rows: int | None) -> LabelFrequency:

@@ -203,19 +203,58 @@ def test_under_torchrun_it_declines(tailmetrics, monkeypatch):
     assert (status, err.splitlines()[0]) == (2, "error: compare runs in one process")
 
 
-@pytest.mark.parametrize("width", [80, 160])
-def test_the_footnote_explains_the_columns_that_are_shown(width):
-    """A narrow terminal drops the effect and the plain p-value; one comparison is no plural; titles do not wrap."""
-    runs = {
-        "the run of Monday the 3rd": {"mrr": [1.0, 0.5, 0.5]},
-        "the run of Sunday the 2nd": {"mrr": [0.5, 0.5, 1.0]},
-    }
+RUNS = {
+    "the run of Monday the 3rd": {"mrr": [1.0, 0.5, 0.5], "global_recall@10/decile_10": [1.0, 0.0, 0.5]},
+    "the run of Sunday the 2nd": {"mrr": [0.5, 0.5, 1.0], "global_recall@10/decile_10": [1.0, 1.0, 0.5]},
+}
+
+
+def printed(width):
+    """Return the comparison of RUNS as it is printed on a terminal."""
     console = Console(width=width, file=StringIO(), record=True)
-    print_comparisons(compare(runs), "holm", console)
-    title, _, header, _, _, _, *legend_lines = console.export_text().splitlines()
-    legend = " ".join(legend_lines)
-    assert title == "the run of Sunday the 2nd against the run of Monday the 3rd"
-    for column in ("p", "corrected", "effect"):
-        assert (f" {column} " in header) == (f"{column}: " in legend)
-    assert ("effect" in header) == (width == 160)
-    assert "holm, of 1 comparison;" in legend
+    print_comparisons(compare(RUNS), "holm", console)
+    return console.export_text()
+
+
+def headers(text):
+    """Return the columns of each table."""
+    return [line.strip("┃ ").split() for line in text.splitlines() if line.startswith("┃")]
+
+
+def test_a_wide_terminal_shows_one_table_and_explains_it():
+    """Every column side by side; the title does not wrap; the footnote explains p, its correction and the effect."""
+    text = printed(160)
+    (shown,) = headers(text)
+    columns = "metric run baseline difference interval p corrected win/tie/loss effect ┃"
+    assert [one for one in shown if one != "┃"] == columns.split()[:-1]
+    assert text.splitlines()[0] == "the run of Sunday the 2nd against the run of Monday the 3rd"
+    legend = " ".join(text.splitlines()[-2:])
+    assert all(f"{column}: " in legend for column in ("p", "corrected", "effect"))
+    assert "holm, of 2 comparisons;" in legend
+
+
+@pytest.mark.parametrize("width", [80, 60, 120])
+def test_a_narrow_terminal_loses_no_column(width):
+    """What has no room beside the rest comes in a table below, behind the same metrics; nothing is cut or folded."""
+    wide, narrow = printed(160), printed(width)
+    columns = [[one for one in shown if one != "┃"] for shown in headers(narrow)]
+    assert len(columns) > 1
+    assert all(shown[0] == "metric" for shown in columns)
+    (everything,) = headers(wide)
+    assert sorted(one for shown in columns for one in shown[1:]) == sorted({*everything} - {"┃", "metric"})
+    if width >= 80:
+        assert columns[0][:4] == ["metric", "difference", "interval", "corrected"]
+    assert max(map(len, narrow.splitlines())) <= width
+    for key in RUNS["the run of Monday the 3rd"]:
+        cells, *_ = ([cell.strip() for cell in line.split("│")] for line in wide.splitlines() if key in line)
+        found = [cell.strip() for line in narrow.splitlines() if f"│ {key} " in line for cell in line.split("│")]
+        assert {*cells} == {*found}
+
+
+def test_predictions_in_the_place_of_tables(runs, tailmetrics, tmp_path):
+    """Files of predictions are not tables of values per row, and the hint says how they are compared."""
+    np.save(tmp_path / "scores.npy", np.zeros((3, 4)))
+    for path in (runs.old, tmp_path / "scores.npy"):
+        status, out, err = tailmetrics("compare", path, runs.new)
+        assert (status, out) == (2, "")
+        assert "or compare predictions: --preds A --preds B --target T" in err.splitlines()[1]

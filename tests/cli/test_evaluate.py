@@ -177,3 +177,38 @@ def test_the_wheel_holds_the_presets(tmp_path):
     with ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         names = set(wheel.namelist())
     assert {f"tailmetrics/configs/{name}.yaml" for name in preset_paths()} <= names
+
+
+OWN = """
+from tailmetrics.metrics import COUNT, RowMeanMetric
+
+
+class FoundAtK(RowMeanMetric):
+    stem = "{stem}"
+    fixed_point = COUNT
+
+    def _row_value(self, placement, k):
+        return placement.hits_at(k) > 0
+"""
+
+
+def test_a_config_names_a_class_of_the_current_folder(made, tailmetrics, tmp_path, monkeypatch):
+    """As with `python -m tailmetrics`, but behind whatever is installed; the path is as before afterwards."""
+    installed, here = tmp_path / "installed", tmp_path / "here"
+    for folder, stem, names in ((installed, "theirs", ["twice"]), (here, "ours", ["twice", "own_of_the_folder"])):
+        folder.mkdir()
+        for name in names:
+            (folder / f"{name}.py").write_text(OWN.format(stem=stem))
+    monkeypatch.syspath_prepend(installed)
+    monkeypatch.chdir(here)
+    config = here / "own.yaml"
+    metrics = [f"  - class_path: {name}.FoundAtK\n    init_args: {{k: 3}}\n" for name in ("own_of_the_folder", "twice")]
+    config.write_text("metrics:\n  - class_path: tailmetrics.HitRateAtK\n    init_args: {k: 3}\n" + "".join(metrics))
+    before = list(sys.path)
+    status, _, err = tailmetrics("evaluate", "--config", config, *made.evaluated, "--num-labels", 30, "--out", here)
+    for name in ("own_of_the_folder", "twice"):
+        sys.modules.pop(name, None)
+    assert (status, err) == (0, "")
+    assert sys.path == before
+    found = reported(here)
+    assert found["ours@3"] == found["theirs@3"] == found["hit_rate@3"] > 0

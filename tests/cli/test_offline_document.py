@@ -1,15 +1,17 @@
-"""docs/offline.md is true: its code runs from top to bottom, and its commands succeed."""
+"""docs/offline.md and docs/own-metric.md are true: their code runs from top to bottom, and their commands succeed."""
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "offline.md"
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENT = DOCS / "offline.md"
 
 
-def blocks():
+def blocks(document=DOCUMENT):
     """Yield language and text of every block of code."""
-    yield from re.findall(r"^```(\w+)\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+    yield from re.findall(r"^```(\w+)\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
@@ -24,7 +26,7 @@ def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
             for line in text.replace("\\\n", " ").splitlines():
                 run(line, tailmetrics, workers)
         ran += language in ("python", "bash")
-    assert ran == 11
+    assert ran == 12
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
 
 
@@ -40,3 +42,20 @@ def run(line, tailmetrics, workers):
         assert words[: len(launcher)] == launcher
         ended = workers.ranks(*words[len(launcher) :], folder=Path.cwd())
         assert [one[::2] for one in ended] == [(0, "")] * 2, line
+
+
+def test_the_metric_of_ones_own_is_found_by_the_command_line(tailmetrics, tmp_path, monkeypatch, capsys):
+    """Saved as the page says, its class is named by the config, and the command prints what is shown."""
+    monkeypatch.chdir(tmp_path)
+    found = list(blocks(DOCS / "own-metric.md"))
+    (tmp_path / "f_beta.py").write_text(found[0][1])
+    names = {"__name__": "__main__"}
+    for text in (text for language, text in found if language == "python"):
+        exec(compile(text, "own-metric.md", "exec"), names)
+    capsys.readouterr()
+    (place,) = (place for place, (language, _) in enumerate(found) if language == "bash")
+    program, *words = shlex.split(found[place][1])
+    status, out, err = tailmetrics(*words)
+    sys.modules.pop("f_beta", None)
+    assert (program, status, err) == ("tailmetrics", 0, "")
+    assert found[place + 1] == ("text", out)

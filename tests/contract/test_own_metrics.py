@@ -108,6 +108,7 @@ def returning(values: Callable[[Placement], Any], point: Any = None) -> RowMeanM
 
 WRONG: list[tuple[Callable[[Placement], Any], Any, type[Exception], str]] = [
     (lambda p: p.hits_at(2) / 2, None, TypeError, r"Own: _row_value returned float32 \[3\]; return float64, such as div"),
+    (lambda p: divide(p.hits_at(2) * 0.5, p.n_relevant), None, TypeError, r"divide: a part is float32 \[3\], which has los"),
     (lambda p: p.hits_at(2), None, TypeError, r"returned int64 \[3\]; .* whole numbers with fixed_point = COUNT"),
     (lambda p: p.hits_at(2).double(), COUNT, TypeError, r"returned float64 \[3\]; .* whole numbers with fixed_point"),
     (lambda p: p.hits_at(2).double().mean(), None, TypeError, r"returned float64 \[\]; .* shape of n_relevant, \[3\]"),

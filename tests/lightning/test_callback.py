@@ -183,6 +183,36 @@ def test_a_wrong_name_says_what_was_there(arguments: dict[str, Any], message: st
         trainer(tmp_path, callback).test(ByHeart(), datamodule=Named() if "train_target" in arguments else Data())
 
 
+class Wider(Data):
+    """Says ten labels too many."""
+
+    num_labels = NUM_LABELS + 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "data", "message"),
+    [
+        ({"num_labels": 40}, Data, "preds has 30 columns, but there are 40 labels by num_labels;"),
+        ({"num_labels": 20}, Data, r"with 20 labels by num_labels: LabelFrequency: target holds the id \d\d"),
+        ({"label_counts": [3] * 20}, Data, "preds has 30 columns, but there are 20 labels by label_counts;"),
+        ({}, Wider, "preds has 30 columns, but there are 40 labels by num_labels of the data module;"),
+    ],
+)
+def test_a_wrong_number_of_labels_says_where_it_came_from(
+    arguments: dict[str, Any], data: type[Data], message: str, tmp_path: Path
+) -> None:
+    """The argument, or whoever else named it; not the metrics, to which nothing was given."""
+    callback = HeadToTailReport([tailmetrics.RecallAtK(k=5, buckets="deciles")], **arguments)
+    with pytest.raises(ValueError, match=f"HeadToTailReport: .*{message}"):
+        trainer(tmp_path, callback).test(ByHeart(), datamodule=data(), verbose=False)
+
+
+def test_counts_and_number_of_labels_agree() -> None:
+    """Two arguments that contradict each other are refused at once."""
+    with pytest.raises(ValueError, match="num_labels=30, but label_counts holds 20 counts"):
+        HeadToTailReport(metrics(), num_labels=30, label_counts=[1] * 20)
+
+
 SCRIPT = """
 import sys, warnings; warnings.filterwarnings("ignore"); sys.path[:0] = {path!r}
 import logging; logging.disable(logging.CRITICAL)

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 INTERRUPTED = 130
 FAILED = 2
@@ -26,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from tailmetrics.cli.ranks import launched
         from tailmetrics.cli.run import run
 
-        with _terminable():
+        with _terminable(), _own_classes():
             run(argv)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: what is not complete is not written\n")
@@ -54,3 +55,15 @@ def _terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _own_classes() -> Iterator[None]:
+    """Let a config name classes of the current folder, as ``python -m`` does, but behind everything installed."""
+    folder = str(Path.cwd())
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        ours = max(place for place, other in enumerate(sys.path) if other == folder)
+        del sys.path[ours]

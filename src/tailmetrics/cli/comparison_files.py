@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -18,17 +18,14 @@ from tailmetrics.report.report import shown
 from tailmetrics.report.terminal import heading
 
 COLUMNS = ("metric", "run", "baseline", "difference", "interval", "p", "corrected", "win/tie/loss", "effect", "")
-NARROW = (0, 1, 2, 3, 6, 9)
-"""Columns for a terminal that has no room for all."""
-WIDE = 140
+BY_NEED = (3, 4, 6, 9, 1, 2, 5, 7, 8)
+"""Columns behind the metric, in the order in which they come where one table has no room for all."""
+KEY_WIDTH = 27
+"""What a longer key is folded to before a column moves to the next table."""
 
 LEGEND = (
     "p: randomisation test, rows swapped between the runs; corrected: {correction}, of {comparisons}; "
     "effect: Cohen's d of the row differences; *: significant at {level:.3g}."
-)
-NARROW_LEGEND = (
-    "corrected: p of a randomisation test, rows swapped between the runs, by {correction}, of {comparisons}; "
-    "*: significant at {level:.3g}."
 )
 
 
@@ -42,19 +39,35 @@ def write_comparisons(found: Sequence[Comparison], correction: str, folder: Path
 
 
 def print_comparisons(found: Sequence[Comparison], correction: str, console: Console) -> None:
-    """Print one table for each pair of runs."""
-    wide = console.width >= WIDE
-    chosen = range(len(COLUMNS)) if wide else NARROW
+    """Print a table for each pair of runs, or several below one another where the terminal is too narrow for one."""
     for (run, baseline), part in _by_pair(found):
         console.print(heading(f"{run} against {baseline}"))
-        table = Table()
-        for place in chosen:
-            table.add_column(COLUMNS[place], justify="right" if place else "left", no_wrap=place > 0, overflow="fold")
-        for comparison in part:
-            cells = _cells(comparison)
-            table.add_row(*(cells[place] for place in chosen), style="bold" if comparison.significant else None)
-        console.print(table)
-    console.print(_legend(found, correction, LEGEND if wide else NARROW_LEGEND), highlight=False)
+        for chosen in _side_by_side([_cells(comparison) for comparison in part], console.width):
+            table = Table()
+            for place in chosen:
+                justify: Literal["left", "right"] = "right" if place else "left"
+                table.add_column(COLUMNS[place], justify=justify, no_wrap=place > 0, overflow="fold")
+            for comparison in part:
+                cells = _cells(comparison)
+                table.add_row(*(cells[place] for place in chosen), style="bold" if comparison.significant else None)
+            console.print(table)
+    console.print(_legend(found, correction), highlight=False)
+
+
+def _side_by_side(rows: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
+    """Yield the columns of each table, so that it fits: all of them in one or, behind the metric, a few in each."""
+    widths = [max(map(len, column)) + 3 for column in zip(COLUMNS, *rows, strict=True)]  # with padding and a line
+    if sum(widths) < width:
+        yield list(range(len(COLUMNS)))
+        return
+    key = min(widths[0], KEY_WIDTH + 3)
+    group: list[int] = []
+    for place in BY_NEED:
+        if group and key + sum(widths[one] for one in (*group, place)) >= width:
+            yield [0, *group]
+            group = []
+        group.append(place)
+    yield [0, *group]
 
 
 def _markdown(found: Sequence[Comparison], correction: str) -> str:
@@ -64,12 +77,12 @@ def _markdown(found: Sequence[Comparison], correction: str) -> str:
         lines = [list(COLUMNS), align, *(_cells(comparison) for comparison in part)]
         parts.append(f"## {run} against {baseline}\n")
         parts.append("".join(f"| {' | '.join(cells)} |\n" for cells in lines))
-    return "\n".join([*parts, _legend(found, correction, LEGEND), ""])
+    return "\n".join([*parts, _legend(found, correction), ""])
 
 
-def _legend(found: Sequence[Comparison], correction: str, legend: str) -> str:
+def _legend(found: Sequence[Comparison], correction: str) -> str:
     comparisons = f"{len(found)} comparison{'' if len(found) == 1 else 's'}"
-    return legend.format(correction=correction, comparisons=comparisons, level=1 - found[0].interval.confidence)
+    return LEGEND.format(correction=correction, comparisons=comparisons, level=1 - found[0].interval.confidence)
 
 
 def _by_pair(found: Sequence[Comparison]) -> Iterator[tuple[tuple[str, str], list[Comparison]]]:

@@ -20,7 +20,7 @@ from tailmetrics.io.errors import check_file, reading
 ROW, QUERY = "row", "query"
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 METADATA = b"tailmetrics"
-HINT = "write the table with tailmetrics evaluate --per-row."
+HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
 
 Array: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = dict[str, Array | tuple[Array, Array]]
@@ -94,8 +94,11 @@ class RowTable:
 
 def _facts(file: Path) -> tuple[dict[str, Any], list[str]]:
     file = check_file(file)
-    with reading(file, "Parquet"):
-        schema = pq.read_schema(file)
+    try:
+        with reading(file, "Parquet"):
+            schema = pq.read_schema(file)
+    except DataFileError as error:
+        raise DataFileError(file, error.problem, hint=HINT) from error
     if METADATA not in (schema.metadata or {}) or schema.names[0] not in (ROW, QUERY):
         raise DataFileError(file, "is no table of values per row", hint=HINT)
     return json.loads(schema.metadata[METADATA]), schema.names

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tailmetrics._arguments import is_outside
-from tailmetrics._checks import check_choice, check_count
+from tailmetrics._checks import check_choice, check_count, shape_of
 from tailmetrics.metrics._base import Buckets, Cutoffs, Increments, State, TopKMetric
 from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._own import check_own_values
@@ -237,7 +237,17 @@ class RatioMetric(RelevanceMetric):
 
 
 def divide(top: Tensor, bottom: Tensor) -> Tensor:
-    """Return ``top / bottom`` in float64; 0 where ``bottom`` is 0, for what is counted there is 0 too."""
+    """Return ``top / bottom`` in float64; 0 where ``bottom`` is 0, for what is counted there is 0 too.
+
+    Raises:
+        TypeError: If either is floating but not float64: digits are lost already.
+    """
+    for part in (top, bottom):
+        if part.is_floating_point() and part.dtype != real_dtype(part.device):
+            raise TypeError(
+                f"divide: a part is {shape_of(part)}, which has lost digits; keep whole numbers or float64: "
+                "hits.double() * 0.5 instead of hits * 0.5."
+            )
     least = torch.finfo(bottom.dtype).tiny if bottom.is_floating_point() else 1
     return top.to(real_dtype(top.device)) / bottom.clamp(min=least)
 

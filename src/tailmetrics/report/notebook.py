@@ -62,7 +62,10 @@ def evaluate(
     target = as_tensor(CALLER, "target", target)
     _check_rows(first, target)
     keep = read_row_mask(CALLER, row_mask, first)
-    evaluation = Evaluation(_completed(metrics, buckets, label_counts))
+    training = _training(buckets, label_counts)
+    if training is not None and given is None and (first.is_floating_point() or is_csr(first)):
+        _check_width(first, training, "buckets" if label_counts is None else "label_counts")
+    evaluation = Evaluation(_completed(metrics, training))
     evaluation.start(first.device)
     for rows in _batches(len(first), batch_rows):
         part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
@@ -79,11 +82,18 @@ def _check_rows(preds: Tensor, target: Tensor) -> None:
         )
 
 
+def _check_width(preds: Tensor, training: LabelFrequency | LabelBuckets, argument: str) -> None:
+    if training.num_labels != preds.shape[1]:
+        raise ValueError(
+            f"{CALLER}: {argument} holds {training.num_labels} labels, but preds has {preds.shape[1]} columns; pass "
+            f"{'a count' if argument == 'label_counts' else 'a bucket'} for every column."
+        )
+
+
 def _completed(
-    metrics: TopKCollection | Iterable[TopKMetric] | None, buckets: LabelBuckets | None, label_counts: Any
+    metrics: TopKCollection | Iterable[TopKMetric] | None, training: LabelFrequency | LabelBuckets | None
 ) -> TopKCollection:
     """Return copies of the metrics, with everything known that they left open."""
-    training = _training(buckets, label_counts)
     if metrics is None:
         return _bound(TopKCollection(_default_metrics(by_bucket=training is not None)), training)
     collection = deepcopy(metrics) if isinstance(metrics, TopKCollection) else TopKCollection(deepcopy(list(metrics)))
