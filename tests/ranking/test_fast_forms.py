@@ -65,11 +65,12 @@ def test_counted_ranks_equal_sorted_ranks(ties: bool, targets: int, monkeypatch:
 
 
 @pytest.mark.parametrize("graded", [False, True])
-def test_every_look_up_finds_the_same(graded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("above", [0.4, 2.2], ids=["many relevant", "few relevant"])
+def test_every_look_up_finds_the_same(graded: bool, above: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a dense matrix, by comparing and by sorting, rows together and one by one, and in the form that never waits."""
     ids = torch.stack([torch.randperm(60, generator=torch.Generator().manual_seed(s))[:25] for s in range(12)])
     ids[4, 9:] = -1
-    target = (_random(12, 60, seed=3) > 0.4).float() * (torch.arange(60) % 3 + 1 if graded else 1)
+    target = (_random(12, 60, seed=3) > above).float() * (torch.arange(60) % 3 + 1 if graded else 1)
     target[2] = 0
     dense = target if graded else target.bool()
     csr = target.to_sparse_csr()
