@@ -123,7 +123,7 @@ class RelevanceMetric(TopKMetric):
 
 def rows_counted(ranking: Ranking, placement: Placement) -> Tensor:
     """Return the number of rows and, behind it, of those with something relevant, shape (1 + G,), int64."""
-    answered = (placement.n_relevant > 0).sum(dim=0).view(-1)
+    answered = placement.num_answered.view(-1)
     if ranking.keep is None:
         return F.pad(answered, (1, 0), value=ranking.num_rows)
     return torch.cat([ranking.keep.sum().view(1), answered])

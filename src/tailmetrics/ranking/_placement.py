@@ -83,6 +83,11 @@ class Placement(ABC):
         return hits
 
     @once
+    def num_answered(self) -> Tensor:
+        """Number of rows with something relevant, shape () or, with buckets, (G,), int64."""
+        return (self.n_relevant > 0).sum(dim=0)
+
+    @once
     def discounts(self) -> Tensor:
         """1 / log2(rank + 1) at ``target_ranks``, shape (..., W), float64."""
         return 1 / (self.target_ranks.to(real_dtype(self.target_ranks.device)) + 1).log2()
