@@ -8,9 +8,9 @@ from torch import Tensor
 import tailmetrics
 from tailmetrics import LabelBuckets, Ranking
 from tailmetrics.ranking import NOT_RANKED, _exact, _hits
+from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
 from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
-from tailmetrics.ranking._placement import BucketCounters, plain_bucket_ranks
 from tailmetrics.ranking._targets import Entries, count_true
 
 

@@ -13,7 +13,7 @@ from tailmetrics.metrics._base import Cutoffs, Increments, PerLabel, State
 from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._rows import Average, RowMeanMetric, divide
 from tailmetrics.ranking import Placement, Ranking
-from tailmetrics.ranking._placement import BucketCounters
+from tailmetrics.ranking._counters import BucketCounters
 
 Denominator = Literal["predicted", "k"]
 Labels = Literal["present", "union", "all"]

@@ -10,7 +10,7 @@ from tailmetrics.metrics._base import Cutoffs, Increments, State
 from tailmetrics.metrics._fixed_point import ratios
 from tailmetrics.metrics._shown import ShownMetric, rows_of
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._placement import BucketCounters
+from tailmetrics.ranking._counters import BucketCounters
 
 
 @final

@@ -13,7 +13,8 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_ids_in_range, check_row_mask, shape_of
 from tailmetrics.ranking._device import may_look
 from tailmetrics.ranking._selection import strictly_descending, top_k
-from tailmetrics.ranking._targets import check_csr, check_distinct, csr_entries
+from tailmetrics.ranking._targets import csr_entries
+from tailmetrics.ranking._validation import check_csr, check_distinct
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))  # 2.3 on

@@ -11,11 +11,12 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_count, check_ids_in_range, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _inputs, _targets
+from tailmetrics.ranking._counters import BucketCounters
 from tailmetrics.ranking._device import may_look, real_dtype
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Found, find, find_in_small
 from tailmetrics.ranking._once import once
-from tailmetrics.ranking._placement import BucketCounters, Placed, Placement, Slots, placed, placed_by_bucket
+from tailmetrics.ranking._placement import Placed, Placement, Slots, placed, placed_by_bucket
 from tailmetrics.ranking._targets import Entries, Targets
 
 DEFAULT_DEPTH = 500

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from warnings import warn
@@ -14,14 +13,9 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import may_look
 from tailmetrics.ranking._once import once
+from tailmetrics.ranking._validation import check_csr, check_distinct, check_gains, check_width
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-
-SORTED_ELEMENTS = 2**16
-"""Labels sorted together: half a megabyte, which stays in the cache."""
-
-LARGEST_GAIN = 1e30
-"""Gains between its inverse and this one add up exactly in the states of the metrics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +187,9 @@ def targets_from_ids(
     gains = None if gains is None else gains.detach().to(torch.float64).reshape(ids.shape)
     if validate:
         check_ids_in_range(caller, argument, ids, num_labels, keep)
-        _check_distinct(caller, argument, ids, keep)
+        check_distinct(caller, argument, ids if keep is None else torch.where(keep[:, None], ids, -1))
         if gains is not None:
-            _check_gains(caller, "target_gains", gains, keep)
+            check_gains(caller, "target_gains", gains, keep)
     if keep is not None:
         ids = torch.where(keep[:, None], ids, -1)
     if gains is None:
@@ -217,12 +211,12 @@ def targets_from_matrix(
     """Return targets given as a dense [N, L] matrix: bool multi-hot, or gains of any number type."""
     if matrix.ndim != 2:
         raise ValueError(f"{caller}: {argument} is {shape_of(matrix)}; pass shape [N, L], one row per row of preds.")
-    _check_width(caller, argument, matrix.shape[1], num_labels)
+    check_width(caller, argument, matrix.shape[1], num_labels)
     matrix = matrix.detach()
     if matrix.dtype == torch.bool:
         return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
     if validate:
-        low, high = _check_gains(caller, argument, matrix, keep)
+        low, high = check_gains(caller, argument, matrix, keep)
         if argument == "target" and 0 < low < 1 and high <= 1:
             warn(
                 f"{caller}: every label of every row is relevant by target, {shape_of(matrix)}, whose values lie "
@@ -243,11 +237,11 @@ def targets_from_csr(
 ) -> Targets:
     """Return targets given as CSR [N, L] whose stored values are gains; a stored zero is not relevant."""
     num_rows, width = matrix.shape
-    _check_width(caller, argument, width, num_labels)
+    check_width(caller, argument, width, num_labels)
     rows, ids, values = csr_entries(matrix)
     if validate:
         check_csr(caller, argument, matrix, rows)
-        _check_gains(caller, argument, values, None if keep is None else keep[rows])
+        check_gains(caller, argument, values, None if keep is None else keep[rows])
     if keep is None and may_look(values.device) and bool((values == 1).all()):
         return Targets(num_rows, width, keep, given=Entries(rows, ids, None, width))
     relevant = values > 0 if keep is None else (values > 0) & keep[rows]
@@ -262,25 +256,6 @@ def csr_entries(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows = torch.arange(matrix.shape[0], device=crow.device)
     rows = rows.repeat_interleave(crow.diff().to(torch.int64), output_size=values.numel())
     return rows, columns.to(torch.int64), values
-
-
-def check_csr(caller: str, argument: str, matrix: Tensor, rows: Tensor) -> None:
-    """Raise unless the columns of a CSR matrix are in range and distinct within their row."""
-    columns = matrix.col_indices().to(torch.int64)
-    check_ids_in_range(caller, argument, columns, matrix.shape[1], None)
-    if columns.numel() and int(columns.min()) < 0:
-        raise ValueError(f"{caller}: {argument} stores the column {int(columns.min())}; columns start at 0.")
-    keys = rows * matrix.shape[1] + columns
-    if bool((keys[1:] > keys[:-1]).all()):  # in order, as most are: nothing can repeat
-        return
-    keys = _sorted(keys)
-    repeated = (keys[1:] == keys[:-1]).nonzero()
-    if repeated.numel():
-        row, column = divmod(int(keys[repeated[0, 0]]), matrix.shape[1])
-        raise ValueError(
-            f"{caller}: {argument} stores column {column} twice in row {row}; "
-            "add the entries up first (scipy: matrix.sum_duplicates())."
-        )
 
 
 def _without_void(entries: Entries) -> Entries:
@@ -298,74 +273,3 @@ def _binary_if_ones(entries: Entries) -> Entries:
     if entries.gains is None or not may_look(entries.ids.device) or not bool((entries.gains == 1).all()):
         return entries
     return Entries(entries.rows, entries.ids, None, entries.width)
-
-
-def _check_width(caller: str, argument: str, width: int, num_labels: int | None) -> None:
-    if num_labels is not None and width != num_labels:
-        raise ValueError(
-            f"{caller}: {argument} has {width} columns, but there are {num_labels} labels; "
-            "pass one column per label, or label ids."
-        )
-
-
-def _check_gains(caller: str, argument: str, gains: Tensor, keep: Tensor | None) -> tuple[float, float]:
-    """Raise unless all gains are numbers that add up exactly; return the least and the largest, or 0."""
-    gains = gains if keep is None else gains[keep]
-    if not gains.numel() or gains.dtype == torch.bool:
-        return 0.0, 0.0
-    low, high = (float(bound) for bound in torch.aminmax(gains))
-    if low < 0:
-        meant = "look whether preds and target are swapped"
-        if not gains.is_floating_point():
-            meant = "label ids of this width go to Ranking.from_scores(..., target_ids=) or from_ids"
-        raise ValueError(
-            f"{caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; {meant}."
-        )
-    if not high <= LARGEST_GAIN:  # also NaN, which aminmax passes on
-        raise ValueError(f"{caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}.")
-    if gains.is_floating_point() and bool(((gains > 0) & (gains < 1 / LARGEST_GAIN)).any()):
-        raise ValueError(
-            f"{caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
-        )
-    return low, high
-
-
-def _sorted(values: Tensor) -> Tensor:
-    """Return ``values`` sorted along the last axis; numpy's sort is several times faster than torch's on a CPU."""
-    if values.device.type != "cpu":
-        return values.sort(dim=-1).values
-    return torch.from_numpy(np.sort(values.numpy(), axis=-1))
-
-
-def _check_distinct(caller: str, argument: str, ids: Tensor, keep: Tensor | None) -> None:
-    if ids.shape[1] < 2:
-        return
-    check_distinct(caller, argument, ids if keep is None else torch.where(keep[:, None], ids, -1))
-
-
-def check_distinct(caller: str, argument: str, ids: Tensor) -> None:
-    """Raise if a row of ``ids`` [N, K] names a label twice; -1 may stand any number of times."""
-    for first, ordered in _sorted_blocks(ids):
-        repeated = ordered[:, 1:] == ordered[:, :-1]
-        if repeated.any() and (repeated & (ordered[:, 1:] >= 0)).any():
-            row, column = torch.as_tensor(repeated & (ordered[:, 1:] >= 0)).nonzero()[0].tolist()
-            raise ValueError(
-                f"{caller}: {argument} names the label {int(ordered[row, column])} twice in row {first + row}; "
-                "each label can stand in a row once."
-            )
-
-
-def _sorted_blocks(ids: Tensor) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of ``ids`` sorted, a few at a time that stay in the cache, and the number of the first of them.
-
-    On a CPU as arrays: numpy's sort is several times faster than torch's, and twice as fast again on 32 bits.
-    """
-    if ids.device.type != "cpu":
-        yield 0, ids.sort(dim=1).values
-        return
-    height = max(1, SORTED_ELEMENTS // max(1, ids.shape[1]))
-    for first in range(0, len(ids), height):
-        block = ids[first : first + height].numpy()
-        ordered = block.astype(np.int32 if block.max(initial=0) < 2**31 else np.int64)
-        ordered.sort(axis=1)
-        yield first, ordered

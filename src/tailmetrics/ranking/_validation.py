@@ -1,0 +1,108 @@
+"""Checks that read the values of lists and targets: ids that repeat, gains that do not add up, CSR out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import check_ids_in_range
+
+SORTED_ELEMENTS = 2**16
+"""Labels sorted together: half a megabyte, which stays in the cache."""
+
+LARGEST_GAIN = 1e30
+"""Gains between its inverse and this one add up exactly in the states of the metrics."""
+
+
+def check_csr(caller: str, argument: str, matrix: Tensor, rows: Tensor) -> None:
+    """Raise unless the columns of a CSR matrix are in range and distinct within their row."""
+    columns = matrix.col_indices().to(torch.int64)
+    check_ids_in_range(caller, argument, columns, matrix.shape[1], None)
+    if columns.numel() and int(columns.min()) < 0:
+        raise ValueError(f"{caller}: {argument} stores the column {int(columns.min())}; columns start at 0.")
+    keys = rows * matrix.shape[1] + columns
+    if bool((keys[1:] > keys[:-1]).all()):  # in order, as most are: nothing can repeat
+        return
+    keys = _sorted(keys)
+    repeated = (keys[1:] == keys[:-1]).nonzero()
+    if repeated.numel():
+        row, column = divmod(int(keys[repeated[0, 0]]), matrix.shape[1])
+        raise ValueError(
+            f"{caller}: {argument} stores column {column} twice in row {row}; "
+            "add the entries up first (scipy: matrix.sum_duplicates())."
+        )
+
+
+def check_width(caller: str, argument: str, width: int, num_labels: int | None) -> None:
+    """Raise unless a matrix has one column per label."""
+    if num_labels is not None and width != num_labels:
+        raise ValueError(
+            f"{caller}: {argument} has {width} columns, but there are {num_labels} labels; "
+            "pass one column per label, or label ids."
+        )
+
+
+def check_gains(caller: str, argument: str, gains: Tensor, keep: Tensor | None) -> tuple[float, float]:
+    """Raise unless all gains are numbers that add up exactly; return the least and the largest, or 0."""
+    gains = gains if keep is None else gains[keep]
+    if not gains.numel() or gains.dtype == torch.bool:
+        return 0.0, 0.0
+    low, high = (float(bound) for bound in torch.aminmax(gains))
+    if low < 0:
+        meant = "look whether preds and target are swapped"
+        if not gains.is_floating_point():
+            meant = "label ids of this width go to Ranking.from_scores(..., target_ids=) or from_ids"
+        raise ValueError(
+            f"{caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; {meant}."
+        )
+    if not high <= LARGEST_GAIN:  # also NaN, which aminmax passes on
+        raise ValueError(f"{caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}.")
+    if gains.is_floating_point() and bool(((gains > 0) & (gains < 1 / LARGEST_GAIN)).any()):
+        raise ValueError(
+            f"{caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
+        )
+    return low, high
+
+
+def _sorted(values: Tensor) -> Tensor:
+    """Return ``values`` sorted along the last axis; numpy's sort is several times faster than torch's on a CPU."""
+    if values.device.type != "cpu":
+        return values.sort(dim=-1).values
+    return torch.from_numpy(np.sort(values.numpy(), axis=-1))
+
+
+def check_distinct(caller: str, argument: str, ids: Tensor) -> None:
+    """Raise if a row of ``ids`` [N, K] names a label twice; -1 may stand any number of times."""
+    if ids.shape[1] < 2:
+        return
+    for first, ordered in _sorted_blocks(ids):
+        repeated = ordered[:, 1:] == ordered[:, :-1]
+        if not repeated.any():
+            continue
+        named = torch.as_tensor(repeated & (ordered[:, 1:] >= 0)).nonzero()
+        if len(named):
+            row, column = named[0].tolist()
+            raise ValueError(
+                f"{caller}: {argument} names the label {int(ordered[row, column])} twice in row {first + row}; "
+                "each label can stand in a row once."
+            )
+
+
+def _sorted_blocks(ids: Tensor) -> Iterator[tuple[int, Any]]:
+    """Yield the rows of ``ids`` sorted, a few at a time that stay in the cache, and the number of the first of them.
+
+    On a CPU as arrays: numpy's sort is several times faster than torch's, and twice as fast again on 32 bits.
+    """
+    if ids.device.type != "cpu":
+        yield 0, ids.sort(dim=1).values
+        return
+    height = max(1, SORTED_ELEMENTS // max(1, ids.shape[1]))
+    for first in range(0, len(ids), height):
+        block = ids[first : first + height].numpy()
+        ordered = block.astype(np.int32 if block.max(initial=0) < 2**31 else np.int64)
+        ordered.sort(axis=1)
+        yield first, ordered
