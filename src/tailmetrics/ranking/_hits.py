@@ -159,7 +159,7 @@ def _small_enough(listed: Array, relevant: Array, width: int) -> tuple[Array, Ar
     """
     largest = max(int(labels.max(initial=0)) for labels in (listed, relevant))
     if largest < 1 << 62 - width.bit_length():
-        short = -2 < int(listed.min(initial=0)) and largest < 1 << 30 - width.bit_length()
+        short = int(listed.min(initial=0)) > -2 and largest < 1 << 30 - width.bit_length()
         return listed, relevant, np.int32 if short else np.int64
     known, number = np.unique(np.concatenate([listed.ravel(), relevant]), return_inverse=True)
     number = number.ravel() - np.searchsorted(known, 0)  # -1 stays below 0

@@ -17,6 +17,9 @@ from tailmetrics.ranking._validation import check_csr, check_distinct, check_gai
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+MANY_LABELS = 10
+"""Labels from which it is strange that each is relevant in every row, by a gain below 1."""
+
 
 @dataclass(frozen=True, eq=False)
 class Entries:
@@ -217,7 +220,7 @@ def targets_from_matrix(
         return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
     if validate:
         low, high = check_gains(caller, argument, matrix, keep)
-        if argument == "target" and 0 < low < 1 and high <= 1:
+        if argument == "target" and 0 < low < 1 and high <= 1 and matrix.shape[1] >= MANY_LABELS:
             warn(
                 f"{caller}: every label of every row is relevant by target, {shape_of(matrix)}, whose values lie "
                 "between 0 and 1 as scores do. If preds and target are swapped, swap them; if these are probabilities, "
