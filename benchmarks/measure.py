@@ -14,6 +14,10 @@ import torch
 SHORTEST = 1e-2
 """Seconds that one sample lasts at least; shorter calls are repeated within it."""
 
+WARMED = 0.2
+"""Seconds below which a call runs once untimed before each sample: what the competitor before it left behind, memory to
+be taken anew or threads of another library that still spin, is not to be its own."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -101,11 +105,11 @@ def compare(calls: Mapping[str, Call], reference: str, settings: Settings) -> di
     """Time every competitor in turn, round after round, the first place moving on by one each round.
 
     Args:
-        calls: Competitors by name; each runs twice before anything is measured.
+        calls: Competitors by name; each runs twice before anything is measured, and short ones before each sample.
         reference: The one that ratios are to.
         settings: How to measure.
     """
-    times = {name: _repetitions(call.run, settings) for name, call in calls.items()}
+    plans = {name: _plan(call.run, settings) for name, call in calls.items()}
     fewest, most = settings.rounds
     rounds: list[dict[str, Sample]] = []
     names = list(calls)
@@ -115,15 +119,23 @@ def compare(calls: Mapping[str, Call], reference: str, settings: Settings) -> di
     while len(rounds) < fewest or (len(rounds) < most and perf_counter() - started < settings.seconds):
         first = len(rounds) % len(names)
         order = names[first:] + names[:first]
-        rounds.append({name: sample(calls[name].run, times[name], settings.device) for name in order})
+        rounds.append({name: _in_turn(calls[name].run, *plans[name], settings.device) for name in order})
     gc.enable()
     return {name: _timing(name, call.scale, rounds, reference, calls, settings) for name, call in calls.items()}
 
 
-def _repetitions(run: Callable[[], object], settings: Settings) -> int:
+def _plan(run: Callable[[], object], settings: Settings) -> tuple[int, bool]:
+    """Return how often a call is repeated within a sample, and whether it is warmed up before."""
     run()
     shortest = SHORTEST / 10 if settings.quick else SHORTEST
-    return max(1, min(1000, ceil(shortest / sample(run, 1, settings.device)[0])))
+    once = sample(run, 1, settings.device)[0]
+    return max(1, min(1000, ceil(shortest / once))), once < WARMED
+
+
+def _in_turn(run: Callable[[], object], times: int, warmed: bool, device: str) -> Sample:
+    if warmed:
+        run()
+    return sample(run, times, device)
 
 
 def _timing(
