@@ -130,4 +130,4 @@ def summary(demanded: Lines, competed: Lines) -> str:
 
 def is_peer(line: dict[str, Any]) -> bool:
     """Whether a line of the table of peers is a peer's, not ours or a hardware limit's."""
-    return not line["who"].startswith(("tailmetrics", "torch.topk", "amax"))
+    return not line["who"].startswith(("tailmetrics", "torch.topk", "amax", "nothing"))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torchmetrics import Metric
 
 from benchmarks.measure import Settings
 from benchmarks.ours import one_batch
@@ -167,6 +168,8 @@ def _updates_of_small_batches(data: Dense) -> Contest:
 
         return run
 
+    idle = Idle().to(data.scores.device)
+
     def update_listed() -> dict[str, float]:
         listed.reset()  # it keeps every row; thousands of rounds would measure a growing list
         return update(listed)()
@@ -178,4 +181,19 @@ def _updates_of_small_batches(data: Dense) -> Contest:
     ]
     more = {"validate_args=False": update(fast)}
     task = f"hit rate at {K}: update alone"
-    return Contest(data.name, task, num_rows, update(ours), peers, _references(data.scores), more)
+    references = _references(data.scores)
+    references["nothing, as a TorchMetrics update"] = lambda: idle.update(data.scores, data.target)
+    return Contest(data.name, task, num_rows, update(ours), peers, references, more)
+
+
+class Idle(Metric):
+    """What any metric of TorchMetrics pays before it does anything."""
+
+    full_state_update = False
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Do nothing."""
+
+    def compute(self) -> Tensor:
+        """Return 0."""
+        return torch.zeros(())
