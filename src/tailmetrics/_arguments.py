@@ -23,7 +23,6 @@ KEYWORDS = (
 )
 """What every ``torchmetrics.Metric`` takes; a later version may take more."""
 
-
 ELSEWHERE = {"num_classes": "num_labels", "num_items": "num_labels", "label_frequency": "buckets"}
 """What other libraries call arguments of this one."""
 
@@ -82,6 +81,7 @@ def could_call(metric: type[Metric], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueError:
+    """Return the error that names what is not taken, what is, and what may have been meant."""
     known = [name for name in arguments(metric) if name != "convention"]
     are = "is not an argument" if len(unknown) == 1 else "are not arguments"
     problem = f"{metric.__name__}: {' and '.join(unknown)} {are} of this metric"

@@ -64,10 +64,7 @@ class LabelFrequency(ExactMetric):
                 f"LabelFrequency.from_counts: counts holds {int(known.max())}, but there are {num_rows} rows; "
                 "a label counts once per row."
             )
-        frequency = cls(len(known), **{"sync_on_compute": False, **kwargs})
-        frequency.counts, frequency.rows = known.clone(), torch.tensor([num_rows])
-        frequency._update_count = 1
-        return frequency
+        return frequency_of(known.clone(), num_rows, **kwargs)
 
     def extra_repr(self) -> str:
         """Return the number of labels, for ``repr``."""
@@ -120,3 +117,11 @@ class LabelFrequency(ExactMetric):
     def thresholds(self, edges: list[int]) -> LabelBuckets:
         """Return :meth:`LabelBuckets.thresholds` of the counts over all ranks."""
         return LabelBuckets.thresholds(self.compute(), edges)
+
+
+def frequency_of(counts: Tensor, num_rows: int, **kwargs: Any) -> LabelFrequency:
+    """Return a frequency that holds counts of all ranks, int64 [L], unchecked, and does not add them up again."""
+    frequency = LabelFrequency(len(counts), **{"sync_on_compute": False, **kwargs})
+    frequency.counts, frequency.rows = counts, torch.tensor([num_rows])
+    frequency._update_count = 1
+    return frequency

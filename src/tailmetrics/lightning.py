@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Su
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.frequency import LabelFrequency
+from tailmetrics.frequency import LabelFrequency, frequency_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report.evaluation import Evaluation
 from tailmetrics.report.report import Report
@@ -264,12 +264,7 @@ class HeadToTailReport(*_callback_bases()):  # type: ignore[misc]
 
 
 def _frequency_of(counts: Tensor, num_rows: int | None) -> LabelFrequency:
-    """Return counts over all ranks as a frequency that does not synchronise again."""
-    frequency = LabelFrequency(counts.numel(), sync_on_compute=False)
-    frequency.counts = counts.to(torch.int64).reshape(-1)
-    frequency.rows = torch.tensor([num_rows or 0])
-    frequency._update_count = 1
-    return frequency
+    return frequency_of(counts.to(torch.int64).reshape(-1), num_rows or 0)
 
 
 def _train_loader(trainer: Any, pl_module: Any) -> Any:

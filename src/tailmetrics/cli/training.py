@@ -10,6 +10,7 @@ from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.inputs import Inputs
 from tailmetrics.cli.progress import progress
 from tailmetrics.cli.ranks import Ranks
+from tailmetrics.frequency import frequency_of
 from tailmetrics.metrics import TopKMetric
 
 
@@ -43,12 +44,7 @@ def _count(inputs: Inputs, ranks: Ranks) -> LabelFrequency:
 
 def _given(counts: Tensor, num_train: int | None) -> LabelFrequency | LabelBuckets:
     """Return counts that are the same on every rank, not to be added up."""
-    if num_train is None:
-        return LabelBuckets.deciles(counts)
-    frequency = LabelFrequency(len(counts), sync_on_compute=False)
-    frequency.counts, frequency.rows = counts, torch.tensor([num_train])
-    frequency._update_count = 1
-    return frequency
+    return LabelBuckets.deciles(counts) if num_train is None else frequency_of(counts, num_train)
 
 
 def _check_known(collection: TopKCollection, inputs: Inputs) -> None:

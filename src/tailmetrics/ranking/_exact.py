@@ -55,6 +55,7 @@ def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
     flags = torch.empty(min(height, num_rows), num_labels, dtype=real)
     before = torch.empty(2, len(ids), dtype=real)  # better ones, and those at least as good but for the label itself
     own = scores[rows, ids][:, None]
+    ordinal = torch.arange(len(ids)) - torch.tensor(starts)[rows]  # which of its row's targets each is
     for first in range(0, num_rows, height):
         block = scores[first : first + height]
         most = int(per_row[first : first + height].max())
@@ -64,9 +65,8 @@ def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
         elif most == 1 and part.stop - part.start == len(block):
             _count(block, own[part], flags, before[:, part])
         else:
-            ordinal = torch.arange(part.start, part.stop) - torch.tensor(starts)[rows[part]]
             for number in range(most):
-                at = (ordinal == number).nonzero().squeeze(1)
+                at = (ordinal[part] == number).nonzero().squeeze(1)
                 counted = before.new_empty(2, len(at))
                 _count(block[rows[part][at] - first], own[part][at], flags, counted)
                 before[:, part.start + at] = counted

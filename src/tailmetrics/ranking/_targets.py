@@ -245,7 +245,7 @@ def targets_from_csr(
     if validate:
         check_csr(caller, argument, matrix, rows)
         check_gains(caller, argument, values, None if keep is None else keep[rows])
-    if keep is None and may_look(values.device) and bool((values == 1).all()):
+    if keep is None and may_look(values.device) and bool((values == 1).all()):  # as most are: nothing to leave out
         return Targets(num_rows, width, keep, given=Entries(rows, ids, None, width))
     relevant = values > 0 if keep is None else (values > 0) & keep[rows]
     gains = None if values.dtype == torch.bool else values.to(torch.float64)
