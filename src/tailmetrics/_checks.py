@@ -96,10 +96,10 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     return given
 
 
-def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, keep: Tensor | None) -> int:
-    """Raise unless all ``ids`` lie in [-1, num_labels), rows outside ``keep`` aside; return the lowest, or 0."""
-    if keep is not None:
-        ids = ids[keep]
+def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int | None, row_mask: Tensor | None) -> int:
+    """Raise unless all ``ids`` lie in [-1, num_labels), rows outside ``row_mask`` aside; return the lowest, or 0."""
+    if row_mask is not None:
+        ids = ids[row_mask]
     if not ids.numel():
         return 0
     low, high = (int(bound) for bound in torch.aminmax(ids))

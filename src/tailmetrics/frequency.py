@@ -88,7 +88,7 @@ class LabelFrequency(ExactMetric):
                 f"{self.counts.device}; move the metric with .to({str(targets.device)!r})."
             )
         ids = targets.entries.ids
-        rows = targets.num_rows if targets.keep is None else targets.keep.sum()
+        rows = targets.num_rows if targets.row_mask is None else targets.row_mask.sum()
         self.counts = writable(self.counts).scatter_add_(0, ids.clamp(min=0), (ids >= 0).to(torch.int64))
         self.rows = self.rows + rows
 

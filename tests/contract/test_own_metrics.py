@@ -14,7 +14,7 @@ from torchmetrics import MetricCollection
 
 from tailmetrics import RatioMetric, RowMeanMetric, TopKCollection
 from tailmetrics.metrics import COUNT, REAL, divide
-from tailmetrics.ranking import Placement, Ranking
+from tailmetrics.ranking import Ranking, TargetRanks
 
 SCORES = torch.tensor([[0.9, 0.8, 0.7, 0.1], [0.1, 0.7, 0.8, 0.9], [0.4, 0.3, 0.2, 0.1]])
 TARGET = torch.tensor([[0, 3], [2, 1], [-1, -1]])
@@ -32,7 +32,7 @@ class Scaled(RowMeanMetric):
         super().__init__(k, **kwargs)
         self.factor = factor
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
+    def _row_value(self, placement: TargetRanks, k: int) -> Tensor:
         return placement.hits_at(k).double() / k * self.factor
 
 
@@ -91,14 +91,14 @@ def test_states_are_named_after_the_arguments_wherever_they_are_made() -> None:
     assert len(set(names)) == 5
 
 
-def returning(values: Callable[[Placement], Any], point: Any = None) -> RowMeanMetric:
+def returning(values: Callable[[TargetRanks], Any], point: Any = None) -> RowMeanMetric:
     """A metric whose rows have these values."""
 
     class Own(RowMeanMetric):
         higher_is_better = True
         stem = "own"
 
-        def _row_value(self, placement: Placement, k: int) -> Tensor:
+        def _row_value(self, placement: TargetRanks, k: int) -> Tensor:
             return values(placement)  # type: ignore[no-any-return]
 
     if point is not None:
@@ -106,7 +106,7 @@ def returning(values: Callable[[Placement], Any], point: Any = None) -> RowMeanM
     return Own(2)
 
 
-WRONG: list[tuple[Callable[[Placement], Any], Any, type[Exception], str]] = [
+WRONG: list[tuple[Callable[[TargetRanks], Any], Any, type[Exception], str]] = [
     (lambda p: p.hits_at(2) / 2, None, TypeError, r"Own: _row_value returned float32 \[3\]; return float64, such as div"),
     (lambda p: divide(p.hits_at(2) * 0.5, p.n_relevant), None, TypeError, r"divide: a part is float32 \[3\], which has los"),
     (lambda p: p.hits_at(2), None, TypeError, r"returned int64 \[3\]; .* whole numbers with fixed_point = COUNT"),
@@ -153,7 +153,7 @@ def test_terms_of_a_ratio_are_held_to_the_same() -> None:
         denominator: ClassVar[Callable[[Tensor], Tensor]] = staticmethod(Tensor.double)
 
         def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
-            placement = self._placement(ranking)
+            placement = self._ranks_of(ranking)
             return placement.hits_at(k).double(), type(self).denominator(placement.n_relevant)
 
     assert float(Own(2)(SCORES, TARGET)) == 2 / 4
@@ -168,7 +168,7 @@ def test_the_key_is_asked_for() -> None:
     class Nameless(RowMeanMetric):
         higher_is_better = True
 
-        def _row_value(self, placement: Placement, k: int) -> Tensor:
+        def _row_value(self, placement: TargetRanks, k: int) -> Tensor:
             return divide(placement.hits_at(k), placement.n_relevant)
 
     with pytest.raises(TypeError, match="Nameless: stem is missing; set it in the class"):

@@ -162,7 +162,7 @@ class TopKMetric(ExactMetric):
         return type(self).__name__
 
     @property
-    def depths(self) -> tuple[int, ...]:
+    def ks(self) -> tuple[int, ...]:
         """The cut-offs, with a number beyond any rank for None."""
         return tuple(EVERYTHING if k is None else k for k in self.cutoffs)
 

@@ -12,7 +12,7 @@ from tailmetrics._checks import check_choice
 from tailmetrics.metrics._base import Cutoffs, Increments, PerLabel, State
 from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._rows import Average, RowMeanMetric, divide
-from tailmetrics.ranking import Placement, Ranking
+from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._counters import BucketCounters
 
 Denominator = Literal["predicted", "k"]
@@ -83,22 +83,22 @@ class LabelAveragedMetric(RowMeanMetric):
             return {"counts": State((len(self.cutoffs), self._groups, 3)), "counted": State((self._groups,))}
         assert self.num_labels is not None
         per_label = State((self.num_labels,))
-        names = [self._label_state(f"{what}_at_{k}") for k in self.depths for what in ("hits", "predicted")]
+        names = [self._label_state(f"{what}_at_{k}") for k in self.ks for what in ("hits", "predicted")]
         per_group = {self._label_state("counted"): State((self._groups,))}
         return dict.fromkeys([*names, self._label_state("support")], per_label) | per_group
 
     def _prepare(self, ranking: Ranking) -> Increments:
         if self.average == "samples":
             return super()._prepare(ranking)
-        placement = self._placement(ranking)
-        counted = self._counted(ranking, placement)
+        ranks = self._ranks_of(ranking)
+        counted = self._counted(ranking, ranks)
         if self.average == "micro":
-            counts = self._micro_counts(ranking, placement, counted)
+            counts = self._micro_counts(ranking, ranks, counted)
             return {"counts": counts, "counted": counted.sum(dim=0).view(-1)}
         increments: dict[str, Tensor | PerLabel] = {}
-        for k in self.depths:
-            hits = placement.within(k) & counted.unsqueeze(-1)
-            increments[self._label_state(f"hits_at_{k}")] = _per_label(placement.target_ids, hits)
+        for k in self.ks:
+            hits = ranks.within(k) & counted.unsqueeze(-1)
+            increments[self._label_state(f"hits_at_{k}")] = _per_label(ranks.target_ids, hits)
             ids, shown = self._shown(ranking, k, counted)
             increments[self._label_state(f"predicted_at_{k}")] = _per_label(ids, shown)
         entries = ranking.targets.entries
@@ -106,12 +106,14 @@ class LabelAveragedMetric(RowMeanMetric):
         increments[self._label_state("counted")] = counted.sum(dim=0).view(-1)
         return increments
 
-    def _counted(self, ranking: Ranking, placement: Placement) -> Tensor:
+    def _counted(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Whether a row counts, shape (N,) or (N, G), bool."""
         if self.empty_target_action == "skip":
-            return placement.n_relevant > 0
-        keep = torch.ones_like(ranking.n_relevant, dtype=torch.bool) if ranking.keep is None else ranking.keep
-        return keep if placement.n_relevant.ndim == 1 else keep[:, None].expand_as(placement.n_relevant)
+            return ranks.n_relevant > 0
+        row_mask = (
+            torch.ones_like(ranking.n_relevant, dtype=torch.bool) if ranking.row_mask is None else ranking.row_mask
+        )
+        return row_mask if ranks.n_relevant.ndim == 1 else row_mask[:, None].expand_as(ranks.n_relevant)
 
     def _shown(self, ranking: Ranking, k: int, counted: Tensor) -> tuple[Tensor, Tensor]:
         """Return the listed ids, and whether each is among the top k of its list in a row that counts."""
@@ -123,22 +125,22 @@ class LabelAveragedMetric(RowMeanMetric):
         bucket = self._bound_buckets.of(ids).clamp(max=self._groups - 1)
         return ids, shown & counted.gather(1, bucket)
 
-    def _micro_counts(self, ranking: Ranking, placement: Placement, counted: Tensor) -> Tensor:
-        support = (placement.n_relevant * counted).sum(dim=0)
+    def _micro_counts(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> Tensor:
+        support = (ranks.n_relevant * counted).sum(dim=0)
         counts = []
-        for k in self.depths:
-            hits = (placement.hits_at(k) * counted).sum(dim=0)
-            predicted = (self._predicted(ranking, placement, k) * counted).sum(dim=0)
+        for k in self.ks:
+            hits = (ranks.hits_at(k) * counted).sum(dim=0)
+            predicted = (self._predicted(ranking, ranks, k) * counted).sum(dim=0)
             counts.append(torch.stack([hits, predicted, support], dim=-1).view(self._groups, 3))
         return torch.stack(counts)
 
-    def _predicted(self, ranking: Ranking, placement: Placement, k: int) -> Tensor:
+    def _predicted(self, ranking: Ranking, ranks: TargetRanks, k: int) -> Tensor:
         """Return the number of predictions, of the bucket's labels, that a row makes among its top k."""
         if self.denominator == "k":
-            return torch.full_like(placement.n_relevant, k)
+            return torch.full_like(ranks.n_relevant, k)
         if self._bound_buckets is not None and self.scope == "global":
             return BucketCounters(self._bound_buckets.of(ranking.ids[:, :k]), self._groups).totals()
-        return placement.length.clamp(max=k)
+        return ranks.length.clamp(max=k)
 
     def _values(self) -> list[list[float]]:
         if self.average == "samples":
@@ -148,7 +150,7 @@ class LabelAveragedMetric(RowMeanMetric):
             # rows without a single prediction make precision 0; no row at all makes it NaN
             bottom = torch.where((bottom == 0) & (self._state("counted") > 0), 1, bottom)
             return [ratios(*pair) for pair in zip(top.tolist(), bottom.tolist(), strict=True)]
-        return [self._mean_over_labels(k) for k in self.depths]
+        return [self._mean_over_labels(k) for k in self.ks]
 
     def _mean_over_labels(self, k: int) -> list[float]:
         counts = [self._state(self._label_state(what)) for what in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
@@ -188,11 +190,11 @@ class LabelAveragedMetric(RowMeanMetric):
         if self.average != "micro":
             raise ValueError(f"{self._caller}: average={self.average!r} is over labels; a row has no value of its own.")
         self._check(ranking)
-        placement = self._placement(ranking)
-        counted = self._counted(ranking, placement)
+        ranks = self._ranks_of(ranking)
+        counted = self._counted(ranking, ranks)
         pairs = []
-        for k in self.depths:
-            counts = placement.hits_at(k), self._predicted(ranking, placement, k), placement.n_relevant
+        for k in self.ks:
+            counts = ranks.hits_at(k), self._predicted(ranking, ranks, k), ranks.n_relevant
             pair = self._label_ratio(*(count * counted for count in counts))
             pairs.append([term.to(torch.float64).view(ranking.num_rows, self._groups) for term in pair])
         tops, bottoms = (torch.cat([pair[side] for pair in pairs], dim=1).unbind(1) for side in (0, 1))

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics.metrics._fixed_point import REAL, FixedPoint
-from tailmetrics.ranking import Placement
+from tailmetrics.ranking import TargetRanks
 from tailmetrics.ranking._device import real_dtype
 
 
 def check_own_values(
-    caller: str, method: str, values: Any, placement: Placement, fixed_point: FixedPoint, validate: bool
+    caller: str, method: str, values: Any, ranks: TargetRanks, fixed_point: FixedPoint, validate: bool
 ) -> None:
     """Raise unless the values per row that a class outside this library returned can be added up without loss."""
-    rows = placement.n_relevant
+    rows = ranks.n_relevant
     if not isinstance(values, Tensor) or values.shape != rows.shape:
         raise TypeError(
             f"{caller}: {method} returned {shape_of(values)}; return one number per row: a tensor of the shape of "

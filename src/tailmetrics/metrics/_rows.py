@@ -14,7 +14,7 @@ from tailmetrics._checks import check_choice, check_count, shape_of
 from tailmetrics.metrics._base import Buckets, Cutoffs, Increments, State, TopKMetric
 from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._own import check_own_values
-from tailmetrics.ranking import DEFAULT_DEPTH, Placement, Ranking
+from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 
 EmptyTargetAction = Literal["neg", "pos", "skip", "error"]
@@ -101,18 +101,18 @@ class RelevanceMetric(TopKMetric):
     def _depth_name(self) -> str:
         return "depth" if self._uses_depth(self.buckets is not None) else "k"
 
-    def _placement(self, ranking: Ranking) -> Placement:
-        uncut = None in self.cutoffs
+    def _ranks_of(self, ranking: Ranking) -> TargetRanks:
+        exact = None in self.cutoffs
         if self._bound_buckets is None:
-            return ranking.uncut if uncut else ranking
-        return ranking.by_bucket(self._bound_buckets, self.scope, self.depth, uncut and self.scope == "global")
+            return ranking.exact if exact else ranking
+        return ranking.by_bucket(self._bound_buckets, self.scope, self.depth, exact and self.scope == "global")
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
         if self.empty_target_action == "error":
-            empty = self._placement(ranking).n_relevant == 0
-            if ranking.keep is not None:
-                empty &= ranking.keep if empty.ndim == 1 else ranking.keep[:, None]
+            empty = self._ranks_of(ranking).n_relevant == 0
+            if ranking.row_mask is not None:
+                empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]
             if bool(empty.any()):
                 row = int(empty.nonzero()[0, 0])
                 raise ValueError(
@@ -121,12 +121,12 @@ class RelevanceMetric(TopKMetric):
                 )
 
 
-def rows_counted(ranking: Ranking, placement: Placement) -> Tensor:
+def rows_counted(ranking: Ranking, ranks: TargetRanks) -> Tensor:
     """Return the number of rows and, behind it, of those with something relevant, shape (1 + G,), int64."""
-    answered = placement.num_answered.view(-1)
-    if ranking.keep is None:
+    answered = ranks.num_answered.view(-1)
+    if ranking.row_mask is None:
         return F.pad(answered, (1, 0), value=ranking.num_rows)
-    return torch.cat([ranking.keep.sum().view(1), answered])
+    return torch.cat([ranking.row_mask.sum().view(1), answered])
 
 
 class RowMeanMetric(RelevanceMetric):
@@ -135,7 +135,7 @@ class RowMeanMetric(RelevanceMetric):
     fixed_point: FixedPoint = UNIT
 
     @abstractmethod
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         """Return the value of each row, shape (...), called for every batch and cut-off.
 
         0 for a row without a relevant label. float64 within ``bounds``; or, with ``fixed_point = COUNT``, whole
@@ -152,16 +152,16 @@ class RowMeanMetric(RelevanceMetric):
         }
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        placement = self._placement(ranking)
+        ranks = self._ranks_of(ranking)
         sums = self.fixed_point.add_up(torch.stack(self._row_values(ranking)), dim=1)
-        return {"sum": sums.view(len(self.cutoffs), self._groups, -1), "rows": rows_counted(ranking, placement)}
+        return {"sum": sums.view(len(self.cutoffs), self._groups, -1), "rows": rows_counted(ranking, ranks)}
 
     def _row_values(self, ranking: Ranking) -> list[Tensor]:
-        placement = self._placement(ranking)
-        values = [self._row_value(placement, k) for k in self.depths]
+        ranks = self._ranks_of(ranking)
+        values = [self._row_value(ranks, k) for k in self.ks]
         if is_outside(type(self)):
             for value in values:
-                check_own_values(self._caller, "_row_value", value, placement, self.fixed_point, self.validate_args)
+                check_own_values(self._caller, "_row_value", value, ranks, self.fixed_point, self.validate_args)
         return values
 
     def _values(self) -> list[list[float]]:
@@ -169,7 +169,7 @@ class RowMeanMetric(RelevanceMetric):
         rows, *answered = self._state("rows").tolist()
         groups = len(answered)
         values = []
-        for number, k in enumerate(self.depths):
+        for number, k in enumerate(self.ks):
             one = self.fixed_point.unit * self._per_one(k)
             of_k = totals[number * groups : (number + 1) * groups]
             if self.empty_target_action == "pos":
@@ -181,14 +181,16 @@ class RowMeanMetric(RelevanceMetric):
     def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
         """Return the value of each row under the keys of :meth:`scalars`, shape (N,), float64; NaN: does not count."""
         self._check(ranking)
-        empty = self._placement(ranking).n_relevant == 0
+        empty = self._ranks_of(ranking).n_relevant == 0
         values = []
-        for k, of_k in zip(self.depths, self._row_values(ranking), strict=True):
+        for k, of_k in zip(self.ks, self._row_values(ranking), strict=True):
             value = of_k.to(torch.float64) / self._per_one(k)
             if self.empty_target_action != "neg":
                 value = torch.where(empty, 1.0 if self.empty_target_action == "pos" else torch.nan, value)
-            if ranking.keep is not None:
-                value = torch.where(ranking.keep if value.ndim == 1 else ranking.keep[:, None], value, torch.nan)
+            if ranking.row_mask is not None:
+                value = torch.where(
+                    ranking.row_mask if value.ndim == 1 else ranking.row_mask[:, None], value, torch.nan
+                )
             values.append(value.view(ranking.num_rows, self._groups))
         return dict(zip(self.keys(), torch.cat(values, dim=1).unbind(1), strict=True))
 
@@ -210,11 +212,11 @@ class RatioMetric(RelevanceMetric):
         return {"sums": State((2, len(self.cutoffs), self._groups, self.fixed_point.columns))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        pairs = [self._row_terms(ranking, k) for k in self.depths]
+        pairs = [self._row_terms(ranking, k) for k in self.ks]
         if is_outside(type(self)):
-            placement = self._placement(ranking)
+            ranks = self._ranks_of(ranking)
             for term in (term for pair in pairs for term in pair):
-                check_own_values(self._caller, "_row_terms", term, placement, self.fixed_point, self.validate_args)
+                check_own_values(self._caller, "_row_terms", term, ranks, self.fixed_point, self.validate_args)
         sums = [self.fixed_point.add_up(torch.stack(terms), dim=1) for terms in zip(*pairs, strict=True)]
         return {"sums": torch.stack(sums).view(2, len(self.cutoffs), self._groups, -1)}
 
@@ -229,7 +231,7 @@ class RatioMetric(RelevanceMetric):
         self._check(ranking)
         pairs = [
             tuple(term.to(torch.float64).view(ranking.num_rows, self._groups) for term in self._row_terms(ranking, k))
-            for k in self.depths
+            for k in self.ks
         ]
         tops = torch.cat([top for top, _ in pairs], dim=1).unbind(1)
         bottoms = torch.cat([bottom for _, bottom in pairs], dim=1).unbind(1)

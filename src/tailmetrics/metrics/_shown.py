@@ -27,7 +27,7 @@ class ShownMetric(TopKMetric):
     @property
     def reads(self) -> tuple[int, bool]:
         """How much of a ranking is read: the first so many labels, and whether anything beyond them too."""
-        return max(self.depths), False
+        return max(self.ks), False
 
 
 class ExposureMetric(ShownMetric):
@@ -49,21 +49,21 @@ class ExposureMetric(ShownMetric):
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
-        shown = {f"labels_shown_at_{k}": State((self.num_labels,)) for k in self.depths}
+        shown = {f"labels_shown_at_{k}": State((self.num_labels,)) for k in self.ks}
         return {**shown, "labels_rows": State((1,))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
         increments: dict[str, Tensor | PerLabel] = {"labels_rows": rows_of(ranking)}
-        for k in self.depths:
+        for k in self.ks:
             ids = ranking.ids[:, :k]
             increments[f"labels_shown_at_{k}"] = PerLabel(ids.clamp(min=0).reshape(-1), (ids >= 0).reshape(-1))
         return increments
 
     def _values(self) -> list[list[float]]:
         if not int(self._state("labels_rows")):
-            return [[float("nan")] * self._groups for _ in self.depths]
+            return [[float("nan")] * self._groups for _ in self.ks]
         values = []
-        for k in self.depths:
+        for k in self.ks:
             shown = self._state(f"labels_shown_at_{k}").cpu()
             if self._bound_buckets is None:
                 values.append([self._of_exposure(shown, None)])
@@ -76,9 +76,9 @@ class ExposureMetric(ShownMetric):
 
 def rows_of(ranking: Ranking) -> Tensor:
     """Return the number of rows that count, shape (1,), int64."""
-    if ranking.keep is None:
+    if ranking.row_mask is None:
         return torch.full((1,), ranking.num_rows, device=ranking.ids.device)
-    return ranking.keep.sum().view(1)
+    return ranking.row_mask.sum().view(1)
 
 
 def total(counts: Tensor) -> int:

@@ -10,8 +10,8 @@ from torch import Tensor
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
-from tailmetrics.ranking import Placement, Ranking
-from tailmetrics.ranking._placement import Slots
+from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.ranking._target_ranks import Slots
 
 
 def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tensor:
@@ -88,19 +88,23 @@ class CrossEntropy(RowMeanMetric):
                 f"{self._caller}: preds are ids or candidates, which say nothing of the other labels; pass dense "
                 "scores [N, L]."
             )
-        if self.validate_args and ranking.values is not None and bool(_infinite(ranking.values, ranking.keep).any()):
+        if (
+            self.validate_args
+            and ranking.values is not None
+            and bool(_infinite(ranking.values, ranking.row_mask).any())
+        ):
             raise ValueError(f"{self._caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
 
-    def _placement(self, ranking: Ranking) -> Placement:
+    def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         return ranking if self._bound_buckets is None else ranking.by_bucket(self._bound_buckets, "global")
 
     def _row_values(self, ranking: Ranking) -> list[Tensor]:
         return [cross_entropy(ranking, self._bound_buckets)]
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         raise NotImplementedError("cross-entropy is a function of the scores, not of ranks")
 
 
-def _infinite(values: Tensor, keep: Tensor | None) -> Tensor:
+def _infinite(values: Tensor, row_mask: Tensor | None) -> Tensor:
     infinite = (values[:, :1] == torch.inf).any(dim=1)
-    return infinite if keep is None else infinite & keep
+    return infinite if row_mask is None else infinite & row_mask

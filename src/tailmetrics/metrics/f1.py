@@ -9,16 +9,16 @@ from torch import Tensor
 from tailmetrics.metrics._base import Cutoffs
 from tailmetrics.metrics._labels import Denominator, LabelAveragedMetric
 from tailmetrics.metrics._rows import divide
-from tailmetrics.ranking import Placement
+from tailmetrics.ranking import TargetRanks
 
 
-def f1_at_k(ranking: Placement, k: int, denominator: Denominator = "predicted") -> Tensor:
+def f1_at_k(ranks: TargetRanks, k: int, denominator: Denominator = "predicted") -> Tensor:
     """Harmonic mean of precision and recall at k: 2 h_k / (m_k + n), or 2 h_k / (k + n).
 
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
         denominator: What precision divides by, as in :func:`precision_at_k`.
 
@@ -27,8 +27,8 @@ def f1_at_k(ranking: Placement, k: int, denominator: Denominator = "predicted") 
 
     Source: evaluation notes, "F1 @k".
     """
-    listed = ranking.length.clamp(max=k) if denominator == "predicted" else k
-    return divide(2 * ranking.hits_at(k), listed + ranking.n_relevant)
+    listed = ranks.length.clamp(max=k) if denominator == "predicted" else k
+    return divide(2 * ranks.hits_at(k), listed + ranks.n_relevant)
 
 
 @final
@@ -57,8 +57,8 @@ class F1AtK(LabelAveragedMetric):
     def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return f1_at_k(placement, k, self.denominator)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return f1_at_k(ranks, k, self.denominator)
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         return 2 * hits, predicted + support

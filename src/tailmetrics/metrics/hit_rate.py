@@ -9,16 +9,16 @@ from torch import Tensor
 from tailmetrics.metrics._base import Cutoffs
 from tailmetrics.metrics._fixed_point import COUNT
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import Placement
+from tailmetrics.ranking import TargetRanks
 
 
-def hit_rate_at_k(ranking: Placement, k: int) -> Tensor:
+def hit_rate_at_k(ranks: TargetRanks, k: int) -> Tensor:
     """Whether a relevant label is among the top k: 1 if h_k > 0.
 
     Higher is better, 0 or 1.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
 
     Returns:
@@ -26,16 +26,16 @@ def hit_rate_at_k(ranking: Placement, k: int) -> Tensor:
 
     Source: next-location guide, "Top-K Accuracy", where a row has one target.
     """
-    return ranking.hits_at(k) > 0
+    return ranks.hits_at(k) > 0
 
 
-def relevance_at_k(ranking: Placement, k: int) -> Tensor:
+def relevance_at_k(ranks: TargetRanks, k: int) -> Tensor:
     """Whether the label at rank k is relevant.
 
     Higher is better, 0 or 1.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Rank.
 
     Returns:
@@ -43,7 +43,7 @@ def relevance_at_k(ranking: Placement, k: int) -> Tensor:
 
     Source: MAP@12 notebook, "Rel at K".
     """
-    return (ranking.within(k) & (ranking.target_ranks == k)).any(dim=-1)
+    return (ranks.within(k) & (ranks.target_ranks == k)).any(dim=-1)
 
 
 @final
@@ -72,8 +72,8 @@ class HitRateAtK(RowMeanMetric):
     def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return hit_rate_at_k(placement, k)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return hit_rate_at_k(ranks, k)
 
 
 @final
@@ -102,8 +102,8 @@ class AccuracyAtK(RowMeanMetric):
     def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return hit_rate_at_k(placement, k)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return hit_rate_at_k(ranks, k)
 
 
 @final
@@ -132,5 +132,5 @@ class RelevanceAtK(RowMeanMetric):
     def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return relevance_at_k(placement, k)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return relevance_at_k(ranks, k)

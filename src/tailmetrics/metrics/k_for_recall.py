@@ -10,29 +10,29 @@ from torch import Tensor
 from tailmetrics._checks import check_choice, check_count, check_number
 from tailmetrics.metrics._base import Increments, State
 from tailmetrics.metrics._rows import RelevanceMetric, divide
-from tailmetrics.ranking import DEFAULT_DEPTH, NOT_RANKED, Placement, Ranking
+from tailmetrics.ranking import DEFAULT_DEPTH, NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 
 Statistic = Literal["median", "mean"]
 
 
-def k_for_recall(ranking: Placement, min_recall: float) -> Tensor:
+def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     """Smallest k with h_k / n >= min_recall.
 
     Lower is better, from 1; ``NOT_RANKED`` if the list ends first, and for a row without a relevant label.
 
     Args:
-        ranking: Leading axes (...).
-        min_recall: Recall to reach, in (0, 1].
+        ranks: Leading axes (...).
+        min_recall: Recall to max_k, in (0, 1].
 
     Returns:
         Shape (...), int64.
 
     Source: thesis metric notes, "median_k_for_recall".
     """
-    found = ranking.target_ranks < NOT_RANKED
-    enough = found.cumsum(dim=-1) >= _needed_hits(ranking.n_relevant, min_recall).unsqueeze(-1)
-    return torch.where(found & enough, ranking.target_ranks, NOT_RANKED).amin(dim=-1)
+    found = ranks.target_ranks < NOT_RANKED
+    enough = found.cumsum(dim=-1) >= _needed_hits(ranks.n_relevant, min_recall).unsqueeze(-1)
+    return torch.where(found & enough, ranks.target_ranks, NOT_RANKED).amin(dim=-1)
 
 
 def _needed_hits(n: Tensor, min_recall: float) -> Tensor:
@@ -53,7 +53,7 @@ class KForRecall(RelevanceMetric):
     are skipped, always.
 
     Args:
-        min_recall: Recall to reach, in (0, 1].
+        min_recall: Recall to max_k, in (0, 1].
         statistic: ``"median"``, the middle row (the mean of the two middle ones), or ``"mean"``.
         miss_value: What a row counts whose list of ``depth`` labels ends before; None for half the number of labels
             (of all labels, not of the bucket's). A miss can thus cost less than a late hit.
@@ -129,9 +129,9 @@ class KForRecall(RelevanceMetric):
                 f"{self._caller}: a miss counts half the number of labels, which ids do not tell; pass num_labels= or "
                 "miss_value=."
             )
-        placement = self._placement(ranking)
-        k = k_for_recall(placement, self.min_recall).view(ranking.num_rows, self._groups)
-        answered = (placement.n_relevant > 0).view(ranking.num_rows, self._groups)
+        ranks = self._ranks_of(ranking)
+        k = k_for_recall(ranks, self.min_recall).view(ranking.num_rows, self._groups)
+        answered = (ranks.n_relevant > 0).view(ranking.num_rows, self._groups)
         histogram = torch.zeros(k.shape[1], self.depth + 1, dtype=torch.int64, device=k.device)
         column = torch.where(k <= self.depth, k - 1, self.depth)
         histogram.scatter_add_(1, column.t(), answered.t().to(torch.int64))
@@ -150,12 +150,12 @@ class KForRecall(RelevanceMetric):
     def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
         """Return k of each row under the keys of :meth:`scalars`, shape (N,), float64; NaN: does not count."""
         self._check(ranking)
-        placement = self._placement(ranking)
-        k = k_for_recall(placement, self.min_recall)
+        ranks = self._ranks_of(ranking)
+        k = k_for_recall(ranks, self.min_recall)
         num_labels = self.num_labels or ranking.num_labels or 0
         miss_value = self.miss_value if self.miss_value is not None else num_labels // 2
         value = torch.where(k <= self.depth, k, miss_value).to(torch.float64)
-        value = torch.where(placement.n_relevant > 0, value, torch.nan).view(ranking.num_rows, self._groups)
+        value = torch.where(ranks.n_relevant > 0, value, torch.nan).view(ranking.num_rows, self._groups)
         return dict(zip(self.keys(), value.unbind(1), strict=True))
 
 

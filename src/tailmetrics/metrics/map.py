@@ -10,19 +10,19 @@ from torch import Tensor
 from tailmetrics._checks import check_choice
 from tailmetrics.metrics._base import Cutoffs
 from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
-from tailmetrics.ranking import EVERYTHING, Placement
+from tailmetrics.ranking import EVERYTHING, TargetRanks
 
 Denominator = Literal["relevant", "attainable"]
 
 
-def average_precision(ranking: Placement, k: int | None = None, denominator: Denominator = "relevant") -> Tensor:
+def average_precision(ranks: TargetRanks, k: int | None = None, denominator: Denominator = "relevant") -> Tensor:
     """Sum over the hits j within the top k of h_j / j, divided by n or by min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranking: Leading axes (...).
-        k: Cut-off; None for everything retrieved, on dense scores all labels however deep the ranking.
+        ranks: Leading axes (...).
+        k: Cut-off; None for everything retrieved, on dense scores all labels however deep the ranks.
         denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
 
     Returns:
@@ -30,10 +30,10 @@ def average_precision(ranking: Placement, k: int | None = None, denominator: Den
 
     Source: evaluation notes, "AP" and "MAP"; MAP@12 notebook, which divides by min(k, n).
     """
-    ranking, k = (ranking.uncut, EVERYTHING) if k is None else (ranking, k)
-    found = ranking.within(k)
-    precision = found.cumsum(dim=-1) / ranking.target_ranks.to(ranking.target_gains.dtype)
-    n = ranking.n_relevant
+    ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
+    found = ranks.within(k)
+    precision = found.cumsum(dim=-1) / ranks.target_ranks.to(ranks.target_gains.dtype)
+    n = ranks.n_relevant
     return divide(ordered_sum(torch.where(found, precision, 0.0)), n if denominator == "relevant" else n.clamp(max=k))
 
 
@@ -67,5 +67,5 @@ class MAP(RowMeanMetric):
         )
         super().__init__(k, convention="" if denominator == "relevant" else f"_{denominator}", **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return average_precision(placement, k, self.denominator)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return average_precision(ranks, k, self.denominator)

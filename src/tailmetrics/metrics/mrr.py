@@ -9,26 +9,26 @@ from torch import Tensor
 
 from tailmetrics.metrics._base import Cutoffs
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import EVERYTHING, Placement
+from tailmetrics.ranking import EVERYTHING, TargetRanks
 
 
-def reciprocal_rank(ranking: Placement, k: int | None = None) -> Tensor:
+def reciprocal_rank(ranks: TargetRanks, k: int | None = None) -> Tensor:
     """One divided by the rank of the first relevant label.
 
     Higher is better, in [0, 1]; 0 if there is none within the top k.
 
     Args:
-        ranking: Leading axes (...).
-        k: Cut-off; None for everything retrieved, on dense scores all labels however deep the ranking.
+        ranks: Leading axes (...).
+        k: Cut-off; None for everything retrieved, on dense scores all labels however deep the ranks.
 
     Returns:
         Shape (...), float64.
 
     Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
     """
-    ranking, k = (ranking.uncut, EVERYTHING) if k is None else (ranking, k)
-    found = ranking.within(k)
-    return torch.where(found, 1 / ranking.target_ranks.to(ranking.target_gains.dtype), 0.0).amax(dim=-1)
+    ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
+    found = ranks.within(k)
+    return torch.where(found, 1 / ranks.target_ranks.to(ranks.target_gains.dtype), 0.0).amax(dim=-1)
 
 
 @final
@@ -57,5 +57,5 @@ class MRR(RowMeanMetric):
     def __init__(self, k: Cutoffs | None = None, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return reciprocal_rank(placement, k)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return reciprocal_rank(ranks, k)

@@ -12,7 +12,7 @@ from tailmetrics._checks import check_choice
 from tailmetrics.metrics._base import Cutoffs
 from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
-from tailmetrics.ranking import Placement, Ranking, discounts
+from tailmetrics.ranking import Ranking, TargetRanks, discounts
 
 Gain = Literal["linear", "exponential"]
 
@@ -27,17 +27,17 @@ def _gained(gains: Tensor, gain: Gain) -> Tensor:
     return torch.where(gains == gains.floor(), gains.exp2() - 1, (gains * log(2)).expm1())
 
 
-def _at(ranking: Placement, k: int, terms: Tensor) -> Tensor:
-    return ordered_sum(torch.where(ranking.within(k), terms, 0.0))
+def _at(ranks: TargetRanks, k: int, terms: Tensor) -> Tensor:
+    return ordered_sum(torch.where(ranks.within(k), terms, 0.0))
 
 
-def cg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
+def cg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
     """Sum of the gains in the top k.
 
     Higher is better, in [0, inf).
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
@@ -46,16 +46,16 @@ def cg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
 
     Source: evaluation notes 2, "CG@K".
     """
-    return _at(ranking, k, _gained(ranking.target_gains, gain))
+    return _at(ranks, k, _gained(ranks.target_gains, gain))
 
 
-def dcg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
+def dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
     """Sum of the gains in the top k, each divided by log2(rank + 1).
 
     Higher is better, in [0, inf).
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
@@ -64,33 +64,33 @@ def dcg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
 
     Source: evaluation notes, "DCG"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
-    return _at(ranking, k, _gained(ranking.target_gains, gain) * ranking.discounts)
+    return _at(ranks, k, _gained(ranks.target_gains, gain) * ranks.discounts)
 
 
-def ideal_dcg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
-    """DCG of the best ranking there is: the min(k, n) largest gains in descending order.
+def ideal_dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
+    """DCG of the best ranks there is: the min(k, n) largest gains in descending order.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
         Shape (...), float64; 0 without a relevant label.
     """
-    if ranking.binary:
-        return ranking.ideal_discount(k)
-    best = _gained(ranking.best(k), gain)
+    if ranks.binary:
+        return ranks.ideal_discount(k)
+    best = _gained(ranks.best(k), gain)
     return ordered_sum(best * discounts(best.shape[-1], best.device))
 
 
-def ndcg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
-    """DCG divided by the DCG of the best ranking there is.
+def ndcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
+    """DCG divided by the DCG of the best ranks there is.
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1. The same for binary relevance.
 
@@ -99,7 +99,7 @@ def ndcg_at_k(ranking: Placement, k: int, gain: Gain = "linear") -> Tensor:
 
     Source: thesis metric notes, "nDCG@k"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
-    return divide(dcg_at_k(ranking, k, gain), ideal_dcg_at_k(ranking, k, gain)).clamp(max=1.0)
+    return divide(dcg_at_k(ranks, k, gain), ideal_dcg_at_k(ranks, k, gain)).clamp(max=1.0)
 
 
 class _GainMetric(RowMeanMetric):
@@ -145,8 +145,8 @@ class CGAtK(_GainMetric):
     bounds = (0.0, float("inf"))
     fixed_point = REAL
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return cg_at_k(placement, k, self.gain)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return cg_at_k(ranks, k, self.gain)
 
 
 @final
@@ -174,8 +174,8 @@ class DCGAtK(_GainMetric):
     bounds = (0.0, float("inf"))
     fixed_point = REAL
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return dcg_at_k(placement, k, self.gain)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return dcg_at_k(ranks, k, self.gain)
 
 
 @final
@@ -201,5 +201,5 @@ class NDCGAtK(_GainMetric):
     higher_is_better = True
     stem = "ndcg"
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return ndcg_at_k(placement, k, self.gain)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return ndcg_at_k(ranks, k, self.gain)

@@ -48,12 +48,12 @@ class PositiveCoverageAtK(ShownMetric):
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
         flags = State((self.num_labels,), reduce="max", dtype=torch.uint8)
-        names = [*(f"labels_hit_at_{k}" for k in self.depths), "labels_observed"]
+        names = [*(f"labels_hit_at_{k}" for k in self.ks), "labels_observed"]
         return {**dict.fromkeys(names, flags), "labels_rows": State((1,))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
         increments: dict[str, Tensor | PerLabel] = {"labels_rows": rows_of(ranking)}
-        for k in self.depths:
+        for k in self.ks:
             hits = ranking.within(k)
             increments[f"labels_hit_at_{k}"] = PerLabel(
                 torch.where(hits, ranking.target_ids, 0).reshape(-1), hits.reshape(-1)
@@ -63,11 +63,11 @@ class PositiveCoverageAtK(ShownMetric):
 
     def _values(self) -> list[list[float]]:
         if not int(self._state("labels_rows")):
-            return [[float("nan")] * self._groups for _ in self.depths]
+            return [[float("nan")] * self._groups for _ in self.ks]
         observed = self._state("labels_observed").cpu()
         counted = observed if self.denominator == "observed" else torch.ones_like(observed)
         known = self._by_group(counted)
-        return [ratios(self._by_group(self._state(f"labels_hit_at_{k}").cpu()), known) for k in self.depths]
+        return [ratios(self._by_group(self._state(f"labels_hit_at_{k}").cpu()), known) for k in self.ks]
 
     def _by_group(self, flags: Tensor) -> list[int]:
         if self._bound_buckets is None:

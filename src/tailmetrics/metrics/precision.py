@@ -11,16 +11,16 @@ from tailmetrics.metrics._base import Cutoffs
 from tailmetrics.metrics._fixed_point import COUNT, UNIT
 from tailmetrics.metrics._labels import Denominator, LabelAveragedMetric
 from tailmetrics.metrics._rows import divide
-from tailmetrics.ranking import Placement
+from tailmetrics.ranking import TargetRanks
 
 
-def precision_at_k(ranking: Placement, k: int, denominator: Denominator = "predicted") -> Tensor:
+def precision_at_k(ranks: TargetRanks, k: int, denominator: Denominator = "predicted") -> Tensor:
     """Share of the top k that is relevant: h_k / m_k, or h_k / k.
 
     Higher is better, in [0, 1]; 0 for an empty list.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
         denominator: ``"predicted"``, m_k, the labels there are among the top k; ``"k"``, k even for shorter lists.
 
@@ -29,8 +29,8 @@ def precision_at_k(ranking: Placement, k: int, denominator: Denominator = "predi
 
     Source: thesis metric notes, "P@k".
     """
-    hits = ranking.hits_at(k)
-    return divide(hits, ranking.length.clamp(max=k) if denominator == "predicted" else torch.full_like(hits, k))
+    hits = ranks.hits_at(k)
+    return divide(hits, ranks.length.clamp(max=k) if denominator == "predicted" else torch.full_like(hits, k))
 
 
 @final
@@ -60,8 +60,8 @@ class PrecisionAtK(LabelAveragedMetric):
         self.fixed_point = COUNT if denominator == "k" else UNIT
         super().__init__(k, denominator=denominator, **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return placement.hits_at(k) if self.denominator == "k" else precision_at_k(placement, k)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return ranks.hits_at(k) if self.denominator == "k" else precision_at_k(ranks, k)
 
     def _per_one(self, k: int) -> int:
         return k if self.denominator == "k" else 1

@@ -45,7 +45,7 @@ class PredictionProportionAtK(ShownMetric):
 
     def _prepare(self, ranking: Ranking) -> Increments:
         shown = []
-        for k in self.depths:
+        for k in self.ks:
             ids = ranking.ids[:, :k]
             if self._bound_buckets is None:
                 shown.append((ids >= 0).sum().view(1))
@@ -57,4 +57,4 @@ class PredictionProportionAtK(ShownMetric):
     def _values(self) -> list[list[float]]:
         rows = int(self._state("rows"))
         shown = self._state("shown").tolist()
-        return [ratios(of_k, [k * rows] * len(of_k)) for k, of_k in zip(self.depths, shown, strict=True)]
+        return [ratios(of_k, [k * rows] * len(of_k)) for k, of_k in zip(self.ks, shown, strict=True)]

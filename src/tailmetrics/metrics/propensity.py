@@ -13,7 +13,7 @@ from tailmetrics._checks import check_choice, check_count, check_counts, check_n
 from tailmetrics.metrics._base import Cutoffs, Training
 from tailmetrics.metrics._fixed_point import WEIGHT
 from tailmetrics.metrics._rows import RatioMetric, divide, ordered_sum
-from tailmetrics.ranking import Placement, Ranking, discounts
+from tailmetrics.ranking import Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import real_dtype
 
 Normalization = Literal["normalized", "sum"]
@@ -43,18 +43,18 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
     return inverse
 
 
-def _weighted_hits(ranking: Placement, k: int, weights: Tensor) -> Tensor:
+def _weighted_hits(ranks: TargetRanks, k: int, weights: Tensor) -> Tensor:
     """Inverse propensity of each hit within the top k, 0 elsewhere, shape (..., W)."""
-    return torch.where(ranking.within(k), ranking.weights_at_targets(weights), 0.0)
+    return torch.where(ranks.within(k), ranks.weights_at_targets(weights), 0.0)
 
 
-def propensity_scored_precision_at_k(ranking: Placement, k: int, weights: Tensor) -> tuple[Tensor, Tensor]:
+def propensity_scored_precision_at_k(ranks: TargetRanks, k: int, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Sum of inverse propensities of the hits over k, and the best value attainable.
 
     Higher is better; 0 without a relevant label.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
         weights: Shape (L,), :func:`inverse_propensities`.
 
@@ -63,16 +63,16 @@ def propensity_scored_precision_at_k(ranking: Placement, k: int, weights: Tensor
 
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
-    return ordered_sum(_weighted_hits(ranking, k, weights)) / k, ordered_sum(ranking.best(k, weights)) / k
+    return ordered_sum(_weighted_hits(ranks, k, weights)) / k, ordered_sum(ranks.best(k, weights)) / k
 
 
-def propensity_scored_recall_at_k(ranking: Placement, k: int, weights: Tensor) -> tuple[Tensor, Tensor]:
+def propensity_scored_recall_at_k(ranks: TargetRanks, k: int, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Sum of inverse propensities of the hits, and of all relevant labels.
 
     Higher is better; 0 without a relevant label.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
         weights: Shape (L,), :func:`inverse_propensities`.
 
@@ -81,19 +81,19 @@ def propensity_scored_recall_at_k(ranking: Placement, k: int, weights: Tensor) -
 
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
-    everything = ranking.best(max(1, ranking.most_relevant), weights)
-    return ordered_sum(_weighted_hits(ranking, k, weights)), ordered_sum(everything)
+    everything = ranks.best(max(1, ranks.most_relevant), weights)
+    return ordered_sum(_weighted_hits(ranks, k, weights)), ordered_sum(everything)
 
 
 def propensity_scored_ndcg_at_k(
-    ranking: Placement, k: int, weights: Tensor, normalization: Normalization = "normalized"
+    ranks: TargetRanks, k: int, weights: Tensor, normalization: Normalization = "normalized"
 ) -> tuple[Tensor, Tensor]:
     """Discounted sum of inverse propensities of the hits, and the best value attainable.
 
     Higher is better; 0 without a relevant label.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
         weights: Shape (L,), :func:`inverse_propensities`.
         normalization: ``"normalized"`` divides both by the row's unweighted ideal DCG; ``"sum"`` leaves them.
@@ -103,12 +103,12 @@ def propensity_scored_ndcg_at_k(
 
     Source: Jain, Prabhu and Varma, KDD 2016; both conventions are in use.
     """
-    best = ranking.best(k, weights)
-    scored = ordered_sum(_weighted_hits(ranking, k, weights) * ranking.discounts)
+    best = ranks.best(k, weights)
+    scored = ordered_sum(_weighted_hits(ranks, k, weights) * ranks.discounts)
     ideal = ordered_sum(best * discounts(best.shape[-1], best.device))
     if normalization == "sum":
         return scored, ideal
-    plain = ranking.ideal_discount(k)
+    plain = ranks.ideal_discount(k)
     return divide(scored, plain), divide(ideal, plain)
 
 
@@ -228,7 +228,7 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
     stem = "psp"
 
     def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
-        return propensity_scored_precision_at_k(self._placement(ranking), k, self._weights_on(ranking.ids.device))
+        return propensity_scored_precision_at_k(self._ranks_of(ranking), k, self._weights_on(ranking.ids.device))
 
 
 @final
@@ -256,7 +256,7 @@ class PropensityScoredRecallAtK(_PropensityMetric):
     stem = "psr"
 
     def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
-        return propensity_scored_recall_at_k(self._placement(ranking), k, self._weights_on(ranking.ids.device))
+        return propensity_scored_recall_at_k(self._ranks_of(ranking), k, self._weights_on(ranking.ids.device))
 
 
 @final
@@ -292,4 +292,4 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
 
     def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
         weights = self._weights_on(ranking.ids.device)
-        return propensity_scored_ndcg_at_k(self._placement(ranking), k, weights, self.normalization)
+        return propensity_scored_ndcg_at_k(self._ranks_of(ranking), k, weights, self.normalization)

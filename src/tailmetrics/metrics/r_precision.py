@@ -7,25 +7,25 @@ from typing import Any, final
 from torch import Tensor
 
 from tailmetrics.metrics._rows import RowMeanMetric, divide
-from tailmetrics.ranking import EVERYTHING, Placement
+from tailmetrics.ranking import EVERYTHING, TargetRanks
 
 
-def r_precision(ranking: Placement) -> Tensor:
+def r_precision(ranks: TargetRanks) -> Tensor:
     """Precision at the cut-off n, the number of relevant labels: h_n / n.
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
 
     Returns:
         Shape (...), float64.
 
     Source: NIST trec_eval, "Rprec".
     """
-    ranking = ranking.uncut
-    n = ranking.n_relevant
-    return divide((ranking.within(EVERYTHING) & (ranking.target_ranks <= n.unsqueeze(-1))).sum(dim=-1), n)
+    ranks = ranks.exact
+    n = ranks.n_relevant
+    return divide((ranks.within(EVERYTHING) & (ranks.target_ranks <= n.unsqueeze(-1))).sum(dim=-1), n)
 
 
 @final
@@ -54,5 +54,5 @@ class RPrecision(RowMeanMetric):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(None, **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return r_precision(placement)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return r_precision(ranks)

@@ -9,16 +9,16 @@ from torch import Tensor
 from tailmetrics.metrics._base import Cutoffs
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._rows import RowMeanMetric, divide
-from tailmetrics.ranking import Placement
+from tailmetrics.ranking import TargetRanks
 
 
-def recall_at_k(ranking: Placement, k: int) -> Tensor:
+def recall_at_k(ranks: TargetRanks, k: int) -> Tensor:
     """Share of the relevant labels that is among the top k: h_k / n.
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
 
     Returns:
@@ -26,16 +26,16 @@ def recall_at_k(ranking: Placement, k: int) -> Tensor:
 
     Source: evaluation notes, "Recall @k".
     """
-    return divide(ranking.hits_at(k), ranking.n_relevant)
+    return divide(ranks.hits_at(k), ranks.n_relevant)
 
 
-def normalized_recall_at_k(ranking: Placement, k: int) -> Tensor:
+def normalized_recall_at_k(ranks: TargetRanks, k: int) -> Tensor:
     """Share of the hits attainable within the top k that is there: h_k / min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranking: Leading axes (...).
+        ranks: Leading axes (...).
         k: Cut-off.
 
     Returns:
@@ -44,7 +44,7 @@ def normalized_recall_at_k(ranking: Placement, k: int) -> Tensor:
     Source: thesis metric notes, "nR@k". It is not P@k, as the notes say it turned out: their script divided by
     min(k, number of rows). With k = 5, n = 2 and both found it is 1, P@5 is .4.
     """
-    return divide(ranking.hits_at(k), ranking.n_relevant.clamp(max=k))
+    return divide(ranks.hits_at(k), ranks.n_relevant.clamp(max=k))
 
 
 @final
@@ -72,8 +72,8 @@ class RecallAtK(LabelAveragedMetric):
     def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return recall_at_k(placement, k)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return recall_at_k(ranks, k)
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         return hits, support
@@ -104,5 +104,5 @@ class NormalizedRecallAtK(RowMeanMetric):
     def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
 
-    def _row_value(self, placement: Placement, k: int) -> Tensor:
-        return normalized_recall_at_k(placement, k)
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return normalized_recall_at_k(ranks, k)

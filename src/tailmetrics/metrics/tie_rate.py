@@ -44,7 +44,7 @@ class TieRateAtK(ShownMetric):
         return {"tied": State((len(self.cutoffs), 1)), "rows": State((1,))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        tied = torch.stack([ranking.tied_at(k).sum().view(1) for k in self.depths])
+        tied = torch.stack([ranking.tied_at(k).sum().view(1) for k in self.ks])
         rows = rows_of(ranking)
         return {"tied": tied, "rows": rows if ranking.values is not None else torch.zeros_like(rows)}
 

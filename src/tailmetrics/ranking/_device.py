@@ -15,7 +15,7 @@ except ImportError:  # before torch 2.3
 _forced = [False]
 
 
-def may_look(device: torch.device) -> bool:
+def reads_are_free(device: torch.device) -> bool:
     """Whether reading a value costs nothing: on the CPU, and not while ``torch.compile`` traces.
 
     Elsewhere it would make the program wait for the device, or break the graph.

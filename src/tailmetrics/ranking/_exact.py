@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import may_look, real_dtype
+from tailmetrics.ranking._device import reads_are_free, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._targets import Entries
 
@@ -35,7 +35,7 @@ def exact_ranks(scores: Tensor, entries: Entries) -> Tensor:
     """
     if not len(entries.ids):
         return entries.ids
-    if not may_look(scores.device):
+    if not reads_are_free(scores.device):
         ranks = _ranks_by_sorting(scores, entries.rows, entries.ids)
     else:
         ranks = _ranks_in_blocks(scores, entries)
@@ -114,7 +114,7 @@ def log_normaliser(scores: Tensor) -> Tensor:
     real = real_dtype(scores.device)
     if not num_labels:
         return scores.new_full((num_rows,), -torch.inf, dtype=real)
-    height = max(1, NORMALISER_ELEMENTS // num_labels) if may_look(scores.device) else max(1, num_rows)
+    height = max(1, NORMALISER_ELEMENTS // num_labels) if reads_are_free(scores.device) else max(1, num_rows)
     # one buffer for all blocks: fresh ones of this size may come to lie each behind the last, up to a gigabyte
     buffer = scores.new_empty(min(height, num_rows), num_labels, dtype=real)
     parts = [_log_normaliser(scores[first : first + height], buffer) for first in range(0, num_rows, height)]

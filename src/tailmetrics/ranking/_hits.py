@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import may_look
+from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._targets import Array, Entries, Targets
 
 NOT_RANKED = 2**62
@@ -52,7 +52,7 @@ class Found:
 
 def find(targets: Targets, ids: Tensor) -> Found:
     """Look the relevant labels of each row up in its ranked list ``ids`` [N, K], -1 padded."""
-    if not may_look(ids.device):
+    if not reads_are_free(ids.device):
         return _find_all(targets, ids)
     if targets.dense is not None:
         hits = targets.dense.gather(1, ids.clamp(min=0)) & (ids >= 0) if targets.num_labels else ids >= 0

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, check_row_mask, shape_of
-from tailmetrics.ranking._device import may_look
+from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._selection import strictly_descending, top_k
 from tailmetrics.ranking._targets import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct
@@ -53,7 +53,7 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
             raise TypeError(
                 f"{caller}: {argument} is {shape_of(value)}; pass bool, integers, or float16 to float64 or bfloat16."
             )
-        if is_csr(value) and may_look(value.device):
+        if is_csr(value) and reads_are_free(value.device):
             check_structure(caller, argument, value)
         return value
     raise TypeError(
@@ -123,7 +123,7 @@ def refuse_other_layouts(caller: str, argument: str, value: Tensor) -> None:
         raise TypeError(f"{caller}: {argument} has the layout {value.layout}; convert it with .to_sparse_csr().")
 
 
-def lists_from_scores(caller: str, scores: Tensor, depth: int, keep: Tensor | None, validate: bool) -> Lists:
+def lists_from_scores(caller: str, scores: Tensor, depth: int, row_mask: Tensor | None, validate: bool) -> Lists:
     """Rank dense scores [N, L] down to ``depth``."""
     if scores.ndim != 2 or not scores.is_floating_point():
         raise ValueError(
@@ -135,11 +135,11 @@ def lists_from_scores(caller: str, scores: Tensor, depth: int, keep: Tensor | No
     depth = min(depth, num_labels)
     values, ids, distinct = top_k(scores, depth)
     complete = depth == num_labels
-    if distinct and keep is None and not complete:
+    if distinct and row_mask is None and not complete:
         return Lists(ids, values, complete)  # no NaN, and -inf at most behind the list
     if validate:
-        _check_not_nan(caller, values[:, :1], keep)  # NaN sorts first
-    return Lists(_retrieved(values[:, :depth], ids, keep), values, complete)
+        _check_not_nan(caller, values[:, :1], row_mask)  # NaN sorts first
+    return Lists(_retrieved(values[:, :depth], ids, row_mask), values, complete)
 
 
 def cut(lists: Lists, depth: int | None) -> Lists:
@@ -151,7 +151,7 @@ def cut(lists: Lists, depth: int | None) -> Lists:
 
 
 def lists_from_ids(
-    caller: str, ids: Tensor, num_labels: int | None, keep: Tensor | None, complete: bool, validate: bool
+    caller: str, ids: Tensor, num_labels: int | None, row_mask: Tensor | None, complete: bool, validate: bool
 ) -> Lists:
     """Take ids [N, K] that are ranked already."""
     if ids.ndim != 2:
@@ -161,18 +161,18 @@ def lists_from_ids(
         )
     ids = ids.detach().to(torch.int64)
     if validate:
-        kept = ids if keep is None else torch.where(keep[:, None], ids, -1)
+        kept = ids if row_mask is None else torch.where(row_mask[:, None], ids, -1)
         lowest = check_ids_in_range(caller, "preds", kept, num_labels, None)
         if lowest < 0 and bool(((kept[:, 1:] >= 0) & (kept[:, :-1] < 0)).any()):
             raise ValueError(f"{caller}: preds has an id behind a -1; -1 can only pad the end of a row.")
         check_distinct(caller, "preds", kept)
-    if keep is not None:
-        ids = torch.where(keep[:, None], ids, -1)
+    if row_mask is not None:
+        ids = torch.where(row_mask[:, None], ids, -1)
     return Lists(ids, None, complete)
 
 
 def lists_from_candidates(
-    caller: str, scores: Tensor, ids: Tensor, num_labels: int | None, keep: Tensor | None, validate: bool
+    caller: str, scores: Tensor, ids: Tensor, num_labels: int | None, row_mask: Tensor | None, validate: bool
 ) -> Lists:
     """Rank scored candidates (scores [N, C], ids [N, C]) in any order; id -1 or score -inf is no candidate."""
     if scores.ndim != 2 or scores.shape != ids.shape or not scores.is_floating_point() or ids.dtype not in INTEGERS:
@@ -182,19 +182,19 @@ def lists_from_candidates(
         )
     scores, ids = scores.detach(), ids.detach().to(torch.int64)
     if validate:
-        kept = ids if keep is None else torch.where(keep[:, None], ids, -1)
+        kept = ids if row_mask is None else torch.where(row_mask[:, None], ids, -1)
         check_ids_in_range(caller, "ids in preds", kept, num_labels, None)
-        _check_not_nan(caller, scores, keep)
+        _check_not_nan(caller, scores, row_mask)
         check_distinct(caller, "preds", kept)
     scores = torch.where(ids >= 0, scores, -torch.inf)
-    if may_look(ids.device) and strictly_descending(scores):
-        return Lists(_retrieved(scores, ids, keep), scores, complete=True)
+    if reads_are_free(ids.device) and strictly_descending(scores):
+        return Lists(_retrieved(scores, ids, row_mask), scores, complete=True)
     by_id = ids.argsort(dim=1)
     values, order = scores.gather(1, by_id).sort(dim=1, descending=True, stable=True)
-    return Lists(_retrieved(values, ids.gather(1, by_id).gather(1, order), keep), values, complete=True)
+    return Lists(_retrieved(values, ids.gather(1, by_id).gather(1, order), row_mask), values, complete=True)
 
 
-def lists_from_csr(caller: str, matrix: Tensor, depth: int | None, keep: Tensor | None, validate: bool) -> Lists:
+def lists_from_csr(caller: str, matrix: Tensor, depth: int | None, row_mask: Tensor | None, validate: bool) -> Lists:
     """Rank the stored entries of CSR [N, L]; a stored zero is a score like any other."""
     num_rows, num_labels = matrix.shape
     rows, ids, values = csr_entries(matrix)
@@ -202,14 +202,14 @@ def lists_from_csr(caller: str, matrix: Tensor, depth: int | None, keep: Tensor 
         raise TypeError(f"{caller}: the CSR preds store {shape_of(values)}; scores are floating.")
     if validate:
         check_csr(caller, "preds", matrix, rows)
-        wrong = values.isnan() if keep is None else values.isnan() & keep[rows]
+        wrong = values.isnan() if row_mask is None else values.isnan() & row_mask[rows]
         if bool(wrong.any()):
             _raise_nan(caller, int(rows[wrong.nonzero()[0, 0]]))
     order = ids.argsort(stable=True)
     order = order[values[order].argsort(descending=True, stable=True)]
     order = order[rows[order].argsort(stable=True)]
     per_row = matrix.crow_indices().diff()
-    on_cpu = may_look(values.device)
+    on_cpu = reads_are_free(values.device)
     longest = (int(per_row.max()) if num_rows else 0) if on_cpu else num_labels
     width = longest if depth is None else min(depth + 1, longest)
     column = torch.arange(len(rows), device=rows.device) - matrix.crow_indices()[:-1][rows]
@@ -218,7 +218,7 @@ def lists_from_csr(caller: str, matrix: Tensor, depth: int | None, keep: Tensor 
     scores = values.new_full((num_rows * width + 1,), -torch.inf).scatter_(0, place, values[order])[:-1]
     scores = scores.view(num_rows, width)
     depth = width if depth is None else min(depth, width)
-    return Lists(_retrieved(scores[:, :depth], listed[:, :depth], keep), scores, complete=depth >= longest)
+    return Lists(_retrieved(scores[:, :depth], listed[:, :depth], row_mask), scores, complete=depth >= longest)
 
 
 def read_row_mask(caller: str, row_mask: Any, preds: Tensor) -> Tensor | None:
@@ -226,18 +226,18 @@ def read_row_mask(caller: str, row_mask: Any, preds: Tensor) -> Tensor | None:
     return check_row_mask(caller, row_mask, preds.shape[0] if preds.ndim else 0, preds.device)
 
 
-def _retrieved(values: Tensor, ids: Tensor, keep: Tensor | None) -> Tensor:
+def _retrieved(values: Tensor, ids: Tensor, row_mask: Tensor | None) -> Tensor:
     """Return ``ids`` with -1 where the score says not retrieved, or where the row does not count."""
-    retrieved = values > -torch.inf if keep is None else (values > -torch.inf) & keep[:, None]
-    if may_look(ids.device) and bool(retrieved.all()):
+    retrieved = values > -torch.inf if row_mask is None else (values > -torch.inf) & row_mask[:, None]
+    if reads_are_free(ids.device) and bool(retrieved.all()):
         return ids
     return torch.where(retrieved, ids, -1)
 
 
-def _check_not_nan(caller: str, values: Tensor, keep: Tensor | None) -> None:
+def _check_not_nan(caller: str, values: Tensor, row_mask: Tensor | None) -> None:
     """Raise if a row holds NaN."""
     wrong = values.isnan().any(dim=1) if values.shape[1] else values.new_zeros(len(values), dtype=torch.bool)
-    wrong = wrong if keep is None else wrong & keep
+    wrong = wrong if row_mask is None else wrong & row_mask
     if bool(wrong.any()):
         _raise_nan(caller, int(wrong.nonzero()[0, 0]))
 

@@ -12,11 +12,11 @@ from tailmetrics._checks import INTEGERS, check_count, check_ids_in_range, shape
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _inputs, _targets
 from tailmetrics.ranking._counters import BucketCounters
-from tailmetrics.ranking._device import may_look, real_dtype
+from tailmetrics.ranking._device import reads_are_free, real_dtype
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Found, find, find_in_small
 from tailmetrics.ranking._once import once
-from tailmetrics.ranking._placement import Placed, Placement, Slots, placed, placed_by_bucket
+from tailmetrics.ranking._target_ranks import Placed, Slots, TargetRanks, placed, ranks_by_bucket
 from tailmetrics.ranking._targets import Entries, Targets
 
 DEFAULT_DEPTH = 500
@@ -26,7 +26,7 @@ Scope = Literal["bucket", "global"]
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking(Placement):
+class Ranking(TargetRanks):
     """A batch of N rows ranked once, with what is relevant in each; made by :func:`rank` or the ``from_`` methods.
 
     Attributes:
@@ -105,14 +105,14 @@ class Ranking(Placement):
         return self.ids.shape[1]
 
     @property
-    def reach(self) -> int:  # type: ignore[override]
+    def max_k(self) -> int:  # type: ignore[override]
         """The deepest cut-off that the list can answer for."""
         return EVERYTHING if self.complete else self.depth
 
     @property
-    def keep(self) -> Tensor | None:
+    def row_mask(self) -> Tensor | None:
         """Shape (N,), bool: the rows that count; None when all do."""
-        return self.targets.keep
+        return self.targets.row_mask
 
     @property
     def binary(self) -> bool:  # type: ignore[override]
@@ -160,7 +160,7 @@ class Ranking(Placement):
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
         entries = self.targets.entries
         keys = entries.rows
-        if not may_look(keys.device):
+        if not reads_are_free(keys.device):
             keys = torch.where(entries.ids >= 0, keys, self.num_rows)
         return keys, self.num_rows, entries
 
@@ -193,46 +193,46 @@ class Ranking(Placement):
         return Found(entries.rows[order], entries.ids[order], ranks[order], gains, entries.width)
 
     @once
-    def uncut(self) -> Placement:
-        """The placement with exact ranks among everything retrieved; needs scores or complete lists."""
+    def exact(self) -> TargetRanks:
+        """The ranks with exact ranks among everything retrieved; needs scores or complete lists."""
         if self.scores is None or self.complete:
             return self
         args = self.n_relevant, self.length, self.num_labels, self._keyed_entries, EVERYTHING
         return placed(self._found_anywhere, self._found_anywhere.rows, *args)
 
     def by_bucket(
-        self, buckets: LabelBuckets, scope: Scope = "bucket", depth: int = DEFAULT_DEPTH, uncut: bool = False
+        self, buckets: LabelBuckets, scope: Scope = "bucket", depth: int = DEFAULT_DEPTH, exact: bool = False
     ) -> Placed:
-        """Return the placement restricted to each bucket's labels, with a bucket axis behind the row axis.
+        """Return the ranks restricted to each bucket's labels, with a bucket axis behind the row axis.
 
         Args:
             buckets: G buckets.
             scope: ``"bucket"`` ranks the labels of a bucket among themselves, within the top ``depth``; ``"global"``
                 keeps the rank in the whole list, so that only what counts as relevant is restricted.
             depth: How much of the list ``scope="bucket"`` reads.
-            uncut: With ``scope="global"``: exact ranks, however deep.
+            exact: With ``scope="global"``: exact ranks, however deep.
 
         Raises:
             ValueError: If the list was cut above ``depth``.
         """
-        if scope == "bucket" and depth > self.reach:
+        if scope == "bucket" and depth > self.max_k:
             raise ValueError(
                 f"Ranking.by_bucket: depth={depth} is deeper than the ranking ({self.depth} ids per row); "
                 f"rank again with depth={depth}, or pass the depth there is."
             )
-        memo = (buckets.digest, scope, depth if scope == "bucket" else None, uncut)
+        memo = (buckets.digest, scope, depth if scope == "bucket" else None, exact)
         if memo not in self._by_bucket:
-            found = self._found_anywhere if uncut else self._found
+            found = self._found_anywhere if exact else self._found
             length = self.length[:, None].expand(-1, len(buckets))
             if scope == "bucket":
                 counters = self._counters(buckets, depth)
                 found, length = _within_buckets(self._found, counters, self.num_rows, min(depth, self.depth))
-            reach = EVERYTHING if scope == "bucket" or uncut else self.reach
-            self._by_bucket[memo] = placed_by_bucket(
-                found, buckets, self.targets.entries, self.num_rows, length, self.num_labels, reach
+            max_k = EVERYTHING if scope == "bucket" or exact else self.max_k
+            self._by_bucket[memo] = ranks_by_bucket(
+                found, buckets, self.targets.entries, self.num_rows, length, self.num_labels, max_k
             )
-        placement: Placed = self._by_bucket[memo]
-        return placement
+        ranks: Placed = self._by_bucket[memo]
+        return ranks
 
     @once
     def _by_bucket(self) -> dict[object, Any]:
@@ -274,13 +274,13 @@ class Ranking(Placement):
         if self.values is None or self.values.shape[1] <= k:
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
         tied = (self.values[:, k - 1] == self.values[:, k]) & (self.values[:, k] > -torch.inf)
-        return tied if self.keep is None else tied & self.keep
+        return tied if self.row_mask is None else tied & self.row_mask
 
 
 def _within_buckets(found: Found, counters: BucketCounters, num_rows: int, depth: int) -> tuple[Found, Tensor]:
     """Return ``found`` with the ranks among the labels of the same bucket, and the length of each bucket's list."""
     inside = found.ranks <= depth
-    if may_look(found.ranks.device) and not bool(inside.all()):
+    if reads_are_free(found.ranks.device) and not bool(inside.all()):
         gains = None if found.gains is None else found.gains[inside]
         found = Found(found.rows[inside], found.ids[inside], found.ranks[inside], gains, found.width)
         inside = found.ranks <= depth
@@ -375,18 +375,18 @@ def _rank(
             f"{caller}: preds has {preds.shape[1]} columns, but there are {num_labels} labels; pass one per label."
         )
     num_labels = preds.shape[1] if has_width else num_labels
-    keep = _inputs.read_row_mask(caller, row_mask, preds)
+    row_mask = _inputs.read_row_mask(caller, row_mask, preds)
     shape = preds.shape if has_width else None
-    targets = _read_target(caller, target, num_rows, num_labels, shape, keep, validate, preds.device)
+    targets = _read_target(caller, target, num_rows, num_labels, shape, row_mask, validate, preds.device)
     num_labels = targets.num_labels if num_labels is None else num_labels
     if dense:
-        lists = _inputs.lists_from_scores(caller, preds, depth or preds.shape[1], keep, validate)
+        lists = _inputs.lists_from_scores(caller, preds, depth or preds.shape[1], row_mask, validate)
     elif _inputs.is_csr(preds):
-        lists = _inputs.lists_from_csr(caller, preds, depth if cut is not None else None, keep, validate)
+        lists = _inputs.lists_from_csr(caller, preds, depth if cut is not None else None, row_mask, validate)
     elif pair is not None:
-        lists = _inputs.lists_from_candidates(caller, preds, pair, num_labels, keep, validate)
+        lists = _inputs.lists_from_candidates(caller, preds, pair, num_labels, row_mask, validate)
     else:
-        lists = _inputs.lists_from_ids(caller, preds, num_labels, keep, complete, validate)
+        lists = _inputs.lists_from_ids(caller, preds, num_labels, row_mask, complete, validate)
     lists = _inputs.cut(lists, cut)
     return Ranking(lists.ids, lists.complete, num_labels, lists.values, preds.detach() if dense else None, targets)
 
@@ -403,10 +403,10 @@ def read_training_target(
     argument, value = ("target", target) if target_ids is None else ("target_ids", target_ids)
     value = _inputs.as_tensor(caller, argument, value)
     given = value if target_ids is None else _Explicit(value, None, None)
-    keep = _inputs.read_row_mask(caller, row_mask, value)
+    row_mask = _inputs.read_row_mask(caller, row_mask, value)
     num_rows = value.shape[0] if value.ndim else 0
     shape = torch.Size((num_rows, num_labels))
-    return _read_target(caller, given, num_rows, num_labels, shape, keep, validate, value.device)
+    return _read_target(caller, given, num_rows, num_labels, shape, row_mask, validate, value.device)
 
 
 def _read_preds(caller: str, preds: Any, scored: bool | None) -> tuple[Tensor | None, Tensor]:
@@ -437,7 +437,7 @@ def _read_target(
     num_rows: int,
     num_labels: int | None,
     scores_shape: torch.Size | None,
-    keep: Tensor | None,
+    row_mask: Tensor | None,
     validate: bool,
     device: torch.device,
 ) -> Targets:
@@ -454,15 +454,15 @@ def _read_target(
             "row of preds: [N], [N, M] or [N, L]."
         )
     if _inputs.is_csr(target):
-        return _targets.targets_from_csr(caller, argument, target, num_labels, keep, validate)
+        return _targets.targets_from_csr(caller, argument, target, num_labels, row_mask, validate)
     is_matrix = argument in ("target_mask", "target_gains") or (
         argument == "target" and target.ndim == 2 and (target.dtype not in INTEGERS or target.shape == scores_shape)
     )
     if is_matrix and target.ndim != 2:
         raise ValueError(f"{caller}: {argument} is {shape_of(target)}; pass shape [N, L], one column per label.")
     if is_matrix:
-        return _targets.targets_from_matrix(caller, argument, target, num_labels, keep, validate)
-    return _targets.targets_from_ids(caller, argument, target, num_labels, keep, gains, validate)
+        return _targets.targets_from_matrix(caller, argument, target, num_labels, row_mask, validate)
+    return _targets.targets_from_ids(caller, argument, target, num_labels, row_mask, gains, validate)
 
 
 def _choose(caller: str, given: _Explicit) -> tuple[str, Any, Tensor | None]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import may_look
+from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._packed import can_pack, packed_top_k
 
 BLOCK_ELEMENTS = 2**20
@@ -52,7 +52,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
 
     The third item says whether the values were seen to be :func:`strictly_descending`.
     """
-    if not may_look(scores.device) or not scores.numel() or k == 0:
+    if not reads_are_free(scores.device) or not scores.numel() or k == 0:
         return *plain_top_k(scores, k), False
     depth = min(k + 1, scores.shape[1])
     values, ids, exact = (_select if _in_one(scores, depth) else _two_stage_top_k)(scores, depth)

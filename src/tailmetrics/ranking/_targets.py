@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
-from tailmetrics.ranking._device import may_look
+from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._validation import check_csr, check_distinct, check_gains, check_width
 
@@ -48,7 +48,7 @@ class Targets:
     Attributes:
         num_rows: N.
         num_labels: L, or None when the form does not tell (label ids).
-        keep: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
+        row_mask: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
         dense: Shape (N, L), bool or gains.
         padded: Shape (N, M), int64: label ids with gain 1, -1 padded.
         given: Entries, where it is neither.
@@ -56,7 +56,7 @@ class Targets:
 
     num_rows: int
     num_labels: int | None
-    keep: Tensor | None
+    row_mask: Tensor | None
     dense: Tensor | None = None
     padded: Tensor | None = None
     given: Entries | None = None
@@ -86,11 +86,11 @@ class Targets:
         if self.dense is None:
             assert self.given is not None
             return self.given
-        if not may_look(self.device):
-            return _void_entries(self.dense, self.keep)
+        if not reads_are_free(self.device):
+            return _void_entries(self.dense, self.row_mask)
         rows, ids = _nonzero(self.dense)
-        if self.keep is not None:
-            kept = self.keep[rows]
+        if self.row_mask is not None:
+            kept = self.row_mask[rows]
             rows, ids = rows[kept], ids[kept]
         gains = None if self.binary else self.dense[rows, ids].to(torch.float64)
         return Entries(rows, ids, gains, self.dense.shape[1])
@@ -105,7 +105,7 @@ class Targets:
             zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
             return zeros.scatter_add_(0, self.entries.rows, relevant)
         counts = count_true(self.dense) if self.binary else (self.dense > 0).sum(dim=1)
-        return counts if self.keep is None else counts * self.keep
+        return counts if self.row_mask is None else counts * self.row_mask
 
 
 def count_true(mask: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ def count_true(mask: Tensor) -> Tensor:
 
     ``mask.sum(1)`` says the same some twenty times slower.
     """
-    if not may_look(mask.device) or not mask.numel() or mask.shape[1] < 64 or not _has_words(mask):
+    if not reads_are_free(mask.device) or not mask.numel() or mask.shape[1] < 64 or not _has_words(mask):
         return mask.sum(dim=1)
     if int(mask.view(torch.uint8).amax()) > 1:  # a view of other bytes: each counts once, whatever its bits
         return mask.sum(dim=1)
@@ -155,10 +155,10 @@ def _nonzero(matrix: Tensor) -> tuple[Tensor, Tensor]:
     return rows.contiguous(), ids.contiguous()
 
 
-def _void_entries(dense: Tensor, keep: Tensor | None) -> Entries:
+def _void_entries(dense: Tensor, row_mask: Tensor | None) -> Entries:
     """Return one entry per cell of a dense matrix, void where nothing is relevant: no size depends on the data."""
     num_rows, num_labels = dense.shape
-    relevant = dense > 0 if keep is None else (dense > 0) & keep[:, None]
+    relevant = dense > 0 if row_mask is None else (dense > 0) & row_mask[:, None]
     columns = torch.arange(num_labels, device=dense.device)
     ids = torch.where(relevant, columns, -1).reshape(-1)
     rows = torch.arange(num_rows, device=dense.device).repeat_interleave(num_labels, output_size=ids.numel())
@@ -171,7 +171,7 @@ def targets_from_ids(
     argument: str,
     ids: Tensor,
     num_labels: int | None,
-    keep: Tensor | None,
+    row_mask: Tensor | None,
     gains: Tensor | None,
     validate: bool,
 ) -> Targets:
@@ -189,16 +189,16 @@ def targets_from_ids(
     ids = ids[:, None] if ids.ndim == 1 else ids
     gains = None if gains is None else gains.detach().to(torch.float64).reshape(ids.shape)
     if validate:
-        check_ids_in_range(caller, argument, ids, num_labels, keep)
-        check_distinct(caller, argument, ids if keep is None else torch.where(keep[:, None], ids, -1))
+        check_ids_in_range(caller, argument, ids, num_labels, row_mask)
+        check_distinct(caller, argument, ids if row_mask is None else torch.where(row_mask[:, None], ids, -1))
         if gains is not None:
-            check_gains(caller, "target_gains", gains, keep)
-    if keep is not None:
-        ids = torch.where(keep[:, None], ids, -1)
+            check_gains(caller, "target_gains", gains, row_mask)
+    if row_mask is not None:
+        ids = torch.where(row_mask[:, None], ids, -1)
     if gains is None:
-        return Targets(len(ids), num_labels, keep, padded=ids)
+        return Targets(len(ids), num_labels, row_mask, padded=ids)
     entries = _without_void(_entries_of_ids(torch.where(gains > 0, ids, -1), gains))
-    return Targets(len(ids), num_labels, keep, given=_binary_if_ones(entries))
+    return Targets(len(ids), num_labels, row_mask, given=_binary_if_ones(entries))
 
 
 def _entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
@@ -209,7 +209,7 @@ def _entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
 
 
 def targets_from_matrix(
-    caller: str, argument: str, matrix: Tensor, num_labels: int | None, keep: Tensor | None, validate: bool
+    caller: str, argument: str, matrix: Tensor, num_labels: int | None, row_mask: Tensor | None, validate: bool
 ) -> Targets:
     """Return targets given as a dense [N, L] matrix: bool multi-hot, or gains of any number type."""
     if matrix.ndim != 2:
@@ -217,9 +217,9 @@ def targets_from_matrix(
     check_width(caller, argument, matrix.shape[1], num_labels)
     matrix = matrix.detach()
     if matrix.dtype == torch.bool:
-        return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
+        return Targets(len(matrix), matrix.shape[1], row_mask, dense=matrix)
     if validate:
-        low, high = check_gains(caller, argument, matrix, keep)
+        low, high = check_gains(caller, argument, matrix, row_mask)
         if argument == "target" and 0 < low < 1 and high <= 1 and matrix.shape[1] >= MANY_LABELS:
             warn(
                 f"{caller}: every label of every row is relevant by target, {shape_of(matrix)}, whose values lie "
@@ -227,16 +227,16 @@ def targets_from_matrix(
                 "say which labels are relevant, such as target > 0.5; gains go to Ranking.from_scores(target_gains=).",
                 stacklevel=2,
             )
-    if not may_look(matrix.device):
-        return Targets(len(matrix), matrix.shape[1], keep, dense=matrix)
+    if not reads_are_free(matrix.device):
+        return Targets(len(matrix), matrix.shape[1], row_mask, dense=matrix)
     rows, ids = _nonzero(matrix)
     gains = matrix[rows, ids].to(torch.float64)
-    entries = Entries(rows, ids if keep is None else torch.where(keep[rows], ids, -1), gains, matrix.shape[1])
-    return Targets(len(matrix), matrix.shape[1], keep, given=_binary_if_ones(_without_void(entries)))
+    entries = Entries(rows, ids if row_mask is None else torch.where(row_mask[rows], ids, -1), gains, matrix.shape[1])
+    return Targets(len(matrix), matrix.shape[1], row_mask, given=_binary_if_ones(_without_void(entries)))
 
 
 def targets_from_csr(
-    caller: str, argument: str, matrix: Tensor, num_labels: int | None, keep: Tensor | None, validate: bool
+    caller: str, argument: str, matrix: Tensor, num_labels: int | None, row_mask: Tensor | None, validate: bool
 ) -> Targets:
     """Return targets given as CSR [N, L] whose stored values are gains; a stored zero is not relevant."""
     num_rows, width = matrix.shape
@@ -244,13 +244,15 @@ def targets_from_csr(
     rows, ids, values = csr_entries(matrix)
     if validate:
         check_csr(caller, argument, matrix, rows)
-        check_gains(caller, argument, values, None if keep is None else keep[rows])
-    if keep is None and may_look(values.device) and bool((values == 1).all()):  # as most are: nothing to leave out
-        return Targets(num_rows, width, keep, given=Entries(rows, ids, None, width))
-    relevant = values > 0 if keep is None else (values > 0) & keep[rows]
+        check_gains(caller, argument, values, None if row_mask is None else row_mask[rows])
+    if (
+        row_mask is None and reads_are_free(values.device) and bool((values == 1).all())
+    ):  # as most are: nothing to leave out
+        return Targets(num_rows, width, row_mask, given=Entries(rows, ids, None, width))
+    relevant = values > 0 if row_mask is None else (values > 0) & row_mask[rows]
     gains = None if values.dtype == torch.bool else values.to(torch.float64)
     entries = _without_void(Entries(rows, torch.where(relevant, ids, -1), gains, width))
-    return Targets(num_rows, width, keep, given=_binary_if_ones(entries))
+    return Targets(num_rows, width, row_mask, given=_binary_if_ones(entries))
 
 
 def csr_entries(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -262,7 +264,7 @@ def csr_entries(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _without_void(entries: Entries) -> Entries:
-    if not may_look(entries.ids.device):
+    if not reads_are_free(entries.ids.device):
         return entries
     relevant = entries.ids >= 0
     if bool(relevant.all()):
@@ -273,6 +275,6 @@ def _without_void(entries: Entries) -> Entries:
 
 def _binary_if_ones(entries: Entries) -> Entries:
     """Return ``entries`` without gains where all of them are 1; on a device, asking would mean waiting."""
-    if entries.gains is None or not may_look(entries.ids.device) or not bool((entries.gains == 1).all()):
+    if entries.gains is None or not reads_are_free(entries.ids.device) or not bool((entries.gains == 1).all()):
         return entries
     return Entries(entries.rows, entries.ids, None, entries.width)

@@ -46,9 +46,9 @@ def check_width(caller: str, argument: str, width: int, num_labels: int | None) 
         )
 
 
-def check_gains(caller: str, argument: str, gains: Tensor, keep: Tensor | None) -> tuple[float, float]:
+def check_gains(caller: str, argument: str, gains: Tensor, row_mask: Tensor | None) -> tuple[float, float]:
     """Raise unless all gains are numbers that add up exactly; return the least and the largest, or 0."""
-    gains = gains if keep is None else gains[keep]
+    gains = gains if row_mask is None else gains[row_mask]
     if not gains.numel() or gains.dtype == torch.bool:
         return 0.0, 0.0
     low, high = (float(bound) for bound in torch.aminmax(gains))

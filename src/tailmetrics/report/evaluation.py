@@ -58,7 +58,7 @@ class Evaluation:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         assert self.ties is not None
         ranking = self.collection.rank(preds, target, row_mask)
-        shallow = [k for k in self.ties.depths if not ranking.complete and k > ranking.depth]
+        shallow = [k for k in self.ties.ks if not ranking.complete and k > ranking.depth]
         self.collection.update(ranking)
         if not shallow:
             self.ties.update(ranking)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import may_look, real_dtype
+from tailmetrics.ranking._device import reads_are_free, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Found
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._targets import Entries
@@ -22,7 +22,7 @@ KeyedEntries = Callable[[], tuple[Tensor, int, Entries]]
 """Gives the row, or row and bucket, of each relevant label as one number below the second item, on demand."""
 
 
-class Placement(ABC):
+class TargetRanks(ABC):
     """Ranks of the relevant labels over free leading axes: rows (N,), or rows and buckets (N, G).
 
     A formula reads these and nothing else, so that it holds for whole rows and for the part of a row that lies in a
@@ -36,7 +36,7 @@ class Placement(ABC):
         length: Shape (...), int64: number of labels in the list.
         binary: Whether every gain is 1.
         num_labels: L, or None when unknown.
-        reach: The deepest cut-off that the list can answer for: its depth where it was cut, else ``EVERYTHING``.
+        max_k: The deepest cut-off that the list can answer for: its depth where it was cut, else ``EVERYTHING``.
     """
 
     target_ranks: Tensor
@@ -46,7 +46,7 @@ class Placement(ABC):
     length: Tensor
     binary: bool
     num_labels: int | None
-    reach: int
+    max_k: int
 
     @abstractmethod
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
@@ -57,7 +57,7 @@ class Placement(ABC):
         return {}
 
     @property
-    def uncut(self) -> Placement:
+    def exact(self) -> TargetRanks:
         """What metrics without a cut-off read: itself, or exact ranks among all scores where it was cut."""
         return self
 
@@ -67,11 +67,11 @@ class Placement(ABC):
         Raises:
             ValueError: If the list was cut above ``k``: what it does not show would count as not found.
         """
-        if k > self.reach:
+        if k > self.max_k:
             wanted = "everything (k=None)" if k >= EVERYTHING else f"k={k}"
             raise ValueError(
-                f"Ranking: {wanted} is deeper than the ranking ({self.reach} ids per row); rank again with a greater "
-                "depth, or read ranking.uncut, which has exact ranks among all scores."
+                f"Ranking: {wanted} is deeper than the ranking ({self.max_k} ids per row); rank again with a greater "
+                "depth, or read ranking.exact, which has exact ranks among all scores."
             )
         return self.target_ranks <= k
 
@@ -113,7 +113,7 @@ class Placement(ABC):
     @once
     def most_relevant(self) -> int:
         """An upper bound of ``n_relevant``, the least one where that does not make a device wait."""
-        if may_look(self.n_relevant.device):
+        if reads_are_free(self.n_relevant.device):
             return int(self.n_relevant.max()) if self.n_relevant.numel() else 0
         return self._keyed_entries()[2].width
 
@@ -136,7 +136,7 @@ class Placement(ABC):
 
     def _best(self, k: int, weights: Tensor | None) -> Tensor:
         keys, num_keys, entries = self._keyed_entries()
-        on_cpu = may_look(keys.device)  # where no entry is void
+        on_cpu = reads_are_free(keys.device)  # where no entry is void
         if weights is not None:
             value = weights[entries.ids if on_cpu else entries.ids.clamp(min=0)]
         elif entries.gains is not None:
@@ -180,7 +180,7 @@ class Slots:
         counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=keys.device)
         counts.scatter_add_(0, keys, torch.ones_like(keys))
         column = torch.arange(len(keys), device=keys.device) - (counts.cumsum(0) - counts)[keys]
-        on_cpu = may_look(keys.device)
+        on_cpu = reads_are_free(keys.device)
         longest = int(counts[:num_keys].max()) if on_cpu and num_keys else 0
         self.width = max(1, min(width, longest) if on_cpu else width)
         self.num_keys = num_keys
@@ -197,8 +197,8 @@ class Slots:
 
 
 @dataclass(frozen=True, eq=False)
-class Placed(Placement):
-    """A placement written out."""
+class Placed(TargetRanks):
+    """A ranks written out."""
 
     target_ranks: Tensor
     target_ids: Tensor
@@ -208,7 +208,7 @@ class Placed(Placement):
     binary: bool
     num_labels: int | None
     keyed_entries: KeyedEntries = field(repr=False)
-    reach: int = EVERYTHING
+    max_k: int = EVERYTHING
 
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
         return self.keyed_entries()
@@ -221,9 +221,9 @@ def placed(
     length: Tensor,
     num_labels: int | None,
     keyed_entries: KeyedEntries,
-    reach: int,
+    max_k: int,
 ) -> Placed:
-    """Return the placement of ``found`` labels whose row, or row and bucket, is ``keys`` (ascending)."""
+    """Return the ranks of ``found`` labels whose row, or row and bucket, is ``keys`` (ascending)."""
     shape = n_relevant.shape
     slots = Slots(keys, n_relevant.numel(), found.width)
     ranks = slots.place(found.ranks, NOT_RANKED).view(*shape, slots.width)
@@ -232,19 +232,19 @@ def placed(
         gains = torch.ones((), dtype=real_dtype(ranks.device), device=ranks.device).expand(ranks.shape)
     else:
         gains = slots.place(found.gains, 0.0).view(*shape, slots.width)
-    return Placed(ranks, ids, gains, n_relevant, length, found.gains is None, num_labels, keyed_entries, reach)
+    return Placed(ranks, ids, gains, n_relevant, length, found.gains is None, num_labels, keyed_entries, max_k)
 
 
-def placed_by_bucket(
+def ranks_by_bucket(
     found: Found,
     buckets: LabelBuckets,
     entries: Entries,
     num_rows: int,
     length: Tensor,
     num_labels: int | None,
-    reach: int,
+    max_k: int,
 ) -> Placed:
-    """Return the placement per row and bucket, with the ranks that ``found`` has."""
+    """Return the ranks per row and bucket, with the ranks that ``found`` has."""
     num_buckets = len(buckets)
     num_keys = num_rows * num_buckets
     keys = torch.where(found.ranks < NOT_RANKED, found.rows * num_buckets + buckets.of(found.ids), num_keys)
@@ -254,4 +254,4 @@ def placed_by_bucket(
     entry_keys = torch.where(entries.ids >= 0, entries.rows * num_buckets + buckets.of(entries.ids), num_keys)
     counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=entry_keys.device)
     n_relevant = counts.scatter_add_(0, entry_keys, torch.ones_like(entry_keys))[:-1].view(num_rows, num_buckets)
-    return placed(found, keys[order], n_relevant, length, num_labels, lambda: (entry_keys, num_keys, entries), reach)
+    return placed(found, keys[order], n_relevant, length, num_labels, lambda: (entry_keys, num_keys, entries), max_k)
