@@ -13,7 +13,7 @@ HOMES = {
     "DataFileError": "tailmetrics.io",
     "LabelAveragedMetric": "tailmetrics.metrics._labels",
     "RelevanceMetric": "tailmetrics.metrics._rows",
-    "Report": "tailmetrics.report.report",
+    "Report": "tailmetrics.report",
     "_PropensityMetric": "tailmetrics.metrics.propensity",
     "bind": "tailmetrics.TopKMetric",
     "inverse_propensities": "tailmetrics.functional",

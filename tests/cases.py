@@ -76,6 +76,12 @@ class Case:
         return list(k) if isinstance(k, list) else [k]
 
 
+def registered(name: str, **more: Any) -> TopKMetric:
+    """The metric of a name, with arguments that do for it."""
+    arguments = {"min_recall": 0.5} if name == "KForRecall" else {"k": 3} if name.endswith("AtK") else {}
+    return Case(name, arguments).metric(**more)
+
+
 KS = [1, 3, 10]
 EMPTY = [{}, {"empty_target_action": "neg"}, {"empty_target_action": "pos"}, {"empty_target_action": "skip"}]
 EMPTY_OF_SUMS = [choice for choice in EMPTY if choice.get("empty_target_action") != "pos"]

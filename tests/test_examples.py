@@ -20,7 +20,7 @@ from examples.recommender.models import ease
 from examples.retrieval import __main__ as retrieval
 from examples.retrieval.data import read_collection
 from examples.retrieval.models import BM25
-from tailmetrics.report.report import Report
+from tailmetrics.report import Report
 from test_presets import KEYS
 
 ROOT = Path(__file__).parents[1]

@@ -21,7 +21,7 @@ from tailmetrics.ranking import rank as rank
 __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
-    from tailmetrics.report.notebook import evaluate as evaluate
+    from tailmetrics.evaluation import evaluate as evaluate
 else:
     __all__ = [
         "LabelBuckets",
@@ -40,7 +40,7 @@ else:
     def __getattr__(name: str) -> object:
         """Import what makes reports, which needs more than the core, when it is asked for."""
         if name == "evaluate":
-            return _import_module("tailmetrics.report.notebook").evaluate
+            return _import_module("tailmetrics.evaluation").evaluate
         raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
 
     def __dir__() -> list[str]:

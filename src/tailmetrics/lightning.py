@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Su
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.frequency import LabelFrequency, frequency_of
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.report.evaluation import Evaluation
-from tailmetrics.report.report import Report
+from tailmetrics.report import Report
 
 PACKAGES = ("pytorch_lightning", "lightning.pytorch")
 """Lightning comes in two packages; the callback is one of whichever are installed."""
@@ -245,7 +245,7 @@ class HeadToTailReport(*_callback_bases()):  # type: ignore[misc]
 
     def _print(self, trainer: Any, report: Report) -> None:
         if self.table and trainer.is_global_zero:
-            from tailmetrics.report.terminal import print_report
+            from tailmetrics.report import print_report
 
             print_report(report)
 

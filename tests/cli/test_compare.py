@@ -14,7 +14,7 @@ from rich.console import Console
 from cli.made import write_lists
 from tailmetrics import LabelBuckets
 from tailmetrics.cli.comparison_files import print_comparisons
-from tailmetrics.report import compare
+from tailmetrics.significance import compare
 
 NUM_ROWS, NUM_LABELS = 400, 40
 BY_DECILE = ("RecallAtK", "{k: 3, buckets: deciles, scope: global}")

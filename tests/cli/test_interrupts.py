@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tailmetrics.cli.staging import Staging
-from tailmetrics.report.evaluation import Evaluation
-from tailmetrics.report.report import Report
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.report import Report
 
 IN_THE_MIDDLE = """
 import os, signal, sys
 from tailmetrics.cli import main
-from tailmetrics.report.evaluation import Evaluation
+from tailmetrics.evaluation import Evaluation
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
 update = Evaluation.update

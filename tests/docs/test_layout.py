@@ -26,7 +26,7 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 FLOORS = {
     **dict.fromkeys(("cli", "__main__"), 5),
-    **dict.fromkeys(("lightning", "report", "io"), 4),
+    **dict.fromkeys(("lightning", "evaluation", "significance", "report", "io"), 4),
     "collection": 3,
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
@@ -54,7 +54,7 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield what a module imports of the package, wherever in it, and the line."""
+    """Yield what a module imports, wherever in it, and the line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"relative import in line {node.lineno}"
@@ -84,7 +84,63 @@ def test_imports_go_down_only() -> None:
         if imported.split(".")[0] == "tailmetrics" and floor_of(imported) > floor_of(name)
     ]
     assert [line.partition(":")[0] for line in up] == ["tailmetrics"], up
-    assert up[0].endswith("tailmetrics.report.notebook.evaluate")
+    assert up[0].endswith("tailmetrics.evaluation.evaluate")
+
+
+def run_imports() -> dict[str, set[str]]:
+    """Return the modules of the package that each of them imports when it runs: imports for types alone left out."""
+    trees = dict(modules())
+    found = {}
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+                node.body = []
+        named = {imported for imported, _ in imports(tree)}
+        found[name] = {one if one in trees else one.rpartition(".")[0] for one in named} & trees.keys()
+    return found
+
+
+def in_circles(graph: dict[str, set[str]]) -> set[str]:
+    """Return what is left after taking away, again and again, what reaches nothing or is reached by nothing."""
+    left = set(graph)
+    while True:
+        reached = {goal for name in left for goal in graph[name] & left - {name}}
+        kept = {name for name in left & reached if graph[name] & left - {name}}
+        if kept == left:
+            return left
+        left = kept
+
+
+def test_no_imports_form_a_circle() -> None:
+    """Neither between files, imports within functions included, nor between the folders and files of one floor."""
+    of_files = run_imports()
+    assert not in_circles(of_files)
+    of_places: dict[str, set[str]] = {}
+    for name, imported in of_files.items():
+        goals = of_places.setdefault(".".join(name.split(".")[:2]), set())
+        goals.update(".".join(goal.split(".")[:2]) for goal in imported)
+    assert not in_circles(of_places)
+
+
+def test_a_circle_is_found() -> None:
+    """Of three that import in a circle, one that leads to them and one that they lead to, the three are named."""
+    graph = {"in": {"a"}, "a": {"b"}, "b": {"c", "out"}, "c": {"a"}, "out": set()}
+    assert in_circles(graph) == {"a", "b", "c"}
+
+
+def names_of(package: str) -> set[str]:
+    """Return the names that a package has of its own or from elsewhere, its own modules left out."""
+    tree = dict(modules())[package]
+    tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]  # their names are their own
+    names = {name for name, value in vars(import_module(package)).items() if not inspect.ismodule(value)}
+    return names | {one.rpartition(".")[2] for one, _ in imports(tree) if one.rpartition(".")[0] != package}
+
+
+def test_no_module_has_the_name_of_something_else_in_its_package() -> None:
+    """`import package.module as m` gives the module, and `package.name` never turns into one."""
+    for name, _ in modules():
+        package, _, own = name.rpartition(".")
+        assert not package or own not in names_of(package), name
 
 
 def test_files_of_metrics_never_import_one_another() -> None:
@@ -151,9 +207,9 @@ def test_every_metric_has_all_that_makes_it_one(name: str) -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     """Names of the root, of every `__all__` and of the report; and the reference names nothing else."""
     import tailmetrics
-    from tailmetrics import functional, io, lightning
+    from tailmetrics import evaluation, functional, io, lightning, report, significance
 
-    compare = import_module("tailmetrics.report.compare")  # the package has the function of that name
+    packages = (evaluation, functional, io, report, significance)
     rendered = {
         name
         for page in (ROOT / "docs" / "reference").glob("*.md")
@@ -168,7 +224,12 @@ def test_every_public_name_is_in_the_reference() -> None:
     }
     root = {*tailmetrics.__all__, "REGISTRY"} - {"functional"}  # what else there is, metrics are written with
     public = {f"tailmetrics.{name}" if name in root else f"tailmetrics.metrics.{name}" for name in {*own, *root}}
-    public |= {f"{module.__name__}.{name}" for module in (functional, io, compare) for name in module.__all__}
+    public |= {
+        f"{module.__name__}.{name}"
+        for module in packages
+        for name in module.__all__
+        if getattr(module, name) is not getattr(tailmetrics, name, None)
+    }
     public |= {
         f"{lightning.__name__}.{name}"
         for name, value in vars(lightning).items()

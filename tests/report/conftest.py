@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from cases import Case
 from tailmetrics import (
     CrossEntropy,
     KForRecall,
@@ -51,14 +50,3 @@ def values():
 def report():
     """Return the report of the same."""
     return evaluate(*batch(), metrics=metrics(), title="Tails & <heads> of 100 %")
-
-
-@pytest.fixture(scope="session")
-def registered():
-    """Return a function that makes the metric of a name with arguments that do for it."""
-
-    def make(name, **more):
-        arguments = {"min_recall": 0.5} if name == "KForRecall" else {"k": 3} if name.endswith("AtK") else {}
-        return Case(name, arguments).metric(**more)
-
-    return make

@@ -11,11 +11,12 @@ import torch
 
 from browser import CHROMIUM, running
 from tailmetrics import LabelBuckets, RecallAtK, evaluate
+from tailmetrics.report import BucketRow, Report
 from tailmetrics.report._bars import all_bars
 from tailmetrics.report._curve import POINTS, frequency_curve
 from tailmetrics.report._palette import shade
+from tailmetrics.report.formatting import shown
 from tailmetrics.report.page import fragment, page
-from tailmetrics.report.report import BucketRow, Report, shown
 
 VOID = {"meta", "link", "line", "rect", "polygon", "polyline", "br"}
 WIDTHS = (320, 360, 768, 1280)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torchmetrics.classification import MulticlassAccuracy
 
-from cases import BUCKETS, NUM_LABELS
+from cases import BUCKETS, NUM_LABELS, registered
 from tailmetrics import DCGAtK, KForRecall, PrecisionAtK, RecallAtK, TopKCollection
 from tailmetrics.metrics import REGISTRY
 
@@ -113,7 +113,7 @@ def test_no_upper_end_where_there_is_none():
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_every_metric_plots(registered, name):
+def test_every_metric_plots(name):
     """No metric lacks what a plot needs."""
     figure, _ = updated(registered(name)).plot()
     assert figure.axes

@@ -24,11 +24,10 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
-from tailmetrics.metrics import REGISTRY
-from tailmetrics.report import files, print_report
+from tailmetrics.report import BucketRow, Report, files, print_report
+from tailmetrics.report.formatting import brief, rounded
 from tailmetrics.report.latex import latex
 from tailmetrics.report.markdown import markdown
-from tailmetrics.report.report import BucketRow, Report, brief, rounded, settings_of
 from tailmetrics.report.table import table
 
 SUFFIXES = {"json", "md", "tex", "csv", "html", "png"}
@@ -71,14 +70,6 @@ def test_bucket_counts_add_up(report):
     assert sum(row.occurrences for row in report.buckets) == 811
     assert sum(row.positives for row in report.buckets) == 60
     assert report.buckets[0] == BucketRow("decile_10", 1, 400, 0)
-
-
-@pytest.mark.parametrize("name", REGISTRY)
-def test_settings_of_every_metric_are_plain_data(registered, name):
-    """What a metric was computed with can be written for each of them."""
-    settings = settings_of(registered(name))
-    assert settings["class"] == name
-    json.dumps(settings, allow_nan=False)
 
 
 def test_csv_has_a_line_per_value_to_the_last_bit(report, values):

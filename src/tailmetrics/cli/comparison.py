@@ -23,7 +23,7 @@ from tailmetrics.cli.staging import Staging
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import bind
 from tailmetrics.io import DataFileError
-from tailmetrics.report.compare import Comparison, compare
+from tailmetrics.significance import Comparison, compare
 
 
 def compare_runs(request: Request) -> None:

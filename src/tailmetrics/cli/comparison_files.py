@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tailmetrics.cli.plain import plain_record, write_csv
-from tailmetrics.report.compare import Comparison
-from tailmetrics.report.report import shown
+from tailmetrics.report.formatting import shown
 from tailmetrics.report.terminal import heading
+from tailmetrics.significance import Comparison
 
 COLUMNS = ("metric", "run", "baseline", "difference", "interval", "p", "corrected", "win/tie/loss", "effect", "")
 BY_NEED = (3, 4, 6, 9, 1, 2, 5, 7, 8)

@@ -22,13 +22,12 @@ from tailmetrics.cli.row_writer import RowTableWriter
 from tailmetrics.cli.staging import Staging
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import bind
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.io import Dataset
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
-from tailmetrics.report.evaluation import Evaluation
-from tailmetrics.report.intervals import Interval
-from tailmetrics.report.report import Report
-from tailmetrics.report.terminal import print_report
+from tailmetrics.report import Report, print_report
+from tailmetrics.significance import Interval
 
 
 def evaluate(request: Request) -> None:

@@ -18,9 +18,9 @@ from tailmetrics.cli.ranks import Ranks
 from tailmetrics.cli.row_table import RowTable, Values
 from tailmetrics.cli.row_writer import has_row_values
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.report.intervals import Interval, intervals
-from tailmetrics.report.report import shown
+from tailmetrics.report.formatting import shown
 from tailmetrics.report.terminal import heading
+from tailmetrics.significance import Interval, intervals
 
 GROUP = 2**25
 """Values brought together at a time, 256 MB; each group of keys meets the same draws."""

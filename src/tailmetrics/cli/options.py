@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 from tailmetrics.io import Columns
-from tailmetrics.report.corrections import Correction
+from tailmetrics.significance.corrections import Correction
 
 Options = TypeVar("Options")
 Format = Literal["npz", "npy", "pt", "parquet", "xmc", "trec", "jsonl", "csv", "tsv"]

@@ -1,13 +1,12 @@
-"""What is made of results: comparisons, tables, figures; never imported by the package root.
+"""What is made of results: tables, figures, pages; never imported by the package root.
 
->>> from tailmetrics.report import Report, compare, print_report
+>>> from tailmetrics.report import BucketRow, Report, print_report
 """
 
 import typing as _typing
 from importlib import import_module as _import_module
 
-from tailmetrics.report.compare import Comparison as Comparison
-from tailmetrics.report.compare import compare as compare
+from tailmetrics.report.report import BucketRow as BucketRow
 from tailmetrics.report.report import Report as Report
 
 if _typing.TYPE_CHECKING:
@@ -24,4 +23,4 @@ else:
         return [*globals(), "print_report"]
 
 
-__all__ = ["Comparison", "Report", "compare", "print_report"]
+__all__ = ["BucketRow", "Report", "print_report"]

@@ -6,9 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from tailmetrics.report._palette import Shade, shade
-from tailmetrics.report.report import BucketRow, Report, brief, rounded, short_name, shown
+from tailmetrics.report.formatting import brief, rounded, short_name, shown
+
+if TYPE_CHECKING:
+    from tailmetrics.report.report import BucketRow, Report
 
 ABOVE, ROOM = 18, 112
 """Pixels above the highest bar, for its number, and pixels that bars may fill."""

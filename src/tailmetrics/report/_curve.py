@@ -6,12 +6,16 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from tailmetrics.report._palette import Shade, shade
-from tailmetrics.report.report import BucketRow, Report, short_name
+from tailmetrics.report.formatting import short_name
+
+if TYPE_CHECKING:
+    from tailmetrics.report.report import BucketRow, Report
 
 POINTS = 200
 """Most points that are drawn of a curve of any length."""

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailmetrics.report._palette import shade
-from tailmetrics.report.report import Report, brief, rounded, short_name
+from tailmetrics.report.formatting import brief, rounded, short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from tailmetrics.report.report import Report
 
 
 def write_figure(report: Report, path: Path) -> bool:

@@ -6,13 +6,16 @@ import json
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from tailmetrics.report.figures import write_figure
 from tailmetrics.report.latex import latex
 from tailmetrics.report.markdown import markdown
 from tailmetrics.report.page import page
-from tailmetrics.report.report import Report
 from tailmetrics.report.table import table
+
+if TYPE_CHECKING:
+    from tailmetrics.report.report import Report
 
 
 def write_files(report: Report, folder: Path, stem: str) -> list[Path]:

@@ -3,8 +3,12 @@ r"""A report as LaTeX tables, for ``\input`` into a paper that loads ``booktabs`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from tailmetrics.report.report import Report, bucket_lines, shown
+from tailmetrics.report.formatting import bucket_lines, shown
+
+if TYPE_CHECKING:
+    from tailmetrics.report.report import Report
 
 ESCAPES = str.maketrans(
     {

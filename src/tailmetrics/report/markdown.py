@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from tailmetrics.report.report import Report, bucket_lines, shown
+from tailmetrics.report.formatting import bucket_lines, shown
+
+if TYPE_CHECKING:
+    from tailmetrics.report.report import Report
 
 
 def markdown(report: Report, picture: str | None = None) -> str:

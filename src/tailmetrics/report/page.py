@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from tailmetrics.report._bars import all_bars
 from tailmetrics.report._curve import frequency_curve
-from tailmetrics.report.report import Report, bucket_lines, shown
+from tailmetrics.report.formatting import bucket_lines, shown
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from tailmetrics.report.report import Report
 
 
 def page(report: Report) -> str:

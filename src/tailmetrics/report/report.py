@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from platform import python_version
 from typing import Any
-from zlib import crc32
 
-import torch
-import torchmetrics
 from torch import Tensor
 
-import tailmetrics
-from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics import TopKMetric
+from tailmetrics.report.plain import plain, summary_of_counts
 
 MANY_TIES = 0.01
 """Share of rows cut inside a tie from which a report warns."""
@@ -111,14 +104,14 @@ class Report:
             "title": self.title,
             "rows": self.rows,
             "positives": self.positives,
-            "metrics": {key: _plain(value) for key, value in self.scalars.items()},
+            "metrics": {key: plain(value) for key, value in self.scalars.items()},
             "by_bucket": {
-                metric: {bucket: _plain(value) for bucket, value in values.items()}
+                metric: {bucket: plain(value) for bucket, value in values.items()}
                 for metric, values in self.by_bucket.items()
             },
             "buckets": [asdict(row) for row in self.buckets],
-            "label_counts": None if self.label_counts is None else _summary(self.label_counts),
-            "ties": {f"tie_rate@{k}": _plain(share) for k, share in self.ties.items()},
+            "label_counts": None if self.label_counts is None else summary_of_counts(self.label_counts),
+            "ties": {f"tie_rate@{k}": plain(share) for k, share in self.ties.items()},
             "warnings": self.warnings,
             "settings": self.settings,
             "versions": dict(self.versions),
@@ -138,80 +131,3 @@ class Report:
         from tailmetrics.report.page import fragment
 
         return fragment(self)
-
-
-def settings_of(metric: TopKMetric) -> dict[str, Any]:
-    """Return the class of a metric, its keys' stem and the arguments that its numbers depend on."""
-    named = ("scope", "average", "depth", "empty_target_action", "denominator", "labels", "gain", "normalization")
-    more = ("min_recall", "statistic", "miss_value", "a", "b", "num_train", "num_labels")
-    arguments = {name: getattr(metric, name) for name in (*named, *more) if hasattr(metric, name)}
-    buckets = metric.buckets.digest if isinstance(metric.buckets, LabelBuckets) else metric.buckets
-    counts: Tensor | None = getattr(metric, "label_counts", None)
-    if counts is not None:
-        arguments["label_counts"] = _summary(counts)
-    return {"class": type(metric).__name__, "k": list(metric.cutoffs), "buckets": buckets, **arguments}
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a result may depend on."""
-    return {
-        "python": python_version(),
-        "tailmetrics": tailmetrics.__version__,
-        "torch": torch.__version__,
-        "torchmetrics": torchmetrics.__version__,
-    }
-
-
-def shown(value: float) -> str:
-    """Return a value as a table shows it."""
-    if math.isnan(value):
-        return "–"
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
-
-
-def bucket_lines(report: Report, metrics: Iterable[str] | None = None) -> Iterator[list[str]]:
-    """Yield the cells of each bucket, head first: name, labels, positives, values of ``metrics`` (None: of all)."""
-    chosen = report.by_bucket if metrics is None else {metric: report.by_bucket[metric] for metric in metrics}
-    for row in report.buckets:
-        if any(row.name in values for values in chosen.values()):
-            cells = (shown(values.get(row.name, math.nan)) for values in chosen.values())
-            yield [row.name, f"{row.labels:,}", f"{row.positives:,}", *cells]
-
-
-def brief(value: float) -> str:
-    """Return a value as there is room for it above a bar."""
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    size = abs(value)
-    if 0 < size < 0.0005:
-        return f"{value:.0e}"
-    if size < 1000:
-        return f"{value:.{3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0}f}"
-    return rounded(round(value))
-
-
-def short_name(bucket: str) -> str:
-    """Return a bucket's name as there is room for it under a bar: ``10`` for ``decile_10``."""
-    name = bucket.removeprefix("decile_").removeprefix("quantile_")
-    return name if len(name) <= 10 else f"{name[:9]}…"
-
-
-def rounded(count: int) -> str:
-    """Return a count as there is room for it under a bar."""
-    for unit, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if abs(count) >= max(unit, 10_000):
-            return f"{count / unit:.1f}".removesuffix(".0") + letter
-    return str(count)
-
-
-def _summary(counts: Tensor) -> dict[str, Any]:
-    """Return what tells training counts apart, at any number of labels."""
-    digest = f"{crc32(counts.cpu().to(torch.int64).numpy().tobytes()):08x}"
-    return {"labels": counts.numel(), "occurrences": int(counts.sum()), "crc32": digest}
-
-
-def _plain(value: float) -> float | str | None:
-    """Return a value that strict JSON can hold."""
-    if math.isnan(value):
-        return None
-    return value if math.isfinite(value) else str(value)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import math
 from io import StringIO
+from typing import TYPE_CHECKING
 
-from tailmetrics.report.report import Report
+if TYPE_CHECKING:
+    from tailmetrics.report.report import Report
+
 
 COLUMNS = ("metric", "bucket", "value", "labels", "occurrences", "positives")
 

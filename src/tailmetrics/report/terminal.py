@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from tailmetrics.report.report import Report, bucket_lines, shown
+from tailmetrics.report.formatting import bucket_lines, shown
+
+if TYPE_CHECKING:
+    from tailmetrics.report.report import Report
 
 BESIDE = 34
 """Columns of a terminal that bucket, labels and positives take."""

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tailmetrics.report._statistics import Median, RatioOfSums, near_median
-from tailmetrics.report.compare import compare
-from tailmetrics.report.intervals import interval_of, intervals
+from tailmetrics.significance import compare, intervals
+from tailmetrics.significance._statistics import Median, RatioOfSums, near_median
+from tailmetrics.significance.interval import interval_of
 
 
 def mean(values, axis=-1):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tailmetrics.report._rows import Kind
-from tailmetrics.report.intervals import Interval
+from tailmetrics.significance._row_values import Kind
+from tailmetrics.significance.interval import Interval
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from math import copysign, inf, isfinite, nan, sqrt
 
 import numpy as np
 
-from tailmetrics.report._comparison import Comparison, PValues
-from tailmetrics.report._rows import KeyRows, statistics_of
-from tailmetrics.report._statistics import Array, Swapped, difference
-from tailmetrics.report.intervals import interval_of
+from tailmetrics.significance._row_values import KeyRows, statistics_of
+from tailmetrics.significance._statistics import Array, Swapped, difference
+from tailmetrics.significance.comparison import Comparison, PValues
+from tailmetrics.significance.interval import interval_of
 
 EXACT_ROWS = 12
 """With this many differing rows or fewer, all ways to swap them, at most 4,096, are gone through."""
@@ -65,7 +65,7 @@ class Contrast:
         randomisation = _p_value(swaps, observed, self.exact)
         if self.n < 2:
             return PValues(randomisation, nan, nan)
-        from scipy.special import stdtr  # tailmetrics.report is imported without the extras
+        from scipy.special import stdtr  # tailmetrics.significance is imported without the extras
 
         shifted = draws[np.isfinite(draws)] - observed
         t = self._cohens_dz() * sqrt(self.n)

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tailmetrics.report.compare import compare
-from tailmetrics.report.corrections import correct
-from tailmetrics.report.intervals import intervals
+from tailmetrics.significance import compare, correct, intervals
 
 
 def binomial_bounds(rate, trials):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tailmetrics.report import compare
-from tailmetrics.report.corrections import correct
+from tailmetrics.significance import compare, correct
 
 NAN = math.nan
 BUCKETS = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from tailmetrics._checks import check_choice
-from tailmetrics.report._statistics import Array
+from tailmetrics.significance._statistics import Array
 
 Correction: TypeAlias = Literal["holm", "bonferroni", "bh", "none"]
 CORRECTIONS: tuple[Correction, ...] = ("holm", "bonferroni", "bh", "none")
@@ -38,7 +38,7 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
     elif p.size and correction == "holm":
         p = _holm(p)
     elif p.size and correction == "bh":
-        from scipy.stats import false_discovery_control  # tailmetrics.report is imported without the extras
+        from scipy.stats import false_discovery_control  # tailmetrics.significance is imported without the extras
 
         p = false_discovery_control(p, method="bh")
     corrected[tested] = p

@@ -11,14 +11,11 @@ from warnings import warn
 import numpy as np
 
 from tailmetrics._checks import check_choice, check_count, check_number
-from tailmetrics.report._comparison import Comparison, PValues
-from tailmetrics.report._contrast import Contrast
-from tailmetrics.report._resampling import bootstrap, swap
-from tailmetrics.report._rows import KeyRows, RowValues, check_names, covers, read_rows
-from tailmetrics.report.corrections import CORRECTIONS, Correction, correct
-from tailmetrics.report.intervals import Interval
-
-__all__ = ["Comparison", "Interval", "PValues", "RowValues", "compare"]
+from tailmetrics.significance._contrast import Contrast
+from tailmetrics.significance._resampling import bootstrap, swap
+from tailmetrics.significance._row_values import KeyRows, RowValues, check_names, covers, read_rows
+from tailmetrics.significance.comparison import Comparison, PValues
+from tailmetrics.significance.corrections import CORRECTIONS, Correction, correct
 
 CALLER = "compare"
 GROUP = 2**25

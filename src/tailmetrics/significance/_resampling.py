@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tailmetrics.report._statistics import Array
+from tailmetrics.significance._statistics import Array
 
 BLOCK = 2**24
 """Row weights held at a time, 128 MB."""

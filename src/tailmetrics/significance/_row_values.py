@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tailmetrics.report._statistics import Array, Median, RatioOfSums, Statistic, near_median
+from tailmetrics.significance._statistics import Array, Median, RatioOfSums, Statistic, near_median
 
 RowValues: TypeAlias = Mapping[str, ArrayLike | tuple[ArrayLike, ArrayLike]]
 """Key -> values of shape (N,), or (numerator, denominator) of shape (N,) each; NaN in rows that do not count."""

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.provenance import settings_of, versions
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import RelevanceAtK, TieRateAtK, TopKMetric
 from tailmetrics.metrics._rows import RelevanceMetric
-from tailmetrics.report.report import BucketRow, Report, settings_of, versions
+from tailmetrics.report.report import BucketRow, Report
 
 
 class Evaluation:

@@ -13,11 +13,11 @@ from torch import Tensor
 from tailmetrics._checks import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TieRateAtK, TopKMetric
 from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking._inputs import as_tensor, is_csr, read_row_mask
-from tailmetrics.report.evaluation import Evaluation
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"

@@ -1,0 +1,9 @@
+"""Metrics run over data, with what a report says beside them; never imported by the package root.
+
+>>> from tailmetrics.evaluation import Evaluation, evaluate
+"""
+
+from tailmetrics.evaluation.accumulating import Evaluation as Evaluation
+from tailmetrics.evaluation.evaluating import evaluate as evaluate
+
+__all__ = ["Evaluation", "evaluate"]
