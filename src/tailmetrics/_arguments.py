@@ -1,30 +1,44 @@
-"""Floor 0: what classes of metrics take by name, and what those of other packages were given."""
+"""Floor 0: what a class of metrics takes by name, what a metric was given, and the text that tells two values apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from hashlib import sha256
 from inspect import Parameter, signature
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from torch import Tensor
 from torchmetrics import Metric
+from typing_extensions import TypedDict
 
-KEYWORDS = (
-    "sync_on_compute",
-    "dist_sync_on_step",
-    "process_group",
-    "compute_on_cpu",
-    "compute_with_cache",
-    "distributed_available_fn",
-    "dist_sync_fn",
-)
-"""What every ``torchmetrics.Metric`` takes; a later version may take more."""
 
-ELSEWHERE = {"num_classes": "num_labels", "num_items": "num_labels", "label_frequency": "buckets"}
+class TorchMetricsArguments(TypedDict, total=False):
+    """What every ``torchmetrics.Metric`` takes by name; a later version may take more."""
+
+    sync_on_compute: bool
+    dist_sync_on_step: bool
+    process_group: Any
+    compute_on_cpu: bool
+    compute_with_cache: bool
+    distributed_available_fn: Callable[[], bool] | None
+    dist_sync_fn: Callable[..., Any] | None
+
+
+KEYWORDS = tuple(TorchMetricsArguments.__annotations__)
+
+ELSEWHERE = {
+    "num_classes": "num_labels",
+    "num_items": "num_labels",
+    "label_frequency": "buckets",
+    "sample_weight": "weighted",
+    "groups": "row_groups",
+}
 """What other libraries call arguments of this one."""
+
+NO_NEED = {"task": "the form of target says it; pass num_labels= where nothing else tells the number of labels"}
+"""Arguments of other libraries that say what is known here without them."""
 
 
 def arguments(metric: type[Metric]) -> dict[str, Parameter]:
@@ -40,35 +54,27 @@ def arguments(metric: type[Metric]) -> dict[str, Parameter]:
     return found
 
 
-def is_outside(metric: type[Metric]) -> bool:
-    """Whether a class is of another package or script."""
-    return metric.__module__.partition(".")[0] != __name__.partition(".")[0]
-
-
-def own_arguments(metric: type[Metric], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return name and arguments of a class outside this library, in a form that is the same in every process."""
-    if not is_outside(metric):
-        return ""
-    inside = next(base for base in metric.__mro__ if issubclass(base, Metric) and not is_outside(base))
-    shared = arguments(inside)
+def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was passed to a class, by name; positional arguments without a name are numbered."""
     parameters = list(signature(metric.__init__).parameters.values())[1:]
-    positional = [one.name for one in parameters if one.kind == Parameter.POSITIONAL_OR_KEYWORD]
-    given = {name: one.default for name, one in arguments(metric).items()} | {"*": args[len(positional) :]}
-    given |= dict(zip(positional, args, strict=False)) | kwargs
-    own = {name: value for name, value in given.items() if name not in (*shared, *KEYWORDS)}
-    return " ".join([metric.__qualname__, *(f"{name}={_text(value)}" for name, value in sorted(own.items()))])
+    names = [one.name for one in parameters if one.kind == Parameter.POSITIONAL_OR_KEYWORD]
+    names += [f"*{number}" for number in range(len(args) - len(names))]
+    named = dict(zip(names, args, strict=False)) | dict(kwargs)
+    return {name: value for name, value in named.items() if name not in KEYWORDS}
 
 
-def _text(value: Any) -> str:
-    """Return what tells values apart; of objects that nothing is known of, their type."""
+def identity(value: Any) -> str:
+    """Return a text that differs where values differ, the same in every process; of unknown objects, their type."""
     if isinstance(value, (str, int, float, type(None))):
         return repr(value)
     if isinstance(value, (tuple, list)):
-        return f"({','.join(map(_text, value))})"
+        return f"({','.join(map(identity, value))})"
+    if isinstance(value, Mapping):
+        return f"({','.join(f'{identity(name)}:{identity(one)}' for name, one in sorted(value.items()))})"
     if isinstance(value, (Tensor, np.ndarray)):
         array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
-        return f"{array.dtype}{array.shape}{crc32(array.tobytes()):08x}"
-    return type(value).__qualname__
+        return f"{array.dtype}{array.shape}{sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
+    return f"{type(value).__qualname__} {getattr(value, 'digest', '')}"
 
 
 def could_call(metric: type[Metric], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -82,11 +88,14 @@ def could_call(metric: type[Metric], args: tuple[Any, ...], kwargs: dict[str, An
 
 def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueError:
     """Return the error that names what is not taken, what is, and what may have been meant."""
-    known = [name for name in arguments(metric) if name != "convention"]
+    known = list(arguments(metric))
     are = "is not an argument" if len(unknown) == 1 else "are not arguments"
     problem = f"{metric.__name__}: {' and '.join(unknown)} {are} of this metric"
     if "top_k" in unknown and "k" in known:
         return ValueError(f"{problem}; pass k= for the cut-off.")
+    needless = next((NO_NEED[name] for name in unknown if name in NO_NEED), None)
+    if needless is not None:
+        return ValueError(f"{problem}; {needless}.")
     meant = [ELSEWHERE.get(name) or next(iter(get_close_matches(name, known)), None) for name in unknown]
     hint = ", ".join(f"{name}=" for name in meant if name in known)
     takes = f"it takes {', '.join(known)}, and of torchmetrics.Metric {', '.join(KEYWORDS)}"

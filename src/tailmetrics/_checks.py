@@ -93,6 +93,12 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     given = given.to(torch.int64).reshape(-1)
     if given.numel() and int(given.min()) < 0:
         raise ValueError(f"{caller}: {argument} holds {int(given.min())}; counts cannot be negative.")
+    # a float sum cannot overflow; only near the bound the exact one is worth its time
+    if float(given.to(torch.float64).sum()) >= 2**62 and sum(given.tolist()) >= 2**63:
+        raise ValueError(
+            f"{caller}: {argument} adds up to {sum(given.tolist())}; 64-bit sums end at 2^63 - 1: divide all counts by "
+            "one number."
+        )
     return given
 
 

@@ -9,9 +9,16 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 from torchmetrics import Metric
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
-from tailmetrics._arguments import KEYWORDS, arguments, could_call, own_arguments, unknown_arguments
+from tailmetrics._arguments import (
+    KEYWORDS,
+    TorchMetricsArguments,
+    arguments,
+    could_call,
+    given,
+    unknown_arguments,
+)
 from tailmetrics._checks import shape_of
 
 
@@ -22,8 +29,8 @@ class ExactMetric(Metric, ABC):
     is_differentiable = False
     withheld: ClassVar[tuple[str, ...]] = ()
     """Arguments of a base class that a class sets itself and does not take."""
-    _own_arguments: str
-    """What a class of another package is and was given beyond the arguments that all share; empty for those here."""
+    _given: dict[str, Any]
+    """What the metric was given by name."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""
@@ -32,10 +39,10 @@ class ExactMetric(Metric, ABC):
         if unknown and (not {*cls.withheld}.isdisjoint(unknown) or not could_call(cls, args, kwargs)):
             raise unknown_arguments(cls, unknown)
         metric = super().__new__(cls)
-        object.__setattr__(metric, "_own_arguments", own_arguments(cls, args, kwargs))
+        object.__setattr__(metric, "_given", given(cls, args, kwargs))
         return metric
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[TorchMetricsArguments]) -> None:
         try:
             super().__init__(**kwargs)
         except ValueError:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 from itertools import pairwise
-from typing import Any, Literal
-from zlib import crc32
+from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ class LabelBuckets:
         assignment: Shape (L,), int64; the bucket of each label, an index into ``names``.
         names: Bucket names from the most frequent labels to the rarest.
         counts: Shape (L,), int64 training counts, or None when unknown.
+        digest: SHA-256 of names and assignment; equal buckets have equal digests in every process.
 
     >>> buckets = LabelBuckets.quantiles([4, 2, 1, 1, 0], 2)
     >>> buckets.names
@@ -35,7 +36,7 @@ class LabelBuckets:
         self.assignment = assignment
         self.names = tuple(names)
         self.counts = counts
-        self.digest = f"{crc32(assignment.numpy().tobytes(), crc32(repr(self.names).encode())):08x}"
+        self.digest = sha256(repr(self.names).encode() + assignment.contiguous().numpy().tobytes()).hexdigest()
         self._tables: dict[torch.device, Tensor] = {}
 
     @classmethod
@@ -191,6 +192,49 @@ class LabelBuckets:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables of the devices."""
         return LabelBuckets, (self.assignment, self.names, self.counts)
+
+
+KINDS: Final[dict[str, Callable[[Any, str], LabelBuckets]]] = {
+    "deciles": lambda counts, _: LabelBuckets.deciles(counts),
+    "quantiles": lambda counts, numbers: LabelBuckets.quantiles(counts, _whole_numbers("quantiles", numbers, 1)[0]),
+    "thresholds": lambda counts, numbers: LabelBuckets.thresholds(counts, _whole_numbers("thresholds", numbers)),
+}
+"""How each kind of buckets is made of training counts and of the numbers behind its name."""
+
+
+def buckets_of(kind: str, counts: Any) -> LabelBuckets:
+    """Return buckets as a text names them: ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``.
+
+    Args:
+        kind: The name of a method of :class:`LabelBuckets`, and behind a colon the numbers that it takes.
+        counts: Shape (L,), whole numbers: how often each label occurs in training.
+
+    Raises:
+        ValueError: If the text names no kind of buckets.
+
+    >>> buckets_of("thresholds:1,5", [9, 3, 0]).names
+    ('5+', '1-4', 'unseen')
+    """
+    name, colon, numbers = kind.partition(":")
+    if name not in KINDS or (name == "deciles" and colon):
+        raise ValueError(
+            f"LabelBuckets: buckets={kind!r} is not known; pass 'deciles', 'quantiles:5' for five quantiles, or "
+            "'thresholds:1,5,100' for edges at these training counts."
+        )
+    return KINDS[name](counts, numbers)
+
+
+def names_of(kind: str) -> tuple[str, ...]:
+    """Return the names of the buckets of a kind, which no training count changes."""
+    return buckets_of(kind, torch.zeros(0, dtype=torch.int64)).names
+
+
+def _whole_numbers(name: str, text: str, how_many: int | None = None) -> list[int]:
+    numbers = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in numbers) or how_many not in (None, len(numbers)):
+        example = "quantiles:5" if name == "quantiles" else "thresholds:1,5,100"
+        raise ValueError(f"LabelBuckets: buckets='{name}:{text}' cannot be read; pass such as {example!r}.")
+    return [int(part) for part in numbers]
 
 
 def _training_counts(method: str, counts: Any) -> Tensor:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from re import sub
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from tailmetrics._arguments import is_outside
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics._base import TopKMetric, Training
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._row_groups import check_row_groups
+from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._ranking import rank_for
+from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._ranking import rank_batch
+from tailmetrics.ranking._reading import Depth
 
 
 class TopKCollection(MetricCollection):
@@ -24,12 +27,14 @@ class TopKCollection(MetricCollection):
     construction. An update touches no metric unless it succeeds for all.
 
     Args:
-        metrics: Metrics of this library, as a list or as a dict by member name (names must not contain ".").
+        metrics: Metrics of this library, as a list or as a dict. The names of a dict replace the keys of its metrics:
+            ``{"p": PrecisionAtK([1, 5])}`` has the keys ``p@1`` and ``p@5``. A name must not contain ".".
         prefix: Put in front of every key.
         postfix: Put behind every key.
+        row_groups: Names of groups of rows for every member that has none of its own.
 
     Raises:
-        ValueError: If two members have one key.
+        ValueError: If two members have one key, or read repeated ids in different ways.
 
     >>> import torch
     >>> from tailmetrics import PrecisionAtK, RecallAtK
@@ -45,6 +50,7 @@ class TopKCollection(MetricCollection):
         *more: Any,
         prefix: str | None = None,
         postfix: str | None = None,
+        row_groups: Sequence[str] | None = None,
     ) -> None:
         if more:
             raise TypeError(
@@ -55,7 +61,11 @@ class TopKCollection(MetricCollection):
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         for name, metric in members.items():
             self.add_module(name, metric)
+            if row_groups is not None and metric.row_groups is None:
+                metric.row_groups = check_row_groups("TopKCollection", row_groups, metric._bucket_names)
+                metric._facts_settled()
         _check_unique(self.members())
+        _agreed("duplicates", members.values())
         self._share_states()
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
@@ -69,15 +79,13 @@ class TopKCollection(MetricCollection):
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""
-        return dict(self._modules)  # type: ignore[arg-type]
+        return cast("dict[str, TopKMetric]", dict(self._modules))
 
     def _share_states(self) -> None:
         """Group the members whose states are the same by name; one of a group is updated, all of it are read."""
         groups: dict[frozenset[str], list[str]] = {}
         for name, metric in self.members().items():
-            # a class of another package may read what its states do not tell: its members keep states of their own
-            shares = metric._defaults and not is_outside(type(metric))
-            key = frozenset(metric._defaults) if shares else frozenset({name})
+            key = frozenset(metric._defaults) if metric.shares_states else frozenset({name})
             groups.setdefault(key, []).append(name)
         self._enable_compute_groups = list(groups.values())
         self._init_compute_groups()
@@ -104,29 +112,41 @@ class TopKCollection(MetricCollection):
         """Whether no member is left open."""
         return all(metric.is_bound for metric in self.members().values())
 
-    def rank(self, preds: Any, target: Any = None, row_mask: Any = None) -> Ranking:
+    def rank(
+        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, row_weights: Any = None
+    ) -> Ranking:
         """Rank a batch as deep as the members need."""
         members = self.members().values()
+        more = {"target": target, "row_mask": row_mask, "row_groups": row_groups, "row_weights": row_weights}
         if isinstance(preds, Ranking):
-            return next(iter(members))._rank(preds, target, row_mask)
+            return next(iter(members)).rank(preds, **more)
         if target is None:
             raise TypeError("TopKCollection: target is missing; pass update(preds, target) or update(ranking).")
-        depth = max(metric.reads[0] for metric in members)
-        whole = any(metric.reads[1] for metric in members)
-        num_labels = next((metric.num_labels for metric in members if metric.num_labels is not None), None)
-        validate = any(metric.validate_args for metric in members)
-        return rank_for("TopKCollection", preds, target, depth, whole, row_mask, num_labels, validate)
+        for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
+            if more[name] is not None and not any(getattr(metric, asked) for metric in members):
+                raise ValueError(f"TopKCollection: no member takes {name}; make those that should with {asked}=.")
+        context = Context(
+            "TopKCollection",
+            next((metric.num_labels for metric in members if metric.num_labels is not None), None),
+            any(metric.validate_args for metric in members),
+            duplicates=_agreed("duplicates", members),
+        )
+        return rank_batch(context, preds, depth=_deepest(metric.reads for metric in members), **more)
 
-    def update(self, preds: Any, target: Any = None, row_mask: Any = None) -> None:
+    def update(
+        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, row_weights: Any = None
+    ) -> None:
         """Rank a batch once and add it to every member.
 
         Args:
             preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a :class:`Ranking`, alone.
             target: What is relevant, as in :func:`tailmetrics.rank`.
             row_mask: Shape (N,), bool; False drops a row.
+            row_groups: Shape (N,), integers: the place of each row's group among the names, -1 for none.
+            row_weights: Shape (N,), numbers of at least 0, for the members that are ``weighted``.
         """
         members = self.members()
-        ranking = self.rank(preds, target, row_mask)
+        ranking = self.rank(preds, target, row_mask, row_groups=row_groups, row_weights=row_weights)
         leaders = [members[group[0]] for group in self._groups.values()]
         prepared = [metric.prepare(ranking) for metric in leaders]
         for metric, one in zip(leaders, prepared, strict=True):
@@ -142,18 +162,19 @@ class TopKCollection(MetricCollection):
         if len(self._groups) < len(self._modules):
             super()._compute_groups_create_state_ref(copy)
 
-    def forward(self, preds: Any, target: Any = None, row_mask: Any = None) -> dict[str, Any]:
+    def forward(self, preds: Any, target: Any = None, row_mask: Any = None, **more: Any) -> dict[str, Any]:
         """Add a batch and return its own values, as flat as those of :meth:`compute`."""
-        ranking = self.rank(preds, target, row_mask)
+        ranking = self.rank(preds, target, row_mask, **more)
         self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
         members = self.members()
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
-        return self._flat({name: metric.scalars(metric(prepared[name])) for name, metric in members.items()})
+        values = {name: metric(prepared[name]) for name, metric in members.items()}
+        return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
 
     def compute(self) -> dict[str, Any]:
         """Return the scalars of all members in one flat dict."""
-        members = self.items(keep_base=True, copy_state=False)
-        return self._flat({name: metric.scalars() for name, metric in members if isinstance(metric, TopKMetric)})
+        members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
+        return self._flat({name: metric.scalars() for name, metric in members if metric.keys()})
 
     def plot(
         self,
@@ -202,27 +223,46 @@ def _named(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric
         wrong = next((name for name in metrics if not isinstance(name, str) or "." in name or not name), None)
         if wrong is not None:
             raise ValueError(f"TopKCollection: the member name {wrong!r} must be a string without '.'.")
+        for name, metric in metrics.items():
+            metric.name = metric.name or name
         return dict(metrics)
     _check_unique({str(number): metric for number, metric in enumerate(values)})
     return dict(_member_names(values))
 
 
 def _member_names(metrics: list[TopKMetric]) -> Iterator[tuple[str, TopKMetric]]:
-    for metric in metrics:
-        yield (
-            sub(r"\W+", "_", "_".join(dict.fromkeys(key.split("/")[0] for key in metric.keys())))  # noqa: SIM118 - a metric is no dict
-            + ("_by_bucket" if metric.buckets is not None else ""),
-            metric,
-        )
+    for number, metric in enumerate(metrics):
+        stems = dict.fromkeys(metric._key(k) for k in metric.cutoffs)
+        by = "_by_bucket" if metric.buckets is not None else ""
+        label_values = "" if metric.keys() else f"_{number}"
+        yield sub(r"\W+", "_", "_".join(stems)) + by + label_values, metric
 
 
 def _check_unique(members: Mapping[str, TopKMetric]) -> None:
     seen: dict[str, str] = {}
     for metric in members.values():
-        for key in metric.keys():  # noqa: SIM118 - a metric is no dict
+        for key in list(metric.keys()):
             if key in seen:
                 raise ValueError(
                     f"TopKCollection: {seen[key]} and {type(metric).__name__} both have the key {key!r}; give one of "
                     "them another name=."
                 )
             seen[key] = type(metric).__name__
+
+
+def _agreed(argument: str, members: Iterable[TopKMetric]) -> Any:
+    """Return the value of an argument that all members must have alike, since they share one ranking."""
+    values = {repr(getattr(metric, argument)): getattr(metric, argument) for metric in members}
+    if len(values) > 1:
+        raise ValueError(
+            f"TopKCollection: members have {argument}={' and '.join(values)}, but share one ranking; "
+            "give all the same, or make two collections."
+        )
+    return next(iter(values.values()))
+
+
+def _deepest(reads: Iterable[Depth]) -> Depth:
+    """Return how much has to be ranked so that all who read it have enough."""
+    depths = list(reads)
+    scores, lists = ([getattr(depth, what) for depth in depths] for what in ("scores", "lists"))
+    return Depth(max(scores), None if None in lists else max(lists))

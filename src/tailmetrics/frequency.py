@@ -10,7 +10,9 @@ from torch import Tensor
 from tailmetrics._checks import check_count, check_counts, shape_of
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._ranking import read_training_target
+from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._reading import read_training_target
 
 
 @final
@@ -79,9 +81,11 @@ class LabelFrequency(ExactMetric):
             row_mask: Shape (N,), bool; False drops a row.
             target_ids: Label ids (N,) or (N, M), where the width M may happen to be L.
         """
-        targets = read_training_target(
-            "LabelFrequency", target, target_ids, row_mask, self.num_labels, self.validate_args
-        )
+        if isinstance(target, Ranking) and target_ids is None and row_mask is None:
+            targets = target.targets
+        else:
+            context = Context("LabelFrequency", self.num_labels, self.validate_args)
+            targets = read_training_target(context, target, target_ids, row_mask)
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "
@@ -89,8 +93,9 @@ class LabelFrequency(ExactMetric):
             )
         ids = targets.entries.ids
         rows = targets.num_rows if targets.row_mask is None else targets.row_mask.sum()
-        self.counts = writable(self.counts).scatter_add_(0, ids.clamp(min=0), (ids >= 0).to(torch.int64))
-        self.rows = self.rows + rows
+        self.counts, self.rows = writable(self.counts), writable(self.rows)
+        self.counts.scatter_add_(0, ids.clamp(min=0), (ids >= 0).to(torch.int64))
+        self.rows += rows  # in place, so that no update of another thread is lost
 
     def compute(self) -> Tensor:
         """Return the counts over all ranks, shape (L,), int64."""

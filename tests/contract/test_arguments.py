@@ -292,7 +292,7 @@ def test_the_padding_of_other_libraries_is_answered_with_ours() -> None:
         (lambda: RecallAtK(k=5, buckets="deciles", name="r"), "RecallAtK(k=5, buckets='deciles', name='r')"),
         (
             lambda: RecallAtK(k=[1, 5], buckets=BUCKETS, scope="global", average="macro", empty_target_action="neg"),
-            "RecallAtK(k=[1, 5], 11 buckets, average='macro', empty_target_action='neg', scope='global')",
+            "RecallAtK(k=[1, 5], 11 buckets, scope='global', average='macro', empty_target_action='neg')",
         ),
         (lambda: REGISTRY["MRR"](empty_target_action="neg", depth=500), "MRR()"),
         (

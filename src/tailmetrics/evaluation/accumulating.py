@@ -13,7 +13,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.provenance import settings_of, versions
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import RelevanceAtK, TieRateAtK, TopKMetric
-from tailmetrics.metrics._rows import RelevanceMetric
+from tailmetrics.metrics._relevance import RelevanceMetric
 from tailmetrics.report.report import BucketRow, Report
 
 

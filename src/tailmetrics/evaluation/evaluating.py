@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import check_count, shape_of
+from tailmetrics._checks import check_count, check_row_mask, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TieRateAtK, TopKMetric
-from tailmetrics.metrics._rows import RelevanceMetric
-from tailmetrics.ranking._inputs import as_tensor, is_csr, read_row_mask
+from tailmetrics.metrics._relevance import RelevanceMetric
+from tailmetrics.ranking._tensors import as_tensor, is_csr
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
@@ -61,7 +61,7 @@ def evaluate(
     first = given[0] if given is not None else as_tensor(CALLER, "preds", preds)
     target = as_tensor(CALLER, "target", target)
     _check_rows(first, target)
-    keep = read_row_mask(CALLER, row_mask, first)
+    keep = check_row_mask(CALLER, row_mask, first.shape[0] if first.ndim else 0, first.device)
     training = _training(buckets, label_counts)
     if training is not None and given is None and (first.is_floating_point() or is_csr(first)):
         _check_width(first, training, "buckets" if label_counts is None else "label_counts")

@@ -16,15 +16,20 @@ from tailmetrics.report.plain import summary_of_counts
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:
-    """Return the class of a metric, its keys' stem and the arguments that its numbers depend on."""
-    named = ("scope", "average", "depth", "empty_target_action", "denominator", "labels", "gain", "normalization")
-    more = ("min_recall", "statistic", "miss_value", "a", "b", "num_train", "num_labels")
-    arguments = {name: getattr(metric, name) for name in (*named, *more) if hasattr(metric, name)}
-    buckets = metric.buckets.digest if isinstance(metric.buckets, LabelBuckets) else metric.buckets
-    counts: Tensor | None = getattr(metric, "label_counts", None)
-    if counts is not None:
-        arguments["label_counts"] = summary_of_counts(counts)
-    return {"class": type(metric).__name__, "k": list(metric.cutoffs), "buckets": buckets, **arguments}
+    """Return the class of a metric and every argument that its numbers depend on, as plain data."""
+    settings = metric.settings() | {"k": list(metric.cutoffs), "num_labels": metric.num_labels}
+    return {"class": type(metric).__name__, **{name: _plain(value) for name, value in settings.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold of a value."""
+    if isinstance(value, LabelBuckets):
+        return value.digest
+    if isinstance(value, Tensor):
+        return summary_of_counts(value) if value.dtype == torch.int64 else value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)
 
 
 def versions() -> dict[str, str]:

@@ -3,14 +3,14 @@
 from inspect import isabstract
 from typing import Final
 
-from tailmetrics.metrics._base import TopKMetric as TopKMetric
+from tailmetrics.metrics._arithmetic import divide as divide
+from tailmetrics.metrics._arithmetic import ordered_sum as ordered_sum
 from tailmetrics.metrics._fixed_point import COUNT as COUNT
 from tailmetrics.metrics._fixed_point import REAL as REAL
 from tailmetrics.metrics._fixed_point import UNIT as UNIT
+from tailmetrics.metrics._metric import TopKMetric as TopKMetric
 from tailmetrics.metrics._rows import RatioMetric as RatioMetric
 from tailmetrics.metrics._rows import RowMeanMetric as RowMeanMetric
-from tailmetrics.metrics._rows import divide as divide
-from tailmetrics.metrics._rows import ordered_sum as ordered_sum
 from tailmetrics.metrics.cross_entropy import CrossEntropy as CrossEntropy
 from tailmetrics.metrics.exposure import CatalogCoverageAtK as CatalogCoverageAtK
 from tailmetrics.metrics.exposure import EntropyAtK as EntropyAtK
@@ -43,4 +43,7 @@ REGISTRY: Final[dict[str, type[TopKMetric]]] = {
     for name, value in list(globals().items())
     if isinstance(value, type) and issubclass(value, TopKMetric) and not isabstract(value)
 }
-"""Every metric by name; its class says ``stem`` (the key), ``higher_is_better`` and ``bounds``."""
+"""Every metric by name; its class says ``stem`` (the key without cut-off), ``higher_is_better`` and ``bounds``."""
+
+for _metric in REGISTRY.values():
+    _metric.registered = True

@@ -57,6 +57,8 @@ class FixedPoint:
 
     def digits(self, values: Tensor) -> Tensor:
         """Return each value as its limbs, most significant first, and 1 behind them where it is too large."""
+        if self.limbs == 0:
+            return values.to(torch.int64).unsqueeze(-1)
         return torch.stack(list(self._digits(values)), dim=-1).to(torch.int64)
 
     def _digits(self, values: Tensor) -> Iterator[Tensor]:

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice
-from tailmetrics.metrics._base import Cutoffs, Increments, PerLabel, State
-from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
-from tailmetrics.metrics._rows import Average, RowMeanMetric, divide
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs
+from tailmetrics.metrics._arithmetic import divide
+from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, ratios
+from tailmetrics.metrics._relevance import Average, RelevanceArguments, with_bucket_axis
+from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._states import AtCells, Increments, PerRow, State, at_labels
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._counters import BucketCounters
 
-Denominator = Literal["predicted", "k"]
-Labels = Literal["present", "union", "all"]
+Denominator: TypeAlias = Literal["predicted", "k"]
+LabelSet: TypeAlias = Literal["present", "union", "all"]
 
 BLOCK_LABELS = 2**20
 """Labels averaged at once, to bound the memory at millions of labels."""
+
+
+class LabelArguments(RelevanceArguments, total=False):
+    """What metrics with averages over labels take by name."""
+
+    denominator: Denominator
+    labels: LabelSet
 
 
 class LabelAveragedMetric(RowMeanMetric):
@@ -27,6 +39,8 @@ class LabelAveragedMetric(RowMeanMetric):
 
     Args:
         k: Cut-off, or several.
+        average: ``"samples"``, the mean over rows; ``"micro"``, the ratio of the sums over all labels; ``"macro"``,
+            the mean over labels; ``"weighted"``, that mean weighted by support; ``"none"``, the value of each label.
         denominator: What a precision divides by: ``"predicted"``, the labels there are among the top k; ``"k"``, k
             even where a list is shorter.
         labels: Over which labels ``average="macro"`` is a mean: ``"present"`` in the targets, ``"union"`` of those
@@ -34,140 +48,160 @@ class LabelAveragedMetric(RowMeanMetric):
         kwargs: See :class:`RelevanceMetric`.
     """
 
-    averages: ClassVar[tuple[Average, ...]] = ("samples", "micro", "macro", "weighted")
+    averages: ClassVar[tuple[Average, ...]] = ("samples", "micro", "macro", "weighted", "none")
 
     def __init__(
         self,
         k: Cutoffs,
         *,
-        average: Average = "samples",
         denominator: Denominator = "predicted",
-        labels: Labels = "present",
-        empty_target_action: Any = None,
-        **kwargs: Any,
+        labels: LabelSet = "present",
+        **kwargs: Unpack[RelevanceArguments],
     ) -> None:
-        caller = self._caller
+        caller, average = self._caller, kwargs.get("average", "samples")
         self.denominator: Denominator = check_choice(caller, "denominator", denominator, ("predicted", "k"))
-        self.labels: Labels = check_choice(caller, "labels", labels, ("present", "union", "all"))
-        if average in ("macro", "weighted") and denominator == "k":
-            raise ValueError(f"{caller}: denominator='k' means nothing per label; use average='samples' or 'micro'.")
+        self.labels: LabelSet = check_choice(caller, "labels", labels, ("present", "union", "all"))
+        if average in ("macro", "weighted", "none"):
+            self.needs = ("num_labels",)
+            self._check_per_label(denominator, bool(kwargs.get("weighted")), average)
         if labels != "present" and average != "macro":
             raise ValueError(f"{caller}: labels={labels!r} says what average='macro' is over; average is {average!r}.")
-        if average != "samples" and empty_target_action == "pos":
+        if average != "samples" and kwargs.get("empty_target_action") == "pos":
             raise ValueError(
                 f"{caller}: empty_target_action='pos' means nothing for average={average!r}, which adds up counts; "
                 "choose 'neg', 'skip' or 'error'."
             )
-        convention = ("_k" if denominator == "k" else "") + ("" if labels == "present" else f"_{labels}")
-        super().__init__(k, average=average, empty_target_action=empty_target_action, convention=convention, **kwargs)
+        super().__init__(k, **kwargs)
+
+    def _check_per_label(self, denominator: str, is_weighted: bool, average: str) -> None:
+        if denominator == "k":
+            raise ValueError(
+                f"{self._caller}: denominator='k' means nothing per label; use average='samples' or 'micro'."
+            )
+        if is_weighted:
+            raise ValueError(
+                f"{self._caller}: weighted=True keeps no weights per label; use average='samples' or 'micro', not "
+                f"{average!r}."
+            )
 
     @abstractmethod
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         """Return numerator and denominator of the metric in terms of true positives, predictions and support."""
 
-    def _missing(self) -> list[str]:
-        missing = super()._missing()
-        per_label = self.average in ("macro", "weighted") and self.num_labels is None
-        return missing + (["num_labels"] if per_label and not isinstance(self.buckets, str) else [])
+    @property
+    def _per_label(self) -> bool:
+        return self.average in ("macro", "weighted", "none")
 
     def _label_state(self, what: str) -> str:
         """Return a name that precision, recall and F1 of the same arguments share."""
-        buckets = self._bound_buckets
-        by = "" if buckets is None else f"_{self.scope}{self.depth}_{buckets.digest}"
-        return f"labels_{what}_{self.empty_target_action}{by}"
+        buckets = self.bound_buckets
+        by = "" if buckets is None else f"_{self.scope}{self.depth}_{buckets.digest[:16]}"
+        level = "" if self.min_gain is None else f"_min{self.min_gain!r}".replace(".", "_")
+        return f"{what}_{self.empty_target_action}{level}{by}"
 
     def _states(self) -> dict[str, State]:
         if self.average == "samples":
             return super()._states()
         if self.average == "micro":
-            return {"counts": State((len(self.cutoffs), self._groups, 3)), "counted": State((self._groups,))}
+            shape = (len(self.cutoffs), self._num_buckets, 3, self._counts.columns)
+            return {"counts": State(shape), "counted": State((self._num_buckets, self._counts.columns))}
         assert self.num_labels is not None
-        per_label = State((self.num_labels,))
+        per_label = State((self.num_labels,), shared=True)
         names = [self._label_state(f"{what}_at_{k}") for k in self.ks for what in ("hits", "predicted")]
-        per_group = {self._label_state("counted"): State((self._groups,))}
-        return dict.fromkeys([*names, self._label_state("support")], per_label) | per_group
+        counted = {self._label_state("counted"): State((self._num_buckets, 1), shared=True)}
+        return dict.fromkeys([*names, self._label_state("support")], per_label) | counted
 
     def _prepare(self, ranking: Ranking) -> Increments:
         if self.average == "samples":
             return super()._prepare(ranking)
-        ranks = self._ranks_of(ranking)
+        ranks, ranking = self._ranks_of(ranking), self._relevant(ranking)
         counted = self._counted(ranking, ranks)
         if self.average == "micro":
-            counts = self._micro_counts(ranking, ranks, counted)
-            return {"counts": counts, "counted": counted.sum(dim=0).view(-1)}
-        increments: dict[str, Tensor | PerLabel] = {}
+            return {"counts": PerRow(self._row_counts(ranking, ranks, counted)), "counted": _by_bucket(counted)}
+        increments: dict[str, PerRow | AtCells] = {}
         for k in self.ks:
             hits = ranks.within(k) & counted.unsqueeze(-1)
-            increments[self._label_state(f"hits_at_{k}")] = _per_label(ranks.target_ids, hits)
-            ids, shown = self._shown(ranking, k, counted)
-            increments[self._label_state(f"predicted_at_{k}")] = _per_label(ids, shown)
+            increments[self._label_state(f"hits_at_{k}")] = at_labels(ranks.target_ids, hits)
+            increments[self._label_state(f"predicted_at_{k}")] = at_labels(*self._shown(ranking, k, counted))
         entries = ranking.targets.entries
-        increments[self._label_state("support")] = _per_label(entries.ids, entries.ids >= 0)
-        increments[self._label_state("counted")] = counted.sum(dim=0).view(-1)
-        return increments
+        support = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
+        return {
+            **increments,
+            self._label_state("support"): support,
+            self._label_state("counted"): _by_bucket(counted),
+        }
 
     def _counted(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Whether a row counts, shape (N,) or (N, G), bool."""
         if self.empty_target_action == "skip":
             return ranks.n_relevant > 0
-        row_mask = (
-            torch.ones_like(ranking.n_relevant, dtype=torch.bool) if ranking.row_mask is None else ranking.row_mask
-        )
+        row_mask = ranking.row_mask
+        row_mask = torch.ones_like(ranking.n_relevant, dtype=torch.bool) if row_mask is None else row_mask
         return row_mask if ranks.n_relevant.ndim == 1 else row_mask[:, None].expand_as(ranks.n_relevant)
 
     def _shown(self, ranking: Ranking, k: int, counted: Tensor) -> tuple[Tensor, Tensor]:
         """Return the listed ids, and whether each is among the top k of its list in a row that counts."""
-        ranks = ranking.listed_ranks(self._bound_buckets, self.scope, self.depth)
+        ranks = ranking.listed_ranks(self.bound_buckets, self.scope, self.depth)
         ids = ranking.ids[:, : ranks.shape[1]]
         shown = (ranks <= k) & (ids >= 0)
-        if self._bound_buckets is None:
+        if self.bound_buckets is None:
             return ids, shown & counted[:, None]
-        bucket = self._bound_buckets.of(ids).clamp(max=self._groups - 1)
+        bucket = self.bound_buckets.of(ids).clamp(max=self._num_buckets - 1)
         return ids, shown & counted.gather(1, bucket)
 
-    def _micro_counts(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> Tensor:
-        support = (ranks.n_relevant * counted).sum(dim=0)
-        counts = []
-        for k in self.ks:
-            hits = (ranks.hits_at(k) * counted).sum(dim=0)
-            predicted = (self._predicted(ranking, ranks, k) * counted).sum(dim=0)
-            counts.append(torch.stack([hits, predicted, support], dim=-1).view(self._groups, 3))
-        return torch.stack(counts)
+    def _row_counts(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> Tensor:
+        """Return hits, predictions and support of each row, shape (N, K, G, 3), 0 for rows that do not count."""
+        support = ranks.n_relevant
+        of_k = [torch.stack([ranks.hits_at(k), self._predicted(ranking, ranks, k), support], dim=-1) for k in self.ks]
+        counts = torch.stack(of_k, dim=1) * counted.unsqueeze(1).unsqueeze(-1)
+        return counts.view(ranking.num_rows, len(self.ks), self._num_buckets, 3)
 
     def _predicted(self, ranking: Ranking, ranks: TargetRanks, k: int) -> Tensor:
         """Return the number of predictions, of the bucket's labels, that a row makes among its top k."""
         if self.denominator == "k":
             return torch.full_like(ranks.n_relevant, k)
-        if self._bound_buckets is not None and self.scope == "global":
-            return BucketCounters(self._bound_buckets.of(ranking.ids[:, :k]), self._groups).totals()
+        if self.bound_buckets is not None and self.scope == "global":
+            return BucketCounters(self.bound_buckets.of(ranking.ids[:, :k]), self._num_buckets).totals()
         return ranks.length.clamp(max=k)
 
-    def _values(self) -> list[list[float]]:
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         if self.average == "samples":
-            return super()._values()
+            return super()._values(states)
         if self.average == "micro":
-            top, bottom = self._label_ratio(*self._state("counts").unbind(-1))
-            # rows without a single prediction make precision 0; no row at all makes it NaN
-            bottom = torch.where((bottom == 0) & (self._state("counted") > 0), 1, bottom)
-            return [ratios(*pair) for pair in zip(top.tolist(), bottom.tolist(), strict=True)]
-        return [self._mean_over_labels(k) for k in self.ks]
+            return self._micro(states)
+        return [self._mean_over_labels(states, k) for k in self.ks]
 
-    def _mean_over_labels(self, k: int) -> list[float]:
-        counts = [self._state(self._label_state(what)) for what in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
+    def _micro(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        shape = states["counts"].shape[:-1]
+        counts = torch.tensor(self._counts.totals(states["counts"]), dtype=torch.float64).view(shape)
+        counted = self._counts.totals(states["counted"])
+        top, bottom = self._label_ratio(*counts.unbind(-1))
+        # rows without a single prediction make precision 0; no row at all makes it NaN
+        return [
+            [a / b if b else (0.0 if some else float("nan")) for a, b, some in zip(tops, bottoms, counted, strict=True)]
+            for tops, bottoms in zip(top.tolist(), bottom.tolist(), strict=True)
+        ]
+
+    def _label_counts(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
+        """Return true positives, predictions and support of each label, shape (L,) each."""
+        return [states[self._label_state(what)] for what in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
+
+    def _mean_over_labels(self, states: Mapping[str, Tensor], k: int) -> list[float]:
+        counts = self._label_counts(states, k)
         fixed_point = REAL if self.average == "weighted" else UNIT
-        buckets = self._bound_buckets
-        sums = torch.zeros(self._groups, fixed_point.columns, dtype=torch.int64)
-        weights = torch.zeros(self._groups, dtype=torch.int64)
+        buckets = self.bound_buckets
+        sums = torch.zeros(self._num_buckets, fixed_point.columns, dtype=torch.int64)
+        weights = torch.zeros(self._num_buckets, dtype=torch.int64)
         for start in range(0, len(counts[0]), BLOCK_LABELS):
             part = slice(start, start + BLOCK_LABELS)
             hits, predicted, support = (count[part].cpu() for count in counts)
-            group = torch.zeros_like(hits) if buckets is None else buckets.assignment[part]
+            bucket = torch.zeros_like(hits) if buckets is None else buckets.assignment[part]
             weight = self._label_weight(predicted, support)
             value = divide(*self._label_ratio(hits, predicted, support)) * weight
-            _add_groups(sums, group, value, fixed_point)
-            weights.index_add_(0, group, weight)
+            sums.index_add_(0, bucket, fixed_point.digits(value))
+            weights.index_add_(0, bucket, weight)
         # rows that count but no label to average over make 0; no row at all makes NaN
-        counted = self._state(self._label_state("counted")).cpu()
+        counted = states[self._label_state("counted")].cpu().view(-1)
         weights = torch.where(counted > 0, weights.clamp(min=1), 0)
         return ratios(fixed_point.totals(sums), [weight * fixed_point.unit for weight in weights.tolist()])
 
@@ -179,11 +213,65 @@ class LabelAveragedMetric(RowMeanMetric):
         counts = support if self.labels == "present" else support + predicted
         return (counts > 0).to(torch.int64)
 
+    # values per label
+
+    def compute(self) -> Tensor:
+        """Return the value over all batches and processes; with ``average="none"`` of every label.
+
+        Returns:
+            float64, as :meth:`TopKMetric.compute`; with ``average="none"`` of shape (L,), or (len(k), L) for several
+            k, with row groups behind an axis of all rows and each group; 0 for a label without a count.
+        """
+        if self.average != "none":
+            return super().compute()
+        self._check_bound("first")
+        states = {name: self._state(name) for name in self._names}
+        values = torch.stack([divide(*self._label_ratio(*self._label_counts(states, k))) for k in self.ks], dim=1)
+        values = values if isinstance(self.k, tuple) else values.squeeze(1)
+        return values if self.row_groups else values.squeeze(0)
+
+    def row_keys(self, group: str = "") -> list[str]:
+        """Return the keys of the values over all rows; none where values are of labels."""
+        return [] if self.average == "none" else super().row_keys(group)
+
+    def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
+        """Return the values as a flat dict of scalars.
+
+        Raises:
+            ValueError: With ``average="none"``, whose values are vectors.
+        """
+        if self.average == "none":
+            raise ValueError(
+                f"{self._caller}: average='none' has a value for each label; compute() returns them, and per_label() "
+                "of a TopKCollection names them. Use average='macro' for one number."
+            )
+        return super().scalars(value)
+
+    def per_label(self) -> dict[str, Tensor]:
+        """Return support, predictions, true positives and the value of each label over all rows, shape (L,) each.
+
+        Raises:
+            ValueError: If the average keeps no counts per label.
+        """
+        if not self._per_label:
+            raise ValueError(f"{self._caller}: average={self.average!r} keeps no counts per label; use average='none'.")
+        found: dict[str, Tensor] = {}
+        states = {name: self._state(name)[0] for name in self._names}
+        for k, cutoff in zip(self.ks, self.cutoffs, strict=True):
+            at = f"@{cutoff}" if len(self.cutoffs) > 1 else ""
+            hits, predicted, support = self._label_counts(states, k)
+            found |= {"support": support, f"predicted{at}": predicted, f"hits{at}": hits}
+            found[self._label_key(cutoff)] = divide(*self._label_ratio(hits, predicted, support))
+        return found
+
+    def _label_key(self, k: int | None) -> str:
+        return self._key(k).replace(f"{self.average}_", "", 1) if self.name is None else self._key(k)
+
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
         """Return the value of each row, or with ``average="micro"`` what it adds to numerator and denominator.
 
         Raises:
-            ValueError: With ``average="macro"`` or ``"weighted"``, which are no sums over rows.
+            ValueError: With an average over labels, which is no sum over rows.
         """
         if self.average == "samples":
             return super().row_values(ranking)
@@ -191,20 +279,11 @@ class LabelAveragedMetric(RowMeanMetric):
             raise ValueError(f"{self._caller}: average={self.average!r} is over labels; a row has no value of its own.")
         self._check(ranking)
         ranks = self._ranks_of(ranking)
-        counted = self._counted(ranking, ranks)
-        pairs = []
-        for k in self.ks:
-            counts = ranks.hits_at(k), self._predicted(ranking, ranks, k), ranks.n_relevant
-            pair = self._label_ratio(*(count * counted for count in counts))
-            pairs.append([term.to(torch.float64).view(ranking.num_rows, self._groups) for term in pair])
-        tops, bottoms = (torch.cat([pair[side] for pair in pairs], dim=1).unbind(1) for side in (0, 1))
-        return dict(zip(self.keys(), zip(tops, bottoms, strict=True), strict=True))
+        counts = self._row_counts(ranking, ranks, self._counted(ranking, ranks))
+        terms = self._label_ratio(*counts.to(torch.float64).unbind(-1))
+        tops, bottoms = (term.flatten(1).unbind(1) for term in terms)
+        return dict(zip(self.row_keys(), zip(tops, bottoms, strict=True), strict=True))
 
 
-def _per_label(ids: Tensor, mask: Tensor) -> PerLabel:
-    """Return one for every id where ``mask`` is true, and none elsewhere, without leaving anything out."""
-    return PerLabel(torch.where(mask, ids, 0).reshape(-1), mask.reshape(-1))
-
-
-def _add_groups(sums: Tensor, group: Tensor, value: Tensor, fixed_point: FixedPoint) -> None:
-    sums.index_add_(0, group, fixed_point.digits(value))
+def _by_bucket(counted: Tensor) -> PerRow:
+    return PerRow(with_bucket_axis(counted), COUNT)

@@ -13,7 +13,7 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 from tailmetrics._checks import shape_of
 
 if TYPE_CHECKING:
-    from tailmetrics.metrics._base import TopKMetric
+    from tailmetrics.metrics._metric import TopKMetric
 
 
 def plot_metric(metric: TopKMetric, val: Tensor | Sequence[Tensor], ax: Any) -> Any:

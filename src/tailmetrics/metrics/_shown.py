@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from tailmetrics.metrics._base import Cutoffs, Increments, PerLabel, State, TopKMetric
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._states import Increments, PerRow, State, at_labels
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._reading import Depth
 
 
 class ShownMetric(TopKMetric):
@@ -20,14 +22,14 @@ class ShownMetric(TopKMetric):
         kwargs: See :class:`TopKMetric`.
     """
 
-    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
-        self._complete()
-
     @property
-    def reads(self) -> tuple[int, bool]:
-        """How much of a ranking is read: the first so many labels, and whether anything beyond them too."""
-        return max(self.ks), False
+    def reads(self) -> Depth:
+        """How much of a batch has to be ranked."""
+        return Depth(max(self.ks), max(self.ks))
+
+    def _no_value(self) -> list[list[float]]:
+        """Return NaN for every cut-off and bucket."""
+        return [[float("nan")] * self._num_buckets for _ in self.ks]
 
 
 class ExposureMetric(ShownMetric):
@@ -36,7 +38,7 @@ class ExposureMetric(ShownMetric):
     The counts are one state, which all such metrics share within a collection.
     """
 
-    needs_num_labels = True
+    needs: tuple[str, ...] = ("num_labels",)
 
     @abstractmethod
     def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
@@ -49,36 +51,36 @@ class ExposureMetric(ShownMetric):
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
-        shown = {f"labels_shown_at_{k}": State((self.num_labels,)) for k in self.ks}
-        return {**shown, "labels_rows": State((1,))}
+        shown = {f"shown_at_{k}": State((self.num_labels,), shared=True) for k in self.ks}
+        return {**shown, "rows": State((1,), shared=True)}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        increments: dict[str, Tensor | PerLabel] = {"labels_rows": rows_of(ranking)}
-        for k in self.ks:
-            ids = ranking.ids[:, :k]
-            increments[f"labels_shown_at_{k}"] = PerLabel(ids.clamp(min=0).reshape(-1), (ids >= 0).reshape(-1))
-        return increments
+        shown = {f"shown_at_{k}": at_labels(ranking.ids[:, :k], ranking.ids[:, :k] >= 0) for k in self.ks}
+        return {**shown, "rows": rows_of(ranking)}
 
-    def _values(self) -> list[list[float]]:
-        if not int(self._state("labels_rows")):
-            return [[float("nan")] * self._groups for _ in self.ks]
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        if not int(states["rows"]):
+            return self._no_value()
         values = []
         for k in self.ks:
-            shown = self._state(f"labels_shown_at_{k}").cpu()
-            if self._bound_buckets is None:
+            shown = states[f"shown_at_{k}"].cpu()
+            if self.bound_buckets is None:
                 values.append([self._of_exposure(shown, None)])
                 continue
-            order = self._bound_buckets.assignment.argsort(stable=True)
-            parts = torch.split(order, self._bound_buckets.label_counts.tolist())
+            order = self.bound_buckets.assignment.argsort(stable=True)
+            parts = torch.split(order, self.bound_buckets.label_counts.tolist())
             values.append([self._of_exposure(shown[inside], inside) for inside in parts])
         return values
 
 
-def rows_of(ranking: Ranking) -> Tensor:
-    """Return the number of rows that count, shape (1,), int64."""
-    if ranking.row_mask is None:
-        return torch.full((1,), ranking.num_rows, device=ranking.ids.device)
-    return ranking.row_mask.sum().view(1)
+def rows_of(ranking: Ranking) -> PerRow:
+    """Return, for each row, whether it counts, shape (N, 1)."""
+
+    def make() -> PerRow:
+        every = torch.ones(ranking.num_rows, 1, dtype=torch.bool, device=ranking.ids.device)
+        return PerRow(every if ranking.row_mask is None else ranking.row_mask[:, None])
+
+    return ranking.remembered("rows", make)
 
 
 def total(counts: Tensor) -> int:

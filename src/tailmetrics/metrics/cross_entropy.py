@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._fixed_point import REAL
-from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
+from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._relevance import RelevanceArguments
+from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import Ranking, TargetRanks
-from tailmetrics.ranking._target_ranks import Slots
+from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._slots import Slots
 
 
+@formula
 def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tensor:
     """-log softmax(scores)[label], natural log over all L labels; the mean over a row's relevant labels.
 
@@ -73,13 +79,13 @@ class CrossEntropy(RowMeanMetric):
     withheld = ("k",)
     fixed_point = REAL
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(None, **kwargs)
 
     @property
-    def reads(self) -> tuple[int, bool]:
-        """How much of a ranking is read: the first so many labels, and whether anything beyond them too."""
-        return 1, False
+    def reads(self) -> Depth:
+        """How much of a batch has to be ranked."""
+        return Depth(1, 1)
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -96,10 +102,11 @@ class CrossEntropy(RowMeanMetric):
             raise ValueError(f"{self._caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
-        return ranking if self._bound_buckets is None else ranking.by_bucket(self._bound_buckets, "global")
+        ranking = self._relevant(ranking)
+        return ranking if self.bound_buckets is None else ranking.by_bucket(self.bound_buckets, "global")
 
     def _row_values(self, ranking: Ranking) -> list[Tensor]:
-        return [cross_entropy(ranking, self._bound_buckets)]
+        return [cross_entropy(self._relevant(ranking), self.bound_buckets)]
 
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         raise NotImplementedError("cross-entropy is a function of the scores, not of ranks")

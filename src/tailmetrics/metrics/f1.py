@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 from torch import Tensor
 
-from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._arithmetic import divide
+from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import Denominator, LabelAveragedMetric
-from tailmetrics.metrics._rows import divide
 from tailmetrics.ranking import TargetRanks
 
 
+@formula
 def f1_at_k(ranks: TargetRanks, k: int, denominator: Denominator = "predicted") -> Tensor:
     """Harmonic mean of precision and recall at k: 2 h_k / (m_k + n), or 2 h_k / (k + n).
 
@@ -53,9 +54,6 @@ class F1AtK(LabelAveragedMetric):
 
     higher_is_better = True
     stem = "f1"
-
-    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
 
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         return f1_at_k(ranks, k, self.denominator)

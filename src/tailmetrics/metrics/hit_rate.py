@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 from torch import Tensor
 
-from tailmetrics.metrics._base import Cutoffs
 from tailmetrics.metrics._fixed_point import COUNT
+from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import TargetRanks
 
 
+@formula
 def hit_rate_at_k(ranks: TargetRanks, k: int) -> Tensor:
     """Whether a relevant label is among the top k: 1 if h_k > 0.
 
@@ -29,6 +30,7 @@ def hit_rate_at_k(ranks: TargetRanks, k: int) -> Tensor:
     return ranks.hits_at(k) > 0
 
 
+@formula
 def relevance_at_k(ranks: TargetRanks, k: int) -> Tensor:
     """Whether the label at rank k is relevant.
 
@@ -69,9 +71,6 @@ class HitRateAtK(RowMeanMetric):
     stem = "hit_rate"
     fixed_point = COUNT
 
-    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
-
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         return hit_rate_at_k(ranks, k)
 
@@ -99,9 +98,6 @@ class AccuracyAtK(RowMeanMetric):
     stem = "accuracy"
     fixed_point = COUNT
 
-    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
-
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         return hit_rate_at_k(ranks, k)
 
@@ -128,9 +124,6 @@ class RelevanceAtK(RowMeanMetric):
     higher_is_better = True
     stem = "relevance"
     fixed_point = COUNT
-
-    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
 
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         return relevance_at_k(ranks, k)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, final
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count, check_number
-from tailmetrics.metrics._base import Increments, State
-from tailmetrics.metrics._rows import RelevanceMetric, divide
-from tailmetrics.ranking import DEFAULT_DEPTH, NOT_RANKED, Ranking, TargetRanks
+from tailmetrics.metrics._arithmetic import divide
+from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
+from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._relevance import EmptyTargetAction, RelevanceArguments, RelevanceMetric
+from tailmetrics.metrics._states import AtCells, Increments, State, weighted
+from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._reading import Depth
 
-Statistic = Literal["median", "mean"]
+whole_list = partial(formula, reads=Depth(None))
+RowStatistic: TypeAlias = Literal["median", "mean"]
 
 
+@whole_list
 def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     """Smallest k with h_k / n >= min_recall.
 
@@ -57,7 +66,6 @@ class KForRecall(RelevanceMetric):
         statistic: ``"median"``, the middle row (the mean of the two middle ones), or ``"mean"``.
         miss_value: What a row counts whose list of ``depth`` labels ends before; None for half the number of labels
             (of all labels, not of the bucket's). A miss can thus cost less than a late hit.
-        depth: How much of a list is read.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
 
     >>> import torch
@@ -75,33 +83,29 @@ class KForRecall(RelevanceMetric):
     optional_k = True
     withheld = ("k",)
     empty_actions = ("skip", "error")
+    key_words: ClassVar = {**RelevanceMetric.key_words, "min_recall": "", "statistic": "", "miss_value": "miss"}
 
     def __init__(
         self,
         min_recall: float,
         *,
-        statistic: Statistic = "median",
+        statistic: RowStatistic = "median",
         miss_value: int | None = None,
-        depth: int = DEFAULT_DEPTH,
-        empty_target_action: Literal["skip", "error"] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[RelevanceArguments],
     ) -> None:
         caller = self._caller
         self.min_recall = check_number(caller, "min_recall", min_recall, 0.0, 1.0)
         if not self.min_recall:
             raise ValueError(f"{caller}: min_recall=0 is reached without a prediction; pass one above 0.")
-        self.statistic: Statistic = check_choice(caller, "statistic", statistic, ("median", "mean"))
+        self.statistic: RowStatistic = check_choice(caller, "statistic", statistic, ("median", "mean"))
         self.miss_value = None if miss_value is None else check_count(caller, "miss_value", miss_value, minimum=0)
-        convention = "" if miss_value is None else f"_miss{miss_value}"
-        super().__init__(None, depth=depth, empty_target_action=empty_target_action, convention=convention, **kwargs)
-        self.empty_target_action = empty_target_action or "skip"
+        super().__init__(None, **kwargs)
 
-    def _is_default(self, name: str, value: Any, default: Any) -> bool:
-        if name == "empty_target_action":
-            return bool(value == "skip")
-        return super()._is_default(name, value, default)
+    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
+        return "skip"
 
-    def _uses_depth(self, by_bucket: bool) -> bool:
+    @property
+    def _uses_depth(self) -> bool:
         return True
 
     @property
@@ -112,71 +116,77 @@ class KForRecall(RelevanceMetric):
         return self.name or f"{super()._key(None)}@{self.min_recall:g}"
 
     @property
-    def _identity_more(self) -> str:
-        return f"{super()._identity_more}_{self.min_recall!r}"
+    def _counts(self) -> FixedPoint:
+        """How numbers of rows are written."""
+        return weighted(COUNT) if self.weighted else COUNT
 
     def _states(self) -> dict[str, State]:
         return {
-            "histogram": State((self._groups, self.depth)),
-            "misses": State((self._groups,)),
-            "num_labels": State((1,), reduce="max", dtype=torch.int64),
+            "histogram": State((self._num_buckets, self.depth + 1, self._counts.columns)),
+            "num_labels": State((1,), reduce="max"),
         }
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        num_labels = self.num_labels or ranking.num_labels or 0
+        num_labels = self._num_labels_of(ranking)
         if self.miss_value is None and not num_labels:
             raise ValueError(
                 f"{self._caller}: a miss counts half the number of labels, which ids do not tell; pass num_labels= or "
                 "miss_value=."
             )
         ranks = self._ranks_of(ranking)
-        k = k_for_recall(ranks, self.min_recall).view(ranking.num_rows, self._groups)
-        answered = (ranks.n_relevant > 0).view(ranking.num_rows, self._groups)
-        histogram = torch.zeros(k.shape[1], self.depth + 1, dtype=torch.int64, device=k.device)
-        column = torch.where(k <= self.depth, k - 1, self.depth)
-        histogram.scatter_add_(1, column.t(), answered.t().to(torch.int64))
+        k = k_for_recall(ranks, self.min_recall).view(ranking.num_rows, self._num_buckets)
+        answered = (ranks.n_relevant > 0).view(k.shape)
+        column = torch.where(k <= self.depth, k - 1, self.depth)  # the last one counts misses
+        cells = torch.arange(self._num_buckets, device=k.device) * (self.depth + 1) + column
+        rows = torch.arange(ranking.num_rows, device=k.device)
         return {
-            "histogram": histogram[:, :-1],
-            "misses": histogram[:, -1],
-            "num_labels": torch.full((1,), num_labels, device=k.device),
+            "histogram": AtCells(cells.view(-1), answered.view(-1), rows.repeat_interleave(self._num_buckets)),
+            "num_labels": AtCells(torch.zeros_like(rows), torch.full_like(rows, num_labels), rows),
         }
 
-    def _values(self) -> list[list[float]]:
-        miss_value = self.miss_value if self.miss_value is not None else int(self._state("num_labels")) // 2
+    def _num_labels_of(self, ranking: Ranking) -> int:
+        return self.num_labels or ranking.num_labels or 0
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        miss_value = self.miss_value if self.miss_value is not None else int(states["num_labels"]) // 2
         statistic = _median if self.statistic == "median" else _mean
-        rows = zip(self._state("histogram").tolist(), self._state("misses").tolist(), strict=True)
-        return [[statistic(_with_misses(counts, misses, miss_value)) for counts, misses in rows]]
+        totals = [int(count) for count in self._counts.totals(states["histogram"])]
+        width = self.depth + 1
+        of_buckets = (totals[first : first + width] for first in range(0, len(totals), width))
+        return [[statistic(_with_misses(counts[:-1], counts[-1], miss_value)) for counts in of_buckets]]
 
     def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
-        """Return k of each row under the keys of :meth:`scalars`, shape (N,), float64; NaN: does not count."""
+        """Return k of each row by key, without row groups, shape (N,), float64; NaN: does not count."""
         self._check(ranking)
         ranks = self._ranks_of(ranking)
         k = k_for_recall(ranks, self.min_recall)
-        num_labels = self.num_labels or ranking.num_labels or 0
-        miss_value = self.miss_value if self.miss_value is not None else num_labels // 2
+        miss_value = self.miss_value if self.miss_value is not None else self._num_labels_of(ranking) // 2
         value = torch.where(k <= self.depth, k, miss_value).to(torch.float64)
-        value = torch.where(ranks.n_relevant > 0, value, torch.nan).view(ranking.num_rows, self._groups)
-        return dict(zip(self.keys(), value.unbind(1), strict=True))
+        value = torch.where(ranks.n_relevant > 0, value, torch.nan).view(ranking.num_rows, self._num_buckets)
+        return dict(zip(self.row_keys(), value.unbind(1), strict=True))
 
 
 def _with_misses(counts: list[int], misses: int, miss_value: int) -> list[tuple[int, int]]:
-    """Return (k, number of rows) ascending, misses at their value."""
+    """Return (k, number or weight of rows) ascending, misses at their value."""
     return sorted([(k, count) for k, count in enumerate(counts, start=1) if count] + [(miss_value, misses)])
 
 
 def _median(histogram: list[tuple[int, int]]) -> float:
-    rows = sum(count for _, count in histogram)
-    if not rows:
+    """Return the value up to which, and from which on, lies half of all rows; the mean of both where they differ."""
+    total = sum(count for _, count in histogram)
+    if not total:
         return float("nan")
-    middle = ((rows - 1) // 2, rows // 2)
-    found = []
-    passed = 0
+    found, passed = [], 0
     for k, count in histogram:
-        found += [k for place in middle if passed <= place < passed + count]
+        # the lower middle: the first value with half of the rows at or below it; the upper one: the first with more
+        if 2 * passed < total <= 2 * (passed + count):
+            found.append(k)
+        if 2 * passed <= total < 2 * (passed + count):
+            found.append(k)
         passed += count
     return sum(found) / 2
 
 
 def _mean(histogram: list[tuple[int, int]]) -> float:
-    rows = sum(count for _, count in histogram)
-    return sum(k * count for k, count in histogram) / rows if rows else float("nan")
+    total = sum(count for _, count in histogram)
+    return sum(k * count for k, count in histogram) / total if total else float("nan")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, final
+from typing import Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice
-from tailmetrics.metrics._base import Cutoffs
-from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs
+from tailmetrics.metrics._arithmetic import divide, ordered_sum
+from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._relevance import RelevanceArguments
+from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import EVERYTHING, TargetRanks
 
-Denominator = Literal["relevant", "attainable"]
+HitsDenominator: TypeAlias = Literal["relevant", "attainable"]
 
 
-def average_precision(ranks: TargetRanks, k: int | None = None, denominator: Denominator = "relevant") -> Tensor:
+@formula
+def average_precision(ranks: TargetRanks, k: int | None = None, denominator: HitsDenominator = "relevant") -> Tensor:
     """Sum over the hits j within the top k of h_j / j, divided by n or by min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
@@ -61,11 +66,16 @@ class MAP(RowMeanMetric):
     stem = "map"
     optional_k = True
 
-    def __init__(self, k: Cutoffs | None = None, *, denominator: Denominator = "relevant", **kwargs: Any) -> None:
-        self.denominator: Denominator = check_choice(
-            self._caller, "denominator", denominator, ("relevant", "attainable")
-        )
-        super().__init__(k, convention="" if denominator == "relevant" else f"_{denominator}", **kwargs)
+    def __init__(
+        self,
+        k: Cutoffs | None = None,
+        *,
+        denominator: HitsDenominator = "relevant",
+        **kwargs: Unpack[RelevanceArguments],
+    ) -> None:
+        choices: tuple[HitsDenominator, ...] = ("relevant", "attainable")
+        self.denominator: HitsDenominator = check_choice(self._caller, "denominator", denominator, choices)
+        super().__init__(k, **kwargs)
 
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         return average_precision(ranks, k, self.denominator)

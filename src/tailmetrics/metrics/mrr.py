@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
-from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs
+from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import EVERYTHING, TargetRanks
 
 
+@formula
 def reciprocal_rank(ranks: TargetRanks, k: int | None = None) -> Tensor:
     """One divided by the rank of the first relevant label.
 
@@ -54,7 +58,7 @@ class MRR(RowMeanMetric):
     stem = "mrr"
     optional_k = True
 
-    def __init__(self, k: Cutoffs | None = None, **kwargs: Any) -> None:
+    def __init__(self, k: Cutoffs | None = None, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(k, **kwargs)
 
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from math import log
-from typing import Any, Literal, final
+from typing import Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice
-from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs
+from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._fixed_point import REAL
-from tailmetrics.metrics._rows import RowMeanMetric, divide, ordered_sum
+from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._relevance import RelevanceArguments
+from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import Ranking, TargetRanks, discounts
 
-Gain = Literal["linear", "exponential"]
+Gain: TypeAlias = Literal["linear", "exponential"]
 
 LARGEST_GRADE = 100
 """Largest gain of ``gain="exponential"``: 2^100 is what the states can hold with room for sums."""
@@ -31,6 +35,7 @@ def _at(ranks: TargetRanks, k: int, terms: Tensor) -> Tensor:
     return ordered_sum(torch.where(ranks.within(k), terms, 0.0))
 
 
+@formula
 def cg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
     """Sum of the gains in the top k.
 
@@ -49,6 +54,7 @@ def cg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
     return _at(ranks, k, _gained(ranks.target_gains, gain))
 
 
+@formula
 def dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
     """Sum of the gains in the top k, each divided by log2(rank + 1).
 
@@ -67,6 +73,7 @@ def dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
     return _at(ranks, k, _gained(ranks.target_gains, gain) * ranks.discounts)
 
 
+@formula
 def ideal_dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
     """DCG of the best ranks there is: the min(k, n) largest gains in descending order.
 
@@ -84,6 +91,7 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
     return ordered_sum(best * discounts(best.shape[-1], best.device))
 
 
+@formula
 def ndcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
     """DCG divided by the DCG of the best ranks there is.
 
@@ -103,11 +111,16 @@ def ndcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
 
 
 class _GainMetric(RowMeanMetric):
-    optional_k = True
+    """A metric of gains; ``min_gain`` leaves them as they are."""
 
-    def __init__(self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Any) -> None:
+    optional_k = True
+    reads_gains = True
+
+    def __init__(
+        self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RelevanceArguments]
+    ) -> None:
         self.gain: Gain = check_choice(self._caller, "gain", gain, ("linear", "exponential"))
-        super().__init__(k, convention="" if gain == "linear" else f"_{gain}", **kwargs)
+        super().__init__(k, **kwargs)
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)

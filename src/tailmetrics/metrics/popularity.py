@@ -6,10 +6,12 @@ from math import fsum
 from typing import Any, final
 
 from torch import Tensor
+from typing_extensions import Unpack
 
 from tailmetrics._checks import check_count, check_counts
-from tailmetrics.metrics._base import Cutoffs, Training
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._shown import ExposureMetric, total
+from tailmetrics.metrics._training_counts import check_counts_fit
 
 
 def popularity(shown: Tensor, label_counts: Tensor) -> float:
@@ -24,7 +26,15 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
     Source: Yin et al., PVLDB 5 (2012), average recommendation popularity.
     """
     seen = total(shown)
-    return total(shown * label_counts) / seen if seen else float("nan")
+    return exact_product_sum(shown, label_counts) / seen if seen else float("nan")
+
+
+def exact_product_sum(shown: Tensor, label_counts: Tensor) -> int:
+    """Return the sum of the products of two vectors of whole numbers, however large it is."""
+    if float((shown.double() * label_counts).sum()) < 2**62:
+        return int((shown * label_counts).sum())
+    seen = (shown > 0) & (label_counts > 0)
+    return sum(times * count for times, count in zip(shown[seen].tolist(), label_counts[seen].tolist(), strict=True))
 
 
 def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
@@ -53,31 +63,17 @@ class _TrainingMetric(ExposureMetric):
         kwargs: See :class:`TopKMetric`.
     """
 
-    def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Any) -> None:
-        self._counts_open = label_counts is None
+    needs: tuple[str, ...] = ("num_labels", "label_counts")
+
+    def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[TopKArguments]) -> None:
         self.label_counts = None if label_counts is None else check_counts(self._caller, "label_counts", label_counts)
         if self.label_counts is not None:
             kwargs.setdefault("num_labels", len(self.label_counts))
         super().__init__(k, **kwargs)
 
-    def _adopt_num_labels(self) -> None:
-        super()._adopt_num_labels()
-        if self.label_counts is None and self._bound_buckets is not None:
-            self.label_counts = self._bound_buckets.counts
-        if self.label_counts is not None and self.num_labels not in (None, len(self.label_counts)):
-            raise ValueError(
-                f"{self._caller}: label_counts holds {len(self.label_counts)} counts, but there are {self.num_labels} "
-                "labels; pass one count per label."
-            )
-
-    def _bind(self, training: Training) -> _TrainingMetric:
-        if self._counts_open:
-            self.label_counts = training.counts
-        super()._bind(training)
-        return self
-
-    def _missing(self) -> list[str]:
-        return super()._missing() + (["label_counts"] if self.label_counts is None else [])
+    def _settle_facts(self) -> None:
+        super()._settle_facts()
+        self.label_counts = check_counts_fit(self, self.label_counts)
 
     def _counts_of(self, inside: Tensor | None) -> Tensor:
         assert self.label_counts is not None
@@ -137,19 +133,17 @@ class NoveltyAtK(_TrainingMetric):
     bounds = (0.0, float("inf"))
     stem = "novelty"
 
-    def __init__(self, k: Cutoffs, *, label_counts: Any = None, num_train: int | None = None, **kwargs: Any) -> None:
-        self._rows_open = num_train is None
+    needs = ("num_labels", "label_counts", "num_train")
+
+    def __init__(
+        self, k: Cutoffs, *, label_counts: Any = None, num_train: int | None = None, **kwargs: Unpack[TopKArguments]
+    ) -> None:
         self.num_train = None if num_train is None else check_count(self._caller, "num_train", num_train)
         super().__init__(k, label_counts=label_counts, **kwargs)
 
-    def _bind(self, training: Training) -> NoveltyAtK:
-        if self._rows_open:
-            self.num_train = training.num_rows or None
-        super()._bind(training)
-        return self
-
-    def _missing(self) -> list[str]:
-        return super()._missing() + (["num_train"] if self.num_train is None else [])
+    def _settle_facts(self) -> None:
+        super()._settle_facts()
+        self.num_train = self.num_train or None  # counts of no row tell nothing
 
     def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
         assert self.num_train is not None

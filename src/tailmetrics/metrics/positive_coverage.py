@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, final
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice
-from tailmetrics.metrics._base import Cutoffs, Increments, PerLabel, State
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import ratios
 from tailmetrics.metrics._shown import ShownMetric, rows_of
+from tailmetrics.metrics._states import AtCells, Increments, State, at_labels
 from tailmetrics.ranking import Ranking
 
-Denominator = Literal["observed", "known"]
+LabelDenominator: TypeAlias = Literal["observed", "known"]
 
 
 @final
@@ -39,38 +42,36 @@ class PositiveCoverageAtK(ShownMetric):
 
     higher_is_better = True
     stem = "positive_coverage"
-    needs_num_labels = True
+    needs = ("num_labels",)
 
-    def __init__(self, k: Cutoffs, *, denominator: Denominator = "observed", **kwargs: Any) -> None:
-        self.denominator: Denominator = check_choice(self._caller, "denominator", denominator, ("observed", "known"))
-        super().__init__(k, convention="" if denominator == "observed" else f"_{denominator}", **kwargs)
+    def __init__(
+        self, k: Cutoffs, *, denominator: LabelDenominator = "observed", **kwargs: Unpack[TopKArguments]
+    ) -> None:
+        choices: tuple[LabelDenominator, ...] = ("observed", "known")
+        self.denominator: LabelDenominator = check_choice(self._caller, "denominator", denominator, choices)
+        super().__init__(k, **kwargs)
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
-        flags = State((self.num_labels,), reduce="max", dtype=torch.uint8)
-        names = [*(f"labels_hit_at_{k}" for k in self.ks), "labels_observed"]
-        return {**dict.fromkeys(names, flags), "labels_rows": State((1,))}
+        flags = State((self.num_labels,), reduce="max", dtype=torch.uint8, shared=True)
+        names = [*(f"hit_at_{k}" for k in self.ks), "observed"]
+        return {**dict.fromkeys(names, flags), "rows": State((1,), shared=True)}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        increments: dict[str, Tensor | PerLabel] = {"labels_rows": rows_of(ranking)}
-        for k in self.ks:
-            hits = ranking.within(k)
-            increments[f"labels_hit_at_{k}"] = PerLabel(
-                torch.where(hits, ranking.target_ids, 0).reshape(-1), hits.reshape(-1)
-            )
-        ids = ranking.targets.entries.ids
-        return {**increments, "labels_observed": PerLabel(ids.clamp(min=0), ids >= 0)}
+        hits = {f"hit_at_{k}": at_labels(ranking.target_ids, ranking.within(k)) for k in self.ks}
+        entries = ranking.targets.entries
+        observed = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
+        return {**hits, "observed": observed, "rows": rows_of(ranking)}
 
-    def _values(self) -> list[list[float]]:
-        if not int(self._state("labels_rows")):
-            return [[float("nan")] * self._groups for _ in self.ks]
-        observed = self._state("labels_observed").cpu()
-        counted = observed if self.denominator == "observed" else torch.ones_like(observed)
-        known = self._by_group(counted)
-        return [ratios(self._by_group(self._state(f"labels_hit_at_{k}").cpu()), known) for k in self.ks]
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        if not int(states["rows"]):
+            return self._no_value()
+        observed = states["observed"].cpu()
+        known = self._by_bucket(observed if self.denominator == "observed" else torch.ones_like(observed))
+        return [ratios(self._by_bucket(states[f"hit_at_{k}"].cpu()), known) for k in self.ks]
 
-    def _by_group(self, flags: Tensor) -> list[int]:
-        if self._bound_buckets is None:
+    def _by_bucket(self, flags: Tensor) -> list[int]:
+        if self.bound_buckets is None:
             return [int(flags.sum(dtype=torch.int64))]
-        counts = torch.zeros(len(self._bound_buckets), dtype=torch.int64)
-        return counts.index_add_(0, self._bound_buckets.assignment, flags.to(torch.int64)).tolist()
+        counts = torch.zeros(self._num_buckets, dtype=torch.int64)
+        return counts.index_add_(0, self.bound_buckets.assignment, flags.to(torch.int64)).tolist()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from tailmetrics.metrics._base import Cutoffs
-from tailmetrics.metrics._fixed_point import COUNT, UNIT
+from tailmetrics.metrics._arithmetic import divide
+from tailmetrics.metrics._fixed_point import COUNT, UNIT, FixedPoint
+from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import Denominator, LabelAveragedMetric
-from tailmetrics.metrics._rows import divide
 from tailmetrics.ranking import TargetRanks
 
 
+@formula
 def precision_at_k(ranks: TargetRanks, k: int, denominator: Denominator = "predicted") -> Tensor:
     """Share of the top k that is relevant: h_k / m_k, or h_k / k.
 
@@ -56,9 +57,10 @@ class PrecisionAtK(LabelAveragedMetric):
     higher_is_better = True
     stem = "precision"
 
-    def __init__(self, k: Cutoffs, *, denominator: Denominator = "predicted", **kwargs: Any) -> None:
-        self.fixed_point = COUNT if denominator == "k" else UNIT
-        super().__init__(k, denominator=denominator, **kwargs)
+    @property
+    def fixed_point(self) -> FixedPoint:  # type: ignore[override]
+        """How values are written: h_k as it is where k divides it, else h_k / m_k."""
+        return COUNT if self.denominator == "k" else UNIT
 
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         return ranks.hits_at(k) if self.denominator == "k" else precision_at_k(ranks, k)

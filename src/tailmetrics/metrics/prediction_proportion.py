@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Mapping
+from typing import final
 
 import torch
+from torch import Tensor
 
-from tailmetrics.metrics._base import Cutoffs, Increments, State
 from tailmetrics.metrics._fixed_point import ratios
 from tailmetrics.metrics._shown import ShownMetric, rows_of
+from tailmetrics.metrics._states import Increments, PerRow, State
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._counters import BucketCounters
 
@@ -37,24 +39,20 @@ class PredictionProportionAtK(ShownMetric):
     higher_is_better = None
     stem = "prediction_proportion"
 
-    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
-
     def _states(self) -> dict[str, State]:
-        return {"shown": State((len(self.cutoffs), self._groups)), "rows": State((1,))}
+        return {"shown": State((len(self.cutoffs), self._num_buckets)), "rows": State((1,))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        shown = []
-        for k in self.ks:
-            ids = ranking.ids[:, :k]
-            if self._bound_buckets is None:
-                shown.append((ids >= 0).sum().view(1))
-            else:
-                buckets = self._bound_buckets
-                shown.append(BucketCounters(buckets.of(ids), len(buckets)).totals().sum(dim=0))
-        return {"shown": torch.stack(shown), "rows": rows_of(ranking)}
+        shown = torch.stack([self._shown_of(ranking, k) for k in self.ks], dim=1)
+        return {"shown": PerRow(shown), "rows": rows_of(ranking)}
 
-    def _values(self) -> list[list[float]]:
-        rows = int(self._state("rows"))
-        shown = self._state("shown").tolist()
+    def _shown_of(self, ranking: Ranking, k: int) -> Tensor:
+        """Return how many labels of each bucket each row shows among its top k, shape (N, G)."""
+        ids, buckets = ranking.ids[:, :k], self.bound_buckets
+        if buckets is None:
+            return (ids >= 0).sum(dim=1, keepdim=True)
+        return BucketCounters(buckets.of(ids), len(buckets)).totals()
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        rows, shown = int(states["rows"]), states["shown"].tolist()
         return [ratios(of_k, [k * rows] * len(of_k)) for k, of_k in zip(self.ks, shown, strict=True)]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import log
-from typing import Any, Literal, final
-from zlib import crc32
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count, check_counts, check_number
-from tailmetrics.metrics._base import Cutoffs, Training
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs
+from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._fixed_point import WEIGHT
-from tailmetrics.metrics._rows import RatioMetric, divide, ordered_sum
-from tailmetrics.ranking import Ranking, TargetRanks, discounts
-from tailmetrics.ranking._device import real_dtype
+from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._relevance import RelevanceArguments
+from tailmetrics.metrics._rows import RatioMetric
+from tailmetrics.metrics._training_counts import check_counts_fit
+from tailmetrics.ranking import LabelWeights, Ranking, TargetRanks, discounts
 
-Normalization = Literal["normalized", "sum"]
+Normalization: TypeAlias = Literal["normalized", "sum"]
+
+Preset: TypeAlias = Literal["default", "wikipedia", "amazon"]
 
 PRESETS = {"default": (0.55, 1.5), "wikipedia": (0.5, 0.4), "amazon": (0.6, 2.6)}
 """A and B of the propensity model, by the data sets for which its authors fitted them."""
@@ -43,12 +49,15 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
     return inverse
 
 
-def _weighted_hits(ranks: TargetRanks, k: int, weights: Tensor) -> Tensor:
+def _weighted_hits(ranks: TargetRanks, k: int, weights: LabelWeights) -> Tensor:
     """Inverse propensity of each hit within the top k, 0 elsewhere, shape (..., W)."""
     return torch.where(ranks.within(k), ranks.weights_at_targets(weights), 0.0)
 
 
-def propensity_scored_precision_at_k(ranks: TargetRanks, k: int, weights: Tensor) -> tuple[Tensor, Tensor]:
+@formula
+def propensity_scored_precision_at_k(
+    ranks: TargetRanks, k: int, weights: LabelWeights | Tensor
+) -> tuple[Tensor, Tensor]:
     """Sum of inverse propensities of the hits over k, and the best value attainable.
 
     Higher is better; 0 without a relevant label.
@@ -63,10 +72,12 @@ def propensity_scored_precision_at_k(ranks: TargetRanks, k: int, weights: Tensor
 
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
+    weights = LabelWeights.of(weights)
     return ordered_sum(_weighted_hits(ranks, k, weights)) / k, ordered_sum(ranks.best(k, weights)) / k
 
 
-def propensity_scored_recall_at_k(ranks: TargetRanks, k: int, weights: Tensor) -> tuple[Tensor, Tensor]:
+@formula
+def propensity_scored_recall_at_k(ranks: TargetRanks, k: int, weights: LabelWeights | Tensor) -> tuple[Tensor, Tensor]:
     """Sum of inverse propensities of the hits, and of all relevant labels.
 
     Higher is better; 0 without a relevant label.
@@ -81,12 +92,14 @@ def propensity_scored_recall_at_k(ranks: TargetRanks, k: int, weights: Tensor) -
 
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
+    weights = LabelWeights.of(weights)
     everything = ranks.best(max(1, ranks.most_relevant), weights)
     return ordered_sum(_weighted_hits(ranks, k, weights)), ordered_sum(everything)
 
 
+@formula
 def propensity_scored_ndcg_at_k(
-    ranks: TargetRanks, k: int, weights: Tensor, normalization: Normalization = "normalized"
+    ranks: TargetRanks, k: int, weights: LabelWeights | Tensor, normalization: Normalization = "normalized"
 ) -> tuple[Tensor, Tensor]:
     """Discounted sum of inverse propensities of the hits, and the best value attainable.
 
@@ -103,6 +116,7 @@ def propensity_scored_ndcg_at_k(
 
     Source: Jain, Prabhu and Varma, KDD 2016; both conventions are in use.
     """
+    weights = LabelWeights.of(weights)
     best = ranks.best(k, weights)
     scored = ordered_sum(_weighted_hits(ranks, k, weights) * ranks.discounts)
     ideal = ordered_sum(best * discounts(best.shape[-1], best.device))
@@ -110,6 +124,16 @@ def propensity_scored_ndcg_at_k(
         return scored, ideal
     plain = ranks.ideal_discount(k)
     return divide(scored, plain), divide(ideal, plain)
+
+
+class PropensityArguments(RelevanceArguments, total=False):
+    """What propensity-scored metrics take by name."""
+
+    label_counts: Any
+    num_train: int | None
+    a: float | None
+    b: float | None
+    preset: Preset
 
 
 class _PropensityMetric(RatioMetric):
@@ -127,6 +151,9 @@ class _PropensityMetric(RatioMetric):
 
     fixed_point = WEIGHT
 
+    needs = ("label_counts", "num_train")
+    key_words: ClassVar = {**RatioMetric.key_words, "preset": ""}
+
     def __init__(
         self,
         k: Cutoffs,
@@ -135,9 +162,8 @@ class _PropensityMetric(RatioMetric):
         num_train: int | None = None,
         a: float | None = None,
         b: float | None = None,
-        preset: Literal["default", "wikipedia", "amazon"] = "default",
-        convention: str = "",
-        **kwargs: Any,
+        preset: Preset = "default",
+        **kwargs: Unpack[RelevanceArguments],
     ) -> None:
         caller = self._caller
         preset_a, preset_b = PRESETS[check_choice(caller, "preset", preset, tuple(PRESETS))]
@@ -145,62 +171,42 @@ class _PropensityMetric(RatioMetric):
             raise ValueError(f"{caller}: preset={preset!r} sets a and b; pass either the preset or a and b.")
         self.a = check_number(caller, "a", preset_a if a is None else a, 0.0, 10.0)
         self.b = check_number(caller, "b", preset_b if b is None else b, 1e-6, 1e6)
-        self._left_open_training = (label_counts is None, num_train is None)
         self.label_counts = None if label_counts is None else check_counts(caller, "label_counts", label_counts)
-        self.num_train = None if num_train is None else check_count(caller, "num_train", num_train, minimum=3)
-        self._weights: dict[torch.device, Tensor] = {}
+        self.num_train = num_train
+        self.preset: Preset = "default"  # a and b say all that it says
         if self.label_counts is not None:
             kwargs.setdefault("num_labels", len(self.label_counts))
-        if (self.a, self.b) != PRESETS["default"]:
-            convention += f"_a{self.a:g}_b{self.b:g}"
-        super().__init__(k, convention=convention, **kwargs)
+        super().__init__(k, **kwargs)
 
-    def _is_default(self, name: str, value: Any, default: Any) -> bool:
-        if name in ("a", "b"):
-            return (self.a, self.b) == PRESETS["default"]
-        return super()._is_default(name, value, default)
+    def _default(self, name: str, default: Any) -> Any:
+        return PRESETS["default"][name == "b"] if name in ("a", "b") else super()._default(name, default)
 
-    def _adopt_num_labels(self) -> None:
-        super()._adopt_num_labels()
-        if self.label_counts is None and self._bound_buckets is not None:
-            self.label_counts = self._bound_buckets.counts
-        if self.label_counts is not None and self.num_labels not in (None, len(self.label_counts)):
+    def _settle_facts(self) -> None:
+        super()._settle_facts()
+        self.label_counts = check_counts_fit(self, self.label_counts)
+        if self.num_train is not None:
+            self.num_train = check_count(self._caller, "num_train", self.num_train, minimum=3)
+        self._weights = self._label_weights()
+
+    def _label_weights(self) -> LabelWeights | None:
+        """Return the inverse propensities, once all that they depend on is known."""
+        if self.label_counts is None or self.num_train is None:
+            return None
+        weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)
+        if weights.numel() and not float(weights.max()) < 2**32:
             raise ValueError(
-                f"{self._caller}: label_counts holds {len(self.label_counts)} counts, but there are {self.num_labels} "
-                "labels; pass one count per label."
+                f"{self._caller}: a={self.a}, b={self.b} give a label the weight {float(weights.max()):g}; choose "
+                "them so that inverse propensities stay below 2^32."
             )
+        return LabelWeights(weights)
 
-    def _bind(self, training: Training) -> _PropensityMetric:
-        counts_open, rows_open = self._left_open_training
-        if counts_open:
-            self.label_counts = training.counts
-        if rows_open and training.num_rows is not None:
-            self.num_train = check_count(self._caller, "num_train", training.num_rows, minimum=3)
-        self._weights = {}
-        super()._bind(training)
-        return self
+    def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
+        assert self._weights is not None
+        return self._terms(self._ranks_of(ranking), k, self._weights)
 
-    def _missing(self) -> list[str]:
-        training = {"label_counts": self.label_counts, "num_train": self.num_train}
-        return super()._missing() + [name for name, value in training.items() if value is None]
-
-    @property
-    def _identity_more(self) -> str:
-        assert self.label_counts is not None
-        counts = f"{crc32(self.label_counts.numpy().tobytes()):08x}"
-        return f"{super()._identity_more}_{counts}_{self.num_train}_{self.a!r}_{self.b!r}"
-
-    def _weights_on(self, device: torch.device) -> Tensor:
-        if device not in self._weights:
-            assert self.num_train is not None
-            weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)
-            if weights.numel() and not float(weights.max()) < 2**32:
-                raise ValueError(
-                    f"{self._caller}: a={self.a}, b={self.b} give a label the weight {float(weights.max()):g}; choose "
-                    "them so that inverse propensities stay below 2^32."
-                )
-            self._weights[device] = weights.to(device, real_dtype(device))
-        return self._weights[device]
+    @abstractmethod
+    def _terms(self, ranks: TargetRanks, k: int, weights: LabelWeights) -> tuple[Tensor, Tensor]:
+        """Return what each row adds to the numerator and the denominator, shape (...)."""
 
 
 @final
@@ -227,8 +233,8 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
     higher_is_better = True
     stem = "psp"
 
-    def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
-        return propensity_scored_precision_at_k(self._ranks_of(ranking), k, self._weights_on(ranking.ids.device))
+    def _terms(self, ranks: TargetRanks, k: int, weights: LabelWeights) -> tuple[Tensor, Tensor]:
+        return propensity_scored_precision_at_k(ranks, k, weights)
 
 
 @final
@@ -255,8 +261,8 @@ class PropensityScoredRecallAtK(_PropensityMetric):
     higher_is_better = True
     stem = "psr"
 
-    def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
-        return propensity_scored_recall_at_k(self._ranks_of(ranking), k, self._weights_on(ranking.ids.device))
+    def _terms(self, ranks: TargetRanks, k: int, weights: LabelWeights) -> tuple[Tensor, Tensor]:
+        return propensity_scored_recall_at_k(ranks, k, weights)
 
 
 @final
@@ -284,12 +290,12 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
     higher_is_better = True
     stem = "psndcg"
 
-    def __init__(self, k: Cutoffs, *, normalization: Normalization = "normalized", **kwargs: Any) -> None:
-        self.normalization: Normalization = check_choice(
-            self._caller, "normalization", normalization, ("normalized", "sum")
-        )
-        super().__init__(k, convention="" if normalization == "normalized" else f"_{normalization}", **kwargs)
+    def __init__(
+        self, k: Cutoffs, *, normalization: Normalization = "normalized", **kwargs: Unpack[PropensityArguments]
+    ) -> None:
+        choices: tuple[Normalization, ...] = ("normalized", "sum")
+        self.normalization: Normalization = check_choice(self._caller, "normalization", normalization, choices)
+        super().__init__(k, **kwargs)
 
-    def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
-        weights = self._weights_on(ranking.ids.device)
-        return propensity_scored_ndcg_at_k(self._ranks_of(ranking), k, weights, self.normalization)
+    def _terms(self, ranks: TargetRanks, k: int, weights: LabelWeights) -> tuple[Tensor, Tensor]:
+        return propensity_scored_ndcg_at_k(ranks, k, weights, self.normalization)

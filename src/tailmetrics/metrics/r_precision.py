@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 from torch import Tensor
+from typing_extensions import Unpack
 
-from tailmetrics.metrics._rows import RowMeanMetric, divide
+from tailmetrics.metrics._arithmetic import divide
+from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._relevance import RelevanceArguments
+from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import EVERYTHING, TargetRanks
 
 
+@formula
 def r_precision(ranks: TargetRanks) -> Tensor:
     """Precision at the cut-off n, the number of relevant labels: h_n / n.
 
@@ -51,7 +56,7 @@ class RPrecision(RowMeanMetric):
     optional_k = True
     withheld = ("k",)
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(None, **kwargs)
 
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 from torch import Tensor
 
-from tailmetrics.metrics._base import Cutoffs
+from tailmetrics.metrics._arithmetic import divide
+from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import LabelAveragedMetric
-from tailmetrics.metrics._rows import RowMeanMetric, divide
+from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import TargetRanks
 
 
+@formula
 def recall_at_k(ranks: TargetRanks, k: int) -> Tensor:
     """Share of the relevant labels that is among the top k: h_k / n.
 
@@ -29,6 +31,7 @@ def recall_at_k(ranks: TargetRanks, k: int) -> Tensor:
     return divide(ranks.hits_at(k), ranks.n_relevant)
 
 
+@formula
 def normalized_recall_at_k(ranks: TargetRanks, k: int) -> Tensor:
     """Share of the hits attainable within the top k that is there: h_k / min(k, n).
 
@@ -69,9 +72,6 @@ class RecallAtK(LabelAveragedMetric):
     higher_is_better = True
     stem = "recall"
 
-    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
-
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         return recall_at_k(ranks, k)
 
@@ -100,9 +100,6 @@ class NormalizedRecallAtK(RowMeanMetric):
 
     higher_is_better = True
     stem = "normalized_recall"
-
-    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
-        super().__init__(k, **kwargs)
 
     def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
         return normalized_recall_at_k(ranks, k)

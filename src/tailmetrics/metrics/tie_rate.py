@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Mapping
+from typing import final
 
 import torch
+from torch import Tensor
+from typing_extensions import Unpack
 
-from tailmetrics.metrics._base import Cutoffs, Increments, State
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import ratios
 from tailmetrics.metrics._shown import ShownMetric, rows_of
+from tailmetrics.metrics._states import Increments, PerRow, State
 from tailmetrics.ranking import Ranking
 
 
@@ -35,19 +39,19 @@ class TieRateAtK(ShownMetric):
     higher_is_better = False
     stem = "tie_rate"
 
-    def __init__(self, k: Cutoffs, **kwargs: Any) -> None:
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
         if kwargs.get("buckets") is not None:
             raise ValueError(f"{self._caller}: a tie is of a row, not of a bucket; leave buckets out.")
         super().__init__(k, **kwargs)
 
     def _states(self) -> dict[str, State]:
-        return {"tied": State((len(self.cutoffs), 1)), "rows": State((1,))}
+        return {"tied": State((len(self.cutoffs),)), "rows": State((1,))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        tied = torch.stack([ranking.tied_at(k).sum().view(1) for k in self.ks])
+        tied = torch.stack([ranking.tied_at(k) for k in self.ks], dim=1)
         rows = rows_of(ranking)
-        return {"tied": tied, "rows": rows if ranking.values is not None else torch.zeros_like(rows)}
+        return {"tied": PerRow(tied), "rows": rows if ranking.values is not None else PerRow(rows.values & False)}
 
-    def _values(self) -> list[list[float]]:
-        rows = int(self._state("rows"))
-        return [ratios(of_k, [rows]) for of_k in self._state("tied").tolist()]
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        rows = int(states["rows"])
+        return [ratios([tied], [rows]) for tied in states["tied"].tolist()]

@@ -3,5 +3,15 @@
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking, rank
 from tailmetrics.ranking._target_ranks import TargetRanks, discounts
+from tailmetrics.ranking._weights import LabelWeights
 
-__all__ = ["DEFAULT_DEPTH", "EVERYTHING", "NOT_RANKED", "Ranking", "TargetRanks", "discounts", "rank"]
+__all__ = [
+    "DEFAULT_DEPTH",
+    "EVERYTHING",
+    "NOT_RANKED",
+    "LabelWeights",
+    "Ranking",
+    "TargetRanks",
+    "discounts",
+    "rank",
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import reads_are_free
-from tailmetrics.ranking._targets import Array, Entries, Targets
+from tailmetrics.ranking._targets import Entries, Targets
+from tailmetrics.ranking._tensors import Array
 
 NOT_RANKED = 2**62
 """The rank of a relevant label that the list does not hold; deeper than any cut-off."""
@@ -28,30 +28,12 @@ EVERYTHING = NOT_RANKED - 1
 """The cut-off that leaves nothing out, as k=None asks for."""
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """Relevant labels one below the other, by row and within a row by rank.
+def find(targets: Targets, ids: Tensor) -> Entries:
+    """Look the relevant labels of each row up in its ranked list ``ids`` [N, K], -1 padded.
 
-    Like :class:`Entries`, but with ranks: on the CPU just the labels found, on other devices void ones in between,
-    with rank ``NOT_RANKED``.
-
-    Attributes:
-        rows: Shape (H,), int64.
-        ids: Shape (H,), int64; the label.
-        ranks: Shape (H,), int64, from 1.
-        gains: Shape (H,), float64; None when every gain is 1.
-        width: An upper bound of the number of entries per row.
+    Returns:
+        The labels found, by row and within a row by rank; on devices void ones in between, of rank ``NOT_RANKED``.
     """
-
-    rows: Tensor
-    ids: Tensor
-    ranks: Tensor
-    gains: Tensor | None
-    width: int
-
-
-def find(targets: Targets, ids: Tensor) -> Found:
-    """Look the relevant labels of each row up in its ranked list ``ids`` [N, K], -1 padded."""
     if not reads_are_free(ids.device):
         return _find_all(targets, ids)
     if targets.dense is not None:
@@ -172,13 +154,13 @@ def _search_keys(entries: Entries, stride: int, void: Tensor) -> tuple[Tensor, T
     return keys.sort()
 
 
-def _at(flat: Tensor, ids: Tensor, gains: Tensor | None) -> Found:
+def _at(flat: Tensor, ids: Tensor, gains: Tensor | None) -> Entries:
     """Return the hits at ``flat`` positions of the list, in order."""
     depth = max(1, ids.shape[1])
-    return Found(flat // depth, ids.reshape(-1)[flat], flat % depth + 1, gains, depth)
+    return Entries(flat // depth, ids.reshape(-1)[flat], gains, depth, ranks=flat % depth + 1)
 
 
-def _find_all(targets: Targets, ids: Tensor) -> Found:
+def _find_all(targets: Targets, ids: Tensor) -> Entries:
     """Return an entry for every place of every list, void where it is no hit: nothing waits for the device."""
     num_rows, depth = ids.shape
     if targets.dense is not None:
@@ -200,4 +182,4 @@ def _find_all(targets: Targets, ids: Tensor) -> Found:
         gains = None if targets.binary or not len(keys) else targets.entries.gains[order[place]]  # type: ignore[index]
     ranks = torch.where(hits, torch.arange(1, depth + 1, device=ids.device), NOT_RANKED)
     rows = torch.arange(num_rows, device=ids.device).repeat_interleave(depth, output_size=num_rows * depth)
-    return Found(rows, ids.reshape(-1), ranks.reshape(-1), gains, depth)
+    return Entries(rows, ids.reshape(-1), gains, depth, ranks=ranks.reshape(-1))

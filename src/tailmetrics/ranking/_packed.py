@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._targets import Array
+from tailmetrics.ranking._tensors import Array
 
 BLOCK_ELEMENTS = 2**16
 """Scores packed together: half a megabyte of keys, which stays in the cache."""

@@ -5,33 +5,39 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.ranking._best import best_by_sorting, best_side_by_side
 from tailmetrics.ranking._device import reads_are_free, real_dtype
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Found
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
 from tailmetrics.ranking._once import once
+from tailmetrics.ranking._slots import Slots
 from tailmetrics.ranking._targets import Entries
+from tailmetrics.ranking._weights import LabelWeights
 
 KeyedEntries = Callable[[], tuple[Tensor, int, Entries]]
 """Gives the row, or row and bucket, of each relevant label as one number below the second item, on demand."""
+
+Made = TypeVar("Made")
 
 
 class TargetRanks(ABC):
     """Ranks of the relevant labels over free leading axes: rows (N,), or rows and buckets (N, G).
 
     A formula reads these and nothing else, so that it holds for whole rows and for the part of a row that lies in a
-    bucket alike. A relevant label that the list does not hold has a rank beyond any cut-off.
+    bucket alike. A relevant label that the list does not hold has a rank beyond any cut-off, or is left out.
 
     Attributes:
-        target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels, ascending; gaps are possible.
+        target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels found, ascending; gaps are possible.
+            W is at least the number of labels found, and at most the length of the list: labels that are not found
+            need no place. What depends on all relevant labels reads ``n_relevant`` and :meth:`best`.
         target_ids: Shape (..., W), int64: the labels at ``target_ranks``, meaningless where not ranked.
-        target_gains: Shape (..., W), float64: their gains.
+        target_gains: Shape (..., W), float64: the gains at ``target_ranks``.
         n_relevant: Shape (...), int64: number of relevant labels, found or not.
         length: Shape (...), int64: number of labels in the list.
         binary: Whether every gain is 1.
@@ -56,10 +62,35 @@ class TargetRanks(ABC):
     def _memo(self) -> dict[object, Any]:
         return {}
 
+    def remembered(self, key: object, make: Callable[[], Made]) -> Made:
+        """Return what ``make`` returned when the key was first asked for."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        made: Made = self._memo[key]
+        return made
+
     @property
     def exact(self) -> TargetRanks:
-        """What metrics without a cut-off read: itself, or exact ranks among all scores where it was cut."""
+        """What metrics without a cut-off read: itself, or exact ranks among all scores where the list was cut."""
         return self
+
+    def first(self, depth: int) -> TargetRanks:
+        """Return the same with what stands below ``depth`` not ranked, as a list of that depth would show it."""
+        return self.remembered(("first", depth), lambda: self._first(depth))
+
+    def _first(self, depth: int) -> StoredRanks:
+        inside = self.target_ranks <= depth
+        return StoredRanks(
+            torch.where(inside, self.target_ranks, NOT_RANKED),
+            self.target_ids,
+            torch.where(inside, self.target_gains, 0.0),
+            self.n_relevant,
+            self.length,
+            self.binary,
+            self.num_labels,
+            self._keyed_entries,
+            self.max_k,
+        )
 
     def within(self, k: int) -> Tensor:
         """Return which of ``target_ranks`` are hits within the top ``k``, shape (..., W), bool.
@@ -77,10 +108,7 @@ class TargetRanks(ABC):
 
     def hits_at(self, k: int) -> Tensor:
         """Return the number of relevant labels among the first ``k``, shape (...), int64."""
-        if k not in self._memo:
-            self._memo[k] = self.within(k).sum(dim=-1)
-        hits: Tensor = self._memo[k]
-        return hits
+        return self.remembered(k, lambda: self.within(k).sum(dim=-1))
 
     @once
     def num_answered(self) -> Tensor:
@@ -101,14 +129,10 @@ class TargetRanks(ABC):
             sums = self._memo["ideal"] = F.pad(sums, (1, 0))
         return sums[self.n_relevant.clamp(max=width)]
 
-    def weights_at_targets(self, weights: Tensor) -> Tensor:
-        """Return ``weights`` (L,) of the labels at ``target_ids``, shape (..., W)."""
-        memo = ("at targets", id(weights))
-        if memo not in self._memo:
-            self._memo["weights", id(weights)] = weights  # while it is kept, its id is its own
-            self._memo[memo] = weights[self.target_ids.clamp(min=0)]
-        found: Tensor = self._memo[memo]
-        return found
+    def weights_at_targets(self, weights: LabelWeights) -> Tensor:
+        """Return the weights of the labels at ``target_ids``, shape (..., W)."""
+        on_device = weights.on(self.target_ids.device)
+        return self.remembered(("at targets", weights.digest), lambda: on_device[self.target_ids.clamp(min=0)])
 
     @once
     def most_relevant(self) -> int:
@@ -117,55 +141,37 @@ class TargetRanks(ABC):
             return int(self.n_relevant.max()) if self.n_relevant.numel() else 0
         return self._keyed_entries()[2].width
 
-    def best(self, k: int, weights: Tensor | None = None) -> Tensor:
+    def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
         """Return the ``k`` largest gains of each row's relevant labels, found or not, largest first, then zeros.
 
         Args:
             k: How many at most.
-            weights: Shape (L,), float64: what to sort instead of the gains, by label.
+            weights: What to sort instead of the gains, by label.
 
         Returns:
             Shape (..., W), W <= k, float64.
         """
-        memo = ("best", id(weights))
+        memo = ("best", None if weights is None else weights.digest)
         known: Tensor | None = self._memo.get(memo)
         if known is None or known.shape[-1] < min(k, self.most_relevant):
-            self._memo["weights", id(weights)] = weights  # while it is kept, its id is its own
             known = self._memo[memo] = self._best(max(k, 16), weights)
         return known[..., :k]
 
-    def _best(self, k: int, weights: Tensor | None) -> Tensor:
+    def _best(self, k: int, weights: LabelWeights | None) -> Tensor:
         keys, num_keys, entries = self._keyed_entries()
-        on_cpu = reads_are_free(keys.device)  # where no entry is void
+        none_void = reads_are_free(keys.device)
         if weights is not None:
-            value = weights[entries.ids if on_cpu else entries.ids.clamp(min=0)]
+            value = weights.on(keys.device)[entries.ids if none_void else entries.ids.clamp(min=0)]
         elif entries.gains is not None:
             value = entries.gains
         else:
             value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
-        value = value if on_cpu else torch.where(entries.ids >= 0, value, 0)
-        if on_cpu and num_keys * self.most_relevant < 4 * len(keys) + 2**16:
-            best = _best_side_by_side(keys, num_keys, value)
+        value = value if none_void else torch.where(entries.ids >= 0, value, 0)
+        if none_void and num_keys * self.most_relevant < 4 * len(keys) + 2**16:
+            best = best_side_by_side(keys, num_keys, value)
         else:
-            best = _best_by_sorting(keys, num_keys, value, min(k, self.most_relevant))
+            best = best_by_sorting(keys, num_keys, value, min(k, self.most_relevant))
         return best.view(*self.n_relevant.shape, best.shape[-1])
-
-
-def _best_by_sorting(keys: Tensor, num_keys: int, value: Tensor, width: int) -> Tensor:
-    """Sort all values, then by key, and keep the first of each key: memory as the values, whatever their spread."""
-    order = value.argsort(descending=True, stable=True)
-    order = order[keys[order].argsort(stable=True)]
-    return Slots(keys[order], num_keys, width).place(value[order], 0.0)
-
-
-def _best_side_by_side(keys: Tensor, num_keys: int, value: Tensor) -> Tensor:
-    """Put the values of each key side by side and sort the rows: faster where keys hold about as many."""
-    if bool((keys[1:] < keys[:-1]).any()):
-        order = keys.argsort(stable=True)
-        keys, value = keys[order], value[order]
-    rows = Slots(keys, num_keys, len(keys)).place(value.neg(), 0.0).numpy()
-    rows.sort(axis=1)
-    return torch.from_numpy(np.negative(rows, out=rows))
 
 
 def discounts(width: int, device: torch.device) -> Tensor:
@@ -173,32 +179,9 @@ def discounts(width: int, device: torch.device) -> Tensor:
     return 1 / torch.arange(2, width + 2, dtype=real_dtype(device), device=device).log2()
 
 
-class Slots:
-    """Puts values that lie one below the other, ascending by key, side by side: row = key, column = count so far."""
-
-    def __init__(self, keys: Tensor, num_keys: int, width: int) -> None:
-        counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=keys.device)
-        counts.scatter_add_(0, keys, torch.ones_like(keys))
-        column = torch.arange(len(keys), device=keys.device) - (counts.cumsum(0) - counts)[keys]
-        on_cpu = reads_are_free(keys.device)
-        longest = int(counts[:num_keys].max()) if on_cpu and num_keys else 0
-        self.width = max(1, min(width, longest) if on_cpu else width)
-        self.num_keys = num_keys
-        self._places = keys * self.width + column
-        if not on_cpu or longest > self.width or int(counts[num_keys]):
-            # what has no place (void, or beyond the width) goes to one cell behind the last, which is cut off
-            placed = (keys < num_keys) & (column < self.width)
-            self._places = torch.where(placed, self._places, num_keys * self.width)
-
-    def place(self, values: Tensor, fill: float) -> Tensor:
-        """Return ``values`` [H] as [num_keys, width]."""
-        cells = values.new_full((self.num_keys * self.width + 1,), fill)
-        return cells.scatter_(0, self._places, values)[:-1].view(self.num_keys, self.width)
-
-
 @dataclass(frozen=True, eq=False)
-class Placed(TargetRanks):
-    """A ranks written out."""
+class StoredRanks(TargetRanks):
+    """Target ranks whose tensors are all there."""
 
     target_ranks: Tensor
     target_ids: Tensor
@@ -214,16 +197,17 @@ class Placed(TargetRanks):
         return self.keyed_entries()
 
 
-def placed(
-    found: Found,
+def stored_ranks(
+    found: Entries,
     keys: Tensor,
     n_relevant: Tensor,
     length: Tensor,
     num_labels: int | None,
     keyed_entries: KeyedEntries,
     max_k: int,
-) -> Placed:
-    """Return the ranks of ``found`` labels whose row, or row and bucket, is ``keys`` (ascending)."""
+) -> StoredRanks:
+    """Return the ranks of the labels ``found``, whose row, or row and bucket, is ``keys`` (ascending)."""
+    assert found.ranks is not None
     shape = n_relevant.shape
     slots = Slots(keys, n_relevant.numel(), found.width)
     ranks = slots.place(found.ranks, NOT_RANKED).view(*shape, slots.width)
@@ -232,26 +216,26 @@ def placed(
         gains = torch.ones((), dtype=real_dtype(ranks.device), device=ranks.device).expand(ranks.shape)
     else:
         gains = slots.place(found.gains, 0.0).view(*shape, slots.width)
-    return Placed(ranks, ids, gains, n_relevant, length, found.gains is None, num_labels, keyed_entries, max_k)
+    return StoredRanks(ranks, ids, gains, n_relevant, length, found.gains is None, num_labels, keyed_entries, max_k)
 
 
 def ranks_by_bucket(
-    found: Found,
+    found: Entries,
     buckets: LabelBuckets,
     entries: Entries,
     num_rows: int,
     length: Tensor,
     num_labels: int | None,
     max_k: int,
-) -> Placed:
+) -> StoredRanks:
     """Return the ranks per row and bucket, with the ranks that ``found`` has."""
+    assert found.ranks is not None
     num_buckets = len(buckets)
     num_keys = num_rows * num_buckets
     keys = torch.where(found.ranks < NOT_RANKED, found.rows * num_buckets + buckets.of(found.ids), num_keys)
     order = keys.argsort(stable=True)  # keeps the order by rank within a bucket
-    gains = None if found.gains is None else found.gains[order]
-    found = Found(found.rows[order], found.ids[order], found.ranks[order], gains, found.width)
     entry_keys = torch.where(entries.ids >= 0, entries.rows * num_buckets + buckets.of(entries.ids), num_keys)
     counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=entry_keys.device)
     n_relevant = counts.scatter_add_(0, entry_keys, torch.ones_like(entry_keys))[:-1].view(num_rows, num_buckets)
-    return placed(found, keys[order], n_relevant, length, num_labels, lambda: (entry_keys, num_keys, entries), max_k)
+    keyed = (entry_keys, num_keys, entries)
+    return stored_ranks(found.at(order), keys[order], n_relevant, length, num_labels, lambda: keyed, max_k)

@@ -1,4 +1,4 @@
-"""What a metric of another package returns per row, held against what can be added up without loss."""
+"""What the formula of a metric returns per row, held against what can be added up without loss."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tailmetrics.ranking import TargetRanks
 from tailmetrics.ranking._device import real_dtype
 
 
-def check_own_values(
+def check_returned_values(
     caller: str, method: str, values: Any, ranks: TargetRanks, fixed_point: FixedPoint, validate: bool
 ) -> None:
-    """Raise unless the values per row that a class outside this library returned can be added up without loss."""
+    """Raise unless the values per row that a formula returned can be added up without loss."""
     rows = ranks.n_relevant
     if not isinstance(values, Tensor) or values.shape != rows.shape:
         raise TypeError(

@@ -1,0 +1,282 @@
+"""The arguments that all metrics take: read, completed by ``bind``, and shown in repr, keys and identity."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from inspect import Parameter
+from typing import Any, ClassVar, Final, TypeAlias
+
+from torch import Tensor
+from typing_extensions import Self, Unpack
+
+from tailmetrics._arguments import TorchMetricsArguments, arguments, identity
+from tailmetrics._checks import check_choice, check_count, check_cutoffs, shape_of
+from tailmetrics._exact_metric import ExactMetric
+from tailmetrics.buckets import LabelBuckets, names_of
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.metrics._row_groups import check_row_groups
+from tailmetrics.metrics._training import FACTS, UNTOLD, Training, is_open
+from tailmetrics.ranking import EVERYTHING
+from tailmetrics.ranking._context import Duplicates
+
+Cutoffs: TypeAlias = int | Sequence[int]
+Buckets: TypeAlias = LabelBuckets | str
+
+PRESENTATION: Final = ("name", "validate_args")
+"""Arguments that no number depends on."""
+
+DATA: Final = ("k", *FACTS, "row_groups", "weighted", "duplicates")
+"""Arguments that say what the numbers are of, not by which convention they are made: they are no part of a key."""
+
+
+class TopKArguments(TorchMetricsArguments, total=False):
+    """What every metric takes by name."""
+
+    buckets: Buckets | None
+    num_labels: int | None
+    row_groups: Sequence[str] | None
+    weighted: bool
+    duplicates: Duplicates
+    name: str | None
+    validate_args: bool
+
+
+class ConfiguredMetric(ExactMetric):
+    """A metric with the arguments that all share, and one source for each: what it was given, and what bind completed.
+
+    The signature of a class says what it takes; ``repr``, keys, the names of states and the settings of a report
+    follow from it.
+    """
+
+    stem: ClassVar[str]
+    optional_k: ClassVar[bool] = False
+    can_be_weighted: ClassVar[bool] = False
+    key_words: ClassVar[Mapping[str, str]] = {}
+    """Other words for arguments that enter the key; "" keeps an argument out of it."""
+    needs: tuple[str, ...] = ()
+    """Which facts of training must be known before an update: of ``num_labels``, ``label_counts``, ``num_train``."""
+
+    def __init__(
+        self,
+        k: Cutoffs | None,
+        *,
+        buckets: Buckets | None = None,
+        num_labels: int | None = None,
+        row_groups: Sequence[str] | None = None,
+        weighted: bool = False,
+        duplicates: Duplicates = "error",
+        name: str | None = None,
+        validate_args: bool = True,
+        **kwargs: Unpack[TorchMetricsArguments],
+    ) -> None:
+        super().__init__(**kwargs)
+        caller = self._caller
+        if not isinstance(getattr(type(self), "stem", None), str):
+            raise TypeError(f"{caller}: stem is missing; set it in the class, to what is to be its key.")
+        if weighted and not self.can_be_weighted:
+            raise ValueError(
+                f"{caller}: weighted=True means nothing here, where no mean over rows is taken; leave it out."
+            )
+        if not isinstance(name, str | None):
+            raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
+        self.cutoffs = check_cutoffs(caller, k, self.optional_k)
+        self.k = self.cutoffs if isinstance(k, Sequence) else self.cutoffs[0]
+        self.buckets = _check_buckets(caller, buckets)
+        self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
+        self.row_groups = check_row_groups(caller, row_groups, self._bucket_names)
+        self.weighted = bool(weighted)
+        self.duplicates: Duplicates = check_choice(caller, "duplicates", duplicates, ("error", "first"))
+        self.name = name
+        self.validate_args = validate_args
+        facts = {name: value for name, value in vars(self).items() if name in FACTS}
+        self._left_open = {name: value for name, value in facts.items() if is_open(name, value)}
+        self._bound_to_buckets = isinstance(buckets, LabelBuckets)
+        self._settle_facts()
+        self._facts_settled()
+
+    @abstractmethod
+    def _facts_settled(self) -> None:
+        """Make what depends on facts of training; called by the constructor and by ``bind``."""
+
+    # one source for arguments
+
+    def settings(self) -> dict[str, Any]:
+        """Return the value of every argument that numbers depend on, by name; what ``bind`` completed included."""
+        values = {name: parameter.default for name, parameter in arguments(type(self)).items()} | self._given
+        values |= {name: vars(self)[name] for name in values if name in vars(self)}
+        return {name: value for name, value in values.items() if name not in PRESENTATION}
+
+    def unusual_settings(self) -> dict[str, Any]:
+        """Return the settings that are not the default."""
+        known = arguments(type(self))
+        defaults = {name: self._default(name, parameter.default) for name, parameter in known.items()}
+        settings = self.settings().items()
+        return {name: value for name, value in settings if identity(value) != identity(defaults.get(name))}
+
+    def _default(self, name: str, default: Any) -> Any:
+        """Return the value of an argument that goes without saying."""
+        return default
+
+    @property
+    def _identity(self) -> str:
+        """A name that two metrics share only if their classes and settings are equal, in all processes the same.
+
+        TorchMetrics merges metrics of a collection whose states have the same names and, after the first batch, equal
+        values. With this name in the states, precision and recall do not become one after a batch of misses.
+        """
+        # the number of labels shows in the shapes of states
+        unusual = self.unusual_settings()
+        unusual.pop("num_labels", None)
+        digest = sha256(f"{type(self).__qualname__} {identity(unusual)}".encode()).hexdigest()
+        return f"{self.stem}_{digest[:16]}"
+
+    def extra_repr(self) -> str:
+        """Return the arguments that are not the default, for ``repr``."""
+        unusual = self.unusual_settings()
+        if isinstance(self.buckets, LabelBuckets):
+            unusual.pop("num_labels", None)
+        if self.name is not None:
+            unusual["name"] = self.name
+        by_name = {name for name, one in arguments(type(self)).items() if one.kind == Parameter.KEYWORD_ONLY}
+        names = sorted(unusual, key=lambda name: (name in by_name, name != "buckets"))
+        return ", ".join(_shown(name, unusual[name]) for name in names)
+
+    @property
+    def _caller(self) -> str:
+        return type(self).__name__
+
+    # keys
+
+    def keys(self) -> list[str]:
+        """Return the keys of the values: ``precision@5``, ``precision@5/decile_10``, ``precision@5/en/decile_10``."""
+        groups = ["", *(f"/{name}" for name in self.row_groups or ())]
+        return [key for group in groups for key in self.row_keys(group)]
+
+    def row_keys(self, group: str = "") -> list[str]:
+        """Return the keys of the values over all rows, one for each cut-off and bucket."""
+        buckets = [f"/{name}" for name in self._bucket_names] or [""]
+        return [f"{self._key(k)}{group}{bucket}" for k in self.cutoffs for bucket in buckets]
+
+    def _key(self, k: int | None) -> str:
+        cutoff = "" if k is None else f"@{k}"
+        if self.name is not None:
+            return f"{self.name}{cutoff}" if len(self.cutoffs) > 1 else self.name
+        return f"{self._prefix}{self.stem}{self._convention}{cutoff}"
+
+    @property
+    def _prefix(self) -> str:
+        return ""
+
+    @property
+    def _convention(self) -> str:
+        """What arguments that are not the default add to the key: a text as it is, a number behind its name."""
+        unusual = {name: value for name, value in self.unusual_settings().items() if self._enters_key(name)}
+        return "".join(_in_key(self.key_words.get(name, name), value) for name, value in unusual.items())
+
+    def _enters_key(self, name: str) -> bool:
+        """Whether an argument that is not the default shows in the key."""
+        return name not in DATA and name.isidentifier() and bool(self.key_words.get(name, name))
+
+    @property
+    def _bucket_names(self) -> tuple[str, ...]:
+        if self.buckets is None:
+            return ()
+        return names_of(self.buckets) if isinstance(self.buckets, str) else self.buckets.names
+
+    # completion
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether nothing is left open that :meth:`bind` would have to complete."""
+        return not self._missing()
+
+    def _missing(self) -> list[str]:
+        missing = ["buckets"] if isinstance(self.buckets, str) else []
+        told = ("num_labels",) if missing else ()  # by the buckets
+        return missing + [name for name in self.needs if getattr(self, name) is None and name not in told]
+
+    def _still_open(self, when: str) -> str:
+        missing = self._missing()
+        needs = f"{self._caller}: {' and '.join(missing)} still open"
+        passed = " and ".join(f"{name}=" for name in missing)
+        if not self._bound_to_buckets or not set(missing) <= set(UNTOLD):
+            return f"{needs}; call bind(frequency) {when}, or pass {passed} to the metric."
+        untold = " and ".join(UNTOLD[name] for name in missing)
+        return f"{needs}: {untold}; pass {passed} or bind a LabelFrequency."
+
+    def bind(self, frequency: LabelFrequency | LabelBuckets) -> Self:
+        """Complete what was left open: ``buckets="deciles"``, the number of labels, the training counts.
+
+        Binding again, to other counts, needs a :meth:`reset` first. A ``LabelFrequency`` adds up the counts of all
+        processes: call this in every process.
+
+        Args:
+            frequency: Training counts, or buckets.
+
+        Returns:
+            The metric itself.
+        """
+        return self._bind(Training.of(self._caller, frequency))
+
+    def _bind(self, training: Training) -> Self:
+        if self._update_count:
+            raise ValueError(
+                f"{self._caller}: bind after {self._update_count} updates would mix two meanings; reset first."
+            )
+        self._bound_to_buckets = training.num_rows is None
+        for name, given in self._left_open.items():
+            setattr(self, name, FACTS[name](training, given))
+        self._settle_facts()
+        self._facts_settled()
+        return self
+
+    def _settle_facts(self) -> None:
+        """Take from the buckets what they tell, and raise where two facts do not agree."""
+        buckets = self.bound_buckets
+        if buckets is not None:
+            if self.num_labels not in (None, buckets.num_labels):
+                raise ValueError(
+                    f"{self._caller}: num_labels={self.num_labels}, but the buckets are of {buckets.num_labels} "
+                    "labels; leave num_labels out."
+                )
+            self.num_labels = buckets.num_labels
+
+    @property
+    def bound_buckets(self) -> LabelBuckets | None:
+        """The buckets, once they are known."""
+        return self.buckets if isinstance(self.buckets, LabelBuckets) else None
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The cut-offs, with a number beyond any rank for None."""
+        return tuple(EVERYTHING if k is None else k for k in self.cutoffs)
+
+
+def _check_buckets(caller: str, buckets: Any) -> Buckets | None:
+    if isinstance(buckets, str):
+        names_of(buckets)  # raises where no kind has this name
+    elif buckets is not None and not isinstance(buckets, LabelBuckets):
+        raise TypeError(
+            f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
+            "LabelBuckets.deciles(counts), or 'deciles' to be completed by bind."
+        )
+    known: Buckets | None = buckets
+    return known
+
+
+def _in_key(word: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"_{word}" if value else f"_no_{word}"
+    if isinstance(value, str):
+        return f"_{value}"
+    return f"_{word}{value:g}" if isinstance(value, (int, float)) else f"_{word}"
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, LabelBuckets):
+        return f"{len(value)} buckets"
+    if isinstance(value, Tensor):
+        return f"{name}={shape_of(value)}"
+    return f"{name}={list(value) if isinstance(value, tuple) else value!r}"

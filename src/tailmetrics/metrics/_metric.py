@@ -1,0 +1,256 @@
+"""The life of a metric: states, an update in two steps, the values, and their keys."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
+from tailmetrics.metrics._row_groups import check_rows
+from tailmetrics.metrics._states import Increments, PerRow, Prepared, State, add_cells, add_rows
+from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._batch_rows import BatchRows
+from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._ranking import rank_batch
+from tailmetrics.ranking._reading import Depth
+
+
+class TopKMetric(ConfiguredMetric):
+    """A metric of ranked labels, overall or by bucket.
+
+    A batch is ranked (once for all metrics, in a :class:`tailmetrics.TopKCollection`), what it adds to the states is
+    computed, and only then are the states touched: after an error everything is as before. States are whole numbers,
+    so that results do not depend on batch size, order or number of processes.
+
+    ``update`` takes ``preds`` as scores (N, L), ranked ids (N, K), a pair of scores and ids (N, C) or CSR (N, L), and
+    ``target`` as class indices (N,), padded label ids (N, M), multi-hot or gains (N, L) or CSR (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        buckets: Label buckets; ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` leave them to :meth:`bind`.
+        num_labels: L, where neither buckets nor data tell.
+        row_groups: Names of groups of rows, such as languages. ``update`` then takes the group of each row, and each
+            value is computed over all rows and over the rows of each group.
+        weighted: Whether ``update`` takes a weight for each row; a mean over rows is then a weighted mean.
+        duplicates: ``"error"`` refuses ids that stand twice in a row of ``preds``; ``"first"`` counts the later
+            places as misses.
+        name: Replaces the key under which :meth:`scalars` lists the value.
+        validate_args: False skips the checks that read values; they make a GPU wait.
+        kwargs: See :class:`torchmetrics.Metric`.
+    """
+
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    registered: ClassVar[bool] = False
+    """Whether the class is in the registry, whose formulas the suite holds to its laws."""
+
+    # what a family of metrics says
+
+    @abstractmethod
+    def _states(self) -> dict[str, State]:
+        """Return the states by short name; called once all arguments are known."""
+
+    @abstractmethod
+    def _prepare(self, ranking: Ranking) -> Increments:
+        """Return what a batch adds to each state; must not change anything."""
+
+    @abstractmethod
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        """Return the value for each cut-off and bucket (one without buckets) from the states by short name."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> Depth:
+        """How much of a batch has to be ranked."""
+
+    # states
+
+    def _facts_settled(self) -> None:
+        """Register the states if everything they depend on is known, in place of those there were."""
+        for name in list(self._defaults):
+            delattr(self, name)
+        self._defaults, self._persistent, self._reductions = {}, {}, {}
+        self._declared: dict[str, State] = {}
+        self._names: dict[str, str] = {}
+        if not self.is_bound:
+            return
+        keep = getattr(self, "_keep_states", False)
+        for name, state in self._states().items():
+            self._declared[name], self._names[name] = state, self._full_name(name, state)
+            zeros = torch.zeros(1 + len(self.row_groups or ()), *state.shape, dtype=state.dtype, device=self.device)
+            self.add_state(self._names[name], zeros, state.reduce, persistent=keep)
+
+    def _full_name(self, name: str, state: State) -> str:
+        owner, preparer = (_owner(type(self), method) for method in ("_states", "_prepare"))
+        if not state.shared or owner is not preparer:
+            return f"{self._identity}_{name}"
+        groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
+        return f"{owner.__name__}_{name}_of_{self.num_labels}{groups}"
+
+    @property
+    def in_registry(self) -> bool:
+        """Whether the suite holds the formula to its laws; another is checked at each update, and shares no state."""
+        return bool(vars(type(self)).get("registered"))  # a class derived from one in the registry is not in it
+
+    @property
+    def shares_states(self) -> bool:
+        """Whether a collection may keep one state for this metric and others whose states have the same names."""
+        return self.in_registry and bool(self._defaults)
+
+    def persistent(self, mode: bool = False) -> None:
+        """Say whether states go into the ``state_dict``, also those that :meth:`bind` is still to make."""
+        self._keep_states = mode
+        super().persistent(mode)
+
+    def _state(self, name: str) -> Tensor:
+        """Return a state by its short name, with its axis of row groups."""
+        state = getattr(self, self._names[name])
+        assert isinstance(state, Tensor)
+        return state
+
+    # update
+
+    def update(
+        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, row_weights: Any = None
+    ) -> None:
+        """Add a batch.
+
+        Args:
+            preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or a :class:`Ranking`, alone.
+            target: What is relevant, as in :func:`tailmetrics.rank`.
+            row_mask: Shape (N,), bool; False drops a row.
+            row_groups: Shape (N,), integers: the place of each row's group among the names that the metric was given,
+                -1 for a row that counts only overall.
+            row_weights: Shape (N,), numbers of at least 0, of a metric that is ``weighted``.
+
+        Raises:
+            TypeError: If an argument is of a kind that is not accepted.
+            ValueError: If shapes or values do not fit; the metric is then as before.
+        """
+        prepared = preds
+        if not isinstance(preds, Prepared):
+            prepared = self.prepare(self.rank(preds, target, row_mask, row_groups=row_groups, row_weights=row_weights))
+        for name, increment in prepared.increments.items():
+            state, declared = self._state(name), self._declared[name]
+            if isinstance(increment, PerRow):
+                added = add_rows(state, increment, prepared.rows)
+            else:
+                added = add_cells(state, increment, prepared.rows, declared.reduce)
+            if added is not state:
+                setattr(self, self._names[name], added)
+
+    def rank(
+        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, row_weights: Any = None
+    ) -> Ranking:
+        """Rank a batch as deep as the metric reads it."""
+        self._check_bound("before update")
+        more = {"target": target, "row_mask": row_mask, "row_groups": row_groups, "row_weights": row_weights}
+        if isinstance(preds, Ranking):
+            if any(value is not None for value in more.values()):
+                raise TypeError(f"{self._caller}: a Ranking holds target and row_mask already; pass it alone.")
+            return preds
+        if target is None:
+            raise TypeError(f"{self._caller}: target is missing; pass update(preds, target) or update(ranking).")
+        if row_weights is not None and not self.weighted:
+            raise ValueError(f"{self._caller}: row_weights need a metric that takes them; make it with weighted=True.")
+        if row_groups is not None and not self.row_groups:
+            raise ValueError(f"{self._caller}: row_groups need names; make the metric with row_groups=['en', 'de'].")
+        context = Context(self._caller, self.num_labels, self.validate_args, duplicates=self.duplicates)
+        return rank_batch(context, preds, depth=self.reads, **more)
+
+    def prepare(self, ranking: Ranking) -> Prepared:
+        """Return what a batch would add, for a later ``update(prepared)``; the second of its three steps."""
+        self._check_bound("before update")
+        self._check(ranking)
+        groups = ranking.rows.groups if self.row_groups else None
+        rows = BatchRows(groups, ranking.rows.weights if self.weighted else None)
+        return Prepared(self._prepare(ranking), rows)
+
+    def _check_bound(self, when: str) -> None:
+        if not self.is_bound:
+            raise ValueError(self._still_open(when))
+
+    def _check(self, ranking: Ranking) -> None:
+        """Raise unless the metric can read ``ranking``."""
+        reads = self.reads
+        if reads.scores is not None and not ranking.complete and ranking.depth < reads.scores:
+            raise ValueError(
+                f"{self._caller}: {self._depth_name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
+                f"per row); rank again with depth={reads.scores}."
+            )
+        if reads.lists is None and not ranking.complete and ranking.scores is None:
+            raise ValueError(
+                f"{self._caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
+                "rank the scores or whole lists."
+            )
+        if self.num_labels is not None and ranking.num_labels not in (None, self.num_labels):
+            raise ValueError(
+                f"{self._caller}: the ranking is of {ranking.num_labels} labels, the metric of {self.num_labels}; "
+                "make both for the same labels."
+            )
+        if self.num_labels is not None and ranking.num_labels is None and self.validate_args:
+            ranking.check_ids_below(self._caller, self.num_labels)
+        check_rows(self._caller, self.row_groups, self.weighted, ranking, self.validate_args)
+        state = next((getattr(self, name) for name in self._defaults), None)
+        if state is not None and state.device != ranking.ids.device:
+            raise ValueError(
+                f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {state.device}; "
+                f"move the metric with .to({str(ranking.ids.device)!r})."
+            )
+
+    @property
+    def _depth_name(self) -> str:
+        return "k"
+
+    @property
+    def _num_buckets(self) -> int:
+        """G, or 1 without buckets."""
+        return 1 if self.bound_buckets is None else len(self.bound_buckets)
+
+    # values
+
+    def compute(self) -> Tensor:
+        """Return the value over all batches and processes.
+
+        Returns:
+            float64: shape () for one k, (len(k),) for several, (G,) with buckets, (len(k), G) with both; with row
+            groups an axis in front, all rows first. NaN where no row counts.
+        """
+        self._check_bound("first")
+        states = {name: self._state(name) for name in self._names}
+        values = [
+            self._values({name: state[group] for name, state in states.items()})
+            for group in range(1 + len(self.row_groups or ()))
+        ]
+        found = torch.tensor(values, dtype=real_dtype(self.device), device=self.device)
+        found = found if self.row_groups else found.squeeze(0)
+        found = found if isinstance(self.k, tuple) else found.squeeze(1 if self.row_groups else 0)
+        return found if self.bound_buckets is not None else found.squeeze(-1)
+
+    def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
+        """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""
+        value = self.compute() if value is None else value
+        return dict(zip(self.keys(), value.reshape(-1), strict=True))
+
+    def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
+        """Plot a value of ``compute`` or ``forward``, by bucket as bars from head to tail, or several over steps.
+
+        Args:
+            val: The value, or a sequence of values; None plots ``compute()``.
+            ax: Axes of matplotlib to draw in; None makes a figure.
+
+        Returns:
+            Figure (None when ``ax`` was given) and axes, as TorchMetrics' metrics do.
+        """
+        from tailmetrics.metrics._plot import plot_metric  # what it takes to plot is imported by who plots
+
+        return plot_metric(self, self.compute() if val is None else val, ax)
+
+
+def _owner(metric: type, method: str) -> type:
+    """Return the class that defines a method as ``metric`` has it."""
+    return next(base for base in metric.__mro__ if method in vars(base))

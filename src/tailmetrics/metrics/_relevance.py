@@ -1,0 +1,168 @@
+"""Metrics that compare what is ranked with what is relevant: scopes, and rows without a relevant label."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from typing_extensions import Unpack
+
+from tailmetrics._checks import check_choice, check_count, check_number
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._states import PerRow
+from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
+from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._reading import Depth
+
+EmptyTargetAction: TypeAlias = Literal["neg", "pos", "skip", "error"]
+Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
+
+
+class RelevanceArguments(TopKArguments, total=False):
+    """What metrics of relevance take by name."""
+
+    scope: Scope
+    average: Average
+    depth: int
+    empty_target_action: EmptyTargetAction | None
+    min_gain: float | None
+
+
+class RelevanceMetric(TopKMetric):
+    """A metric that compares what is ranked with what is relevant: it has a scope, and rows without anything relevant.
+
+    Args:
+        k: Cut-off, or several.
+        buckets: Label buckets; ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` leave them to :meth:`bind`.
+        scope: ``"bucket"``: the row's top ``depth`` list is cut to the bucket's labels, then the top k of that.
+            ``"global"``: the row's overall top k, in which only the bucket's labels count as relevant.
+        average: ``"samples"``, the mean over rows. Precision, recall and F1 also take ``"micro"``, ``"macro"``,
+            ``"weighted"`` and ``"none"``.
+        depth: How much of a list ``scope="bucket"`` reads.
+        empty_target_action: What a row without a relevant label counts: ``"neg"`` 0, ``"pos"`` 1, ``"skip"`` nothing;
+            ``"error"`` refuses it. None is ``"neg"`` overall and ``"skip"`` within buckets.
+        min_gain: The least gain of a label that counts as relevant; None for any above 0.
+        kwargs: See :class:`TopKMetric`.
+    """
+
+    averages: ClassVar[tuple[Average, ...]] = ("samples",)
+    empty_actions: ClassVar[tuple[EmptyTargetAction, ...]] = ("neg", "pos", "skip", "error")
+    key_words: ClassVar = {"min_gain": "min", "scope": "", "average": ""}
+    can_be_weighted = True
+    reads_gains: ClassVar[bool] = False
+    """Whether the values are made of gains, which ``min_gain`` leaves as they are."""
+
+    def __init__(
+        self,
+        k: Cutoffs | None,
+        *,
+        scope: Scope = "bucket",
+        average: Average = "samples",
+        depth: int = DEFAULT_DEPTH,
+        empty_target_action: EmptyTargetAction | None = None,
+        min_gain: float | None = None,
+        **kwargs: Unpack[TopKArguments],
+    ) -> None:
+        caller = self._caller
+        if empty_target_action is not None:
+            check_choice(caller, "empty_target_action", empty_target_action, ("neg", "pos", "skip", "error"))
+            if empty_target_action not in self.empty_actions:
+                raise ValueError(
+                    f"{caller}: empty_target_action={empty_target_action!r} means nothing for a ratio of sums; choose "
+                    f"one of {', '.join(map(repr, self.empty_actions))}."
+                )
+        self.scope: Scope = check_choice(caller, "scope", scope, ("bucket", "global"))
+        choices: tuple[Average, ...] = ("samples", "micro", "macro", "weighted", "none")
+        self.average: Average = check_choice(caller, "average", average, choices)
+        if average not in self.averages:
+            raise ValueError(f"{caller}: average={average!r} means nothing here; only average='samples' does.")
+        self.depth = check_count(caller, "depth", depth)
+        self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
+        self.empty_target_action: EmptyTargetAction = empty_target_action or self._empty_default(
+            kwargs.get("buckets") is not None
+        )
+        super().__init__(k, **kwargs)
+
+    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
+        """Return what a row without a relevant label counts unless the caller says so."""
+        return "skip" if by_bucket else "neg"
+
+    def _default(self, name: str, default: Any) -> Any:
+        if name == "empty_target_action":
+            return self._empty_default(self.buckets is not None)
+        return super()._default(name, default)
+
+    def _enters_key(self, name: str) -> bool:
+        if name == "depth":
+            return self._uses_depth
+        if name == "min_gain":
+            return not self.reads_gains
+        return super()._enters_key(name) and not (name == "empty_target_action" and self.empty_target_action == "error")
+
+    @property
+    def _uses_depth(self) -> bool:
+        return self.buckets is not None and self.scope == "bucket"
+
+    @property
+    def _prefix(self) -> str:
+        scope = "global_" if self.scope == "global" and self.buckets is not None else ""
+        return scope + ("" if self.average == "samples" else f"{self.average}_")
+
+    @property
+    def reads(self) -> Depth:
+        """How much of a batch has to be ranked."""
+        if self._uses_depth:
+            return Depth(self.depth, self.depth)
+        deepest = max((k for k in self.cutoffs if k is not None), default=1)
+        return Depth(deepest, None if None in self.cutoffs else deepest)
+
+    @property
+    def _depth_name(self) -> str:
+        return "depth" if self._uses_depth else "k"
+
+    def _relevant(self, ranking: Ranking) -> Ranking:
+        """Return the ranking with what the metric counts as relevant."""
+        return ranking if self.reads_gains else ranking.at_least(self.min_gain)
+
+    def _ranks_of(self, ranking: Ranking) -> TargetRanks:
+        """Return what the formula reads: the ranks of the relevant labels, by bucket where there are buckets."""
+        ranking, exact = self._relevant(ranking), None in self.cutoffs
+        if self.bound_buckets is None:
+            ranks = ranking.exact if exact else ranking
+        else:
+            ranks = ranking.by_bucket(self.bound_buckets, self.scope, self.depth, exact and self.scope == "global")
+        # a formula that no law holds must not see what other metrics of a collection had ranked
+        return ranks if self.in_registry or exact else ranks.first(max(self.ks))
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if self.empty_target_action == "error":
+            empty = self._ranks_of(ranking).n_relevant == 0
+            if ranking.row_mask is not None:
+                empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]
+            if bool(empty.any()):
+                row = int(empty.nonzero()[0, 0])
+                raise ValueError(
+                    f"{self._caller}: row {row} has no relevant label{' in some bucket' if empty.ndim > 1 else ''}; "
+                    "drop such rows with row_mask, or choose another empty_target_action."
+                )
+
+
+def with_bucket_axis(values: Tensor) -> Tensor:
+    """Return values of rows (N,) or of rows and buckets (N, G) as (N, G), G = 1 without buckets."""
+    return values[:, None] if values.ndim == 1 else values
+
+
+def rows_counted(ranking: Ranking, ranks: TargetRanks) -> PerRow:
+    """Return, for each row, whether it counts and, behind it, whether it has something relevant: (N, 1 + G)."""
+    return ranks.remembered("rows counted", lambda: _rows_counted(ranking, ranks))
+
+
+def _rows_counted(ranking: Ranking, ranks: TargetRanks) -> PerRow:
+    answered = with_bucket_axis(ranks.n_relevant > 0)
+    if ranking.row_mask is None:
+        return PerRow(F.pad(answered, (1, 0), value=True))
+    return PerRow(torch.cat([ranking.row_mask[:, None], answered], dim=1))

@@ -1,0 +1,139 @@
+"""The states of metrics: integer tensors, and what a batch adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from tailmetrics._exact_metric import writable
+from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
+from tailmetrics.ranking._batch_rows import BatchRows
+from tailmetrics.ranking._once import once
+
+LARGEST_TOTAL = FixedPoint(7, lowest=-78)
+"""Sums of weighted values: to 2^-78 like values in [0, 1], and up to 2^104."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A state tensor of whole numbers, 0 at first.
+
+    Attributes:
+        shape: Its shape, without the axis of row groups, which every state has in front.
+        reduce: How processes and batches are put together.
+        dtype: int64 for sums, uint8 for flags under ``max``.
+        shared: Whether all metrics whose class inherits this state from one class, and prepares it as that class
+            does, have one and the same state in a collection. Such a state depends on its name and shape alone.
+    """
+
+    shape: tuple[int, ...]
+    reduce: Literal["sum", "max"] = "sum"
+    dtype: torch.dtype = torch.int64
+    shared: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class PerRow:
+    """A value of every row, to be added up over the rows.
+
+    Attributes:
+        values: Shape (N, ...); whole numbers or bools for ``COUNT``, else floating.
+        fixed_point: How values are written as whole numbers; the state has its columns behind the other axes.
+    """
+
+    values: Tensor
+    fixed_point: FixedPoint = COUNT
+
+    @once
+    def total(self) -> Tensor:
+        """The sum over all rows as whole numbers, shape (..., columns), int64."""
+        return self.fixed_point.add_up(self.values, dim=0)
+
+
+@dataclass(frozen=True, eq=False)
+class AtCells:
+    """Amounts to be added to single cells of a state, or, under ``max``, cells to be marked.
+
+    Attributes:
+        cells: Shape (H,), int64: flat places in a state without its axis of row groups, and without the axis of
+            columns behind, which only weighted sums have.
+        amounts: Shape (H,), whole numbers or bools; 0 where nothing is added.
+        rows: Shape (H,), int64: the row each amount comes from.
+    """
+
+    cells: Tensor
+    amounts: Tensor
+    rows: Tensor
+
+
+Increment: TypeAlias = "PerRow | AtCells"
+Increments: TypeAlias = Mapping[str, Increment]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a batch adds to the states of one metric, computed but not yet added."""
+
+    increments: Increments
+    rows: BatchRows
+
+
+def at_labels(ids: Tensor, mask: Tensor) -> AtCells:
+    """Return one for every id (N, ...) where ``mask`` is true, and none elsewhere, without leaving anything out."""
+    rows = torch.arange(len(ids), device=ids.device).view(-1, *[1] * (ids.ndim - 1)).expand(ids.shape)
+    return AtCells(torch.where(mask, ids, 0).reshape(-1), mask.reshape(-1), rows.reshape(-1))
+
+
+def weighted(fixed_point: FixedPoint) -> FixedPoint:
+    """Return how values times row weights are written; weights of 1 give the totals of no weights."""
+    return fixed_point if fixed_point.limbs and not fixed_point.bounded else LARGEST_TOTAL
+
+
+def add_rows(given: Tensor, increment: PerRow, rows: BatchRows) -> Tensor:
+    """Add the values of all rows to the first entry of a state, and those of each row group to its own, in place."""
+    state = writable(given)
+    if rows.weights is not None:
+        weights = rows.weights.view(-1, *[1] * (increment.values.ndim - 1))
+        increment = PerRow(increment.values.to(weights.dtype) * weights, weighted(increment.fixed_point))
+    if rows.groups is None or len(state) == 1:
+        state[0] += increment.total.view(state.shape[1:])
+        return state
+    digits = increment.fixed_point.digits(increment.values).view(len(increment.values), *state.shape[1:])
+    by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)  # rows of no group come first
+    by_group[0] = by_group.sum(dim=0)
+    state += by_group
+    return state
+
+
+def add_cells(given: Tensor, increment: AtCells, rows: BatchRows, reduce: Literal["sum", "max"]) -> Tensor:
+    """Add amounts to cells of a state, or mark the cells, overall and for each row group, in place."""
+    state = writable(given)
+    if rows.weights is not None and reduce == "sum":
+        increment = _weighted_cells(increment, rows.weights)
+    amounts = increment.amounts.to(state.dtype)
+    _scatter(state[0].view(-1), increment.cells, amounts, reduce)
+    if rows.groups is not None and len(state) > 1:
+        group = rows.groups[increment.rows]
+        place = (group.clamp(min=0) + 1) * state[0].numel() + increment.cells
+        _scatter(state.view(-1), place, torch.where(group >= 0, amounts, 0), reduce)
+    return state
+
+
+def _weighted_cells(increment: AtCells, weights: Tensor) -> AtCells:
+    """Return amounts times row weights as limbs, which lie side by side in the state."""
+    fixed_point = weighted(COUNT)
+    digits = fixed_point.digits(increment.amounts * weights[increment.rows])
+    columns = torch.arange(fixed_point.columns, device=digits.device)
+    cells = increment.cells[:, None] * fixed_point.columns + columns
+    return AtCells(cells.view(-1), digits.view(-1), increment.rows.repeat_interleave(fixed_point.columns))
+
+
+def _scatter(cells: Tensor, places: Tensor, amounts: Tensor, reduce: Literal["sum", "max"]) -> None:
+    if reduce == "sum":
+        cells.scatter_add_(0, places, amounts)
+    else:
+        cells.scatter_reduce_(0, places, amounts, reduce="amax")

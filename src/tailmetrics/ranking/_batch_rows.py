@@ -1,0 +1,69 @@
+"""What is known of the rows of a batch beside their labels: to which row groups they belong, and what they weigh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import INTEGERS, shape_of
+
+LARGEST_WEIGHT = 2.0**40
+"""Row weights up to this one add up exactly in the states of the metrics."""
+
+
+@dataclass(frozen=True, eq=False)
+class BatchRows:
+    """Row groups and row weights of N rows.
+
+    Attributes:
+        groups: Shape (N,), int64: the row group of each row, -1 for none; None where none were given.
+        weights: Shape (N,), float64, >= 0; None where every row weighs 1.
+    """
+
+    groups: Tensor | None = None
+    weights: Tensor | None = None
+
+
+def read_batch_rows(
+    caller: str, num_rows: int, device: torch.device, row_groups: Any, row_weights: Any, validate: bool
+) -> BatchRows:
+    """Read ``row_groups`` and ``row_weights`` of an update."""
+    groups = None if row_groups is None else _vector(caller, "row_groups", row_groups, num_rows)
+    weights = None if row_weights is None else _vector(caller, "row_weights", row_weights, num_rows)
+    if groups is not None:
+        if groups.dtype not in INTEGERS:
+            raise TypeError(
+                f"{caller}: row_groups is {shape_of(groups)}; pass the number of each row's group as integers of shape "
+                f"[{num_rows}], -1 for a row that counts only overall."
+            )
+        if validate and num_rows and int(groups.min()) < -1:
+            raise ValueError(f"{caller}: row_groups holds {int(groups.min())}; groups count from 0, and -1 is none.")
+        groups = groups.to(device, torch.int64)
+    if weights is not None:
+        weights = weights.to(torch.float64)
+        if validate and num_rows and not bool(((weights >= 0) & (weights <= LARGEST_WEIGHT)).all()):
+            raise ValueError(
+                f"{caller}: row_weights holds {float(weights.min()):g} to {float(weights.max()):g}; weights are "
+                f"numbers from 0 to {LARGEST_WEIGHT:g}."
+            )
+        weights = weights.to(device)
+    return BatchRows(groups, weights)
+
+
+def _vector(caller: str, argument: str, value: Any, num_rows: int) -> Tensor:
+    """Return a vector of one number per row."""
+    try:
+        vector: Tensor = torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{caller}: {argument} is a {type(value).__name__}; pass one number per row, shape [{num_rows}]."
+        ) from None
+    if vector.numel() != num_rows or vector.dtype == torch.bool or vector.is_complex():
+        raise ValueError(
+            f"{caller}: {argument} is {shape_of(vector)}, but there are {num_rows} rows; pass one number per row, "
+            f"shape [{num_rows}]."
+        )
+    return vector.reshape(-1)

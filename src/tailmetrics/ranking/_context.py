@@ -1,0 +1,34 @@
+"""What travels beside the data while a batch is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from torch import Tensor
+
+Duplicates: TypeAlias = Literal["error", "first"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """Who asks for a batch to be read, and what holds for each of its arguments.
+
+    Attributes:
+        caller: The name that errors begin with.
+        num_labels: L, or None when nothing has told it yet.
+        validate: Whether values are checked; the checks make a GPU wait.
+        row_mask: Shape (N,), bool; the rows that count, None for all.
+        duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` keeps its later places
+            as misses.
+    """
+
+    caller: str
+    num_labels: int | None = None
+    validate: bool = True
+    row_mask: Tensor | None = None
+    duplicates: Duplicates = "error"
+
+    def counted(self, ids: Tensor) -> Tensor:
+        """Return ``ids`` (N, ...) with -1 in the rows that do not count."""
+        return ids if self.row_mask is None else ids.where(self.row_mask[:, None], -1)

@@ -1,0 +1,159 @@
+"""Every accepted form of ``preds`` brought to ranked lists of label ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
+from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._selection import strictly_descending, top_k
+from tailmetrics.ranking._tensors import csr_entries
+from tailmetrics.ranking._validation import check_csr, check_distinct
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Ranked lists, best first.
+
+    Attributes:
+        ids: Shape (N, K), int64, -1 behind the end of a list.
+        values: Shape (N, K) or (N, K + 1), the scores in the order of the list and that of the first label left
+            out; None when given as ids.
+        complete: Whether the lists hold everything that was retrieved.
+        repeated: Shape (N, K), bool: the places whose id stands before in the same row; None where there are none.
+    """
+
+    ids: Tensor
+    values: Tensor | None
+    complete: bool
+    repeated: Tensor | None = None
+
+
+def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
+    """Rank dense scores [N, L] down to ``depth``."""
+    scores = scores.detach()
+    num_labels = scores.shape[1]
+    depth = min(depth, num_labels)
+    values, ids, distinct = top_k(scores, depth)
+    complete = depth == num_labels
+    if distinct and context.row_mask is None and not complete:
+        return Lists(ids, values, complete)  # no NaN, and -inf at most behind the list
+    if context.validate:
+        _check_not_nan(context, values[:, :1])  # NaN sorts first
+    return Lists(_retrieved(context, values[:, :depth], ids), values, complete)
+
+
+def first_of(lists: Lists, depth: int | None) -> Lists:
+    """Return the first ``depth`` of each list."""
+    if depth is None or lists.ids.shape[1] <= depth:
+        return lists
+    values = None if lists.values is None else lists.values[:, : depth + 1]
+    repeated = None if lists.repeated is None else lists.repeated[:, :depth]
+    return Lists(lists.ids[:, :depth], values, complete=False, repeated=repeated)
+
+
+def lists_from_ids(context: Context, ids: Tensor, complete: bool) -> Lists:
+    """Take ids [N, K] that are ranked already."""
+    caller = context.caller
+    ids = ids.detach().to(torch.int64)
+    counted = context.counted(ids)
+    if context.validate:
+        lowest = check_ids_in_range(caller, "preds", counted, context.num_labels, None)
+        if lowest < 0 and bool(((counted[:, 1:] >= 0) & (counted[:, :-1] < 0)).any()):
+            raise ValueError(f"{caller}: preds has an id behind a -1; -1 can only pad the end of a row.")
+    return Lists(counted, None, complete, _repeated(context, counted))
+
+
+def lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complete: bool) -> Lists:
+    """Rank scored candidates (scores [N, C], ids [N, C]) in any order; id -1 or score -inf is no candidate."""
+    caller = context.caller
+    if scores.ndim != 2 or scores.shape != ids.shape or not scores.is_floating_point() or ids.dtype not in INTEGERS:
+        raise ValueError(
+            f"{caller}: preds is the pair ({shape_of(scores)}, {shape_of(ids)}); pass floating scores [N, C] and "
+            "integer ids [N, C] of one shape."
+        )
+    scores, ids = scores.detach(), ids.detach().to(torch.int64)
+    if context.validate:
+        counted = context.counted(ids)
+        check_ids_in_range(caller, "ids in preds", counted, context.num_labels, None)
+        _check_not_nan(context, scores)
+        if context.duplicates == "error":
+            check_distinct(caller, "preds", counted)
+    scores = torch.where(ids >= 0, scores, -torch.inf)
+    if not (reads_are_free(ids.device) and strictly_descending(scores)):
+        order = ids.argsort(dim=1, stable=True)
+        order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
+        scores, ids = scores.gather(1, order), ids.gather(1, order)
+    ids = _retrieved(context, scores, ids)
+    return Lists(ids, scores, complete, places_repeated(ids) if context.duplicates == "first" else None)
+
+
+def lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists:
+    """Rank the stored entries of CSR [N, L]; a stored zero is a score like any other."""
+    caller, row_mask = context.caller, context.row_mask
+    num_rows, num_labels = matrix.shape
+    rows, ids, values = csr_entries(matrix)
+    if not values.is_floating_point():
+        raise TypeError(f"{caller}: the CSR preds store {shape_of(values)}; scores are floating.")
+    if context.validate:
+        check_csr(caller, "preds", matrix, rows)
+        wrong = values.isnan() if row_mask is None else values.isnan() & row_mask[rows]
+        if bool(wrong.any()):
+            _raise_nan(caller, int(rows[wrong.nonzero()[0, 0]]))
+    order = ids.argsort(stable=True)
+    order = order[values[order].argsort(descending=True, stable=True)]
+    order = order[rows[order].argsort(stable=True)]
+    per_row = matrix.crow_indices().diff()
+    longest = (int(per_row.max()) if num_rows else 0) if reads_are_free(values.device) else num_labels
+    width = longest if depth is None else min(depth + 1, longest)
+    column = torch.arange(len(rows), device=rows.device) - matrix.crow_indices()[:-1][rows]
+    place = torch.where(column < width, rows * width + column, num_rows * width)
+    listed = ids.new_full((num_rows * width + 1,), -1).scatter_(0, place, ids[order])[:-1].view(num_rows, width)
+    scores = values.new_full((num_rows * width + 1,), -torch.inf).scatter_(0, place, values[order])[:-1]
+    scores = scores.view(num_rows, width)
+    depth = width if depth is None else min(depth, width)
+    return Lists(_retrieved(context, scores[:, :depth], listed[:, :depth]), scores, complete=depth >= longest)
+
+
+def places_repeated(ids: Tensor) -> Tensor:
+    """Return where an id stands that stands before in the same row of ``ids`` [N, K], bool [N, K]."""
+    ordered, order = ids.sort(dim=1, stable=True)
+    repeated = torch.zeros_like(ids, dtype=torch.bool)
+    repeated[:, 1:] = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    return torch.zeros_like(repeated).scatter_(1, order, repeated)
+
+
+def _repeated(context: Context, ids: Tensor) -> Tensor | None:
+    """Return the places of repeated ids where they count as misses; where they are errors, refuse them."""
+    if context.duplicates == "first":
+        return places_repeated(ids)
+    if context.validate:
+        check_distinct(context.caller, "preds", ids)
+    return None
+
+
+def _retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
+    """Return ``ids`` with -1 where the score says not retrieved, or where the row does not count."""
+    row_mask = context.row_mask
+    retrieved = values > -torch.inf if row_mask is None else (values > -torch.inf) & row_mask[:, None]
+    if reads_are_free(ids.device) and bool(retrieved.all()):
+        return ids
+    return torch.where(retrieved, ids, -1)
+
+
+def _check_not_nan(context: Context, values: Tensor) -> None:
+    """Raise if a row that counts holds NaN."""
+    wrong = values.isnan().any(dim=1) if values.shape[1] else values.new_zeros(len(values), dtype=torch.bool)
+    wrong = wrong if context.row_mask is None else wrong & context.row_mask
+    if bool(wrong.any()):
+        _raise_nan(context.caller, int(wrong.nonzero()[0, 0]))
+
+
+def _raise_nan(caller: str, row: int) -> None:
+    raise ValueError(
+        f"{caller}: preds holds NaN in row {row}; a score must be a number (-inf for a label that is not retrieved)."
+    )

@@ -1,0 +1,37 @@
+"""One weight per label, told from others by what it is made of."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import torch
+from torch import Tensor
+
+from tailmetrics.ranking._device import real_dtype
+
+
+class LabelWeights:
+    """One weight per label; a ranking looks equal weights up once, whatever metrics ask for them.
+
+    Args:
+        values: Shape (L,), float64 on the CPU.
+
+    Attributes:
+        digest: SHA-256 of the values.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self._values = values.detach().cpu().to(torch.float64).contiguous()
+        self._on: dict[torch.device, Tensor] = {}
+        self.digest = sha256(self._values.numpy().tobytes()).hexdigest()
+
+    @classmethod
+    def of(cls, weights: LabelWeights | Tensor) -> LabelWeights:
+        """Return weights given as a vector (L,) in this form."""
+        return weights if isinstance(weights, LabelWeights) else cls(weights)
+
+    def on(self, device: torch.device) -> Tensor:
+        """Return the weights on a device, shape (L,), float64, or float32 where a device has no such type."""
+        if device not in self._on:
+            self._on[device] = self._values.to(device, real_dtype(device))
+        return self._on[device]
