@@ -45,5 +45,5 @@ REGISTRY: Final[dict[str, type[TopKMetric]]] = {
 }
 """Every metric by name; its class says ``stem`` (the key without cut-off), ``higher_is_better`` and ``bounds``."""
 
-for _metric in REGISTRY.values():
-    _metric.registered = True
+for _registered in REGISTRY.values():
+    _registered.registered = True
