@@ -77,6 +77,15 @@ def check_number(caller: str, argument: str, value: Any, low: float, high: float
     return float(value)
 
 
+def check_between(caller: str, argument: str, value: Any, low: float, high: float) -> float:
+    """Return ``value`` as float if low < value < high."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{caller}: {argument}={value!r} is not a number; pass one above {low} and below {high}.")
+    if not low < value < high:
+        raise ValueError(f"{caller}: {argument}={value} is out of range; pass a number above {low} and below {high}.")
+    return float(value)
+
+
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     """Return training counts per label as an int64 vector of shape [L] on the CPU."""
     try:

@@ -11,11 +11,15 @@ from tailmetrics.metrics._fixed_point import UNIT as UNIT
 from tailmetrics.metrics._metric import TopKMetric as TopKMetric
 from tailmetrics.metrics._rows import RatioMetric as RatioMetric
 from tailmetrics.metrics._rows import RowMeanMetric as RowMeanMetric
+from tailmetrics.metrics.calibration import CalibrationErrorAtK as CalibrationErrorAtK
 from tailmetrics.metrics.cross_entropy import CrossEntropy as CrossEntropy
+from tailmetrics.metrics.err import ERRAtK as ERRAtK
 from tailmetrics.metrics.exposure import CatalogCoverageAtK as CatalogCoverageAtK
 from tailmetrics.metrics.exposure import EntropyAtK as EntropyAtK
 from tailmetrics.metrics.exposure import GiniAtK as GiniAtK
 from tailmetrics.metrics.f1 import F1AtK as F1AtK
+from tailmetrics.metrics.f_beta import FBetaAtK as FBetaAtK
+from tailmetrics.metrics.fall_out import FallOutAtK as FallOutAtK
 from tailmetrics.metrics.hit_rate import AccuracyAtK as AccuracyAtK
 from tailmetrics.metrics.hit_rate import HitRateAtK as HitRateAtK
 from tailmetrics.metrics.hit_rate import RelevanceAtK as RelevanceAtK
@@ -25,8 +29,10 @@ from tailmetrics.metrics.mrr import MRR as MRR
 from tailmetrics.metrics.ndcg import CGAtK as CGAtK
 from tailmetrics.metrics.ndcg import DCGAtK as DCGAtK
 from tailmetrics.metrics.ndcg import NDCGAtK as NDCGAtK
+from tailmetrics.metrics.personalization import PersonalizationAtK as PersonalizationAtK
 from tailmetrics.metrics.popularity import NoveltyAtK as NoveltyAtK
 from tailmetrics.metrics.popularity import PopularityAtK as PopularityAtK
+from tailmetrics.metrics.popularity import PopularityLiftAtK as PopularityLiftAtK
 from tailmetrics.metrics.positive_coverage import PositiveCoverageAtK as PositiveCoverageAtK
 from tailmetrics.metrics.precision import PrecisionAtK as PrecisionAtK
 from tailmetrics.metrics.prediction_proportion import PredictionProportionAtK as PredictionProportionAtK
@@ -34,6 +40,7 @@ from tailmetrics.metrics.propensity import PropensityScoredNDCGAtK as Propensity
 from tailmetrics.metrics.propensity import PropensityScoredPrecisionAtK as PropensityScoredPrecisionAtK
 from tailmetrics.metrics.propensity import PropensityScoredRecallAtK as PropensityScoredRecallAtK
 from tailmetrics.metrics.r_precision import RPrecision as RPrecision
+from tailmetrics.metrics.rbp import RBPAtK as RBPAtK
 from tailmetrics.metrics.recall import NormalizedRecallAtK as NormalizedRecallAtK
 from tailmetrics.metrics.recall import RecallAtK as RecallAtK
 from tailmetrics.metrics.tie_rate import TieRateAtK as TieRateAtK

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self, Unpack
 
 from tailmetrics._arguments import TorchMetricsArguments, arguments, identity
-from tailmetrics._checks import check_choice, check_count, check_cutoffs, shape_of
+from tailmetrics._checks import check_choice, check_count, check_cutoffs, check_number, shape_of
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
@@ -39,6 +39,7 @@ class TopKArguments(TorchMetricsArguments, total=False):
     row_groups: Sequence[str] | None
     weighted: bool
     duplicates: Duplicates
+    min_gain: float | None
     name: str | None
     validate_args: bool
 
@@ -53,7 +54,7 @@ class ConfiguredMetric(ExactMetric):
     stem: ClassVar[str]
     optional_k: ClassVar[bool] = False
     can_be_weighted: ClassVar[bool] = False
-    key_words: ClassVar[Mapping[str, str]] = {}
+    key_words: ClassVar[Mapping[str, str]] = {"min_gain": "min"}
     """Other words for arguments that enter the key; "" keeps an argument out of it."""
     needs: tuple[str, ...] = ()
     """Which facts of training must be known before an update: of ``num_labels``, ``label_counts``, ``num_train``."""
@@ -67,6 +68,7 @@ class ConfiguredMetric(ExactMetric):
         row_groups: Sequence[str] | None = None,
         weighted: bool = False,
         duplicates: Duplicates = "error",
+        min_gain: float | None = None,
         name: str | None = None,
         validate_args: bool = True,
         **kwargs: Unpack[TorchMetricsArguments],
@@ -88,6 +90,7 @@ class ConfiguredMetric(ExactMetric):
         self.row_groups = check_row_groups(caller, row_groups, self._bucket_names)
         self.weighted = bool(weighted)
         self.duplicates: Duplicates = check_choice(caller, "duplicates", duplicates, ("error", "first"))
+        self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
         self.name = name
         self.validate_args = validate_args
         facts = {name: value for name, value in vars(self).items() if name in FACTS}

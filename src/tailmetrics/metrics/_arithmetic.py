@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 import torch
 from torch import Tensor
 
@@ -28,3 +30,9 @@ def divide(top: Tensor, bottom: Tensor) -> Tensor:
 def ordered_sum(terms: Tensor) -> Tensor:
     """Return the sum over the last axis, added from left to right: the same bits for any batch size and layout."""
     return terms.cumsum(dim=-1)[..., -1]
+
+
+def exponential_gain(gains: Tensor) -> Tensor:
+    """Return 2^gain - 1."""
+    # exp2 is exact for whole grades; of others torch's depends on their place in memory, and loses digits of small ones
+    return torch.where(gains == gains.floor(), gains.exp2() - 1, (gains * log(2)).expm1())

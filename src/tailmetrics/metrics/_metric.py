@@ -39,6 +39,7 @@ class TopKMetric(ConfiguredMetric):
         weighted: Whether ``update`` takes a weight for each row; a mean over rows is then a weighted mean.
         duplicates: ``"error"`` refuses ids that stand twice in a row of ``preds``; ``"first"`` counts the later
             places as misses.
+        min_gain: The least gain of a label that counts as relevant; None for any above 0.
         name: Replaces the key under which :meth:`scalars` lists the value.
         validate_args: False skips the checks that read values; they make a GPU wait.
         kwargs: See :class:`torchmetrics.Metric`.
@@ -169,6 +170,10 @@ class TopKMetric(ConfiguredMetric):
         groups = ranking.rows.groups if self.row_groups else None
         rows = BatchRows(groups, ranking.rows.weights if self.weighted else None)
         return Prepared(self._prepare(ranking), rows)
+
+    def _relevant(self, ranking: Ranking) -> Ranking:
+        """Return the ranking with what the metric counts as relevant."""
+        return ranking.at_least(self.min_gain)
 
     def _check_bound(self, when: str) -> None:
         if not self.is_bound:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_choice, check_count, check_number
+from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import PerRow
@@ -28,7 +28,6 @@ class RelevanceArguments(TopKArguments, total=False):
     average: Average
     depth: int
     empty_target_action: EmptyTargetAction | None
-    min_gain: float | None
 
 
 class RelevanceMetric(TopKMetric):
@@ -44,7 +43,6 @@ class RelevanceMetric(TopKMetric):
         depth: How much of a list ``scope="bucket"`` reads.
         empty_target_action: What a row without a relevant label counts: ``"neg"`` 0, ``"pos"`` 1, ``"skip"`` nothing;
             ``"error"`` refuses it. None is ``"neg"`` overall and ``"skip"`` within buckets.
-        min_gain: The least gain of a label that counts as relevant; None for any above 0.
         kwargs: See :class:`TopKMetric`.
     """
 
@@ -63,7 +61,6 @@ class RelevanceMetric(TopKMetric):
         average: Average = "samples",
         depth: int = DEFAULT_DEPTH,
         empty_target_action: EmptyTargetAction | None = None,
-        min_gain: float | None = None,
         **kwargs: Unpack[TopKArguments],
     ) -> None:
         caller = self._caller
@@ -80,7 +77,6 @@ class RelevanceMetric(TopKMetric):
         if average not in self.averages:
             raise ValueError(f"{caller}: average={average!r} means nothing here; only average='samples' does.")
         self.depth = check_count(caller, "depth", depth)
-        self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
         self.empty_target_action: EmptyTargetAction = empty_target_action or self._empty_default(
             kwargs.get("buckets") is not None
         )
@@ -124,8 +120,7 @@ class RelevanceMetric(TopKMetric):
         return "depth" if self._uses_depth else "k"
 
     def _relevant(self, ranking: Ranking) -> Ranking:
-        """Return the ranking with what the metric counts as relevant."""
-        return ranking if self.reads_gains else ranking.at_least(self.min_gain)
+        return ranking if self.reads_gains else super()._relevant(ranking)
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads: the ranks of the relevant labels, by bucket where there are buckets."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,6 +39,7 @@ class ExposureMetric(ShownMetric):
     The counts are one state, which all such metrics share within a collection.
     """
 
+    withheld: ClassVar[tuple[str, ...]] = ("min_gain",)
     needs: tuple[str, ...] = ("num_labels",)
 
     @abstractmethod
@@ -61,16 +63,15 @@ class ExposureMetric(ShownMetric):
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         if not int(states["rows"]):
             return self._no_value()
-        values = []
-        for k in self.ks:
-            shown = states[f"shown_at_{k}"].cpu()
-            if self.bound_buckets is None:
-                values.append([self._of_exposure(shown, None)])
-                continue
-            order = self.bound_buckets.assignment.argsort(stable=True)
-            parts = torch.split(order, self.bound_buckets.label_counts.tolist())
-            values.append([self._of_exposure(shown[inside], inside) for inside in parts])
-        return values
+        return [self._of_buckets(states[f"shown_at_{k}"].cpu()) for k in self.ks]
+
+    def _of_buckets(self, counts: Tensor) -> list[float]:
+        """Return the value of counts (L,), for each bucket where there are buckets."""
+        buckets = self.bound_buckets
+        if buckets is None:
+            return [self._of_exposure(counts, None)]
+        parts = torch.split(buckets.assignment.argsort(stable=True), buckets.label_counts.tolist())
+        return [self._of_exposure(counts[inside], inside) for inside in parts]
 
 
 def rows_of(ranking: Ranking) -> PerRow:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
 from typing import Literal, TypeAlias, final
 
 import torch
@@ -11,7 +10,7 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._arithmetic import divide, ordered_sum
+from tailmetrics.metrics._arithmetic import divide, exponential_gain, ordered_sum
 from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
@@ -25,10 +24,7 @@ LARGEST_GRADE = 100
 
 
 def _gained(gains: Tensor, gain: Gain) -> Tensor:
-    if gain == "linear":
-        return gains
-    # exp2 is exact for whole grades; of others torch's depends on their place in memory, and loses digits of small ones
-    return torch.where(gains == gains.floor(), gains.exp2() - 1, (gains * log(2)).expm1())
+    return gains if gain == "linear" else exponential_gain(gains)
 
 
 def _at(ranks: TargetRanks, k: int, terms: Tensor) -> Tensor:

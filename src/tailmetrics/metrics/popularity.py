@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import fsum
 from typing import Any, final
 
@@ -11,7 +12,9 @@ from typing_extensions import Unpack
 from tailmetrics._checks import check_count, check_counts
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._shown import ExposureMetric, total
+from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.metrics._training_counts import check_counts_fit
+from tailmetrics.ranking import Ranking
 
 
 def popularity(shown: Tensor, label_counts: Tensor) -> float:
@@ -106,6 +109,56 @@ class PopularityAtK(_TrainingMetric):
 
     def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
         return popularity(shown, self._counts_of(inside))
+
+
+@final
+class PopularityLiftAtK(_TrainingMetric):
+    """Mean training count of the labels shown, divided by that of the relevant labels.
+
+    1 is even; above 1 the model shows more popular labels than are relevant, below 1 rarer ones; in [0, inf); NaN
+    when nothing is shown, or nothing seen in training is relevant.
+
+    Use it when the popularity bias of a model is asked for in one number.
+
+    Args:
+        k: Cut-off, or several.
+        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = PopularityLiftAtK(k=1, label_counts=[6, 3, 1])
+    >>> metric.update(torch.tensor([[0], [0]]), torch.tensor([0, 1]))
+    >>> round(float(metric.compute()), 4)
+    1.3333
+
+    Source: Abdollahpouri et al., FLAIRS 2019, with the relevant labels in place of the users' profiles.
+    """
+
+    higher_is_better = False
+    bounds = (0.0, float("inf"))
+    stem = "popularity_lift"
+    withheld = ()
+
+    def _states(self) -> dict[str, State]:
+        assert self.num_labels is not None
+        return {**super()._states(), "relevant": State((self.num_labels,), shared=self.min_gain is None)}
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        entries = self._relevant(ranking).targets.entries
+        relevant = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
+        return {**super()._prepare(ranking), "relevant": relevant}
+
+    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
+        return popularity(shown, self._counts_of(inside))
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        relevant = self._of_buckets(states["relevant"].cpu())
+        shown = super()._values(states)
+        return [[_lift(top, bottom) for top, bottom in zip(of_k, relevant, strict=True)] for of_k in shown]
+
+
+def _lift(shown: float, relevant: float) -> float:
+    return shown / relevant if relevant else float("nan")
 
 
 @final

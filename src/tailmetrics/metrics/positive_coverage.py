@@ -53,11 +53,12 @@ class PositiveCoverageAtK(ShownMetric):
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
-        flags = State((self.num_labels,), reduce="max", dtype=torch.uint8, shared=True)
+        flags = State((self.num_labels,), reduce="max", dtype=torch.uint8, shared=self.min_gain is None)
         names = [*(f"hit_at_{k}" for k in self.ks), "observed"]
         return {**dict.fromkeys(names, flags), "rows": State((1,), shared=True)}
 
     def _prepare(self, ranking: Ranking) -> Increments:
+        ranking = self._relevant(ranking)
         hits = {f"hit_at_{k}": at_labels(ranking.target_ids, ranking.within(k)) for k in self.ks}
         entries = ranking.targets.entries
         observed = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)

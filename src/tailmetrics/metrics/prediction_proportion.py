@@ -38,6 +38,7 @@ class PredictionProportionAtK(ShownMetric):
 
     higher_is_better = None
     stem = "prediction_proportion"
+    withheld = ("min_gain",)
 
     def _states(self) -> dict[str, State]:
         return {"shown": State((len(self.cutoffs), self._num_buckets)), "rows": State((1,))}

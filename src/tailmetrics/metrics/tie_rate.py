@@ -38,6 +38,7 @@ class TieRateAtK(ShownMetric):
 
     higher_is_better = False
     stem = "tie_rate"
+    withheld = ("min_gain",)
 
     def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
         if kwargs.get("buckets") is not None:

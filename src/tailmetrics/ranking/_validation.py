@@ -86,9 +86,10 @@ def check_distinct(caller: str, argument: str, ids: Tensor) -> None:
         named = torch.as_tensor(repeated & (ordered[:, 1:] >= 0)).nonzero()
         if len(named):
             row, column = named[0].tolist()
+            remedy = ", or pass duplicates='first' to count later places as misses" if argument == "preds" else ""
             raise ValueError(
                 f"{caller}: {argument} names the label {int(ordered[row, column])} twice in row {first + row}; "
-                "each label can stand in a row once."
+                f"each label can stand in a row once{remedy}."
             )
 
 

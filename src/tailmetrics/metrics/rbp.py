@@ -1,0 +1,80 @@
+"""Rank-biased precision."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import final
+
+import torch
+from torch import Tensor
+from typing_extensions import Unpack
+
+from tailmetrics._checks import check_between
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs
+from tailmetrics.metrics._arithmetic import ordered_sum
+from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._relevance import RelevanceArguments
+from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.ranking import TargetRanks
+
+
+@formula
+def rbp_at_k(ranks: TargetRanks, k: int, persistence: float = 0.8) -> Tensor:
+    """Rank-biased precision: (1 - p) times the sum of p^(j - 1) over the ranks j of the hits within the top k.
+
+    Higher is better, in [0, 1); 0 without a hit.
+
+    Args:
+        ranks: Leading axes (...).
+        k: Cut-off.
+        persistence: p, the chance that a reader goes on to the next rank, in (0, 1).
+
+    Returns:
+        Shape (...), float64.
+
+    >>> round(float(rbp_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=3)), 12)
+    0.328
+
+    Source: Moffat and Zobel, ACM TOIS 27 (2008).
+    """
+    worth = _worth(persistence, k).to(ranks.target_gains)
+    return ordered_sum(torch.where(ranks.within(k), worth[(ranks.target_ranks - 1).clamp(max=k - 1)], 0.0))
+
+
+@lru_cache(maxsize=64)
+def _worth(persistence: float, k: int) -> Tensor:
+    """Return (1 - p) p^(j - 1) of the ranks 1 to ``k``, made by Python: the same bits on every device."""
+    return torch.tensor([(1 - persistence) * persistence**place for place in range(k)], dtype=torch.float64)
+
+
+@final
+class RBPAtK(RowMeanMetric):
+    """Rank-biased precision: the share of relevant labels that a reader meets who goes on with a fixed chance.
+
+    Higher is better, in [0, 1); NaN before any row.
+
+    Use it when users read from the top and stop at any rank: a small persistence looks at the first labels alone.
+
+    Args:
+        k: Cut-off, or several.
+        persistence: The chance that a reader goes on to the next rank, in (0, 1).
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = RBPAtK(k=2, persistence=0.5)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: Moffat and Zobel, ACM TOIS 27 (2008).
+    """
+
+    higher_is_better = True
+    stem = "rbp"
+
+    def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RelevanceArguments]) -> None:
+        self.persistence = check_between(self._caller, "persistence", persistence, 0.0, 1.0)
+        super().__init__(k, **kwargs)
+
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        return rbp_at_k(ranks, k, self.persistence)
