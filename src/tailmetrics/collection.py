@@ -9,6 +9,7 @@ from typing import Any, cast
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from tailmetrics._summaries import per_label, summaries
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
@@ -59,6 +60,7 @@ class TopKCollection(MetricCollection):
             )
         members = _named(metrics)
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
+        self._training_counts: Tensor | None = None
         for name, metric in members.items():
             self.add_module(name, metric)
             if row_groups is not None and metric.row_groups is None:
@@ -102,6 +104,7 @@ class TopKCollection(MetricCollection):
             The collection itself.
         """
         training = Training.of("TopKCollection", frequency)
+        self._training_counts = training.counts
         for metric in self.members().values():
             metric._bind(training)
         self._share_states()
@@ -175,6 +178,34 @@ class TopKCollection(MetricCollection):
         """Return the scalars of all members in one flat dict."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
         return self._flat({name: metric.scalars() for name, metric in members if metric.keys()})
+
+    def per_label(self) -> dict[str, Tensor]:
+        """Return what members know of single labels over all rows: a dict of vectors (L,).
+
+        ``count`` is the training count, ``support`` in how many rows a label is relevant, ``predicted`` how often it
+        was among the predictions, ``hits`` how often it was relevant there (with the cut-off behind ``@`` where members
+        have several), and the values by key, such as ``precision@5``. Members with ``average="none"``, ``"macro"`` or
+        ``"weighted"`` know them.
+
+        Raises:
+            ValueError: If no member keeps counts per label.
+        """
+        return per_label(list(self.members().values()), self._training_counts)
+
+    def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+        """Return the tail in one number: a gap and a spread for each cut-off of each member by bucket.
+
+        ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest bucket seen in training;
+        ``recall@10/spread`` the standard deviation over the mean of the seen buckets (Elliot's PopREO).
+
+        Args:
+            scalars: What :meth:`compute` returned; None computes it.
+        """
+        found = self.compute() if scalars is None else scalars
+        by_bucket = [metric for metric in self.members().values() if metric.buckets is not None]
+        keys = [metric.row_keys(group) for metric in by_bucket for group in metric.group_keys()]
+        plain = {key: found[self._set_name(key)] for of_one in keys for key in of_one}
+        return {self._set_name(key): value for key, value in summaries(plain, keys).items()}
 
     def plot(
         self,

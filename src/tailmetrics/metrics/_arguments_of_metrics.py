@@ -154,8 +154,11 @@ class ConfiguredMetric(ExactMetric):
 
     def keys(self) -> list[str]:
         """Return the keys of the values: ``precision@5``, ``precision@5/decile_10``, ``precision@5/en/decile_10``."""
-        groups = ["", *(f"/{name}" for name in self.row_groups or ())]
-        return [key for group in groups for key in self.row_keys(group)]
+        return [key for group in self.group_keys() for key in self.row_keys(group)]
+
+    def group_keys(self) -> list[str]:
+        """Return what row groups add to a key: nothing for all rows, ``/en`` for the rows of a group."""
+        return ["", *(f"/{name}" for name in self.row_groups or ())]
 
     def row_keys(self, group: str = "") -> list[str]:
         """Return the keys of the values over all rows, one for each cut-off and bucket."""

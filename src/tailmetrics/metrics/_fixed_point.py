@@ -82,6 +82,13 @@ class FixedPoint:
             return [_compose(row) for row in rows]
         return [float("inf") if row[-1] else _compose(row[:-1]) for row in rows]
 
+    def floats(self, state: Tensor) -> Tensor:
+        """Return the sums in ``state`` (..., columns) as float64 of shape (...), rounded."""
+        value = torch.zeros(state.shape[:-1], dtype=torch.float64, device=state.device)
+        for number, limb in enumerate(state.unbind(-1)):
+            value = value + limb.double() * 2.0 ** (self.lowest + LIMB_BITS * (self.limbs - 1 - number))
+        return value
+
     @property
     def unit(self) -> int:
         """How many of what :meth:`totals` counts make 1."""

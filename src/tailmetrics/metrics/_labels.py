@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
@@ -11,9 +12,10 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice
+from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._arithmetic import divide
-from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, ratios
+from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint
 from tailmetrics.metrics._relevance import Average, RelevanceArguments, with_bucket_axis
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.metrics._states import AtCells, Increments, PerRow, State, at_labels
@@ -63,7 +65,10 @@ class LabelAveragedMetric(RowMeanMetric):
         self.labels: LabelSet = check_choice(caller, "labels", labels, ("present", "union", "all"))
         if average in ("macro", "weighted", "none"):
             self.needs = ("num_labels",)
-            self._check_per_label(denominator, bool(kwargs.get("weighted")), average)
+            if denominator == "k":
+                raise ValueError(
+                    f"{caller}: denominator='k' means nothing per label; use average='samples' or 'micro'."
+                )
         if labels != "present" and average != "macro":
             raise ValueError(f"{caller}: labels={labels!r} says what average='macro' is over; average is {average!r}.")
         if average != "samples" and kwargs.get("empty_target_action") == "pos":
@@ -73,31 +78,17 @@ class LabelAveragedMetric(RowMeanMetric):
             )
         super().__init__(k, **kwargs)
 
-    def _check_per_label(self, denominator: str, is_weighted: bool, average: str) -> None:
-        if denominator == "k":
-            raise ValueError(
-                f"{self._caller}: denominator='k' means nothing per label; use average='samples' or 'micro'."
-            )
-        if is_weighted:
-            raise ValueError(
-                f"{self._caller}: weighted=True keeps no weights per label; use average='samples' or 'micro', not "
-                f"{average!r}."
-            )
-
     @abstractmethod
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         """Return numerator and denominator of the metric in terms of true positives, predictions and support."""
-
-    @property
-    def _per_label(self) -> bool:
-        return self.average in ("macro", "weighted", "none")
 
     def _label_state(self, what: str) -> str:
         """Return a name that precision, recall and F1 of the same arguments share."""
         buckets = self.bound_buckets
         by = "" if buckets is None else f"_{self.scope}{self.depth}_{buckets.digest[:16]}"
         level = "" if self.min_gain is None else f"_min{self.min_gain!r}".replace(".", "_")
-        return f"{what}_{self.empty_target_action}{level}{by}"
+        weighted = "_weighted" if self.weighted else ""
+        return f"{what}_{self.empty_target_action}{level}{weighted}{by}"
 
     def _states(self) -> dict[str, State]:
         if self.average == "samples":
@@ -106,9 +97,9 @@ class LabelAveragedMetric(RowMeanMetric):
             shape = (len(self.cutoffs), self._num_buckets, 3, self._counts.columns)
             return {"counts": State(shape), "counted": State((self._num_buckets, self._counts.columns))}
         assert self.num_labels is not None
-        per_label = State((self.num_labels,), shared=True)
+        per_label = State((self.num_labels, *self._weight_columns), shared=True)
         names = [self._label_state(f"{what}_at_{k}") for k in self.ks for what in ("hits", "predicted")]
-        counted = {self._label_state("counted"): State((self._num_buckets, 1), shared=True)}
+        counted = {self._label_state("counted"): State((self._num_buckets, self._counts.columns), shared=True)}
         return dict.fromkeys([*names, self._label_state("support")], per_label) | counted
 
     def _prepare(self, ranking: Ranking) -> Increments:
@@ -182,28 +173,33 @@ class LabelAveragedMetric(RowMeanMetric):
             for tops, bottoms in zip(top.tolist(), bottom.tolist(), strict=True)
         ]
 
+    @property
+    def _weight_columns(self) -> tuple[int, ...]:
+        """The axis of limbs behind the labels, which only weighted counts have."""
+        return (self._counts.columns,) if self.weighted else ()
+
     def _label_counts(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
-        """Return true positives, predictions and support of each label, shape (L,) each."""
-        return [states[self._label_state(what)] for what in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
+        """Return true positives, predictions and support of each label, shape (..., L) each; float64 if weighted."""
+        counts = [states[self._label_state(what)] for what in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
+        return [self._counts.floats(count) for count in counts] if self.weighted else counts
 
     def _mean_over_labels(self, states: Mapping[str, Tensor], k: int) -> list[float]:
         counts = self._label_counts(states, k)
-        fixed_point = REAL if self.average == "weighted" else UNIT
-        buckets = self.bound_buckets
-        sums = torch.zeros(self._num_buckets, fixed_point.columns, dtype=torch.int64)
-        weights = torch.zeros(self._num_buckets, dtype=torch.int64)
+        real = self.weighted or self.average == "weighted"
+        sums, weights = (
+            _SumByBucket(REAL if real else UNIT, self.bound_buckets),
+            _SumByBucket(REAL if self.weighted else COUNT, self.bound_buckets),
+        )
         for start in range(0, len(counts[0]), BLOCK_LABELS):
             part = slice(start, start + BLOCK_LABELS)
             hits, predicted, support = (count[part].cpu() for count in counts)
-            bucket = torch.zeros_like(hits) if buckets is None else buckets.assignment[part]
             weight = self._label_weight(predicted, support)
-            value = divide(*self._label_ratio(hits, predicted, support)) * weight
-            sums.index_add_(0, bucket, fixed_point.digits(value))
-            weights.index_add_(0, bucket, weight)
+            sums.add(part, divide(*self._label_ratio(hits, predicted, support)) * weight)
+            weights.add(part, weight)
         # rows that count but no label to average over make 0; no row at all makes NaN
-        counted = states[self._label_state("counted")].cpu().view(-1)
-        weights = torch.where(counted > 0, weights.clamp(min=1), 0)
-        return ratios(fixed_point.totals(sums), [weight * fixed_point.unit for weight in weights.tolist()])
+        counted = self._counts.totals(states[self._label_state("counted")])
+        found = zip(sums.totals(), weights.totals(), counted, strict=True)
+        return [float(top / bottom) if bottom else (0.0 if some else float("nan")) for top, bottom, some in found]
 
     def _label_weight(self, predicted: Tensor, support: Tensor) -> Tensor:
         if self.average == "weighted":
@@ -247,25 +243,41 @@ class LabelAveragedMetric(RowMeanMetric):
             )
         return super().scalars(value)
 
-    def per_label(self) -> dict[str, Tensor]:
+    def per_label(self, several: bool = False) -> dict[str, Tensor]:
         """Return support, predictions, true positives and the value of each label over all rows, shape (L,) each.
+
+        Args:
+            several: Whether counts that depend on a cut-off have it in their names even where there is one.
 
         Raises:
             ValueError: If the average keeps no counts per label.
         """
-        if not self._per_label:
+        if not self.keeps_labels:
             raise ValueError(f"{self._caller}: average={self.average!r} keeps no counts per label; use average='none'.")
-        found: dict[str, Tensor] = {}
         states = {name: self._state(name)[0] for name in self._names}
-        for k, cutoff in zip(self.ks, self.cutoffs, strict=True):
-            at = f"@{cutoff}" if len(self.cutoffs) > 1 else ""
+        found: dict[str, Tensor] = {}
+        for k, cut, name in zip(self.ks, self.cutoffs, self.cut_names(), strict=True):
             hits, predicted, support = self._label_counts(states, k)
+            at = f"@{name}" if several or len(self.ks) > 1 else ""
             found |= {"support": support, f"predicted{at}": predicted, f"hits{at}": hits}
-            found[self._label_key(cutoff)] = divide(*self._label_ratio(hits, predicted, support))
+            found[self._label_key(cut)] = divide(*self._label_ratio(hits, predicted, support))
         return found
 
+    def cut_names(self) -> list[str]:
+        """Return how keys write the cut-offs."""
+        return [str(k) for k in self.cutoffs]
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether the average is made of counts per label."""
+        return self.average in ("macro", "weighted", "none")
+
     def _label_key(self, k: int | None) -> str:
-        return self._key(k).replace(f"{self.average}_", "", 1) if self.name is None else self._key(k)
+        """Return the key of the values of labels: that of one cut-off, without what only averages have."""
+        if self.name is not None:
+            return self._key(k)
+        scope = "global_" if self.scope == "global" and self.buckets is not None else ""
+        return f"{scope}{self._key(k).replace(self._key(None), self.stem)}"
 
     def row_values(self, ranking: Ranking) -> dict[str, Any]:
         """Return the value of each row, or with ``average="micro"`` what it adds to numerator and denominator.
@@ -283,6 +295,26 @@ class LabelAveragedMetric(RowMeanMetric):
         terms = self._label_ratio(*counts.to(torch.float64).unbind(-1))
         tops, bottoms = (term.flatten(1).unbind(1) for term in terms)
         return dict(zip(self.row_keys(), zip(tops, bottoms, strict=True), strict=True))
+
+
+class _SumByBucket:
+    """Sums of values per label over the labels of each bucket, exact whatever the order."""
+
+    def __init__(self, fixed_point: FixedPoint, buckets: LabelBuckets | None) -> None:
+        self._fixed_point, self._buckets = fixed_point, buckets
+        self._sums = torch.zeros(1 if buckets is None else len(buckets), fixed_point.columns, dtype=torch.int64)
+
+    def add(self, labels: slice, values: Tensor) -> None:
+        """Add the values of a range of labels."""
+        bucket = (
+            torch.zeros_like(values, dtype=torch.int64) if self._buckets is None else self._buckets.assignment[labels]
+        )
+        exact = values if self._fixed_point.limbs == 0 else values.to(torch.float64)
+        self._sums.index_add_(0, bucket, self._fixed_point.digits(exact))
+
+    def totals(self) -> list[Fraction]:
+        """Return the sum of each bucket."""
+        return [Fraction(int(total), self._fixed_point.unit) for total in self._fixed_point.totals(self._sums)]
 
 
 def _by_bucket(counted: Tensor) -> PerRow:

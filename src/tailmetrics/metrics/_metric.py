@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
+from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
 from tailmetrics.metrics._row_groups import check_rows
-from tailmetrics.metrics._states import Increments, PerRow, Prepared, State, add_cells, add_rows
+from tailmetrics.metrics._states import Increments, PerRow, Prepared, State, add_cells, add_rows, weighted
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
@@ -210,6 +211,11 @@ class TopKMetric(ConfiguredMetric):
     @property
     def _depth_name(self) -> str:
         return "k"
+
+    @property
+    def _counts(self) -> FixedPoint:
+        """How numbers of rows, or with row weights sums of weights, are written."""
+        return weighted(COUNT) if self.weighted else COUNT
 
     @property
     def _num_buckets(self) -> int:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.metrics._arithmetic import divide, ordered_sum
-from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, ratios
+from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._relevance import EmptyTargetAction, RelevanceMetric, rows_counted
 from tailmetrics.metrics._returned_values import check_returned_values
 from tailmetrics.metrics._states import Increments, PerRow, State, weighted
@@ -39,11 +39,6 @@ class RowMeanMetric(RelevanceMetric):
     def _sums(self) -> FixedPoint:
         """How sums over rows are written."""
         return weighted(self.fixed_point) if self.weighted else self.fixed_point
-
-    @property
-    def _counts(self) -> FixedPoint:
-        """How numbers of rows are written."""
-        return weighted(COUNT) if self.weighted else COUNT
 
     def _states(self) -> dict[str, State]:
         return {

@@ -47,23 +47,26 @@ class ExposureMetric(ShownMetric):
         """Return the value, called at ``compute`` for every cut-off and bucket.
 
         Args:
-            shown: Shape (L_b,), int64 on the CPU: how often each label (of the bucket) was shown.
+            shown: Shape (L_b,), int64 on the CPU: how often each label (of the bucket) was shown; float64, the
+                weight of the rows that it was shown in, if the metric is weighted.
             inside: Shape (L_b,), int64: the labels of the bucket; None for all.
         """
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
-        shown = {f"shown_at_{k}": State((self.num_labels,), shared=True) for k in self.ks}
-        return {**shown, "rows": State((1,), shared=True)}
+        columns = (self._counts.columns,) if self.weighted else ()
+        shown = {f"shown_at_{k}": State((self.num_labels, *columns), shared=not columns) for k in self.ks}
+        return {**shown, "rows": State((1, self._counts.columns), shared=not columns)}
 
     def _prepare(self, ranking: Ranking) -> Increments:
         shown = {f"shown_at_{k}": at_labels(ranking.ids[:, :k], ranking.ids[:, :k] >= 0) for k in self.ks}
         return {**shown, "rows": rows_of(ranking)}
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        if not int(states["rows"]):
+        if not self._counts.totals(states["rows"])[0]:
             return self._no_value()
-        return [self._of_buckets(states[f"shown_at_{k}"].cpu()) for k in self.ks]
+        shown = (states[f"shown_at_{k}"].cpu() for k in self.ks)
+        return [self._of_buckets(self._counts.floats(of_k) if self.weighted else of_k) for of_k in shown]
 
     def _of_buckets(self, counts: Tensor) -> list[float]:
         """Return the value of counts (L,), for each bucket where there are buckets."""

@@ -12,10 +12,9 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count, check_number
 from tailmetrics.metrics._arithmetic import divide
-from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import EmptyTargetAction, RelevanceArguments, RelevanceMetric
-from tailmetrics.metrics._states import AtCells, Increments, State, weighted
+from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.ranking import NOT_RANKED, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._reading import Depth
@@ -114,11 +113,6 @@ class KForRecall(RelevanceMetric):
 
     def _key(self, k: int | None) -> str:
         return self.name or f"{super()._key(None)}@{self.min_recall:g}"
-
-    @property
-    def _counts(self) -> FixedPoint:
-        """How numbers of rows are written."""
-        return weighted(COUNT) if self.weighted else COUNT
 
     def _states(self) -> dict[str, State]:
         return {

@@ -63,5 +63,5 @@ class PersonalizationAtK(ExposureMetric):
         raise NotImplementedError("personalization depends on the number of rows and on k too")
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        rows = int(states["rows"])
+        rows = int(states["rows"].sum())
         return [[personalization(states[f"shown_at_{k}"].cpu(), rows, k)] for k in self.ks]

@@ -23,13 +23,16 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
     Higher is more popular, in [0, inf); NaN when nothing is shown.
 
     Args:
-        shown: Shape (L,), int64, how often each label is shown.
+        shown: Shape (L,), int64, how often each label is shown; float64, how much weight saw it.
         label_counts: Shape (L,), int64, how often each label occurs in training.
 
     Source: Yin et al., PVLDB 5 (2012), average recommendation popularity.
     """
-    seen = total(shown)
-    return exact_product_sum(shown, label_counts) / seen if seen else float("nan")
+    if shown.is_floating_point():
+        seen = fsum(shown.tolist())
+        return fsum((shown * label_counts).tolist()) / seen if seen else float("nan")
+    times = total(shown)
+    return exact_product_sum(shown, label_counts) / times if times else float("nan")
 
 
 def exact_product_sum(shown: Tensor, label_counts: Tensor) -> int:
@@ -106,6 +109,7 @@ class PopularityAtK(_TrainingMetric):
     higher_is_better = False
     bounds = (0.0, float("inf"))
     stem = "popularity"
+    can_be_weighted = True
 
     def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
         return popularity(shown, self._counts_of(inside))

@@ -65,7 +65,7 @@ class PositiveCoverageAtK(ShownMetric):
         return {**hits, "observed": observed, "rows": rows_of(ranking)}
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        if not int(states["rows"]):
+        if not int(states["rows"].sum()):
             return self._no_value()
         observed = states["observed"].cpu()
         known = self._by_bucket(observed if self.denominator == "observed" else torch.ones_like(observed))

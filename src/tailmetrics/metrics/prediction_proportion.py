@@ -38,10 +38,12 @@ class PredictionProportionAtK(ShownMetric):
 
     higher_is_better = None
     stem = "prediction_proportion"
+    can_be_weighted = True
     withheld = ("min_gain",)
 
     def _states(self) -> dict[str, State]:
-        return {"shown": State((len(self.cutoffs), self._num_buckets)), "rows": State((1,))}
+        columns = self._counts.columns
+        return {"shown": State((len(self.cutoffs), self._num_buckets, columns)), "rows": State((1, columns))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
         shown = torch.stack([self._shown_of(ranking, k) for k in self.ks], dim=1)
@@ -55,5 +57,9 @@ class PredictionProportionAtK(ShownMetric):
         return BucketCounters(buckets.of(ids), len(buckets)).totals()
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        rows, shown = int(states["rows"]), states["shown"].tolist()
-        return [ratios(of_k, [k * rows] * len(of_k)) for k, of_k in zip(self.ks, shown, strict=True)]
+        (rows,), shown = self._counts.totals(states["rows"]), self._counts.totals(states["shown"])
+        buckets = self._num_buckets
+        return [
+            ratios(shown[number * buckets : (number + 1) * buckets], [k * int(rows)] * buckets)
+            for number, k in enumerate(self.ks)
+        ]

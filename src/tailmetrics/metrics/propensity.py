@@ -126,6 +126,17 @@ def propensity_scored_ndcg_at_k(
     return divide(scored, plain), divide(ideal, plain)
 
 
+def _check_weights(caller: str, weights: Any) -> Tensor:
+    """Return weights (L,) as float64 on the CPU."""
+    given: Tensor = torch.as_tensor(weights).detach().cpu().to(torch.float64).reshape(-1)
+    if not bool(((given >= 0) & (given < 2**32)).all()):
+        low, high = float(given.min()), float(given.max())
+        raise ValueError(
+            f"{caller}: weights holds {low:g} to {high:g}; pass one number per label, at least 0 and below 2^32."
+        )
+    return given
+
+
 class PropensityArguments(RelevanceArguments, total=False):
     """What propensity-scored metrics take by name."""
 
@@ -134,6 +145,7 @@ class PropensityArguments(RelevanceArguments, total=False):
     a: float | None
     b: float | None
     preset: Preset
+    weights: Any
 
 
 class _PropensityMetric(RatioMetric):
@@ -145,13 +157,14 @@ class _PropensityMetric(RatioMetric):
         num_train: Number of training rows, at least 3; left to ``bind`` if not given.
         a: A of the propensity model.
         b: B of the propensity model.
+        weights: Shape (L,), the inverse propensities themselves, in [0, 2^32), instead of all that makes them.
         preset: ``"default"`` (.55, 1.5), ``"wikipedia"`` (.5, .4) or ``"amazon"`` (.6, 2.6) instead of a and b.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
     """
 
     fixed_point = WEIGHT
 
-    needs = ("label_counts", "num_train")
+    needs: tuple[str, ...] = ("label_counts", "num_train")
     key_words: ClassVar = {**RatioMetric.key_words, "preset": ""}
 
     def __init__(
@@ -163,6 +176,7 @@ class _PropensityMetric(RatioMetric):
         a: float | None = None,
         b: float | None = None,
         preset: Preset = "default",
+        weights: Any = None,
         **kwargs: Unpack[RelevanceArguments],
     ) -> None:
         caller = self._caller
@@ -174,6 +188,14 @@ class _PropensityMetric(RatioMetric):
         self.label_counts = None if label_counts is None else check_counts(caller, "label_counts", label_counts)
         self.num_train = num_train
         self.preset: Preset = "default"  # a and b say all that it says
+        self.weights = None if weights is None else _check_weights(caller, weights)
+        if self.weights is not None and (label_counts is not None or num_train is not None):
+            raise ValueError(
+                f"{caller}: weights say what label_counts and num_train would make; pass one or the other."
+            )
+        if self.weights is not None:
+            self.needs = ()
+            kwargs.setdefault("num_labels", len(self.weights))
         if self.label_counts is not None:
             kwargs.setdefault("num_labels", len(self.label_counts))
         super().__init__(k, **kwargs)
@@ -190,6 +212,13 @@ class _PropensityMetric(RatioMetric):
 
     def _label_weights(self) -> LabelWeights | None:
         """Return the inverse propensities, once all that they depend on is known."""
+        if self.weights is not None:
+            if self.num_labels not in (None, len(self.weights)):
+                raise ValueError(
+                    f"{self._caller}: weights holds {len(self.weights)} numbers, but there are {self.num_labels} "
+                    "labels; pass one weight per label."
+                )
+            return LabelWeights(self.weights)
         if self.label_counts is None or self.num_train is None:
             return None
         weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
+from tailmetrics.ranking._context import Context
 
 LARGEST_WEIGHT = 2.0**40
 """Row weights up to this one add up exactly in the states of the metrics."""
@@ -28,9 +29,10 @@ class BatchRows:
 
 
 def read_batch_rows(
-    caller: str, num_rows: int, device: torch.device, row_groups: Any, row_weights: Any, validate: bool
+    context: Context, num_rows: int, device: torch.device, row_groups: Any, row_weights: Any
 ) -> BatchRows:
     """Read ``row_groups`` and ``row_weights`` of an update."""
+    caller, row_mask, validate = context.caller, context.row_mask, context.validate
     groups = None if row_groups is None else _vector(caller, "row_groups", row_groups, num_rows)
     weights = None if row_weights is None else _vector(caller, "row_weights", row_weights, num_rows)
     if groups is not None:
@@ -43,13 +45,14 @@ def read_batch_rows(
             raise ValueError(f"{caller}: row_groups holds {int(groups.min())}; groups count from 0, and -1 is none.")
         groups = groups.to(device, torch.int64)
     if weights is not None:
-        weights = weights.to(torch.float64)
+        weights = weights.to(device, torch.float64)
+        weights = weights if row_mask is None else torch.where(row_mask, weights, 0.0)
         if validate and num_rows and not bool(((weights >= 0) & (weights <= LARGEST_WEIGHT)).all()):
+            low, high = float(weights.min()), float(weights.max())
             raise ValueError(
-                f"{caller}: row_weights holds {float(weights.min()):g} to {float(weights.max()):g}; weights are "
-                f"numbers from 0 to {LARGEST_WEIGHT:g}."
+                f"{caller}: row_weights holds {low:g} to {high:g}; weights must be finite and not negative, numbers "
+                f"from 0 to {LARGEST_WEIGHT:g}."
             )
-        weights = weights.to(device)
     return BatchRows(groups, weights)
 
 
@@ -61,7 +64,7 @@ def _vector(caller: str, argument: str, value: Any, num_rows: int) -> Tensor:
         raise TypeError(
             f"{caller}: {argument} is a {type(value).__name__}; pass one number per row, shape [{num_rows}]."
         ) from None
-    if vector.numel() != num_rows or vector.dtype == torch.bool or vector.is_complex():
+    if vector.shape != (num_rows,) or vector.dtype == torch.bool or vector.is_complex():
         raise ValueError(
             f"{caller}: {argument} is {shape_of(vector)}, but there are {num_rows} rows; pass one number per row, "
             f"shape [{num_rows}]."

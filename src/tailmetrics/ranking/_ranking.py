@@ -379,7 +379,7 @@ def rank_batch(
     check_choice(context.caller, "duplicates", context.duplicates, ("error", "first"))
     context, predictions, lists, targets = read_batch(context, preds, target, row_mask, depth, scored)
     main = predictions.main
-    rows = read_batch_rows(context.caller, main.shape[0], main.device, row_groups, row_weights, context.validate)
+    rows = read_batch_rows(context, main.shape[0], main.device, row_groups, row_weights)
     dense = predictions.dense
     return Ranking(
         lists.ids,

@@ -1,0 +1,67 @@
+"""Floor 3: what a collection says beside its scalars: the tail in one number, and values of single labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from tailmetrics.metrics._labels import LabelAveragedMetric
+from tailmetrics.metrics._metric import TopKMetric
+
+UNSEEN = "unseen"
+"""The bucket of labels that training never saw: it is no part of a summary."""
+
+
+def summaries(scalars: Mapping[str, Tensor], members: Iterable[Sequence[str]]) -> dict[str, Tensor]:
+    """Return gap and spread of the values of each stem, of keys such as ``recall@10/decile_1``.
+
+    Args:
+        scalars: Values by key.
+        members: The keys of each member that has buckets, head first.
+    """
+    found: dict[str, Tensor] = {}
+    for keys in members:
+        stems: dict[str, list[Tensor]] = {}
+        for key in keys:
+            stem, _, bucket = key.rpartition("/")
+            if bucket != UNSEEN:
+                stems.setdefault(stem, []).append(scalars[key])
+        for stem, values in stems.items():
+            found |= {f"{stem}/gap": values[0] - values[-1], f"{stem}/spread": _spread(values)}
+    return found
+
+
+def _spread(values: Sequence[Tensor]) -> Tensor:
+    """Return standard deviation over mean, of the values that there are; NaN for a mean of 0."""
+    known = [float(value) for value in values if not math.isnan(value)]
+    mean = math.fsum(known) / len(known) if known else 0.0
+    if not mean:
+        return torch.full_like(values[0], math.nan)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / len(known))
+    return torch.full_like(values[0], deviation / mean)
+
+
+def per_label(members: Sequence[TopKMetric], counts: Tensor | None) -> dict[str, Tensor]:
+    """Return training counts, counts and values of single labels of all members that know them."""
+    known = [metric for metric in members if isinstance(metric, LabelAveragedMetric) and metric.keeps_labels]
+    if not known:
+        raise ValueError(
+            "TopKCollection: no member keeps counts per label; add one with average='none', such as "
+            "RecallAtK(k=10, average='none')."
+        )
+    cutoffs = {name for metric in known for name in metric.cut_names()}
+    counts = next((one for one in (counts, *map(_training_counts, members)) if one is not None), None)
+    found = {} if counts is None else {"count": counts}
+    for metric in known:
+        found |= metric.per_label(several=len(cutoffs) > 1)
+    return found
+
+
+def _training_counts(metric: TopKMetric) -> Tensor | None:
+    counts: Tensor | None = metric.settings().get("label_counts")
+    if counts is None and metric.bound_buckets is not None:
+        counts = metric.bound_buckets.counts
+    return counts
