@@ -296,4 +296,5 @@ def _deepest(reads: Iterable[Depth]) -> Depth:
     """Return how much has to be ranked so that all who read it have enough."""
     depths = list(reads)
     scores, lists = ([getattr(depth, what) for depth in depths] for what in ("scores", "lists"))
-    return Depth(max(scores), None if None in lists else max(lists))
+    decisions = all(depth.decisions for depth in depths)
+    return Depth(max(scores), None if None in lists else max(lists), decisions=decisions)

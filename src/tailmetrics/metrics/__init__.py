@@ -43,6 +43,9 @@ from tailmetrics.metrics.r_precision import RPrecision as RPrecision
 from tailmetrics.metrics.rbp import RBPAtK as RBPAtK
 from tailmetrics.metrics.recall import NormalizedRecallAtK as NormalizedRecallAtK
 from tailmetrics.metrics.recall import RecallAtK as RecallAtK
+from tailmetrics.metrics.thresholds import F1AtThreshold as F1AtThreshold
+from tailmetrics.metrics.thresholds import PrecisionAtThreshold as PrecisionAtThreshold
+from tailmetrics.metrics.thresholds import RecallAtThreshold as RecallAtThreshold
 from tailmetrics.metrics.tie_rate import TieRateAtK as TieRateAtK
 
 REGISTRY: Final[dict[str, type[TopKMetric]]] = {

@@ -83,7 +83,7 @@ class ConfiguredMetric(ExactMetric):
             )
         if not isinstance(name, str | None):
             raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
-        self.cutoffs = check_cutoffs(caller, k, self.optional_k)
+        self.cutoffs = self._check_cutoffs(k)
         self.k = self.cutoffs if isinstance(k, Sequence) else self.cutoffs[0]
         self.buckets = _check_buckets(caller, buckets)
         self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
@@ -98,6 +98,10 @@ class ConfiguredMetric(ExactMetric):
         self._bound_to_buckets = isinstance(buckets, LabelBuckets)
         self._settle_facts()
         self._facts_settled()
+
+    def _check_cutoffs(self, k: Any) -> tuple[Any, ...]:
+        """Return what values are asked for, one or several: the cut-offs."""
+        return check_cutoffs(self._caller, k, self.optional_k)
 
     @abstractmethod
     def _facts_settled(self) -> None:

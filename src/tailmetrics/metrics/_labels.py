@@ -18,7 +18,7 @@ from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint
 from tailmetrics.metrics._relevance import Average, RelevanceArguments, with_bucket_axis
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.metrics._states import AtCells, Increments, PerRow, State, at_labels
+from tailmetrics.metrics._states import AtCells, Increment, Increments, PerRow, State, at_labels
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._counters import BucketCounters
 
@@ -109,18 +109,22 @@ class LabelAveragedMetric(RowMeanMetric):
         counted = self._counted(ranking, ranks)
         if self.average == "micro":
             return {"counts": PerRow(self._row_counts(ranking, ranks, counted)), "counted": _by_bucket(counted)}
-        increments: dict[str, PerRow | AtCells] = {}
+        entries = ranking.targets.entries
+        support = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
+        return {
+            **self._label_increments(ranking, ranks, counted),
+            self._label_state("support"): support,
+            self._label_state("counted"): _by_bucket(counted),
+        }
+
+    def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
+        """Return what a batch adds to true positives and predictions of the labels."""
+        increments: dict[str, Increment] = {}
         for k in self.ks:
             hits = ranks.within(k) & counted.unsqueeze(-1)
             increments[self._label_state(f"hits_at_{k}")] = at_labels(ranks.target_ids, hits)
             increments[self._label_state(f"predicted_at_{k}")] = at_labels(*self._shown(ranking, k, counted))
-        entries = ranking.targets.entries
-        support = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
-        return {
-            **increments,
-            self._label_state("support"): support,
-            self._label_state("counted"): _by_bucket(counted),
-        }
+        return increments
 
     def _counted(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Whether a row counts, shape (N,) or (N, G), bool."""
@@ -199,7 +203,7 @@ class LabelAveragedMetric(RowMeanMetric):
         # rows that count but no label to average over make 0; no row at all makes NaN
         counted = self._counts.totals(states[self._label_state("counted")])
         found = zip(sums.totals(), weights.totals(), counted, strict=True)
-        return [float(top / bottom) if bottom else (0.0 if some else float("nan")) for top, bottom, some in found]
+        return [float(top / bottom if bottom else 0) if some else float("nan") for top, bottom, some in found]
 
     def _label_weight(self, predicted: Tensor, support: Tensor) -> Tensor:
         if self.average == "weighted":

@@ -183,7 +183,10 @@ class TopKMetric(ConfiguredMetric):
     def _check(self, ranking: Ranking) -> None:
         """Raise unless the metric can read ``ranking``."""
         reads = self.reads
-        if reads.scores is not None and not ranking.complete and ranking.depth < reads.scores:
+        if ranking.scores is not None and ranking.scores.dtype == torch.bool:
+            if not reads.decisions:
+                raise ValueError(f"{self._caller}: preds are decisions (bool) without an order; pass scores or ids.")
+        elif reads.scores is not None and not ranking.complete and ranking.depth < reads.scores:
             raise ValueError(
                 f"{self._caller}: {self._depth_name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
                 f"per row); rank again with depth={reads.scores}."

@@ -197,6 +197,11 @@ class Ranking(TargetRanks):
     def _found(self) -> Entries:
         return find(self.targets, self._distinct_ids)
 
+    @property
+    def found(self) -> Entries:
+        """The relevant labels that the list holds, with their ranks in it."""
+        return self._found
+
     @once
     def _hits(self) -> tuple[Tensor, Tensor]:
         """Ranks and labels of the hits."""

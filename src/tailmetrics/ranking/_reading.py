@@ -69,11 +69,13 @@ class Depth:
         scores: How many labels of dense scores; None for all.
         lists: How many places of ids, candidates and CSR; None for all.
         complete: Whether ids and candidates hold everything that was retrieved.
+        decisions: Whether ``preds`` may be bool (N, L), which have no order.
     """
 
     scores: int | None
     lists: int | None = None
     complete: bool = True
+    decisions: bool = False
 
 
 def read_batch(
@@ -94,7 +96,7 @@ def read_batch(
     """
     if context.num_labels is not None:
         check_count(context.caller, "num_labels", context.num_labels)
-    predictions = read_predictions(context, preds, scored)
+    predictions = read_predictions(context, preds, scored, depth.decisions)
     main = predictions.main
     context = replace(
         context,
@@ -124,12 +126,14 @@ def read_training_target(context: Context, target: Any, target_ids: Any, row_mas
     return read_target(context, given, num_rows, shape, value.device)
 
 
-def read_predictions(context: Context, preds: Any, scored: bool | None) -> Predictions:
+def read_predictions(context: Context, preds: Any, scored: bool | None, decisions: bool = False) -> Predictions:
     """Tell which form ``preds`` have, and check it."""
     caller = context.caller
     if isinstance(preds, (tuple, list)) and len(preds) == 2 and scored is not False:
         return _read_pair(caller, *preds)
     preds = as_tensor(caller, "preds", preds)
+    if decisions and preds.dtype == torch.bool and preds.ndim == 2:
+        return Predictions(preds, None)
     if preds.dtype not in INTEGERS and not preds.is_floating_point():
         raise TypeError(f"{caller}: preds is {shape_of(preds)}; pass floating scores or integer ids.")
     if scored is False and preds.is_floating_point():
@@ -174,6 +178,9 @@ def _ranked(context: Context, predictions: Predictions, depth: Depth) -> Lists:
         lists = lists_from_ids(context, ids, depth.complete)
     elif ids is not None:
         lists = lists_from_candidates(context, scores, ids, depth.complete)
+    elif scores.dtype == torch.bool:
+        nothing = torch.zeros(len(scores), 0, dtype=torch.int64, device=scores.device)
+        lists = Lists(nothing, None, complete=False)
     elif is_csr(scores):
         lists = lists_from_csr(context, scores, depth.lists)
     else:

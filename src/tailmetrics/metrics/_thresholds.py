@@ -1,0 +1,202 @@
+"""Metrics of the labels whose score is above a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from torch import Tensor
+from typing_extensions import Unpack
+
+from tailmetrics._arguments import identity
+from tailmetrics._checks import shape_of
+from tailmetrics.metrics._arguments_of_metrics import TopKArguments
+from tailmetrics.metrics._arithmetic import divide
+from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet
+from tailmetrics.metrics._relevance import Average, EmptyTargetAction
+from tailmetrics.metrics._states import AtCells, Increment
+from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._suggestions import suggestions, targets_above
+
+Thresholds: TypeAlias = float | Sequence[float] | Tensor
+
+
+class ThresholdArguments(TopKArguments, total=False):
+    """What metrics of thresholds take by name."""
+
+    labels: LabelSet
+    scope: Scope
+    empty_target_action: EmptyTargetAction | None
+
+
+class ThresholdMetric(LabelAveragedMetric):
+    """A metric of decisions: a label is suggested where its score is above a threshold.
+
+    ``preds`` are dense scores (N, L), CSR or scored candidates, whose labels that are not stored are not suggested, or
+    decisions, bool (N, L).
+
+    Args:
+        threshold: A number, several, or a tensor (L,) with a threshold for each label.
+        average: ``"micro"``, ``"macro"``, ``"weighted"``, ``"samples"`` or ``"none"``, as in
+            :class:`LabelAveragedMetric`.
+        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`. ``scope="global"``
+            changes ``average="samples"`` alone: precision then divides by all that a row is suggested.
+    """
+
+    withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth")
+    key_words: ClassVar = {**LabelAveragedMetric.key_words, "threshold": ""}
+
+    def __init__(
+        self, threshold: Thresholds = 0.5, *, average: Average = "micro", **kwargs: Unpack[ThresholdArguments]
+    ) -> None:
+        self.threshold = threshold
+        super().__init__(threshold, average=average, **kwargs)  # type: ignore[arg-type]
+
+    def _check_cutoffs(self, k: Any) -> tuple[Any, ...]:
+        """Return the thresholds as numbers, or "" for one per label."""
+        if isinstance(k, Tensor) and k.ndim == 1 and k.is_floating_point():
+            self._limits: list[float | Tensor] = [k.detach().cpu()]
+            return ("",)
+        given = list(k) if isinstance(k, Sequence) and not isinstance(k, str) else [k]
+        numbers = [one for one in given if isinstance(one, (int, float)) and not isinstance(one, bool) and one == one]
+        if not given or len(numbers) != len(given) or len(set(numbers)) != len(numbers):
+            shown = shape_of(k) if isinstance(k, Tensor) else repr(k)
+            raise ValueError(
+                f"{self._caller}: threshold={shown}; pass a number, several distinct numbers, or a floating tensor "
+                "(L,) with a threshold for each label."
+            )
+        self._limits = [float(number) for number in numbers]
+        return tuple(self._limits)
+
+    def _settle_facts(self) -> None:
+        super()._settle_facts()
+        if isinstance(self._limits[0], Tensor):
+            if self.num_labels not in (None, len(self._limits[0])):
+                raise ValueError(
+                    f"{self._caller}: threshold holds {len(self._limits[0])} numbers, but there are {self.num_labels} "
+                    "labels; pass one per label."
+                )
+            self.num_labels = len(self._limits[0])
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The places of the thresholds."""
+        return tuple(range(len(self.cutoffs)))
+
+    def cut_names(self) -> list[str]:
+        """Return how keys write the thresholds."""
+        return [f"t{cut:g}" if isinstance(cut, float) else "t" for cut in self.cutoffs]
+
+    def _key(self, k: Any) -> str:
+        if k is None:
+            return super()._key(None)
+        cut = f"@t{k:g}" if isinstance(k, float) else "@t"
+        if self.name is not None:
+            return f"{self.name}{cut}" if len(self.cutoffs) > 1 else self.name
+        return f"{super()._key(None)}{cut}"
+
+    def _label_state(self, what: str) -> str:
+        limits = sha256(identity(self._limits).encode()).hexdigest()[:16]
+        return f"{super()._label_state(what)}_above_{limits}"
+
+    @property
+    def _uses_depth(self) -> bool:
+        return False
+
+    @property
+    def reads(self) -> Depth:
+        """How much of a batch has to be ranked."""
+        return Depth(1, None, decisions=True)
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if ranking.values is None and ranking.scores is None:
+            raise ValueError(
+                f"{self._caller}: preds are ranked ids, which have no scores to hold against a threshold; pass scores, "
+                "or decisions as bool (N, L)."
+            )
+
+    def _ranks_of(self, ranking: Ranking) -> TargetRanks:
+        ranking = self._relevant(ranking)
+        return ranking if self.bound_buckets is None else ranking.by_bucket(self.bound_buckets, "global")
+
+    def _bucket_of(self, ids: Tensor) -> Tensor:
+        """Return the bucket of each id, the number of buckets for -1."""
+        if self.bound_buckets is None:
+            return torch.where(ids >= 0, 0, 1)
+        return self.bound_buckets.of(ids)
+
+    def _row_counts(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> Tensor:
+        """Return hits, predictions and support of each row, shape (N, T, G, 3), 0 for rows that do not count."""
+        counts = torch.stack([*self._hits_and_suggested(ranking), self._support(ranks)], dim=-1)
+        return counts * counted.view(ranking.num_rows, 1, self._num_buckets, 1)
+
+    def _support(self, ranks: TargetRanks) -> Tensor:
+        support = ranks.n_relevant.view(-1, 1, self._num_buckets)
+        return support.expand(-1, len(self.ks), -1)
+
+    def _hits_and_suggested(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return the number of hits and of suggestions of each row, threshold and bucket, shape (N, T, G) each."""
+        shape = ranking.num_rows, len(self.ks), self._num_buckets
+        cells = shape[0] * shape[1] * shape[2] + 1  # the last one takes what is void
+        hits, suggested = torch.zeros(2, cells, dtype=torch.int64, device=ranking.ids.device)
+        for one in suggestions(ranking, self._limits):
+            self._count(suggested, one.rows, one.ids, one.threshold)
+        for number, threshold in enumerate(self._limits):
+            entries, above = self._entries_above(ranking, threshold)
+            self._count(hits, entries[0], torch.where(above, entries[1], -1), number)
+        return hits[:-1].view(shape), suggested[:-1].view(shape)
+
+    def _count(self, counts: Tensor, rows: Tensor, ids: Tensor, threshold: int) -> None:
+        cell = (rows * len(self.ks) + threshold) * self._num_buckets + self._bucket_of(ids)
+        counts.scatter_add_(0, torch.where(ids >= 0, cell, len(counts) - 1), torch.ones_like(ids))
+
+    def _entries_above(self, ranking: Ranking, threshold: float | Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """Return rows and ids of relevant labels, all or those found, and whether each is above the threshold."""
+        entries = ranking.targets.entries if ranking.scores is not None else ranking.found
+        return (entries.rows, entries.ids), targets_above(ranking, threshold)
+
+    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+        raise NotImplementedError("a decision is a function of scores, not of ranks")
+
+    def _row_values(self, ranking: Ranking) -> list[Tensor]:
+        ranks = self._ranks_of(ranking)
+        hits, suggested = self._hits_and_suggested(self._relevant(ranking))
+        if self.scope == "global":
+            suggested = suggested.sum(dim=2, keepdim=True).expand_as(hits)
+        values = divide(*self._label_ratio(hits, suggested, self._support(ranks)))
+        values = torch.where(self._support(ranks) > 0, values, 0.0)
+        return [value.view(ranks.n_relevant.shape) for value in values.unbind(1)]
+
+    def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
+        found: dict[str, list[Increment]] = {}
+        whole = self.row_groups is None and not self.weighted  # rows need not be told apart
+        for one in suggestions(ranking, self._limits):
+            shown = self._in_rows_counted(one.rows, one.ids, counted)
+            found.setdefault(self._label_state(f"predicted_at_{one.threshold}"), []).append(shown)
+        for number, threshold in enumerate(self._limits):
+            (rows, ids), above = self._entries_above(ranking, threshold)
+            hits = self._in_rows_counted(rows, torch.where(above, ids, -1), counted)
+            found[self._label_state(f"hits_at_{number}")] = [hits]
+        return {name: self._joined(parts, whole) for name, parts in found.items()}
+
+    def _in_rows_counted(self, rows: Tensor, ids: Tensor, counted: Tensor) -> AtCells:
+        bucket = self._bucket_of(ids).clamp(max=self._num_buckets - 1)
+        counts = counted[rows] if counted.ndim == 1 else counted[rows, bucket]
+        return AtCells(ids.clamp(min=0), (ids >= 0) & counts, rows)
+
+    def _joined(self, parts: Sequence[Any], whole: bool) -> AtCells:
+        """Return the increments of all blocks as one; by label where rows need not be told apart, to bound memory."""
+        if not whole:
+            sides = zip(*((part.cells, part.amounts, part.rows) for part in parts), strict=True)
+            return AtCells(*map(torch.cat, sides))
+        assert self.num_labels is not None
+        total = torch.zeros(self.num_labels, dtype=torch.int64, device=parts[0].cells.device)
+        for part in parts:
+            total.scatter_add_(0, part.cells, part.amounts.to(torch.int64))
+        labels = torch.arange(self.num_labels, device=total.device)
+        return AtCells(labels, total, torch.zeros_like(labels))

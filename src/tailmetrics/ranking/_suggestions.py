@@ -1,0 +1,108 @@
+"""The labels whose score is above a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._lanes import true_cells
+
+if TYPE_CHECKING:
+    from tailmetrics.ranking._ranking import Ranking
+
+BLOCK_SCORES = 2**19
+"""Scores compared at once: half a megabyte of flags, which stays in the cache for every threshold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Suggestions:
+    """Suggested labels one below the other, for one threshold and some of the rows.
+
+    Attributes:
+        threshold: The place of the threshold among those asked for.
+        rows: Shape (S,), int64.
+        ids: Shape (S,), int64; -1 where nothing is suggested.
+    """
+
+    threshold: int
+    rows: Tensor
+    ids: Tensor
+
+
+def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
+    """Yield the labels of each row whose score is above each threshold, a number or one per label (L,).
+
+    Dense scores are read once, a block of rows at a time; scores are compared in their own type, as torch does. Cells
+    that are not stored and candidates that are not listed are not suggested; decisions (N, L) are taken as they are.
+    """
+    if ranking.scores is None:
+        yield from _of_lists(ranking, thresholds)
+    elif reads_are_free(ranking.scores.device):
+        yield from _of_blocks(ranking.scores, ranking.row_mask, thresholds)
+    else:
+        yield from _of_matrix(ranking.scores, ranking.row_mask, thresholds)
+
+
+def targets_above(ranking: Ranking, threshold: float | Tensor) -> Tensor:
+    """Return whether each entry of the targets has a score above the threshold, shape (T,), bool."""
+    entries = ranking.targets.entries
+    ids = entries.ids.clamp(min=0)
+    if ranking.scores is not None:
+        return _above(ranking.scores[entries.rows, ids], threshold, ids) & (entries.ids >= 0)
+    found = ranking.found
+    assert ranking.values is not None
+    assert found.ranks is not None
+    place = (found.ranks - 1).clamp(max=max(0, ranking.depth - 1))
+    own = ranking.values[found.rows, place]
+    return _above(own, threshold, found.ids) & (found.ranks <= ranking.depth)
+
+
+def _above(scores: Tensor, threshold: float | Tensor, ids: Tensor) -> Tensor:
+    if scores.dtype == torch.bool:
+        return scores
+    return scores > (threshold.to(scores.device)[ids] if isinstance(threshold, Tensor) else threshold)
+
+
+def _of_blocks(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
+    height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
+    flags = torch.empty(min(height, len(scores)), scores.shape[1], dtype=torch.bool)
+    for first in range(0, len(scores), height):
+        block = scores[first : first + height]
+        for number, threshold in enumerate(thresholds):
+            above = block if block.dtype == torch.bool else torch.gt(block, threshold, out=flags[: len(block)])
+            rows, ids = true_cells(above)
+            rows = rows + first
+            if row_mask is not None:
+                counted = row_mask[rows]
+                rows, ids = rows[counted], ids[counted]
+            yield Suggestions(number, rows, ids)
+
+
+def _of_matrix(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
+    """Yield an entry for every cell, void where nothing is suggested: nothing waits for the device."""
+    num_rows, num_labels = scores.shape
+    height = max(1, 2**22 // max(1, num_labels))
+    labels = torch.arange(num_labels, device=scores.device)
+    for first in range(0, num_rows, height):
+        block = scores[first : first + height]
+        rows = torch.arange(first, first + len(block), device=scores.device)
+        rows = rows.repeat_interleave(num_labels, output_size=len(block) * num_labels)
+        for number, threshold in enumerate(thresholds):
+            limit = threshold.to(scores.device) if isinstance(threshold, Tensor) else threshold
+            above = block if block.dtype == torch.bool else block > limit
+            above = above if row_mask is None else above & row_mask[first : first + len(block), None]
+            yield Suggestions(number, rows, torch.where(above, labels, -1).view(-1))
+
+
+def _of_lists(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
+    assert ranking.values is not None
+    ids, values = ranking.ids, ranking.values[:, : ranking.depth]
+    rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape).reshape(-1)
+    for number, threshold in enumerate(thresholds):
+        above = _above(values, threshold, ids.clamp(min=0)) & (ids >= 0)
+        yield Suggestions(number, rows, torch.where(above, ids, -1).reshape(-1))
