@@ -17,8 +17,9 @@ from tailmetrics.metrics._row_groups import check_row_groups
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._ranking import rank_batch
+from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._sequences import Batch
 
 
 class TopKCollection(MetricCollection):
@@ -67,7 +68,8 @@ class TopKCollection(MetricCollection):
                 metric.row_groups = check_row_groups("TopKCollection", row_groups, metric._bucket_names)
                 metric._facts_settled()
         _check_unique(self.members())
-        _agreed("duplicates", members.values())
+        for argument in ("duplicates", "ignore_index"):
+            _agreed(argument, members.values())
         self._share_states()
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
@@ -116,28 +118,39 @@ class TopKCollection(MetricCollection):
         return all(metric.is_bound for metric in self.members().values())
 
     def rank(
-        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, row_weights: Any = None
+        self,
+        preds: Any,
+        target: Any = None,
+        row_mask: Any = None,
+        *,
+        row_groups: Any = None,
+        row_weights: Any = None,
+        indexes: Any = None,
     ) -> Ranking:
-        """Rank a batch as deep as the members need."""
+        """Rank a batch as deep as the members need; the arguments are those of :meth:`update`."""
         members = self.members().values()
-        more = {"target": target, "row_mask": row_mask, "row_groups": row_groups, "row_weights": row_weights}
-        if isinstance(preds, Ranking):
-            return next(iter(members)).rank(preds, **more)
-        if target is None:
-            raise TypeError("TopKCollection: target is missing; pass update(preds, target) or update(ranking).")
+        batch = Batch(preds, target, row_mask, row_groups, row_weights)
         for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
-            if more[name] is not None and not any(getattr(metric, asked) for metric in members):
+            if getattr(batch, name) is not None and not any(getattr(metric, asked) for metric in members):
                 raise ValueError(f"TopKCollection: no member takes {name}; make those that should with {asked}=.")
         context = Context(
             "TopKCollection",
             next((metric.num_labels for metric in members if metric.num_labels is not None), None),
             any(metric.validate_args for metric in members),
             duplicates=_agreed("duplicates", members),
+            ignore_index=_agreed("ignore_index", members),
         )
-        return rank_batch(context, preds, depth=_deepest(metric.reads for metric in members), **more)
+        return rank_or_take(context, batch, _deepest(metric.reads for metric in members), indexes)
 
     def update(
-        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, row_weights: Any = None
+        self,
+        preds: Any,
+        target: Any = None,
+        row_mask: Any = None,
+        *,
+        row_groups: Any = None,
+        row_weights: Any = None,
+        indexes: Any = None,
     ) -> None:
         """Rank a batch once and add it to every member.
 
@@ -147,9 +160,11 @@ class TopKCollection(MetricCollection):
             row_mask: Shape (N,), bool; False drops a row.
             row_groups: Shape (N,), integers: the place of each row's group among the names, -1 for none.
             row_weights: Shape (N,), numbers of at least 0, for the members that are ``weighted``.
+            indexes: Shape (n,), integers: the query of each document of flat queries.
         """
         members = self.members()
-        ranking = self.rank(preds, target, row_mask, row_groups=row_groups, row_weights=row_weights)
+        more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
+        ranking = self.rank(preds, target, row_mask, **more)
         leaders = [members[group[0]] for group in self._groups.values()]
         prepared = [metric.prepare(ranking) for metric in leaders]
         for metric, one in zip(leaders, prepared, strict=True):

@@ -27,7 +27,7 @@ Buckets: TypeAlias = LabelBuckets | str
 PRESENTATION: Final = ("name", "validate_args")
 """Arguments that no number depends on."""
 
-DATA: Final = ("k", *FACTS, "row_groups", "weighted", "duplicates")
+DATA: Final = ("k", *FACTS, "row_groups", "weighted", "duplicates", "ignore_index")
 """Arguments that say what the numbers are of, not by which convention they are made: they are no part of a key."""
 
 
@@ -39,6 +39,7 @@ class TopKArguments(TorchMetricsArguments, total=False):
     row_groups: Sequence[str] | None
     weighted: bool
     duplicates: Duplicates
+    ignore_index: int | None
     min_gain: float | None
     name: str | None
     validate_args: bool
@@ -68,6 +69,7 @@ class ConfiguredMetric(ExactMetric):
         row_groups: Sequence[str] | None = None,
         weighted: bool = False,
         duplicates: Duplicates = "error",
+        ignore_index: int | None = None,
         min_gain: float | None = None,
         name: str | None = None,
         validate_args: bool = True,
@@ -90,6 +92,9 @@ class ConfiguredMetric(ExactMetric):
         self.row_groups = check_row_groups(caller, row_groups, self._bucket_names)
         self.weighted = bool(weighted)
         self.duplicates: Duplicates = check_choice(caller, "duplicates", duplicates, ("error", "first"))
+        self.ignore_index = (
+            None if ignore_index is None else check_count(caller, "ignore_index", ignore_index, -(2**62))
+        )
         self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
         self.name = name
         self.validate_args = validate_args

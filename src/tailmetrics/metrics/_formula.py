@@ -12,6 +12,7 @@ from tailmetrics.ranking import TargetRanks
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._ranking import rank_batch
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._sequences import Batch
 
 P = ParamSpec("P")
 Value_co = TypeVar("Value_co", covariant=True)
@@ -59,7 +60,7 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
         if k is not None:
             check_count(either.__name__, "k", k)
         depth = reads or (Depth(1) if k is None else Depth(k, k))
-        return function(rank_batch(Context(either.__name__), preds, target, None, depth), *args, **kwargs)  # type: ignore[arg-type]
+        return function(rank_batch(Context(either.__name__), Batch(preds, target), depth), *args, **kwargs)  # type: ignore[arg-type]
 
     return either
 

@@ -17,8 +17,9 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import real_dtype
-from tailmetrics.ranking._ranking import rank_batch
+from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._sequences import Batch
 
 
 class TopKMetric(ConfiguredMetric):
@@ -40,6 +41,7 @@ class TopKMetric(ConfiguredMetric):
         weighted: Whether ``update`` takes a weight for each row; a mean over rows is then a weighted mean.
         duplicates: ``"error"`` refuses ids that stand twice in a row of ``preds``; ``"first"`` counts the later
             places as misses.
+        ignore_index: Rows with this label in ``target`` do not count, such as the -100 of language models.
         min_gain: The least gain of a label that counts as relevant; None for any above 0.
         name: Replaces the key under which :meth:`scalars` lists the value.
         validate_args: False skips the checks that read values; they make a GPU wait.
@@ -117,7 +119,14 @@ class TopKMetric(ConfiguredMetric):
     # update
 
     def update(
-        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, row_weights: Any = None
+        self,
+        preds: Any,
+        target: Any = None,
+        row_mask: Any = None,
+        *,
+        row_groups: Any = None,
+        row_weights: Any = None,
+        indexes: Any = None,
     ) -> None:
         """Add a batch.
 
@@ -128,6 +137,8 @@ class TopKMetric(ConfiguredMetric):
             row_groups: Shape (N,), integers: the place of each row's group among the names that the metric was given,
                 -1 for a row that counts only overall.
             row_weights: Shape (N,), numbers of at least 0, of a metric that is ``weighted``.
+            indexes: Shape (n,), integers: the query of each document, where ``preds`` and ``target`` are documents one
+                below the other, as in :meth:`Ranking.from_flat`.
 
         Raises:
             TypeError: If an argument is of a kind that is not accepted.
@@ -135,7 +146,8 @@ class TopKMetric(ConfiguredMetric):
         """
         prepared = preds
         if not isinstance(preds, Prepared):
-            prepared = self.prepare(self.rank(preds, target, row_mask, row_groups=row_groups, row_weights=row_weights))
+            batch = Batch(preds, target, row_mask, row_groups, row_weights)
+            prepared = self.prepare(self.rank_batch(batch, indexes))
         for name, increment in prepared.increments.items():
             state, declared = self._state(name), self._declared[name]
             if isinstance(increment, PerRow):
@@ -145,24 +157,17 @@ class TopKMetric(ConfiguredMetric):
             if added is not state:
                 setattr(self, self._names[name], added)
 
-    def rank(
-        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, row_weights: Any = None
-    ) -> Ranking:
+    def rank_batch(self, batch: Batch, indexes: Any = None) -> Ranking:
         """Rank a batch as deep as the metric reads it."""
         self._check_bound("before update")
-        more = {"target": target, "row_mask": row_mask, "row_groups": row_groups, "row_weights": row_weights}
-        if isinstance(preds, Ranking):
-            if any(value is not None for value in more.values()):
-                raise TypeError(f"{self._caller}: a Ranking holds target and row_mask already; pass it alone.")
-            return preds
-        if target is None:
-            raise TypeError(f"{self._caller}: target is missing; pass update(preds, target) or update(ranking).")
-        if row_weights is not None and not self.weighted:
-            raise ValueError(f"{self._caller}: row_weights need a metric that takes them; make it with weighted=True.")
-        if row_groups is not None and not self.row_groups:
-            raise ValueError(f"{self._caller}: row_groups need names; make the metric with row_groups=['en', 'de'].")
-        context = Context(self._caller, self.num_labels, self.validate_args, duplicates=self.duplicates)
-        return rank_batch(context, preds, depth=self.reads, **more)
+        if not isinstance(batch.preds, Ranking):
+            for argument, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
+                if getattr(batch, argument) is not None and not getattr(self, asked):
+                    raise ValueError(
+                        f"{self._caller}: {argument} need a metric that takes them; make it with {asked}=."
+                    )
+        context = Context(self._caller, self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index)
+        return rank_or_take(context, batch, self.reads, indexes)
 
     def prepare(self, ranking: Ranking) -> Prepared:
         """Return what a batch would add, for a later ``update(prepared)``; the second of its three steps."""
@@ -196,12 +201,17 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
                 "rank the scores or whole lists."
             )
+        if not ranking.has_labels and self.reads_labels:
+            raise ValueError(
+                f"{self._caller}: the documents of flat queries have no labels here, which this metric reads; pass "
+                "update(Ranking.from_flat(preds, target, indexes, ids=labels))."
+            )
         if self.num_labels is not None and ranking.num_labels not in (None, self.num_labels):
             raise ValueError(
                 f"{self._caller}: the ranking is of {ranking.num_labels} labels, the metric of {self.num_labels}; "
                 "make both for the same labels."
             )
-        if self.num_labels is not None and ranking.num_labels is None and self.validate_args:
+        if self.num_labels is not None and ranking.num_labels is None and ranking.has_labels and self.validate_args:
             ranking.check_ids_below(self._caller, self.num_labels)
         check_rows(self._caller, self.row_groups, self.weighted, ranking, self.validate_args)
         state = next((getattr(self, name) for name in self._defaults), None)
@@ -210,6 +220,11 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {state.device}; "
                 f"move the metric with .to({str(ranking.ids.device)!r})."
             )
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether values depend on which labels are ranked, not on their ranks alone."""
+        return self.buckets is not None or bool(self.needs)
 
     @property
     def _depth_name(self) -> str:

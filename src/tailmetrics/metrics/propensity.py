@@ -210,6 +210,11 @@ class _PropensityMetric(RatioMetric):
             self.num_train = check_count(self._caller, "num_train", self.num_train, minimum=3)
         self._weights = self._label_weights()
 
+    @property
+    def reads_labels(self) -> bool:
+        """Whether values depend on which labels are ranked: each has a weight."""
+        return True
+
     def _label_weights(self) -> LabelWeights | None:
         """Return the inverse propensities, once all that they depend on is known."""
         if self.weights is not None:

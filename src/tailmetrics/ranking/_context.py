@@ -21,6 +21,7 @@ class Context:
         row_mask: Shape (N,), bool; the rows that count, None for all.
         duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` keeps its later places
             as misses.
+        ignore_index: The label of rows that do not count; None for no such label.
     """
 
     caller: str
@@ -28,6 +29,7 @@ class Context:
     validate: bool = True
     row_mask: Tensor | None = None
     duplicates: Duplicates = "error"
+    ignore_index: int | None = None
 
     def counted(self, ids: Tensor) -> Tensor:
         """Return ``ids`` (N, ...) with -1 in the rows that do not count."""

@@ -15,9 +15,11 @@ from tailmetrics.ranking._context import Context, Duplicates
 from tailmetrics.ranking._counters import BucketCounters
 from tailmetrics.ranking._device import reads_are_free, real_dtype
 from tailmetrics.ranking._exact import exact_ranks, log_normaliser
+from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
+from tailmetrics.ranking._sequences import Batch, rows_of_sequences
 from tailmetrics.ranking._slots import Slots
 from tailmetrics.ranking._target_ranks import StoredRanks, TargetRanks, ranks_by_bucket, stored_ranks
 from tailmetrics.ranking._targets import Entries, Targets
@@ -43,6 +45,7 @@ class Ranking(TargetRanks):
         rows: Row groups and row weights, where there are some.
         repeated: Shape (N, K), bool: the places whose id stands before in the same row, which count as misses; None
             where no id repeats.
+        has_labels: Whether ``ids`` are labels; flat queries without ids number the documents of each query.
     """
 
     ids: Tensor
@@ -53,6 +56,7 @@ class Ranking(TargetRanks):
     targets: Targets = field(repr=False)
     rows: BatchRows = field(repr=False, default=BatchRows())
     repeated: Tensor | None = field(repr=False, default=None)
+    has_labels: bool = field(repr=False, default=True)
 
     @classmethod
     def from_scores(
@@ -84,7 +88,7 @@ class Ranking(TargetRanks):
         context = Context("Ranking.from_scores", None, validate_args, duplicates=duplicates)
         target = ExplicitTarget(target_ids, target_mask, target_gains)
         amount = Depth(check_count(context.caller, "depth", depth), complete=complete)
-        return rank_batch(context, scores, target, row_mask, amount, scored=True)
+        return rank_batch(context, Batch(scores, target, row_mask), amount, scored=True)
 
     @classmethod
     def from_ids(
@@ -115,7 +119,31 @@ class Ranking(TargetRanks):
         """
         context = Context("Ranking.from_ids", num_labels, validate_args, duplicates=duplicates)
         target = ExplicitTarget(target_ids, target_mask, target_gains)
-        return rank_batch(context, ids, target, row_mask, Depth(None, complete=complete), scored=False)
+        return rank_batch(context, Batch(ids, target, row_mask), Depth(None, complete=complete), scored=False)
+
+    @classmethod
+    def from_flat(
+        cls,
+        preds: Any,
+        target: Any,
+        indexes: Any,
+        ids: Any = None,
+        *,
+        num_labels: int | None = None,
+        validate_args: bool = True,
+    ) -> Ranking:
+        """Rank documents of many queries that stand one below the other, as ``torchmetrics.retrieval`` takes them.
+
+        Args:
+            preds: Shape (n,), floating: the score of each document; ``-inf`` is not retrieved.
+            target: Shape (n,), bool, or gains of at least 0.
+            indexes: Shape (n,), integers: the query of each document; each query is whole.
+            ids: Shape (n,), integers: the label of each document. Without them no metric by bucket or per label can
+                read the ranking, and of equal scores the document that stands first comes first.
+            num_labels: L; None when unknown.
+            validate_args: False skips the checks that read values.
+        """
+        return rank_flat(Context("Ranking.from_flat", num_labels, validate_args), preds, target, indexes, ids)
 
     @property
     def num_rows(self) -> int:
@@ -335,6 +363,7 @@ def rank(
     num_labels: int | None = None,
     complete: bool = True,
     duplicates: Duplicates = "error",
+    ignore_index: int | None = None,
     row_groups: Any = None,
     row_weights: Any = None,
     validate_args: bool = True,
@@ -347,13 +376,15 @@ def rank(
             order; sparse CSR (N, L) of torch or scipy, stored entries are the candidates' scores.
         target: Integer (N,), one relevant label per row, -1 for none; integer (N, M), relevant label ids, -1 pads;
             bool (N, L), multi-hot; floating (N, L), gains, relevant where > 0; integer (N, L) of the shape of score
-            ``preds``, multi-hot or gains, never ids; sparse CSR (N, L), stored values are gains.
+            ``preds``, multi-hot or gains, never ids; sparse CSR (N, L), stored values are gains. Both may have more
+            axes in front: (B, T, L) with (B, T) are B·T rows.
         depth: How deep scores are ranked. Ids and candidates are kept whole.
         row_mask: Shape (N,), bool; False drops a row, such as a sampler's padding.
         num_labels: L, where neither ``preds`` nor ``target`` tells.
         complete: False when ids or candidates are the first part of longer lists.
         duplicates: What happens where ids or candidates name a label twice in a row: ``"error"`` refuses them,
             ``"first"`` keeps the later places as misses.
+        ignore_index: Rows with this label do not count, such as the -100 of ``torch.nn.CrossEntropyLoss``.
         row_groups: Shape (N,), integers: the row group of each row, -1 for none.
         row_weights: Shape (N,), numbers of at least 0: what each row weighs.
         validate_args: False skips the checks that read values; they make a GPU wait.
@@ -366,26 +397,17 @@ def rank(
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
     depth = check_count("rank", "depth", depth)
-    context = Context("rank", num_labels, validate_args, duplicates=duplicates)
-    return rank_batch(context, preds, target, row_mask, Depth(depth, complete=complete), row_groups, row_weights)
+    context = Context("rank", num_labels, validate_args, duplicates=duplicates, ignore_index=ignore_index)
+    batch = Batch(preds, target, row_mask, row_groups, row_weights)
+    return rank_batch(context, batch, Depth(depth, complete=complete))
 
 
-def rank_batch(
-    context: Context,
-    preds: Any,
-    target: Any,
-    row_mask: Any,
-    depth: Depth,
-    row_groups: Any = None,
-    row_weights: Any = None,
-    scored: bool | None = None,
-) -> Ranking:
+def rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
     """Read the arguments of an update and rank them; see :func:`rank`."""
     check_choice(context.caller, "duplicates", context.duplicates, ("error", "first"))
-    context, predictions, lists, targets = read_batch(context, preds, target, row_mask, depth, scored)
-    main = predictions.main
-    rows = read_batch_rows(context, main.shape[0], main.device, row_groups, row_weights)
-    dense = predictions.dense
+    batch = rows_of_sequences(context, batch)
+    context, predictions, lists, targets = read_batch(context, batch.preds, batch.target, batch.row_mask, depth, scored)
+    main, dense = predictions.main, predictions.dense
     return Ranking(
         lists.ids,
         lists.complete,
@@ -393,6 +415,42 @@ def rank_batch(
         lists.values,
         None if dense is None else dense.detach(),
         targets,
-        rows,
+        read_batch_rows(context, main.shape[0], main.device, batch.row_groups, batch.row_weights),
         lists.repeated,
     )
+
+
+def rank_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any = None) -> Ranking:
+    """Rank the documents of many queries that stand one below the other; see :meth:`Ranking.from_flat`."""
+    if ids is None:
+        context = replace(context, num_labels=None)  # documents have no labels that could be out of range
+    lists, targets = read_flat(context, preds, target, indexes, ids)
+    return Ranking(
+        lists.ids,
+        lists.complete,
+        context.num_labels,
+        lists.values,
+        None,
+        targets,
+        repeated=lists.repeated,
+        has_labels=ids is not None,
+    )
+
+
+def rank_or_take(context: Context, batch: Batch, depth: Depth, indexes: Any) -> Ranking:
+    """Return what an update was given as a ranking: rows, flat queries, or a ranking as it is."""
+    rest = (batch.target, batch.row_mask, batch.row_groups, batch.row_weights, indexes)
+    if isinstance(batch.preds, Ranking):
+        if any(value is not None for value in rest):
+            raise TypeError(f"{context.caller}: a Ranking holds target and row_mask already; pass it alone.")
+        return batch.preds
+    if batch.target is None:
+        raise TypeError(f"{context.caller}: target is missing; pass update(preds, target) or update(ranking).")
+    if indexes is None:
+        return rank_batch(context, batch, depth)
+    if any(value is not None for value in rest[1:4]):
+        raise TypeError(
+            f"{context.caller}: indexes= makes a row of each query; row_mask, row_groups and row_weights do not go "
+            "with it. Leave out the documents of queries that do not count."
+        )
+    return rank_flat(context, batch.preds, batch.target, indexes)
