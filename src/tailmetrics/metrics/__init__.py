@@ -24,6 +24,7 @@ from tailmetrics.metrics.hit_rate import AccuracyAtK as AccuracyAtK
 from tailmetrics.metrics.hit_rate import HitRateAtK as HitRateAtK
 from tailmetrics.metrics.hit_rate import RelevanceAtK as RelevanceAtK
 from tailmetrics.metrics.k_for_recall import KForRecall as KForRecall
+from tailmetrics.metrics.label_auc import LabelAUC as LabelAUC
 from tailmetrics.metrics.map import MAP as MAP
 from tailmetrics.metrics.mrr import MRR as MRR
 from tailmetrics.metrics.ndcg import CGAtK as CGAtK
@@ -43,6 +44,9 @@ from tailmetrics.metrics.r_precision import RPrecision as RPrecision
 from tailmetrics.metrics.rbp import RBPAtK as RBPAtK
 from tailmetrics.metrics.recall import NormalizedRecallAtK as NormalizedRecallAtK
 from tailmetrics.metrics.recall import RecallAtK as RecallAtK
+from tailmetrics.metrics.row_auc import CoverageError as CoverageError
+from tailmetrics.metrics.row_auc import RankingLoss as RankingLoss
+from tailmetrics.metrics.row_auc import RowAUC as RowAUC
 from tailmetrics.metrics.thresholds import F1AtThreshold as F1AtThreshold
 from tailmetrics.metrics.thresholds import PrecisionAtThreshold as PrecisionAtThreshold
 from tailmetrics.metrics.thresholds import RecallAtThreshold as RecallAtThreshold
