@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -36,7 +37,7 @@ class Batch:
         edges = [0, *cuts, len(self.lines)]
         return [
             Batch(self.lines[a:b], self.num_labels, self.dtype, self.keep and self.keep[a:b])
-            for a, b in zip(edges, edges[1:], strict=False)
+            for a, b in pairwise(edges)
         ]
 
 

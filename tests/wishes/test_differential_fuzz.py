@@ -129,7 +129,7 @@ def draw_ks(rng: Random, name: str, deepest: int) -> list[int | None]:
     if name in ("MRR", "MAP", "NDCGAtK") and deepest > 100 and rng.random() < 0.4:
         return [None]
     pool = [k for k in (1, 2, 3, 5, 9, 20, 45, 130) if k <= deepest]
-    return list(sorted(rng.sample(pool, rng.randrange(1, min(4, len(pool)) + 1))))
+    return [*sorted(rng.sample(pool, rng.randrange(1, min(4, len(pool)) + 1)))]
 
 
 def draw_facts(rng: Random, buckets: bool) -> tuple[Facts, tailmetrics.LabelBuckets | None]:
@@ -194,7 +194,9 @@ def run_case(seed: int) -> tuple[int, list[str]]:
     if any(one.name == "CrossEntropy" for one in asked) and rng.random() < 0.7:
         asked = [one for one in asked if one.name != "CrossEntropy"]
     compared, wrong = 0, []
-    collection = tailmetrics.TopKCollection({str(place): one.metric(name=f"m{place}") for place, one in enumerate(asked)})
+    collection = tailmetrics.TopKCollection(
+        {str(place): one.metric(name=f"m{place}") for place, one in enumerate(asked)}
+    )
     for part in batches:
         collection.update(*arguments(part, forms_for(asked), rng), **as_mask(part))
     members = {name.split("@")[0]: member for name, member in collection.items(keep_base=True, copy_state=False)}
