@@ -113,8 +113,8 @@ def of_each_row(name: str, options: dict[str, Any], lines: list[Line], group: se
     return [None if math.isnan(value) else value for value in values]
 
 
-def weighted(name: str, **arguments: Any) -> Any:
-    return getattr(tailmetrics, name)(weighted=True, num_labels=NUM_LABELS, **arguments)
+def weighted(metric: str, **arguments: Any) -> Any:
+    return getattr(tailmetrics, metric)(weighted=True, num_labels=NUM_LABELS, **arguments)
 
 
 # --- means over rows
