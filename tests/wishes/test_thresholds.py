@@ -55,6 +55,14 @@ every_measure = pytest.mark.parametrize("measure", MEASURES)
 every_average = pytest.mark.parametrize("average", AVERAGES, ids=lambda given: "-".join(given.values()))
 
 
+def batch(seed: int, **shape: Any) -> tuple[Tensor, Tensor]:
+    """Label 3 is never relevant, label 4 never suggested (but below -20), label 5 neither."""
+    scores, target = drawn(seed, **shape)
+    target[:, [3, 5]] = False
+    scores[:, [4, 5]] = -20.0
+    return scores, target
+
+
 def made(measure: str, *arguments: Any, **more: Any) -> Any:
     """The metric class of a measure, made."""
     return getattr(tailmetrics, MEASURES[measure])(*arguments, **more)
@@ -129,7 +137,7 @@ def oracle(
 def test_the_oracle_is_scikit_learn(measure: str, average: dict[str, str]) -> None:
     """The plain loop above, which everything below is held to, is itself held to scikit-learn."""
     peers = pytest.importorskip("sklearn.metrics")
-    scores, target = drawn(seed=30, num_rows=12)
+    scores, target = batch(seed=30, num_rows=12)
     decided = scores > 0.9
     columns = torch.ones(NUM_LABELS, dtype=torch.bool)
     if average["average"] == "macro" and average.get("labels") != "all":
@@ -145,7 +153,7 @@ def test_the_oracle_is_scikit_learn(measure: str, average: dict[str, str]) -> No
 @pytest.mark.parametrize("threshold", [0.5, 0.0, -1.25, 9.0])
 def test_one_threshold_equals_the_plain_loop(measure: str, average: dict[str, str], threshold: float) -> None:
     """A label is suggested where its score is above the threshold; a threshold above all scores suggests nothing."""
-    scores, target = drawn(seed=1)
+    scores, target = batch(seed=1)
     metric = fed(made(measure, threshold, num_labels=NUM_LABELS, **average), scores, target)
     wanted = oracle(measure, suggested(scores, threshold), sets(target), set(range(NUM_LABELS)), **average)
     assert float(metric.compute()) == pytest.approx(wanted, rel=0, abs=1e-12)
@@ -155,7 +163,7 @@ def test_one_threshold_equals_the_plain_loop(measure: str, average: dict[str, st
 @every_average
 def test_several_thresholds_give_one_value_each(measure: str, average: dict[str, str]) -> None:
     """In the order given, as one tensor of shape (T,)."""
-    scores, target = drawn(seed=2)
+    scores, target = batch(seed=2)
     thresholds = [0.75, -0.5, 0.25]
     metric = fed(made(measure, thresholds, num_labels=NUM_LABELS, **average), scores, target)
     everything = set(range(NUM_LABELS))
@@ -169,7 +177,7 @@ def test_several_thresholds_give_one_value_each(measure: str, average: dict[str,
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_thresholds_per_label_equal_the_plain_loop(measure: str, average: dict[str, str], dtype: torch.dtype) -> None:
     """A tensor (L,) holds a threshold for each label."""
-    scores, target = drawn(seed=3)
+    scores, target = batch(seed=3)
     limits = PER_LABEL.to(dtype)
     metric = fed(made(measure, limits, num_labels=NUM_LABELS, **average), scores, target)
     wanted = oracle(measure, suggested(scores, limits), sets(target), set(range(NUM_LABELS)), **average)
@@ -186,7 +194,7 @@ def test_by_bucket_equals_the_plain_loop(
     measure: str, average: dict[str, str], buckets: Any, empty: str | None, scope: str
 ) -> None:
     """Suggestions and targets are cut to the bucket's labels; a bucket without a row that counts is NaN."""
-    scores, target = drawn(seed=4)
+    scores, target = batch(seed=4)
     chosen = {} if empty is None else {"empty_target_action": empty}
     metric = fed(made(measure, [0.25, 0.75], buckets=buckets, scope=scope, **chosen, **average), scores, target)
     wanted = [
@@ -201,7 +209,7 @@ def test_by_bucket_equals_the_plain_loop(
 @every_measure
 def test_rows_with_nothing_to_find_count_as_told(measure: str) -> None:
     """ "neg" counts 0, "pos" 1, "skip" nothing, for the samples average overall."""
-    scores, target = drawn(seed=5)
+    scores, target = batch(seed=5)
     for empty in ("neg", "pos", "skip"):
         metric = fed(made(measure, 0.5, average="samples", empty_target_action=empty), scores, target)
         wanted = oracle(measure, suggested(scores, 0.5), sets(target), set(range(NUM_LABELS)), "samples", empty=empty)
@@ -217,7 +225,7 @@ def test_rows_with_nothing_to_find_count_as_told(measure: str) -> None:
 def test_scikit_learn_on_the_decisions(measure: str, average: str, seed: int) -> None:
     """precision_score, recall_score and f1_score of the 0/1 matrix; the macro mean is over all columns there."""
     peers = pytest.importorskip("sklearn.metrics")
-    scores, target = drawn(seed=10 + seed, num_rows=75)
+    scores, target = batch(seed=10 + seed, num_rows=75)
     labels = {"labels": "all"} if average == "macro" else {}
     for threshold in (0.5, PER_LABEL):
         decided = scores > threshold
@@ -231,7 +239,7 @@ def test_scikit_learn_on_the_decisions(measure: str, average: str, seed: int) ->
 def test_scikit_learn_on_the_columns_of_a_bucket(measure: str, average: str) -> None:
     """With every row counted, a bucket's value is scikit-learn's on its columns."""
     peers = pytest.importorskip("sklearn.metrics")
-    scores, target = drawn(seed=20, num_rows=75)
+    scores, target = batch(seed=20, num_rows=75)
     labels = {"labels": "all"} if average == "macro" else {}
     metric = made(measure, 0.5, average=average, buckets=THREE, empty_target_action="neg", **labels)
     found = floats(fed(metric, scores, target).compute())
@@ -247,7 +255,7 @@ def test_scikit_learn_on_the_columns_of_a_bucket(measure: str, average: str) -> 
 
 def test_the_default_is_micro_at_one_half() -> None:
     """PrecisionAtThreshold() and PrecisionAtThreshold(threshold=0.5, average="micro") are one."""
-    scores, target = drawn(seed=6)
+    scores, target = batch(seed=6)
     for measure in MEASURES:
         plain, named = fed(made(measure), scores, target), made(measure, threshold=0.5, average="micro")
         assert bits(plain.compute()) == bits(fed(named, scores, target).compute())
@@ -270,7 +278,7 @@ def test_a_score_equal_to_the_threshold_is_not_above_it() -> None:
 @pytest.mark.parametrize("threshold", [0.25, PER_LABEL], ids=["one", "per label"])
 def test_cells_that_are_not_stored_are_not_suggested(average: dict[str, str], threshold: Any) -> None:
     """CSR and candidates give the bits of dense scores that are -inf elsewhere, even below a negative threshold."""
-    scores, target = drawn(seed=7, ties=True)
+    scores, target = batch(seed=7, ties=True)
     stored = torch.rand(scores.shape, generator=torch.Generator().manual_seed(8)) < 0.6
     hidden = scores.masked_fill(~stored, -math.inf)
     for limit in (threshold, -3.0):
@@ -285,7 +293,7 @@ def test_cells_that_are_not_stored_are_not_suggested(average: dict[str, str], th
 @every_average
 def test_bool_preds_are_decisions(average: dict[str, str]) -> None:
     """A bool matrix (N, L), of torch or numpy, gives the bits of the scores that it was decided from."""
-    scores, target = drawn(seed=9)
+    scores, target = batch(seed=9)
     make = {"num_labels": NUM_LABELS, **average}
     wanted = bits(fed(tailmetrics.F1AtThreshold(0.25, **make), scores, target).compute())
     decided = scores > 0.25
@@ -296,14 +304,14 @@ def test_bool_preds_are_decisions(average: dict[str, str]) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_every_type_of_scores(dtype: torch.dtype) -> None:
     """Scores of halves, which every type holds, give the same bits in every type."""
-    scores, target = drawn(seed=11, ties=True)
+    scores, target = batch(seed=11, ties=True)
     wanted = bits(fed(tailmetrics.F1AtThreshold([0.25, 0.5]), scores, target).compute())
     assert bits(fed(tailmetrics.F1AtThreshold([0.25, 0.5]), scores.to(dtype), target).compute()) == wanted
 
 
 def test_every_form_of_target() -> None:
     """Multi-hot, ids, gains and CSR targets give the same bits; class indices are one relevant label each."""
-    scores, target = drawn(seed=12)
+    scores, target = batch(seed=12)
     everything = torch.ones_like(target)
     forms = (target, padded_ids(sets(target)), target * 2.5, csr(target.double(), everything), target.long())
     found = {bits(fed(tailmetrics.F1AtThreshold(0.5), scores, form).compute()) for form in forms}
@@ -316,7 +324,7 @@ def test_every_form_of_target() -> None:
 
 def test_masked_rows_do_not_count() -> None:
     """``row_mask`` drops a row with its suggestions, and what stands in it is not looked at."""
-    scores, target = drawn(seed=13)
+    scores, target = batch(seed=13)
     kept = torch.arange(len(scores)) % 3 > 0
     wanted = bits(fed(tailmetrics.F1AtThreshold(0.5), scores[kept], target[kept]).compute())
     spoilt = scores.masked_fill(~kept[:, None], math.nan)
@@ -326,18 +334,18 @@ def test_masked_rows_do_not_count() -> None:
 @every_average
 def test_the_same_bits_in_any_batches(average: dict[str, str]) -> None:
     """One batch, two, or rows in another order; by bucket and overall; merged from two metrics."""
-    scores, target = drawn(seed=14)
+    scores, target = batch(seed=14)
     order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(1))
     for make in ({"num_labels": NUM_LABELS}, {"buckets": DECILES}):
         whole = fed(tailmetrics.F1AtThreshold([0.2, 0.7], **make, **average), scores, target)
         split, shuffled = (tailmetrics.F1AtThreshold([0.2, 0.7], **make, **average) for _ in range(2))
-        for batch in halves((scores, target), 13):
-            split.update(*batch)
+        for part in halves((scores, target), 13):
+            split.update(*part)
         shuffled.update(scores[order], target[order])
         assert bits(whole.compute()) == bits(split.compute()) == bits(shuffled.compute())
         first, second = (
-            fed(tailmetrics.F1AtThreshold([0.2, 0.7], **make, **average), *batch)
-            for batch in halves((scores, target), 21)
+            fed(tailmetrics.F1AtThreshold([0.2, 0.7], **make, **average), *part)
+            for part in halves((scores, target), 21)
         )
         first.merge_state(second)
         assert bits(first.compute()) == bits(whole.compute())
@@ -345,7 +353,7 @@ def test_the_same_bits_in_any_batches(average: dict[str, str]) -> None:
 
 def test_states_are_integers() -> None:
     """No state is a float, whatever the average."""
-    scores, target = drawn(seed=15)
+    scores, target = batch(seed=15)
     for average in AVERAGES:
         metric = fed(tailmetrics.F1AtThreshold(0.5, num_labels=NUM_LABELS, **average), scores, target)
         assert not any(state.is_floating_point() for state in metric.metric_state.values())
@@ -353,7 +361,7 @@ def test_states_are_integers() -> None:
 
 def test_beside_cut_offs_in_one_collection() -> None:
     """A collection ranks once and still sees every score; a ranking of the scores does as well."""
-    scores, target = drawn(seed=16)
+    scores, target = batch(seed=16)
     collection = tailmetrics.TopKCollection([tailmetrics.PrecisionAtK(k=2), tailmetrics.F1AtThreshold(0.5)])
     collection.update(scores, target)
     alone = fed(tailmetrics.F1AtThreshold(0.5), scores, target).compute()
@@ -382,14 +390,14 @@ def test_beside_cut_offs_in_one_collection() -> None:
 )
 def test_keys(arguments: dict[str, Any], key: str) -> None:
     """The average, what the macro mean is over, and the threshold stand in the key."""
-    scores, target = drawn(seed=17)
+    scores, target = batch(seed=17)
     metric = fed(tailmetrics.F1AtThreshold(num_labels=NUM_LABELS, **arguments), scores, target)
     assert list(metric.scalars()) == [key]
 
 
 def test_keys_of_several_thresholds_by_bucket() -> None:
     """One key per threshold and bucket, in the order of both; precision and recall are named alike."""
-    scores, target = drawn(seed=18)
+    scores, target = batch(seed=18)
     for measure in MEASURES:
         metric = fed(made(measure, [0.3, 0.5], buckets=THREE), scores, target)
         wanted = [f"micro_{measure}@t{one}/{name}" for one in (0.3, 0.5) for name in ("head", "body", "tail")]
@@ -399,7 +407,7 @@ def test_keys_of_several_thresholds_by_bucket() -> None:
 
 def test_buckets_named_by_a_string_are_bound_later() -> None:
     """``buckets="deciles"`` is completed by ``bind``, as for every metric."""
-    scores, target = drawn(seed=19)
+    scores, target = batch(seed=19)
     frequency = tailmetrics.LabelFrequency.from_counts(COUNTS, int(COUNTS.sum()))
     metric = tailmetrics.F1AtThreshold(0.5, buckets="deciles")
     metric.bind(frequency)
@@ -411,13 +419,13 @@ def test_buckets_named_by_a_string_are_bound_later() -> None:
 def test_wrong_thresholds_are_refused(threshold: Any) -> None:
     """NaN, none at all, one twice, no number, and a tensor that does not hold one per label."""
     with pytest.raises((TypeError, ValueError), match="F1AtThreshold: "):
-        fed(tailmetrics.F1AtThreshold(threshold, num_labels=NUM_LABELS), *drawn(seed=1))
+        fed(tailmetrics.F1AtThreshold(threshold, num_labels=NUM_LABELS), *batch(seed=1))
 
 
 @pytest.mark.parametrize("preds", ["ids", "nan", "narrow"])
 def test_wrong_preds_are_refused_and_count_nothing(preds: str) -> None:
     """Ranked ids have no scores; NaN is above nothing and below nothing; a matrix of other labels is another one."""
-    scores, target = drawn(seed=21)
+    scores, target = batch(seed=21)
     wrong: dict[str, Tensor] = {
         "ids": torch.tensor(_orders(scores.tolist())),
         "nan": scores.masked_fill(torch.arange(NUM_LABELS) == 3, math.nan),
