@@ -126,23 +126,23 @@ def _ranks_by_bars(scores: Tensor, entries: Entries) -> Tensor:
         by_target = zip(own.view(shape).unbind(dim=1), chunk.view(shape).unbind(dim=1), strict=True)
         counts = torch.stack([_above(scores, *target) for target in by_target], dim=1).view(-1)
     else:
-        parts = (part.split(max(1, COPIED // num_labels)) for part in (rows, own, chunk))
+        parts = (torch.split(part, max(1, COPIED // num_labels)) for part in (rows, own, chunk))
         counts = torch.cat([_above(scores[row], *target) for row, *target in zip(*parts, strict=True)])
     return counts + better + 1
 
 
 def _above(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
-    """Count the labels of each row [N, L] that are above the bar of a target with score ``own`` [N] in ``chunk`` [N]."""
+    """Count the labels of each row [N, L] above the bar of a target with score ``own`` [N] in ``chunk`` [N]."""
     real = torch.promote_types(scores.dtype, torch.float32)  # older versions know no next number of a half type
     own = own.to(real)
     lower = own.nextafter(torch.full_like(own, -torch.inf))
     num_chunks = scores.shape[1] // CHUNK
     number = torch.arange(num_chunks, device=scores.device)
     bars = torch.where(number < chunk[:, None], lower[:, None], own[:, None])
-    inside, behind = scores.split([num_chunks * CHUNK, scores.shape[1] % CHUNK], dim=1)
+    inside, behind = torch.split(scores, [num_chunks * CHUNK, scores.shape[1] % CHUNK], dim=1)
     height = max(1, FLAGGED // scores.shape[1])
-    parts = zip(inside.unflatten(1, (num_chunks, CHUNK)).split(height), bars.unsqueeze(2).split(height), strict=True)
-    above = torch.cat([(part > bar).sum(dim=(1, 2)) for part, bar in parts])
+    parts = (torch.split(part, height) for part in (inside.view(len(own), num_chunks, CHUNK), bars.unsqueeze(2)))
+    above = torch.cat([(part > bar).sum(dim=(1, 2)) for part, bar in zip(*parts, strict=True)])
     return above + (behind > own[:, None]).sum(dim=1) if behind.shape[1] else above
 
 
@@ -151,7 +151,7 @@ def _ranks_of_all(scores: Tensor) -> Tensor:
     ranks = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
     places = torch.arange(1, scores.shape[1] + 1, dtype=torch.int32, device=scores.device)
     height = max(1, COPIED // scores.shape[1])
-    for part, of_part in zip(scores.split(height), ranks.split(height), strict=True):
+    for part, of_part in zip(torch.split(scores, height), torch.split(ranks, height), strict=True):
         order = torch.sort(part, dim=1, descending=True, stable=True).indices
         of_part.scatter_(1, order, places.expand_as(order))
     return ranks
@@ -186,7 +186,7 @@ def log_normaliser(scores: Tensor) -> Tensor:
     # one buffer for all blocks: fresh ones of this size may come to lie each behind the last, up to a gigabyte
     buffer = scores.new_empty(height, num_labels, dtype=real)
     shifts, sums = [], []
-    for part in scores.split(height):
+    for part in torch.split(scores, height):
         shifts.append(part.amax(dim=1, keepdim=True).to(real).clamp(min=torch.finfo(real).min))
         terms = buffer[: len(part)].copy_(part).sub_(shifts[-1]).exp_()
         sums.append(_added_up(terms, last).clone())

@@ -84,7 +84,7 @@ def stable_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     height = max(1, ROUND_ELEMENTS // scores.shape[1])
     depth = min(k + 1, scores.shape[1])
-    values, ids = zip(*(_tournament(part, depth) for part in scores.split(height)), strict=True)
+    values, ids = zip(*(_tournament(part, depth) for part in torch.split(scores, height)), strict=True)
     return torch.cat(values), torch.cat(ids)[:, :k]
 
 
@@ -96,7 +96,7 @@ def _tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         values, places = torch.sort(scores, dim=1, descending=True, stable=True)
         return values[:, :k], places[:, :k]
     whole = width - width % chunk
-    chunks = scores[:, :whole].unflatten(1, (-1, chunk))
+    chunks = scores[:, :whole].view(num_rows, -1, chunk)
     best = _tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # places among them in the order of labels
     found = chunks[torch.arange(num_rows, device=scores.device)[:, None], best].flatten(1)
     found = torch.cat([found, scores[:, whole:]], dim=1) if whole < width else found
