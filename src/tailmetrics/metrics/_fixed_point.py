@@ -145,7 +145,8 @@ WEIGHT = FixedPoint(5, lowest=-78)
 def _scales(kind: FixedPoint) -> Tensor:
     """Return what puts the end of each limb at the point, and in front of them 0."""
     exponents = range(LIMB_BITS * (kind.limbs - 1), -1, -LIMB_BITS)
-    return torch.tensor([0.0, *(2.0 ** -(kind.lowest + exponent) for exponent in exponents)], dtype=torch.float64)
+    scales = [0.0, *(2.0 ** -(kind.lowest + exponent) for exponent in exponents)]
+    return torch.tensor(scales, dtype=torch.float64, device="cpu")
 
 
 def _sum(limbs: Tensor, dim: int) -> Tensor:

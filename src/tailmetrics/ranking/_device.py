@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 try:
-    from torch.compiler import is_compiling
+    from torch.compiler import assume_constant_result, is_compiling
 except ImportError:  # before torch 2.3
-    from torch._dynamo import is_compiling
+    from torch._dynamo import assume_constant_result, is_compiling
 
 _forced = [False]
 
@@ -52,8 +52,9 @@ def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def kept(*args: Any) -> Tensor:
         if args not in tables:
             *wanted, device = args
-            with torch.inference_mode(False), torch.device("cpu"):
+            with torch.inference_mode(False):  # a table made within would be of no use outside
                 tables[args] = make(*wanted).to(device, real_dtype(device))
         return tables[args]
 
-    return kept
+    constant: Callable[..., Tensor] = assume_constant_result(kept)  # type: ignore[no-untyped-call]
+    return constant
