@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from cases import data
 from exactness.bits import CASES_OF_A_KIND
 from tailmetrics import CGAtK, LabelFrequency, NDCGAtK, PropensityScoredPrecisionAtK, rank
-from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint
+from tailmetrics.metrics import _fixed_point
+from tailmetrics.metrics._fixed_point import REAL, UNIT, WEIGHT, FixedPoint
+from tailmetrics.ranking._device import force_plain
 
 unit_values = st.floats(0, 1, allow_subnormal=True)
 real_values = st.floats(0, 2.0**130, allow_subnormal=True)
@@ -152,6 +154,37 @@ def test_a_row_value_has_the_same_bits_wherever_it_stands() -> None:
             for number, column in enumerate(columns):
                 rows = torch.cat([one[number] for one in ones])
                 assert column.numpy().tobytes() == rows.numpy().tobytes(), f"{case} {key}"
+
+
+@pytest.mark.parametrize("kind", [UNIT, REAL, WEIGHT], ids=["UNIT", "REAL", "WEIGHT"])
+def test_limbs_made_at_once_are_those_made_one_by_one(kind: FixedPoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the smallest number to the largest there may be and beyond, in any shape, in blocks of any size."""
+    random = torch.rand(50, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    values = torch.cat([random * 2.0**exponent for exponent in range(-1080, 140, 7)]).clamp(max=kind.top)
+    values = torch.cat([values, torch.tensor([0.0, 5e-324, 1.0, kind.top], dtype=torch.float64)])
+    if not kind.bounded:
+        values = torch.cat([values, torch.tensor([torch.inf, torch.nan, 1e300], dtype=torch.float64)])
+    wanted = torch.stack(list(kind._one_by_one(values)))
+    assert torch.equal(kind._limbs(values), wanted)
+    for small, block in ((0, 2**23), (2**30, 2**23), (2**30, 700), (2**30, 1)):
+        monkeypatch.setattr(_fixed_point, "SMALL", small)
+        monkeypatch.setattr(_fixed_point, "BLOCK_LIMBS", block)
+        part = values if block > 1 else values[-20:]
+        sums = wanted[:, -len(part) :].to(torch.int64).sum(dim=1)
+        assert torch.equal(kind.add_up(part), sums)
+        assert torch.equal(kind.add_up(part.expand(2, 3, -1), dim=2), sums.expand(2, 3, -1))
+        with force_plain():
+            assert torch.equal(kind.add_up(part), sums)
+    assert kind.add_up(values[:0]).tolist() == [0] * kind.columns
+
+
+@pytest.mark.parametrize("kind", [UNIT, REAL], ids=["UNIT", "REAL"])
+def test_limbs_of_a_device_without_float64_lose_nothing(kind: FixedPoint) -> None:
+    """float32, whose numbers end before the powers of two that make limbs at once; infinity stays infinite."""
+    values = torch.rand(200, generator=torch.Generator().manual_seed(4))
+    assert Fraction(kind.totals(kind.add_up(values))[0]) / kind.unit == sum(map(Fraction, values.tolist()))
+    if not kind.bounded:
+        assert kind.totals(kind.add_up(torch.tensor([1.0, torch.inf]))) == [float("inf")]
 
 
 def test_limbs_follow_one_another_without_a_gap() -> None:

@@ -129,6 +129,64 @@ def test_small_batches_look_at_all_places_at_once_and_find_the_same(
     assert "_found" in vars(plain)
 
 
+SCORE_KINDS = {
+    "random": lambda scores: scores,
+    "tied": lambda scores: scores.round(),
+    "constant": torch.zeros_like,
+    "signed zeros": lambda scores: torch.where(scores > 0, 0.0, -0.0),
+    "zeros and smallest numbers": lambda scores: torch.where(scores > 0, 0.0, scores.sign() * 1e-45),
+    "mostly -inf": lambda scores: scores.masked_fill(scores < 1, -torch.inf),
+    "infinite": lambda scores: torch.where(scores > 1, torch.inf, scores),
+}
+
+
+@pytest.mark.parametrize("kind", SCORE_KINDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_ranks_above_a_bar_are_those_of_sorting(kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any width around that of a chunk, one target per row or several, as many in each row or not, blocks of any size."""
+    for width in (1, 63, 64, 65, 300):
+        scores = SCORE_KINDS[kind](_random(5, width, seed=width)).to(dtype)
+        for targets in (1, 3):
+            ids = torch.randint(-1, width, (5 * targets,), generator=torch.Generator().manual_seed(width))
+            ids[-1] = width - 1
+            rows = torch.arange(5).repeat_interleave(targets)
+            for given in (slice(None), rows != 2):
+                entries = Entries(rows[given], ids[given], None, targets)
+                own = scores[rows[given], ids[given].clamp(min=0)]
+                wanted = _exact._ranks_by_sorting(scores, entries.rows, entries.ids)
+                wanted = torch.where((entries.ids >= 0) & (own > -torch.inf), wanted, NOT_RANKED)
+                for together in (1, 700, 2**26):
+                    monkeypatch.setattr(_exact, "FLAGGED", together)
+                    monkeypatch.setattr(_exact, "COPIED", together)
+                    with force_plain():
+                        assert torch.equal(exact_ranks(scores, entries), wanted)
+                        monkeypatch.setattr(_exact, "FEW_TARGETS", 0)
+                        assert torch.equal(exact_ranks(scores, entries), wanted)
+                        monkeypatch.setattr(_exact, "FEW_TARGETS", 32)
+
+
+def test_no_rows_have_no_exact_ranks() -> None:
+    """Neither rows nor targets."""
+    none = torch.zeros(0, dtype=torch.int64)
+    with force_plain():
+        assert exact_ranks(torch.zeros(0, 100), Entries(none, none, None, 1)).shape == (0,)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 1024, 1025, 5000])
+def test_log_normaliser_of_a_device_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows a few at a time, the last additions for all rows at once; -inf, infinity, and no row at all."""
+    scores = _random(9, width, seed=width) * 20
+    scores[2], scores[3, :1], scores[4, -1:] = -torch.inf, -torch.inf, torch.inf
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        wanted = log_normaliser(scores.to(dtype))
+        for together in (1, 3 * width, 2**23):
+            monkeypatch.setattr(_exact, "ADDED_ON_DEVICE", together)
+            with force_plain():
+                found = log_normaliser(scores.to(dtype))
+                assert log_normaliser(scores[:0]).shape == (0,)
+            torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+
+
 def test_log_normaliser_has_the_same_bits_in_any_batch() -> None:
     """Alone, in a batch, shifted in memory, as a column slice; and equals logsumexp to 1e-14."""
     scores = _random(33, 1001, seed=6) * 20

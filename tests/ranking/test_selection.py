@@ -5,8 +5,9 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking import _packed, _selection
+from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._packed import packed_top_k
-from tailmetrics.ranking._selection import plain_top_k, top_k
+from tailmetrics.ranking._selection import plain_top_k, stable_top_k, top_k
 
 SHAPES = [(3, 17), (4, 1000), (5, 10_007), (3, 131_072), (2, 200_003)]
 KS = [1, 5, 10, 15, 16, 100, 900]
@@ -124,3 +125,71 @@ def test_nan_of_either_sign_comes_first() -> None:
         for k in (1, 20, 40):
             assert top_k(scores, k)[0][:, 0].isnan().tolist() == [False, True]
             assert packed_top_k(scores, k)[1][1, 0] == 30
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "sorted_width"), [((3, 17), 4), ((4, 1000), 16), ((5, 10_007), 64), ((2, 131_073), 4096)]
+)
+def test_a_tournament_of_stable_sorts_chooses_what_sorting_everything_chooses(
+    kind: str, shape: tuple[int, int], sorted_width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one round, in two and in many, for widths that no chunk divides and rows full of ties."""
+    monkeypatch.setattr(_selection, "SORTED", sorted_width)
+    scores = _scores(kind, shape)
+    for k in (1, 15, 100, 900) if shape[1] > 1000 else range(1, shape[1] + 1, 7):
+        assert_same_choice(scores, k)
+
+
+def assert_same_choice(scores: Tensor, k: int) -> None:
+    """The form for devices returns the values and ids of the definition, NaN for NaN, and keeps no more alive."""
+    values, ids = stable_top_k(scores, k)
+    wanted_values, wanted_ids = plain_top_k(scores, k)
+    assert values.dtype == wanted_values.dtype and ids.dtype == wanted_ids.dtype
+    torch.testing.assert_close(values, wanted_values, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(ids, wanted_ids)
+    assert values.untyped_storage().nbytes() == values.numel() * values.element_size()
+    assert ids.untyped_storage().nbytes() == len(ids) * values.shape[1] * ids.element_size()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", ["random", "tied", "constant", "signed zeros", "mostly -inf", "infinite"])
+def test_a_tournament_of_other_precisions_chooses_the_same(
+    kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half types tie all the time; differences of float64 that float32 would lose decide."""
+    monkeypatch.setattr(_selection, "SORTED", 64)
+    scores = _scores(kind, (3, 5003)).to(dtype)
+    if dtype == torch.float64:
+        scores = 1 + scores.nan_to_num(posinf=9, neginf=-9) * 1e-12
+    for k in (1, 10, 99):
+        assert_same_choice(scores, k)
+
+
+def test_a_tournament_of_any_layout_rows_and_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transposed, sliced and expanded scores, no row, one row, rows a few at a time, a last chunk of one label."""
+    monkeypatch.setattr(_selection, "SORTED", 64)
+    base = torch.randn(2000, 6, generator=torch.Generator().manual_seed(2)).round(decimals=1)
+    for elements in (1, 3 * 2000, 2**28):
+        monkeypatch.setattr(_selection, "ROUND_ELEMENTS", elements)
+        for scores in (base.t(), base.t()[::2], base.t()[:, 3:-5], base[:, :1].t().expand(4, -1), base.t()[:1]):
+            assert_same_choice(scores, 7)
+    for width in range(65, 200):
+        assert_same_choice(base.t()[:, :width], 3)
+    with force_plain():
+        for shape in ((0, 100), (0, 0), (3, 0)):
+            values, ids, _ = top_k(torch.zeros(shape), 0 if shape[1] == 0 else 7)
+            assert len(values) == len(ids) == shape[0]
+
+
+def test_a_tournament_puts_nan_first() -> None:
+    """Of either sign, wherever it stands, and before infinity, so that a look at the first value finds it."""
+    for nan in (float("nan"), -float("nan")):
+        for place in (0, 4999, 9_999, 10_002):
+            scores = torch.randn(3, 10_003, generator=torch.Generator().manual_seed(place))
+            scores[0, 17] = scores[1, 17] = torch.inf
+            scores[1, place] = nan
+            for k in (1, 20, 600):
+                values, ids = stable_top_k(scores, k)
+                assert values[:, 0].isnan().tolist() == [False, True, False]
+                assert ids[1, 0] == place

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import shape_of
-from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._device import made_once, real_dtype
+from tailmetrics.ranking._ordered import ordered_sum
+
+__all__ = ["divide", "exponential_gain", "ordered_sum"]
+
+LARGEST_EXPONENT = 1024
+"""The first power of two that float64 does not hold."""
 
 
 def divide(top: Tensor, bottom: Tensor) -> Tensor:
@@ -27,12 +33,15 @@ def divide(top: Tensor, bottom: Tensor) -> Tensor:
     return top.to(real_dtype(top.device)) / bottom.clamp(min=least)
 
 
-def ordered_sum(terms: Tensor) -> Tensor:
-    """Return the sum over the last axis, added from left to right: the same bits for any batch size and layout."""
-    return terms.cumsum(dim=-1)[..., -1]
-
-
 def exponential_gain(gains: Tensor) -> Tensor:
     """Return 2^gain - 1."""
-    # exp2 is exact for whole grades; of others torch's depends on their place in memory, and loses digits of small ones
-    return torch.where(gains == gains.floor(), gains.exp2() - 1, (gains * log(2)).expm1())
+    # exact for whole grades; of others torch's exp2 depends on their place in memory, and loses digits of small ones
+    powers = _powers_of_two(gains.device)[gains.to(torch.int64).clamp(0, LARGEST_EXPONENT)]
+    return torch.where(gains == gains.floor(), powers - 1, (gains * log(2)).expm1())
+
+
+@made_once
+def _powers_of_two() -> Tensor:
+    """Return 2^e for each exponent from 0; a device's own ``exp2`` may be off by a bit."""
+    powers = [*(2.0**exponent for exponent in range(LARGEST_EXPONENT)), torch.inf]
+    return torch.tensor(powers, dtype=torch.float64, device="cpu")

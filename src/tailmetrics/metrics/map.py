@@ -37,7 +37,8 @@ def average_precision(ranks: TargetRanks, k: int | None = None, denominator: Hit
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
     found = ranks.within(k)
-    precision = found.cumsum(dim=-1) / ranks.target_ranks.to(ranks.target_gains.dtype)
+    hits = torch.arange(1, found.shape[-1] + 1, device=found.device)  # up to each, as nothing but hits stands before
+    precision = hits / ranks.target_ranks.to(ranks.target_gains.dtype)
     n = ranks.n_relevant
     return divide(ordered_sum(torch.where(found, precision, 0.0)), n if denominator == "relevant" else n.clamp(max=k))
 

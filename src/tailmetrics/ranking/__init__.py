@@ -1,8 +1,9 @@
 """Floor 1: a batch ranked once, and where its relevant labels stand."""
 
+from tailmetrics.ranking._discounts import discounts
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking, rank
-from tailmetrics.ranking._target_ranks import TargetRanks, discounts
+from tailmetrics.ranking._target_ranks import TargetRanks
 from tailmetrics.ranking._weights import LabelWeights
 
 __all__ = [

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any
 
 import torch
+from torch import Tensor
 
 try:
-    from torch.compiler import is_compiling
+    from torch.compiler import assume_constant_result, is_compiling
 except ImportError:  # before torch 2.3
-    from torch._dynamo import is_compiling
+    from torch._dynamo import assume_constant_result, is_compiling
 
 _forced = [False]
 
@@ -36,3 +39,22 @@ def force_plain() -> Iterator[None]:
 def real_dtype(device: torch.device) -> torch.dtype:
     """Return float64, or float32 where a device has no such type."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a table be made on the CPU once and kept on each device: the same bits everywhere, no wait but the first.
+
+    The function that is wrapped takes what the table depends on; the one that is returned takes the device behind it.
+    """
+    tables: dict[tuple[Any, ...], Tensor] = {}
+
+    @wraps(make)
+    def kept(*args: Any) -> Tensor:
+        if args not in tables:
+            *wanted, device = args
+            with torch.inference_mode(False):  # a table made within would be of no use outside
+                tables[args] = make(*wanted).to(device, real_dtype(device))
+        return tables[args]
+
+    constant: Callable[..., Tensor] = assume_constant_result(kept)  # type: ignore[no-untyped-call]
+    return constant

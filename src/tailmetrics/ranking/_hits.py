@@ -32,7 +32,8 @@ def find(targets: Targets, ids: Tensor) -> Entries:
     """Look the relevant labels of each row up in its ranked list ``ids`` [N, K], -1 padded.
 
     Returns:
-        The labels found, by row and within a row by rank; on devices void ones in between, of rank ``NOT_RANKED``.
+        The labels found, by row and within a row by rank; on devices as many for each row, void ones, of rank
+        ``NOT_RANKED``, behind the others.
     """
     if not reads_are_free(ids.device):
         return _find_all(targets, ids)
@@ -161,7 +162,7 @@ def _at(flat: Tensor, ids: Tensor, gains: Tensor | None) -> Entries:
 
 
 def _find_all(targets: Targets, ids: Tensor) -> Entries:
-    """Return an entry for every place of every list, void where it is no hit: nothing waits for the device."""
+    """Return as many entries for every list as it has places, the hits in front: nothing waits for the device."""
     num_rows, depth = ids.shape
     if targets.dense is not None:
         listed = targets.dense.gather(1, ids.clamp(min=0)) if depth else ids
@@ -180,6 +181,7 @@ def _find_all(targets: Targets, ids: Tensor) -> Entries:
         place = torch.searchsorted(keys, wanted).clamp(max=max(0, len(keys) - 1))
         hits = (keys[place] == wanted).view(ids.shape) & (ids >= 0) if len(keys) else ids < -1
         gains = None if targets.binary or not len(keys) else targets.entries.gains[order[place]]  # type: ignore[index]
-    ranks = torch.where(hits, torch.arange(1, depth + 1, device=ids.device), NOT_RANKED)
+    ranks, order = torch.where(hits, torch.arange(1, depth + 1, device=ids.device), NOT_RANKED).sort(dim=1)
+    gains = None if gains is None else gains.view(ids.shape).gather(1, order).reshape(-1)
     rows = torch.arange(num_rows, device=ids.device).repeat_interleave(depth, output_size=num_rows * depth)
-    return Entries(rows, ids.reshape(-1), gains, depth, ranks=ranks.reshape(-1))
+    return Entries(rows, ids.gather(1, order).reshape(-1), gains, depth, ranks=ranks.reshape(-1))

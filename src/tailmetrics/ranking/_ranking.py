@@ -161,6 +161,11 @@ class Ranking(TargetRanks):
         return EVERYTHING if self.complete else self.depth
 
     @property
+    def deepest(self) -> int:  # type: ignore[override]
+        """No rank in the list is larger."""
+        return self.depth
+
+    @property
     def row_mask(self) -> Tensor | None:
         """Shape (N,), bool: the rows that count; None when all do."""
         return self.targets.row_mask
@@ -254,13 +259,17 @@ class Ranking(TargetRanks):
         order = order[self.targets.entries.rows[order].argsort(stable=True)]
         return replace(self.targets.entries, ranks=ranks).at(order)
 
+    @property
+    def _deepest_anywhere(self) -> int:
+        return self.depth if self.scores is None else self.scores.shape[1]
+
     @once
     def exact(self) -> TargetRanks:
         """The target ranks among everything retrieved; needs scores or complete lists."""
         if self.scores is None or self.complete:
             return self
         found, args = self._found_anywhere, (self.n_relevant, self.length, self.num_labels, self._keyed_entries)
-        return stored_ranks(found, found.rows, *args, EVERYTHING)
+        return stored_ranks(found, found.rows, *args, self._deepest_anywhere, EVERYTHING)
 
     def at_least(self, min_gain: float | None) -> Ranking:
         """Return the same ranking with only the labels of a gain of at least ``min_gain`` as relevant; None: all."""
@@ -297,11 +306,12 @@ class Ranking(TargetRanks):
         if scope == "bucket":
             counters = self._counters(buckets, depth)
             found = _within_buckets(self._found, counters, num_rows, min(depth, self.depth))
-            return ranks_by_bucket(found, buckets, entries, num_rows, counters.totals(), self.num_labels, EVERYTHING)
+            args = found, buckets, entries, num_rows, counters.totals(), self.num_labels
+            return ranks_by_bucket(*args, self.deepest, EVERYTHING)
         found = self._found_anywhere if exact else self._found
         length = self.length[:, None].expand(-1, len(buckets))
-        max_k = EVERYTHING if exact else self.max_k
-        return ranks_by_bucket(found, buckets, entries, num_rows, length, self.num_labels, max_k)
+        deepest, max_k = (self._deepest_anywhere, EVERYTHING) if exact else (self.deepest, self.max_k)
+        return ranks_by_bucket(found, buckets, entries, num_rows, length, self.num_labels, deepest, max_k)
 
     def _counters(self, buckets: LabelBuckets, depth: int) -> BucketCounters:
         memo = ("counters", buckets.digest, depth)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log2
+from math import isqrt, log2
 
 import numpy as np
 import torch
@@ -29,6 +29,12 @@ MANY_PER_THREAD = 80
 SMALL = 2**17
 """Scores below which a dozen calls cost more than the reading they save."""
 
+SORTED = 2**12
+"""Width up to which a device sorts a row in one pass; a wider one takes a pass for each byte of a score and more."""
+
+ROUND_ELEMENTS = 2**28
+"""Scores of one tournament: what it holds beside them is a third of that, a third of a gigabyte of float32."""
+
 
 def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the ``k`` best labels per row by sorting everything: the definition, on any device.
@@ -48,12 +54,14 @@ def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
-    """Return the same as :func:`plain_top_k`, on the CPU in about one reading of the scores.
+    """Return the same as :func:`plain_top_k`, in about one reading of the scores.
 
     The third item says whether the values were seen to be :func:`strictly_descending`.
     """
-    if not reads_are_free(scores.device) or not scores.numel() or k == 0:
+    if not scores.numel() or k == 0:
         return *plain_top_k(scores, k), False
+    if not reads_are_free(scores.device):
+        return *stable_top_k(scores, k), False
     depth = min(k + 1, scores.shape[1])
     values, ids, exact = (_select if _in_one(scores, depth) else _two_stage_top_k)(scores, depth)
     distinct = strictly_descending(values)
@@ -65,6 +73,49 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
 def strictly_descending(values: Tensor) -> bool:
     """Whether every row falls from place to place: then it holds no tie, and no NaN but in a row of one."""
     return bool((values[:, :-1] > values[:, 1:]).all())
+
+
+def stable_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the same as :func:`plain_top_k`, without looking at a value, and so without waiting for a device.
+
+    Only chunks of a row that can hold one of its best labels are looked into, as in :func:`_two_stage_top_k`, until
+    what is left is narrow enough to be sorted in one pass. Each choice is a stable sort, so that ties need no repair.
+    At [1024, 131072] and k = 500 that moves 1.1 GB by 45 launches, sorting everything 23 GB by 6.
+    """
+    height = max(1, ROUND_ELEMENTS // scores.shape[1])
+    depth = min(k + 1, scores.shape[1])
+    values, ids = zip(*(_tournament(part, depth) for part in torch.split(scores, height)), strict=True)
+    return torch.cat(values), torch.cat(ids)[:, :k]
+
+
+def _tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the ``k`` best values and their places, both (N, k), as part of something wider."""
+    num_rows, width = scores.shape
+    chunk = _narrowing(width, k)
+    if chunk < 2:
+        values, places = torch.sort(scores, dim=1, descending=True, stable=True)
+        return values[:, :k], places[:, :k]
+    whole = width - width % chunk
+    chunks = scores[:, :whole].view(num_rows, -1, chunk)
+    best = _tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # places among them in the order of labels
+    found = chunks[torch.arange(num_rows, device=scores.device)[:, None], best].flatten(1)
+    found = torch.cat([found, scores[:, whole:]], dim=1) if whole < width else found
+    values, place = _tournament(found, k)
+    in_chunks = place.clamp(max=k * chunk - 1) if whole < width else place
+    ids = torch.add(in_chunks % chunk, best.gather(1, in_chunks // chunk), alpha=chunk)
+    if whole < width:
+        ids = torch.where(place < k * chunk, ids, place + (whole - k * chunk))
+    return values, ids
+
+
+def _narrowing(width: int, k: int) -> int:
+    """Return the size of chunks that leaves about as many chunks as labels within the chosen ones; 1 for no chunks.
+
+    Fewer chunks than can be sorted in one pass; and so many that choosing ``k`` leaves at least three out of four.
+    """
+    if width <= SORTED:
+        return 1
+    return min(max(-(-width // SORTED), isqrt(width // k)), width // (4 * k))
 
 
 def _packs(scores: Tensor, k: int) -> bool:

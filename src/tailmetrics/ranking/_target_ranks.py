@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._best import best_by_sorting, best_side_by_side
 from tailmetrics.ranking._device import reads_are_free, real_dtype
+from tailmetrics.ranking._discounts import discounts_at, ideal_discounts
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._slots import Slots
@@ -33,7 +33,8 @@ class TargetRanks(ABC):
     bucket alike. A relevant label that the list does not hold has a rank beyond any cut-off, or is left out.
 
     Attributes:
-        target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels found, ascending; gaps are possible.
+        target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels found, ascending, ``NOT_RANKED`` behind
+            the last. So the j-th place is that of the j-th hit, on which the order of additions depends.
             W is at least the number of labels found, and at most the length of the list: labels that are not found
             need no place. What depends on all relevant labels reads ``n_relevant`` and :meth:`best`.
         target_ids: Shape (..., W), int64: the labels at ``target_ranks``, meaningless where not ranked.
@@ -43,6 +44,7 @@ class TargetRanks(ABC):
         binary: Whether every gain is 1.
         num_labels: L, or None when unknown.
         max_k: The deepest cut-off that the list can answer for: its depth where it was cut, else ``EVERYTHING``.
+        deepest: No rank is larger but for ``NOT_RANKED``, known without looking at them.
     """
 
     target_ranks: Tensor
@@ -53,6 +55,7 @@ class TargetRanks(ABC):
     binary: bool
     num_labels: int | None
     max_k: int
+    deepest: int
 
     @abstractmethod
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
@@ -89,6 +92,7 @@ class TargetRanks(ABC):
             self.binary,
             self.num_labels,
             self._keyed_entries,
+            self.deepest,
             self.max_k,
         )
 
@@ -117,17 +121,13 @@ class TargetRanks(ABC):
 
     @once
     def discounts(self) -> Tensor:
-        """1 / log2(rank + 1) at ``target_ranks``, shape (..., W), float64."""
-        return 1 / (self.target_ranks.to(real_dtype(self.target_ranks.device)) + 1).log2()
+        """1 / log2(rank + 1) at ``target_ranks``, 0 where not ranked, shape (..., W), float64."""
+        return discounts_at(self.target_ranks, self.deepest)
 
     def ideal_discount(self, k: int) -> Tensor:
         """Return the ideal DCG of binary relevance: the first min(k, n) discounts added up, shape (...), float64."""
-        width = min(k, self.most_relevant)
-        sums: Tensor | None = self._memo.get("ideal")
-        if sums is None or len(sums) <= width:
-            sums = discounts(min(max(k, 16), self.most_relevant), self.n_relevant.device).cumsum(0)
-            sums = self._memo["ideal"] = F.pad(sums, (1, 0))
-        return sums[self.n_relevant.clamp(max=width)]
+        most = min(k, self.most_relevant)
+        return ideal_discounts(self.n_relevant.clamp(max=most), most)
 
     def weights_at_targets(self, weights: LabelWeights) -> Tensor:
         """Return the weights of the labels at ``target_ids``, shape (..., W)."""
@@ -174,11 +174,6 @@ class TargetRanks(ABC):
         return best.view(*self.n_relevant.shape, best.shape[-1])
 
 
-def discounts(width: int, device: torch.device) -> Tensor:
-    """Return 1 / log2(rank + 1) for the ranks 1 to ``width``, float64."""
-    return 1 / torch.arange(2, width + 2, dtype=real_dtype(device), device=device).log2()
-
-
 @dataclass(frozen=True, eq=False)
 class StoredRanks(TargetRanks):
     """Target ranks whose tensors are all there."""
@@ -191,6 +186,7 @@ class StoredRanks(TargetRanks):
     binary: bool
     num_labels: int | None
     keyed_entries: KeyedEntries = field(repr=False)
+    deepest: int
     max_k: int = EVERYTHING
 
     def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
@@ -204,6 +200,7 @@ def stored_ranks(
     length: Tensor,
     num_labels: int | None,
     keyed_entries: KeyedEntries,
+    deepest: int,
     max_k: int,
 ) -> StoredRanks:
     """Return the ranks of the labels ``found``, whose row, or row and bucket, is ``keys`` (ascending)."""
@@ -216,7 +213,8 @@ def stored_ranks(
         gains = torch.ones((), dtype=real_dtype(ranks.device), device=ranks.device).expand(ranks.shape)
     else:
         gains = slots.place(found.gains, 0.0).view(*shape, slots.width)
-    return StoredRanks(ranks, ids, gains, n_relevant, length, found.gains is None, num_labels, keyed_entries, max_k)
+    binary = found.gains is None
+    return StoredRanks(ranks, ids, gains, n_relevant, length, binary, num_labels, keyed_entries, deepest, max_k)
 
 
 def ranks_by_bucket(
@@ -226,6 +224,7 @@ def ranks_by_bucket(
     num_rows: int,
     length: Tensor,
     num_labels: int | None,
+    deepest: int,
     max_k: int,
 ) -> StoredRanks:
     """Return the ranks per row and bucket, with the ranks that ``found`` has."""
@@ -238,4 +237,4 @@ def ranks_by_bucket(
     counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=entry_keys.device)
     n_relevant = counts.scatter_add_(0, entry_keys, torch.ones_like(entry_keys))[:-1].view(num_rows, num_buckets)
     keyed = (entry_keys, num_keys, entries)
-    return stored_ranks(found.at(order), keys[order], n_relevant, length, num_labels, lambda: keyed, max_k)
+    return stored_ranks(found.at(order), keys[order], n_relevant, length, num_labels, lambda: keyed, deepest, max_k)

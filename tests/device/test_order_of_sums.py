@@ -1,0 +1,92 @@
+"""No bit depends on the order in which a device adds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from cases import data
+from device.scans import OrderOfADevice, tiled_scan
+from exactness.bits import CASES_OF_A_KIND, compute_all
+from tailmetrics import rank
+from tailmetrics.ranking._device import force_plain
+from tailmetrics.ranking._ordered import ordered_prefix_sums, ordered_sum
+
+TERMS = torch.rand(4096, 100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def scanned_sum(terms: Tensor) -> Tensor:
+    """What :func:`ordered_sum` once was."""
+    return terms.cumsum(dim=-1)[..., -1]
+
+
+@pytest.mark.parametrize("width", [1, 2, 9, 32, 33, 100])
+def test_a_scan_in_tiles_is_a_scan(width: int) -> None:
+    """The cumulative sums of whole numbers, which no order can change."""
+    whole = (TERMS[:37, :width] * 1000).floor()
+    assert torch.equal(tiled_scan(whole), whole.cumsum(dim=1))
+
+
+def test_a_scan_of_floats_depends_on_the_device_and_on_the_batch() -> None:
+    """What this suite has to catch: rows whose sum is another one on a device, or in another batch there."""
+    with OrderOfADevice() as device:
+        together, alone = scanned_sum(TERMS), torch.cat([scanned_sum(row[None]) for row in TERMS[:64]])
+        narrow = scanned_sum(TERMS[:, :10].contiguous())
+    assert device.scans == 66
+    assert (scanned_sum(TERMS[:, :10].contiguous()) != narrow).double().mean() > 0.1
+    assert (together[:64] != alone).double().mean() > 0.1
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 10, 64, 100])
+def test_an_ordered_sum_depends_on_its_terms_alone(width: int) -> None:
+    """On any device, in a batch of any size and shape, with zeros behind, transposed, and with its input left as it was."""
+    terms = TERMS[:64, :width]
+    before, wanted = terms.clone(), ordered_sum(terms)
+    with OrderOfADevice():
+        assert torch.equal(ordered_sum(terms), wanted)
+        assert torch.equal(torch.cat([ordered_sum(row[None]) for row in terms]), wanted)
+        assert torch.equal(ordered_sum(terms.view(4, 16, width)).view(-1), wanted)
+        assert torch.equal(ordered_sum(terms.t().contiguous().t()), wanted)
+        for more in (1, 2, 7, 64):
+            assert torch.equal(ordered_sum(torch.cat([terms, terms.new_zeros(64, more)], dim=1)), wanted)
+    assert torch.equal(terms, before)
+    torch.testing.assert_close(wanted, terms.sum(dim=1), rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("terms", [[3.0], [1.0, 2.0**-53, 2.0**-53, 2.0**-53], [1.0, 2.0**-53, 2.0**-53]])
+def test_an_ordered_sum_adds_neighbours_first(terms: list[float]) -> None:
+    """Two halves of the last bit of 1 are lost one after the other, and make a bit together."""
+    pairs = [sum(terms[start : start + 2]) for start in range(0, len(terms), 2)]
+    assert ordered_sum(torch.tensor(terms, dtype=torch.float64)).item() == sum(pairs)
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 3, 4, 7, 8, 9, 63, 64, 100])
+def test_prefix_sums_are_ordered_sums(width: int) -> None:
+    """Each has the bits of adding the prefix up alone."""
+    terms = TERMS[0, :width]
+    sums = ordered_prefix_sums(terms)
+    assert len(sums) == width + 1
+    assert sums[0] == 0
+    for end in range(1, width + 1):
+        assert sums[end] == ordered_sum(terms[:end]), end
+
+
+@pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
+@pytest.mark.parametrize("depth", [3, 40])
+def test_no_metric_depends_on_the_order_in_which_a_device_adds(graded: bool, depth: int) -> None:
+    """Every state, from a batch and from rows one by one, is that of the CPU; no metric scans floats."""
+    batch = data(seed=61, num_rows=21, graded=graded)
+    cut_off_free = [
+        case for case in CASES_OF_A_KIND if case.by is None and not {"k", "min_recall"} & set(case.arguments)
+    ]
+    cases = CASES_OF_A_KIND if depth == 40 else cut_off_free
+    metrics = [case.metric() for case in cases]
+    wanted = compute_all(metrics, [rank(batch.scores, batch.target, depth=depth)])
+    with force_plain(), OrderOfADevice() as device:
+        together = compute_all(metrics, [rank(batch.scores, batch.target, depth=depth)])
+        rows = [rank(batch.scores[[row]], batch.target[[row]], depth=depth) for row in range(21)]
+        one_by_one = compute_all(metrics, rows)
+    for found in (together, one_by_one):
+        assert [str(case) for case, one, other in zip(cases, found, wanted, strict=True) if one != other] == []
+    assert device.scans == 0
