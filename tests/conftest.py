@@ -1,13 +1,22 @@
-"""Paths that the tests share, and what they are not to be disturbed by."""
+"""Paths that the tests share, in which order they run, and what they are not to be disturbed by."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is loaded, here and in processes that tests start
 
 import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent / "lightning"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run files with slow tests first, so that of several workers none is left with a long file at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(autouse=True, scope="module")

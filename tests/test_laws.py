@@ -3,34 +3,33 @@
 import pytest
 import torch
 
-from cases import CASES, NUM_LABELS, Case, data
+from cases import NUM_LABELS, Case, data
+from exactness.bits import CASES_OF_A_KIND
 from tailmetrics import KForRecall, LabelFrequency, PrecisionAtK, RecallAtK, functional, rank
 
-RANKED = [case for case in CASES if not case.needs_scores]
+TIED, UNTIED = data(7), data(8, ties=False)
 
 
-@pytest.mark.parametrize("case", RANKED, ids=str)
+@pytest.mark.parametrize("case", [case for case in CASES_OF_A_KIND if not case.needs_scores], ids=str)
 def test_negative_scores_score_as_their_positive_twins(case: Case) -> None:
     """All-negative logits, the same shifted to positive, and stretched: only the order counts, never the sign."""
-    batch = data(7)
     values = []
-    for scores in (batch.scores - 100, batch.scores + 100, batch.scores * 8):
+    for scores in (TIED.scores - 100, TIED.scores + 100, TIED.scores * 8):
         metric = case.metric()
-        metric.update(scores, batch.target)
+        metric.update(scores, TIED.target)
         values.append(metric.compute().nan_to_num(-1))
     assert torch.equal(values[0], values[1])
     assert torch.equal(values[0], values[2])
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.by is None], ids=str)
+@pytest.mark.parametrize("case", [case for case in CASES_OF_A_KIND if case.by is None], ids=str)
 def test_a_batch_of_no_rows_is_valid_and_changes_nothing(case: Case) -> None:
     """N = 0, before and after a batch of some."""
-    batch = data(8, ties=False)
     metric, plain = case.metric(), case.metric()
-    for scores, target in ((batch.scores[:0], batch.target[:0]), (batch.scores, batch.target)) * 2:
+    for scores, target in ((UNTIED.scores[:0], UNTIED.target[:0]), (UNTIED.scores, UNTIED.target)) * 2:
         metric.update(scores, target)
     for _ in range(2):
-        plain.update(batch.scores, batch.target)
+        plain.update(UNTIED.scores, UNTIED.target)
     assert torch.equal(metric.compute().nan_to_num(-1), plain.compute().nan_to_num(-1))
 
 

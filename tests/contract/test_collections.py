@@ -37,9 +37,14 @@ def values(found: dict[str, Any]) -> dict[str, Any]:
     return {key: bits_of(value) for key, value in found.items()}
 
 
-@pytest.mark.parametrize("first", [MISSES, EMPTY], ids=["misses", "no relevant label"])
-@pytest.mark.parametrize("compute_groups", [True, False])
-@pytest.mark.parametrize(("prefix", "postfix"), [(None, None), ("val/", "_end")])
+@pytest.mark.parametrize(
+    ("first", "compute_groups", "prefix", "postfix"),
+    [
+        pytest.param(MISSES, True, None, None, id="misses"),
+        pytest.param(EMPTY, True, "val/", "_end", id="no relevant label, other keys"),
+        pytest.param(MISSES, False, "val/", "_end", id="without groups, other keys"),
+    ],
+)
 def test_a_plain_collection_merges_no_two_metrics(first: Any, compute_groups: bool, prefix: Any, postfix: Any) -> None:
     """After a first batch in which all states are alike, every member still gives what it gives alone."""
     cases = [case for case in CASES_OF_A_KIND if not case.needs_scores]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import multiprocessing
 
+import processes
 from contract import ranks
 from contract.ranks import Batch, Found, collections, dealt, metrics, patterns, steps
 from exactness.bits import bits_of
@@ -23,7 +24,8 @@ both_worlds = pytest.mark.parametrize("world", [2, 4])
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What each rank of each world found, by (world, rank); one start of processes for all."""
     folder = tmp_path_factory.mktemp("ranks")
-    multiprocessing.spawn(ranks.work, args=(str(folder),), nprocs=4)
+    start = processes.context().get_start_method()
+    multiprocessing.start_processes(ranks.work, args=(str(folder),), nprocs=4, start_method=start)
     return {
         (world, rank): torch.load(Path(folder) / f"{world}-{rank}.pt", weights_only=True)
         for world in (2, 4)

@@ -216,11 +216,27 @@ def test_a_failed_update_or_forward_leaves_the_metric_as_before(case: Case) -> N
     assert bits(metric) == bits(fed(case.metric()))
 
 
-@every_metric
-@pytest.mark.parametrize("option", ["dist_sync_on_step", "sync_on_compute", "compute_on_cpu", "compute_with_cache"])
-def test_keywords_of_torchmetrics_change_no_value(case: Case, option: str) -> None:
-    """Each is accepted; alone in its process a metric gives the same, by update and by forward."""
-    metric = case.metric(**{option: option in ("dist_sync_on_step", "compute_on_cpu")})
+NOT_DEFAULT = {
+    "dist_sync_on_step": True,
+    "sync_on_compute": False,
+    "compute_on_cpu": True,
+    "compute_with_cache": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [pytest.param(case, NOT_DEFAULT, id=f"{case}-all") for case in ONE_OF_EACH]
+    + [
+        pytest.param(case, {name: value}, id=f"{case}-{name}")
+        for case in ONE_OF_EACH
+        if case.name in ("F1AtK", "NDCGAtK", "GiniAtK", "KForRecall")
+        for name, value in NOT_DEFAULT.items()
+    ],
+)
+def test_keywords_of_torchmetrics_change_no_value(case: Case, options: dict[str, bool]) -> None:
+    """All together, and one by one where states differ; alone in its process a metric gives the same values."""
+    metric = case.metric(**options)
     metric.update(BATCHES[0].scores, BATCHES[0].target)
     value = metric(BATCHES[1].scores, BATCHES[1].target)
     metric.update(BATCHES[2].scores, BATCHES[2].target)

@@ -38,29 +38,36 @@ def fed(metric: TopKMetric, *batches: Any) -> TopKMetric:
     return metric
 
 
+def assert_unmoved(metric: TopKMetric) -> None:
+    """Make every move, of the metric and of a model that holds it: no state changes, nor what compute gives of it."""
+    before = states(metric)
+    value = bits(metric) if metric.update_called else None
+    model = nn.Sequential(nn.Linear(1, 1))
+    model.metric = metric
+    for name, move in MOVES.items():
+        for moved in [metric] if name.startswith("set_dtype") else [metric, model]:
+            move(moved)
+            assert states(metric) == before, name
+            assert value is None or bits(metric) == value, name
+
+
 @pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 def test_no_move_touches_a_state_or_a_result(case: Case) -> None:
-    """Alone or inside a model, before, between and after updates, with a computed value in the cache."""
+    """Alone or inside a model, before, between and after updates and a reset, with a computed value in the cache."""
+    metric, new, first = case.metric(), case.metric(), fed(case.metric(), BATCHES[0])
     wanted = bits(fed(case.metric(), *BATCHES))
-    for name, move in MOVES.items():
-        metric = case.metric()
-        model = nn.Sequential(nn.Linear(1, 1))
-        model.metric = metric
-        for moved in (metric, model):
-            if moved is model and name.startswith("set_dtype"):
-                continue
-            metric.reset()
-            fed(metric, BATCHES[0])
-            before = states(metric)
-            metric.compute()
-            metric(BATCHES[1].scores, BATCHES[1].target)
-            metric.compute()
-            after = states(metric)
-            move(moved)
-            assert states(metric) == after != before, name
-            assert bits(metric) == wanted, name
-            metric.reset()
-            assert bits(fed(metric, *BATCHES)) == wanted, name
+    assert_unmoved(metric)
+    metric.update(BATCHES[0].scores, BATCHES[0].target)
+    metric.compute()
+    assert_unmoved(metric)
+    assert states(metric) == states(first)
+    metric(BATCHES[1].scores, BATCHES[1].target)
+    assert bits(metric) == wanted
+    assert_unmoved(metric)
+    assert states(metric) != states(first)
+    metric.reset()
+    assert states(metric) == states(new)
+    assert bits(fed(metric, *BATCHES)) == wanted
 
 
 @pytest.mark.parametrize("default", [torch.float16, torch.bfloat16, torch.float64], ids=str)

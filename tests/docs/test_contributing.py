@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+import processes
+
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 
 TRY = """
-import torch
+import tailmetrics, torch
 from tailmetrics import AllFoundAtK, LabelBuckets, RecallAtK, TopKCollection
 from tailmetrics.metrics import REGISTRY
 
@@ -43,6 +45,17 @@ assert {key: float(value) for key, value in collection.compute().items()} == {
     "recall@2": (1 + 1 / 2 + 0) / 3,
 }
 assert all(not state.is_floating_point() for state in overall.metric_state.values())
+found = tailmetrics.__file__
+"""
+TRY_EXAMPLES = """
+import doctest, importlib
+modules = [importlib.import_module(name) for name in {names}]
+found = [module.__file__ for module in modules if doctest.testmod(module).failed == 0]
+"""
+ASK = """
+from docs.lacking import a_formula_lacks, a_metric_lacks, classes, formulas
+found = [(name, a_metric_lacks(name)) for name in sorted(classes()) if a_metric_lacks(name)]
+found += [(name, a_formula_lacks(name)) for name in sorted(formulas()) if a_formula_lacks(name)]
 """
 
 
@@ -64,15 +77,6 @@ def applied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, *arguments: str) -> None:
-    """Run Python on the changed copy; it must succeed."""
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    ran = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment, text=True, capture_output=True, timeout=300
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
 def test_a_metric_takes_at_most_25_lines() -> None:
     """Blank lines and docstrings included; nothing is taken away."""
     lines = [line for line in the_diff().splitlines() if not line.startswith(("---", "+++"))]
@@ -83,14 +87,42 @@ def test_a_metric_takes_at_most_25_lines() -> None:
 
 def test_the_metric_works_overall_by_bucket_and_in_a_collection(applied: Path) -> None:
     """Values are those of the comments, counted by hand; states are whole numbers."""
-    run(applied, "-c", TRY)
+    assert processes.found_by(TRY, str(applied / "src")).startswith(str(applied))
 
 
 def test_the_metric_is_documented_and_in_style(applied: Path) -> None:
     """Its doctest is true, and ruff has nothing to say."""
-    changed = re.findall(r"^\+\+\+ b/(.*)$", the_diff(), re.MULTILINE)
-    run(applied, "-m", "doctest", *(path for path in changed if not path.endswith("__init__.py")))
-    run(applied, "-m", "ruff", "check", "--no-cache", "--config", str(ROOT / "pyproject.toml"), *changed)
+    changed = [applied / path for path in re.findall(r"^\+\+\+ b/(.*)$", the_diff(), re.MULTILINE)]
+    files = [path for path in changed if path.name != "__init__.py"]
+    names = [".".join(path.relative_to(applied / "src").with_suffix("").parts) for path in files]
+    assert processes.found_by(TRY_EXAMPLES.format(names=names), str(applied / "src")) == [*map(str, files)]
+    check = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", str(ROOT / "pyproject.toml"), *changed]
+    ran = subprocess.run(check, cwd=applied, text=True, capture_output=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_suite_names_what_the_metric_lacks(applied: Path) -> None:
+    """Points 1 to 4 of what makes it part of the library, for the class and for its function, and nothing else."""
+    assert processes.found_by(ASK, str(applied / "src")) == [
+        (
+            "AllFoundAtK",
+            [
+                "a case in tests/cases.py",
+                "a second reading in tests/oracle.py",
+                "a line in a table of docs/definitions.md",
+                "its key in docs/definitions.md",
+                "its name in docs/reference/metrics.md",
+            ],
+        ),
+        (
+            "all_found_at_k",
+            [
+                "a place in tailmetrics/functional.py",
+                "its name in functional.__all__",
+                "its name in docs/reference/functional.md",
+            ],
+        ),
+    ]
 
 
 def test_commands_are_targets_of_the_makefile() -> None:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import ast
-import doctest
 import inspect
-import json
-import math
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
-import oracle
-from cases import CASES
+import processes
 from tailmetrics.metrics import REGISTRY
 
 ROOT = Path(__file__).parents[2]
@@ -38,25 +30,21 @@ ROOT_FLOOR = 3
 
 OPTIONAL = {"rich", "matplotlib", "jinja2", "scipy", "pyarrow", "pytorch_lightning", "lightning", "jsonargparse"}
 
-ORACLES = {
-    **oracle.ROW_METRICS,
-    **oracle.RATIO_METRICS,
-    **oracle.PREDICTION_METRICS,
-    "KForRecall": oracle.evaluate,
-    "TieRateAtK": oracle.tie_rate,
-}
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Yield the dotted name and the syntax of every module."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-        yield name, ast.parse(path.read_text())
+MODULES = {_dotted(path): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+"""The syntax of every module by its dotted name, read once."""
 
 
-def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield what a module imports, wherever in it, and the line."""
+def imports(tree: ast.AST, leave_out: Iterable[ast.AST] = ()) -> Iterator[tuple[str, int]]:
+    """Yield what a module imports, wherever in it but in what is left out, and the line."""
+    left_out = {id(part) for node in leave_out for part in ast.walk(node)}
     for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"relative import in line {node.lineno}"
             yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
@@ -80,7 +68,7 @@ def test_imports_go_down_only() -> None:
     """Also those within functions; the root may import up to its floor, and `evaluate` when it is asked for."""
     up = [
         f"{name}:{line} {imported}"
-        for name, tree in modules()
+        for name, tree in MODULES.items()
         for imported, line in imports(tree)
         if imported.split(".")[0] == "tailmetrics" and floor_of(imported) > floor_of(name)
     ]
@@ -90,14 +78,14 @@ def test_imports_go_down_only() -> None:
 
 def run_imports() -> dict[str, set[str]]:
     """Return the modules of the package that each of them imports when it runs: imports for types alone left out."""
-    trees = dict(modules())
     found = {}
-    for name, tree in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-                node.body = []
-        named = {imported for imported, _ in imports(tree)}
-        found[name] = {one if one in trees else one.rpartition(".")[0] for one in named} & trees.keys()
+    for name, tree in MODULES.items():
+        conditions = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+        for_types = [
+            one for node in conditions if ast.unparse(node.test).endswith("TYPE_CHECKING") for one in node.body
+        ]
+        named = {imported for imported, _ in imports(tree, leave_out=for_types)}
+        found[name] = {one if one in MODULES else one.rpartition(".")[0] for one in named} & MODULES.keys()
     return found
 
 
@@ -131,15 +119,16 @@ def test_a_circle_is_found() -> None:
 
 def names_of(package: str) -> set[str]:
     """Return the names that a package has of its own or from elsewhere, its own modules left out."""
-    tree = dict(modules())[package]
-    tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]  # their names are their own
+    tree = MODULES[package]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]  # their names are their own
     names = {name for name, value in vars(import_module(package)).items() if not inspect.ismodule(value)}
-    return names | {one.rpartition(".")[2] for one, _ in imports(tree) if one.rpartition(".")[0] != package}
+    found = imports(tree, leave_out=functions)
+    return names | {one.rpartition(".")[2] for one, _ in found if one.rpartition(".")[0] != package}
 
 
 def test_no_module_has_the_name_of_something_else_in_its_package() -> None:
     """`import package.module as m` gives the module, and `package.name` never turns into one."""
-    for name, _ in modules():
+    for name in MODULES:
         package, _, own = name.rpartition(".")
         assert not package or own not in names_of(package), name
 
@@ -147,7 +136,7 @@ def test_no_module_has_the_name_of_something_else_in_its_package() -> None:
 def test_files_of_metrics_never_import_one_another() -> None:
     """They share what is in the files that begin with an underscore."""
     families = {path.stem for path in (PACKAGE / "metrics").glob("[a-z]*.py")}
-    for name, tree in modules():
+    for name, tree in MODULES.items():
         if not name.startswith("tailmetrics.metrics."):
             continue
         for imported, line in imports(tree):
@@ -157,23 +146,16 @@ def test_files_of_metrics_never_import_one_another() -> None:
 
 def test_no_file_is_named_for_having_no_subject() -> None:
     """What is shared is named after what it does."""
-    names = {part.strip("_") for name, _ in modules() for part in name.split(".")}
+    names = {part.strip("_") for name in MODULES for part in name.split(".")}
     assert not names & {"util", "utils", "helper", "helpers", "common", "misc", "tools", "shared", "base_utils"}
 
 
 def test_importing_the_root_imports_no_optional_dependency() -> None:
     """Neither those of the extras nor floor 4 and 5, beyond what TorchMetrics itself imports."""
 
-    def loaded(package: str) -> set[str]:
-        shown = subprocess.run(
-            [sys.executable, "-c", f"import sys, json, {package}; print(json.dumps(sorted(sys.modules)))"],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        return set(json.loads(shown.stdout))
-
-    own = loaded("tailmetrics") - loaded("torchmetrics")
+    code = "import sys, torchmetrics; before = {*sys.modules}; import tailmetrics; found = {*sys.modules} - before"
+    own = processes.found_by(code)
+    assert "tailmetrics.collection" in own
     assert not {name.partition(".")[0] for name in own} & OPTIONAL
     assert not [name for name in own if name.startswith("tailmetrics.") and floor_of(name) > ROOT_FLOOR]
 
@@ -181,28 +163,12 @@ def test_importing_the_root_imports_no_optional_dependency() -> None:
 def test_a_star_import_brings_the_public_names_and_no_module_but_functional() -> None:
     """Every metric, its base classes and what goes with them; `map` stays the builtin; extras may be missing."""
     code = (
-        "import sys, json, torchmetrics; sys.modules.update(dict.fromkeys(('rich', 'jinja2', 'pyarrow')));"
-        "before = {*globals(), 'before'}; from tailmetrics import *; found = sorted({*globals()} - before);"
-        "assert [*map(abs, [-1])] == [1]; print(json.dumps(found))"
+        "import sys, torchmetrics; sys.modules.update(dict.fromkeys(('rich', 'jinja2', 'pyarrow')));"
+        "before = {*globals(), 'before'}; from tailmetrics import *; found = {*globals()} - before;"
+        "assert [*map(abs, [-1])] == [1]"
     )
-    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     more = ("LabelBuckets", "LabelFrequency", "Ranking", "TopKCollection", "evaluate", "functional", "rank")
-    assert set(json.loads(ran.stdout)) == {*REGISTRY, *more, "RatioMetric", "RowMeanMetric", "TopKMetric"}
-
-
-@pytest.mark.parametrize("name", REGISTRY)
-def test_every_metric_has_all_that_makes_it_one(name: str) -> None:
-    """A case, an oracle, a place among the definitions, a true example, a direction and a range."""
-    metric = REGISTRY[name]
-    assert any(case.name == name for case in CASES), "no case in tests/cases.py"
-    assert name in ORACLES, "no second reading in tests/oracle.py"
-    definitions = (ROOT / "docs" / "definitions.md").read_text()
-    assert re.search(rf"^\| .*`{name}`", definitions, re.MULTILINE), "in no table of docs/definitions.md"
-    assert f"`{metric.stem}" in definitions or f"{metric.stem}@" in definitions, "its key is not in docs/definitions.md"
-    assert doctest.DocTestParser().get_examples(inspect.getdoc(metric) or ""), "no example in its docstring"
-    assert "higher_is_better" in vars(metric), "says nothing of its direction"
-    low, high = metric.bounds
-    assert -math.inf < low < high, "its range is empty"
+    assert processes.found_by(code) == {*REGISTRY, *more, "RatioMetric", "RowMeanMetric", "TopKMetric"}
 
 
 def test_every_public_name_is_in_the_reference() -> None:

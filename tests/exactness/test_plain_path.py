@@ -97,6 +97,12 @@ BATCH = data(seed=41, num_rows=17, graded=True)
 OTHER = data(seed=42, num_rows=17, graded=True)
 
 
+def cases_of(name: str) -> list[Case]:
+    """Every argument of every metric on one form of input; on the others, which are read alike for all, one of each."""
+    cases = CASES_OF_A_KIND if name == "scores, gains" else ONE_OF_EACH
+    return [case for case in cases if name.startswith("scores") or case.name != "CrossEntropy"]
+
+
 def test_the_watch_sees_what_waits() -> None:
     """Each of the ways to wait is caught."""
     values, mask = torch.arange(3), torch.tensor([True, False, True])
@@ -123,9 +129,7 @@ def test_update_does_not_wait_for_a_device(name: str) -> None:
     """With validate_args=False no metric issues an operation that waits; tables per device are made by batch one."""
     first, second = FEEDS[name](OTHER), FEEDS[name](BATCH)
     waiting = []
-    for case in CASES_OF_A_KIND if name == "scores, gains" else ONE_OF_EACH:
-        if case.name == "CrossEntropy" and not name.startswith("scores"):
-            continue
+    for case in cases_of(name):
         metric = case.metric(validate_args=False)
         with force_plain():
             metric.update(*first)
@@ -141,9 +145,7 @@ def test_update_does_not_wait_for_a_device(name: str) -> None:
 def test_update_and_what_it_makes_stay_on_the_device(name: str) -> None:
     """On torch's meta device, which holds shapes and no values: nothing reads one, or mixes in a tensor of the CPU."""
     preds, target = (on_meta(part) for part in FEEDS[name](BATCH))
-    for case in CASES_OF_A_KIND:
-        if case.name == "CrossEntropy" and not name.startswith("scores"):
-            continue
+    for case in cases_of(name):
         metric = case.metric(validate_args=False).to("meta")
         metric.update(preds, target, torch.ones(17, dtype=torch.bool, device="meta"))
         assert {state.device.type for state in metric.metric_state.values()} == {"meta"}

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import BUCKETS, CASES, NUM_LABELS, Case, Data, data, rows_of
+from exactness.bits import CASES_OF_A_KIND
 from parity.compare import BINARY, GRADED, KS
 from tailmetrics import (
     MAP,
@@ -120,14 +121,19 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall(seed: int, denominator:
     torch.testing.assert_close(f1, harmonic.nan_to_num(0.0), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_values_are_in_the_declared_range(case: Case, graded: bool) -> None:
+RANGES = {"binary": (data(seed=63), CASES), "graded": (data(seed=63, graded=True), CASES_OF_A_KIND)}
+
+
+@pytest.mark.parametrize(
+    ("case", "batch"),
+    [pytest.param(case, batch, id=f"{case}-{name}") for name, (batch, cases) in RANGES.items() for case in cases],
+)
+def test_values_are_in_the_declared_range(case: Case, batch: Data) -> None:
     """Every value lies within ``bounds``, exactly; NaN, for a bucket without a row, aside."""
     metric = case.metric()
     low, high = type(metric).bounds
     low = 0.0 if case.arguments.get("miss_value") == 0 else low
-    values = [one for one in value(metric, data(seed=63, graded=graded)) if not math.isnan(one)]
+    values = [one for one in value(metric, batch) if not math.isnan(one)]
     assert values
     assert all(low <= one <= high for one in values)
 

@@ -1,0 +1,86 @@
+"""What CONTRIBUTING.md asks of a metric and of a formula that belong to the library, and what one of them still lacks."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import math
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import oracle
+import tailmetrics
+from cases import CASES
+from tailmetrics import functional, metrics
+from tailmetrics.metrics import REGISTRY, TopKMetric
+
+DOCS = Path(__file__).parents[2] / "docs"
+ORACLES = {
+    *oracle.ROW_METRICS,
+    *oracle.RATIO_METRICS,
+    *oracle.PREDICTION_METRICS,
+    "KForRecall",  # oracle.evaluate reads it by name
+    "TieRateAtK",  # oracle.tie_rate
+}
+
+
+def families() -> Iterator[Path]:
+    """Yield the files of metrics; those that begin with an underscore hold what they share."""
+    yield from sorted(Path(metrics.__file__).parent.glob("[a-z]*.py"))
+
+
+def classes() -> set[str]:
+    """Return the names of the metrics that are written down in the files, whether or not somebody imports them."""
+    found = set()
+    for path in families():
+        module = import_module(f"tailmetrics.metrics.{path.stem}")
+        own = (value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__)
+        found |= {one.__name__ for one in own if inspect.isclass(one) and issubclass(one, TopKMetric)}
+    return {name for name in found if not name.startswith("_")}
+
+
+def formulas() -> set[str]:
+    """Return the names of the public functions that are written down in the files of metrics."""
+    trees = (ast.parse(path.read_text()) for path in families())
+    found = {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return {name for name in found if not name.startswith("_")}
+
+
+def rendered(page: str) -> set[str]:
+    """Return the names that a page of the reference is made of."""
+    return set(re.findall(r"^::: ([\w.]+)$", (DOCS / "reference" / f"{page}.md").read_text(), re.MULTILINE))
+
+
+def a_metric_lacks(name: str) -> list[str]:
+    """List what is missing: in the package, among the tests, in the documentation, in the class itself."""
+    metric = REGISTRY.get(name)
+    if metric is None:
+        return ["an import in tailmetrics/metrics/__init__.py"]
+    definitions = (DOCS / "definitions.md").read_text()
+    examples = doctest.DocTestParser().get_examples(inspect.getdoc(metric) or "")
+    low, high = metric.bounds
+    there = {
+        "its name in the package": getattr(tailmetrics, name, None) is metric,
+        "a case in tests/cases.py": any(case.name == name for case in CASES),
+        "a second reading in tests/oracle.py": name in ORACLES,
+        "a line in a table of docs/definitions.md": re.search(rf"^\| .*`{name}`", definitions, re.MULTILINE),
+        "its key in docs/definitions.md": f"`{metric.stem}" in definitions or f"{metric.stem}@" in definitions,
+        "its name in docs/reference/metrics.md": f"tailmetrics.{name}" in rendered("metrics"),
+        "an example with its value": any(re.search(r"\d|nan", example.want) for example in examples),
+        "a direction": "higher_is_better" in vars(metric),
+        "a range": -math.inf < low < high,
+    }
+    return [what for what, found in there.items() if not found]
+
+
+def a_formula_lacks(name: str) -> list[str]:
+    """List what is missing: in the package and in the documentation."""
+    there = {
+        "a place in tailmetrics/functional.py": hasattr(functional, name),
+        "its name in functional.__all__": name in functional.__all__,
+        "its name in docs/reference/functional.md": f"tailmetrics.functional.{name}" in rendered("functional"),
+    }
+    return [what for what, found in there.items() if not found]
