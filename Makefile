@@ -1,14 +1,17 @@
 # make demo · make test · make docs · make bench: each sets up what it needs in .venv, and reuses it the next time.
 # Needs Python (3.10 or newer, with venv), make and git. PYTHON=python3.12 chooses another one; DEVICES=2 runs the demo
-# on two processes.
+# on two processes; WORKERS=8 runs the tests on eight.
 PYTHON ?= python3
 DEVICES ?= 1
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# A file stays on one worker, with what it prepares once; files with slow tests start first.
+TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs wheel bench clean
+.PHONY: help demo test quick lint types docs wheel bench clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /  /'
@@ -25,7 +28,10 @@ demo: $(READY)  ## train on ICD-10-CM and report from head to tail, in under two
 		$(if $(filter-out 1,$(DEVICES)),--trainer.strategy ddp)
 
 test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest
+	$(TESTS)
+
+quick: $(READY)  ## run the tests but for the slow ones
+	$(TESTS) -m "not slow"
 
 lint: $(READY)  ## ruff
 	$(BIN)/ruff check .
