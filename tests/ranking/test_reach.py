@@ -20,7 +20,11 @@ def _parameters(formula: Any) -> Any:
     return inspect.signature(formula).parameters if inspect.isfunction(formula) else {}
 
 
-FORMULAS = [one for name, one in vars(functional).items() if "k" in _parameters(one) and name != "ideal_dcg_at_k"]
+FORMULAS = [
+    one
+    for name, one in vars(functional).items()
+    if "k" in _parameters(one) and name not in ("ideal_dcg_at_k", "personalization")
+]
 
 
 def _value(formula: Formula, ranking: Ranking, k: int | None) -> list[Tensor]:

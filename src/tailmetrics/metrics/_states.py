@@ -129,7 +129,7 @@ def _weighted_cells(increment: AtCells, weights: Tensor) -> AtCells:
     digits = fixed_point.digits(increment.amounts * weights[increment.rows])
     columns = torch.arange(fixed_point.columns, device=digits.device)
     cells = increment.cells[:, None] * fixed_point.columns + columns
-    return AtCells(cells.view(-1), digits.view(-1), increment.rows.repeat_interleave(fixed_point.columns))
+    return AtCells(cells.reshape(-1), digits.reshape(-1), increment.rows.repeat_interleave(fixed_point.columns))
 
 
 def _scatter(cells: Tensor, places: Tensor, amounts: Tensor, reduce: Literal["sum", "max"]) -> None:

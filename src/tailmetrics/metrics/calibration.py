@@ -105,4 +105,4 @@ def _limbs(cells: Tensor, values: Tensor, rows: Tensor) -> AtCells:
     """Return values in [0, 1] to be added to cells, as limbs that lie side by side in the state."""
     columns = torch.arange(UNIT.columns, device=cells.device)
     places = cells[:, None] * UNIT.columns + columns
-    return AtCells(places.view(-1), UNIT.digits(values).view(-1), rows.repeat_interleave(UNIT.columns))
+    return AtCells(places.reshape(-1), UNIT.digits(values).reshape(-1), rows.repeat_interleave(UNIT.columns))

@@ -25,7 +25,7 @@ FINEST = 4096
 """Most bins: 64 for each octave from 2^-8 to 2^8 of either sign, 4 for each other octave, two for infinities."""
 
 
-def bin_of(scores: Tensor) -> Tensor:
+def _bin_of(scores: Tensor) -> Tensor:
     """Return the bin of each score among ``FINEST``; a higher score is never in a lower bin, for any score there is.
 
     The bits of a float32 are ordered like the number: sign, exponent, then the leading bits of the fraction, more of
@@ -122,7 +122,7 @@ class LabelAUC(TopKMetric):
     def _cells(self, block: Tensor) -> Tensor:
         """Return the cell of each score of a block (R, L) in a state (L, bins)."""
         label = torch.arange(block.shape[1], device=block.device)
-        return label * self.bins + bin_of(block) // (FINEST // self.bins)
+        return label * self.bins + _bin_of(block) // (FINEST // self.bins)
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         return [[middle for _, middle, _ in self._areas(states)]]

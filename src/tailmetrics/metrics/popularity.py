@@ -32,10 +32,10 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
         seen = fsum(shown.tolist())
         return fsum((shown * label_counts).tolist()) / seen if seen else float("nan")
     times = total(shown)
-    return exact_product_sum(shown, label_counts) / times if times else float("nan")
+    return _exact_product_sum(shown, label_counts) / times if times else float("nan")
 
 
-def exact_product_sum(shown: Tensor, label_counts: Tensor) -> int:
+def _exact_product_sum(shown: Tensor, label_counts: Tensor) -> int:
     """Return the sum of the products of two vectors of whole numbers, however large it is."""
     if float((shown.double() * label_counts).sum()) < 2**62:
         return int((shown * label_counts).sum())
