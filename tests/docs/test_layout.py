@@ -262,7 +262,8 @@ def test_relative_links_resolve() -> None:
         path, _, anchor = target.partition("#")
         goal = (page.parent / path).resolve() if path else page
         assert goal.exists(), f"{page.relative_to(ROOT)}: {target}"
-        assert not anchor or anchor in slugs(goal), f"{page.relative_to(ROOT)}: {target}"
+        of_page = goal.suffix == ".md"  # of a picture, "only-dark" says where it is shown
+        assert not anchor or not of_page or anchor in slugs(goal), f"{page.relative_to(ROOT)}: {target}"
         found += 1
     assert found > 30
 
