@@ -41,7 +41,7 @@ types: $(READY)  ## strict mypy
 	$(BIN)/mypy
 
 docs: $(READY)  ## build the documentation; a broken link fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/zensical build --strict --clean
 
 wheel: $(READY)  ## build the wheel and try it in an empty environment
 	rm -rf dist
@@ -52,4 +52,4 @@ bench: $(READY)  ## measure against the hardware limits and the peers
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove the environment and what was built
-	rm -rf $(VENV) dist site runs
+	rm -rf $(VENV) .cache dist site runs

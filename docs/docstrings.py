@@ -34,7 +34,9 @@ class Docstrings(Extension):
         if obj.docstring is not None and obj.path.startswith("tailmetrics"):
             plain = obj.docstring.value.replace("``", "`")
             linked = ROLE.sub(lambda role: _link(role[1], obj), plain)
-            obj.docstring.value = DOCTEST.sub(lambda lines: f"```pycon\n{lines[0]}\n```", linked)
+            obj.docstring.value = DOCTEST.sub(
+                lambda lines: f"```pycon\n{lines[0]}\n```", linked
+            )
 
 
 def _link(name: str, obj: Object) -> str:
@@ -44,5 +46,7 @@ def _link(name: str, obj: Object) -> str:
         return f"`{name}`"
     if owner is not None and owner.is_class and name in owner.members:
         return f"[`{name}`][{owner.path}.{name}]"
-    home = "" if name.startswith("tailmetrics.") else f"{HOMES.get(name, 'tailmetrics')}."
+    home = (
+        "" if name.startswith("tailmetrics.") else f"{HOMES.get(name, 'tailmetrics')}."
+    )
     return f"[`{name.removeprefix('tailmetrics.')}`][{home}{name}]"

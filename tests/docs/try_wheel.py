@@ -11,7 +11,7 @@ CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 
 CORE = """
 import sys
-from importlib.metadata import version
+from importlib.metadata import metadata, version
 from pathlib import Path
 
 import tailmetrics
@@ -20,6 +20,7 @@ from tailmetrics import LabelBuckets, PrecisionAtK, RecallAtK, TopKCollection
 package = Path(tailmetrics.__file__).parent
 assert package.is_relative_to(sys.prefix), package
 assert version("tailmetrics") == tailmetrics.__version__
+assert "](docs/" not in metadata("tailmetrics")["Description"], "links of the README are relative"
 assert (package / "py.typed").exists()
 assert len(list((package / "configs").glob("*.yaml"))) >= 6
 
