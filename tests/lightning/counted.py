@@ -94,7 +94,12 @@ def callback(**arguments: Any) -> HeadToTailReport:
 
 def trainer(folder: Path, *callbacks: HeadToTailReport, **arguments: Any) -> Trainer:
     """A Trainer that says and keeps nothing."""
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
     one = {"accelerator": "cpu", "devices": 1, "max_epochs": 1, "default_root_dir": folder}
     return Trainer(callbacks=list(callbacks), **{**quiet, **one, **arguments})
 
@@ -116,4 +121,6 @@ def each_of(*rows: int) -> list[int]:
 
 def loader(**arguments: Any) -> DataLoader[Any]:
     """A loader of the numbered rows."""
-    return DataLoader(Numbered(), **{"batch_size": 4, **({} if "batch_sampler" not in arguments else {"batch_size": 1}), **arguments})
+    return DataLoader(
+        Numbered(), **{"batch_size": 4, **({} if "batch_sampler" not in arguments else {"batch_size": 1}), **arguments}
+    )

@@ -70,7 +70,9 @@ def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys:
     run.test(ByHeart(), datamodule=Data(), verbose=False)
     same(callback.report.scalars, expected())
     written = {path.name for path in Path(run.log_dir).iterdir()}
-    forms = {f"report_{stage}.{form}" for stage in ("val", "test") for form in ("md", "json", "csv", "html", "tex", "png")}
+    forms = {
+        f"report_{stage}.{form}" for stage in ("val", "test") for form in ("md", "json", "csv", "html", "tex", "png")
+    }
     assert written == forms | {"history.csv", "metrics.csv", "checkpoints"}
     report = json.loads((Path(run.log_dir) / "report_val.json").read_text())
     flat = report["metrics"] | {f"{m}/{b}": v for m, values in report["by_bucket"].items() for b, v in values.items()}

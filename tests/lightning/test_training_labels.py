@@ -77,7 +77,13 @@ def test_where_all_rows_are_counted_though_not_all_are_shown_alike_it_is_said(
 
 @pytest.mark.parametrize(
     ("arguments", "limit", "rows"),
-    [({}, 2, range(8)), ({}, 0.4, range(8)), ({}, 1.0, range(ROWS)), ({}, 9, range(ROWS)), ({"drop_last": True}, 1, range(4))],
+    [
+        ({}, 2, range(8)),
+        ({}, 0.4, range(8)),
+        ({}, 1.0, range(ROWS)),
+        ({}, 9, range(ROWS)),
+        ({"drop_last": True}, 1, range(4)),
+    ],
 )
 def test_a_limit_of_batches_is_honoured_where_rows_come_in_order(
     arguments: Any, limit: Any, rows: Any, tmp_path: Path
@@ -89,7 +95,9 @@ def test_a_limit_of_batches_is_honoured_where_rows_come_in_order(
 @pytest.mark.parametrize("arguments", [{"shuffle": True}, {"sampler": Given([*range(ROWS)])}])
 def test_a_limit_of_batches_is_said_where_each_epoch_may_show_others(arguments: Any, tmp_path: Path) -> None:
     """All that the loader draws from is counted."""
-    with pytest.warns(UserWarning, match="limit_train_batches=2 shows fewer training rows; labels are counted over all"):
+    with pytest.warns(
+        UserWarning, match="limit_train_batches=2 shows fewer training rows; labels are counted over all"
+    ):
         assert counted(loader(**arguments), tmp_path, limit_train_batches=2) == ALL
 
 
@@ -209,12 +217,12 @@ def test_a_checkpoint_of_another_number_of_labels_is_refused(tmp_path: Path) -> 
         trainer(tmp_path, callback(num_labels=60), max_epochs=2).fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
     model = Model()
     model.num_labels = 60
+    again = trainer(tmp_path, callback(num_labels=None), max_epochs=2)
     with pytest.raises(ValueError, match=message.format(" of the model")):
-        again = trainer(tmp_path, callback(num_labels=None), max_epochs=2)
         again.fit(model, loader(), ckpt_path=tmp_path / "run.ckpt")
+    given = trainer(tmp_path, callback(num_labels=None, label_counts=[1, 2, 3]), max_epochs=2)
     with pytest.raises(ValueError, match="training counts of 20 labels, but there are 3 by label_counts; load"):
-        given = callback(num_labels=None, label_counts=[1, 2, 3])
-        trainer(tmp_path, given, max_epochs=2).fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
+        given.fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
 
 
 def test_counts_that_are_not_those_of_the_checkpoint_are_said(tmp_path: Path) -> None:

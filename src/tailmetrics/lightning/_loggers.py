@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from tailmetrics.report import Report
 from tailmetrics.report.figures import head_to_tail_figure
 from tailmetrics.report.markdown import markdown
-from tailmetrics.report import Report
 
 
 def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) -> None:

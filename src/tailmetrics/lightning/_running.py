@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.lightning._loaders import evaluated_loaders
 from tailmetrics.lightning._repeats import Repeats
 from tailmetrics.lightning._steps import Keys
 from tailmetrics.lightning._training_labels import TrainingLabels
-from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import Report
 
 
