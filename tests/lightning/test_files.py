@@ -95,13 +95,16 @@ def test_a_folder_that_is_not_local_is_said(tmp_path: Path) -> None:
 
 
 def test_the_title_says_what_was_evaluated_and_when(tmp_path: Path) -> None:
-    """Stage, model and, while fitting, the epoch."""
+    """Stage, model, name of the callback and, while fitting, the epoch."""
     callback = report(files=False)
     run = trainer(tmp_path, callback, max_epochs=2)
     run.fit(Model(), loader(), loader())
     assert callback.report.title == "Validation of Model, epoch 1"
     run.test(Model(), loader(), verbose=False)
     assert callback.report.title == "Test of Model"
+    named = report(files=False, name="b")
+    trainer(tmp_path, named).validate(Model(), loader(), verbose=False)
+    assert named.report.title == "Validation of Model (b)"
 
 
 class Learning(Model):

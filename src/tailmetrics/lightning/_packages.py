@@ -33,9 +33,16 @@ def lightning_class_of(owner: Any, method: str) -> type:
 
 
 def _installed() -> list[str]:
-    found = [name for name in PACKAGES if find_spec(name.partition(".")[0]) is not None]
+    found = [name for name in PACKAGES if _is_there(name)]
     if not found:
         raise ImportError(
             "tailmetrics.lightning needs Lightning; install it with: pip install 'tailmetrics[lightning]'"
         )
     return found
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # any folder called "lightning" is found as a package
+        return False

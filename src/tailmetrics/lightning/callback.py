@@ -145,7 +145,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         if trainer.sanity_checking:
             return
         in_fit = trainer.state.fn == "fit"
-        of = f" of {type(pl_module).__name__}" + (f", epoch {trainer.current_epoch}" if in_fit else "")
+        of = f" of {type(pl_module).__name__}" + (f" ({self.name})" if self.name else "")
+        of += f", epoch {trainer.current_epoch}" if in_fit else ""
         reports = self._running.reports(TITLES[stage], of, self._labels.notes)
         prefix, logged = "/".join(filter(None, (stage, self.name))), {}
         for index, report in enumerate(reports):
