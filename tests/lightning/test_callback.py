@@ -16,6 +16,7 @@ import torch
 from lightning_toy import NUM_LABELS, ByHeart, Data, scores_and_targets
 from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import CSVLogger
+from torch.utils.data import DataLoader
 
 import tailmetrics
 from tailmetrics import LabelFrequency, TopKCollection
@@ -61,7 +62,7 @@ def same(found: dict[str, float | None], wanted: dict[str, float]) -> None:
 
 
 def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Counts the training labels, logs once per epoch, prints a table, writes report.md, .json and a plot."""
+    """Counts the training labels, logs once per epoch, prints a table, writes reports of both stages."""
     callback = HeadToTailReport(metrics())
     run = trainer(tmp_path, callback)
     run.fit(ByHeart(), datamodule=Data())
@@ -69,8 +70,11 @@ def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys:
     run.test(ByHeart(), datamodule=Data(), verbose=False)
     same(callback.report.scalars, expected())
     written = {path.name for path in Path(run.log_dir).iterdir()}
-    assert {"report.md", "report.json", "report.png", "metrics.csv"} <= written
-    report = json.loads((Path(run.log_dir) / "report.json").read_text())
+    forms = {
+        f"report_{stage}.{form}" for stage in ("val", "test") for form in ("md", "json", "csv", "html", "tex", "png")
+    }
+    assert written - {"hparams.yaml"} == forms | {"history.csv", "metrics.csv", "checkpoints"}
+    report = json.loads((Path(run.log_dir) / "report_val.json").read_text())
     flat = report["metrics"] | {f"{m}/{b}": v for m, values in report["by_bucket"].items() for b, v in values.items()}
     same(flat, expected())
     assert sum(row["positives"] for row in report["buckets"]) == int((scores_and_targets()[1] >= 0).sum())
@@ -176,7 +180,7 @@ def test_a_wrong_name_says_what_was_there(arguments: dict[str, Any], message: st
 
     class Named(Data):
         def train_dataloader(self) -> Any:
-            return [{"x": torch.zeros(2), "target": torch.zeros(2, dtype=torch.long)}]
+            return DataLoader([{"x": torch.zeros(2), "target": 1}])
 
     callback = HeadToTailReport(metrics(), **arguments)
     with pytest.raises(ValueError, match=message):

@@ -72,9 +72,9 @@ class Evaluation:
 
     def report(self, title: str) -> Report:
         """Return everything accumulated, over all ranks; call it on every rank."""
-        scalars = {key: float(value) for key, value in self.scalars().items()}
+        scalars = _read(self.scalars())
         assert self.ties is not None
-        ties = {int(key.partition("@")[2]): float(value) for key, value in _quietly(self.ties).items()}
+        ties = {int(key.partition("@")[2]): value for key, value in _read(_quietly(self.ties)).items()}
         counts = None if self.positives is None else self.positives.compute().reshape(-1).cpu()
         rows, notes = _agreed([row for buckets in self.bucketings for row in _bucket_rows(buckets, counts)])
         return Report(
@@ -141,6 +141,11 @@ def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
     if not differ:
         return kept, ()
     return kept, (f"Metrics mean different labels by {', '.join(differ)}: counts are those of the first metric.",)
+
+
+def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
+    """Return scalars as numbers: a device is read once for all of them."""
+    return dict(zip(scalars, torch.stack(list(scalars.values())).tolist(), strict=True))
 
 
 def _quietly(metric: TopKMetric) -> dict[str, Tensor]:

@@ -1,0 +1,193 @@
+"""The callback: what happens at which moment of a Trainer's life."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from tailmetrics.collection import TopKCollection
+from tailmetrics.lightning._folder import run_folder
+from tailmetrics.lightning._history import History
+from tailmetrics.lightning._loggers import show_in_loggers
+from tailmetrics.lightning._logging import alike, log_values
+from tailmetrics.lightning._packages import callback_bases
+from tailmetrics.lightning._running import Running
+from tailmetrics.lightning._steps import Keys
+from tailmetrics.lightning._training_labels import TrainingLabels
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.report import Report
+
+TITLES = {"val": "Validation", "test": "Test"}
+
+
+class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
+    """Feeds metrics from what validation and test steps return, logs them once per epoch, and writes a report.
+
+    ``validation_step`` and ``test_step`` return ``{"preds": …, "target": …}``, in any form that
+    :func:`tailmetrics.rank` takes. What a metric leaves open (``buckets="deciles"``) is completed by counting the
+    training labels once, before the first training step, or before a test without training. Rows that a distributed
+    sampler repeats to fill up its last round are left out; so are those of Lightning's sanity check.
+
+    Several callbacks in one Trainer each need a ``name``: it stands in their keys, files and checkpoint entries.
+
+    Args:
+        metrics: The metrics, as a list or a :class:`TopKCollection`.
+        num_labels: L; None takes it from ``label_counts``, the metrics, or the attribute ``num_labels`` of the data
+            module or model.
+        label_counts: Training counts, shape (L,), as a tensor, a list or the path of a file saved by ``torch.save``;
+            None counts them, which reads the training data once.
+        num_train: Number of training rows that go with ``label_counts``; only propensities and novelty ask for it.
+        preds: Key of the predictions in what a step returns.
+        target: Key of the target in what a step returns.
+        row_mask: Key of a row mask in what a step returns, if it has one.
+        train_target: Where the target is in a training batch: a key, or an index, or a function of the batch. For
+            several training loaders a dict or list of them in the loaders' shape, None for a loader without labels.
+        files: Whether to write ``report_val.*``, ``report_test.*`` and ``history.csv`` into the folder of the run.
+        table: Whether to print a table after validation outside of fitting, after testing, and after fitting.
+        figures: Whether to hand figure and tables to loggers that take them: TensorBoard, Weights & Biases, MLflow.
+        name: Tells this callback from others: ``val/name/…``, ``report_name_val.*``.
+    """
+
+    def __init__(
+        self,
+        metrics: list[TopKMetric] | TopKCollection,
+        num_labels: int | None = None,
+        label_counts: Tensor | list[int] | str | None = None,
+        num_train: int | None = None,
+        preds: str = "preds",
+        target: str = "target",
+        row_mask: str = "row_mask",
+        train_target: str | int | Callable[[Any], Any] | Mapping[Any, Any] | Sequence[Any] = "target",
+        files: bool = True,
+        table: bool = True,
+        figures: bool = True,
+        name: str = "",
+    ) -> None:
+        super().__init__()
+        if not re.fullmatch(r"[\w.-]*", name):
+            raise ValueError(
+                f"HeadToTailReport: name={name!r} is no part of a file name; use letters, digits, '_', '-' and '.'."
+            )
+        self.collection = metrics if isinstance(metrics, TopKCollection) else TopKCollection(metrics)
+        self.name, self.files, self.table, self.figures = name, files, table, figures
+        self.report: Report | None = None
+        self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
+        self._running = Running(self.collection, Keys(preds, target, row_mask))
+        self._history = History()
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """Epoch, step, number of the loader and values of every validation of the fit, oldest first."""
+        return self._history.rows
+
+    @property
+    def state_key(self) -> str:
+        """Name of the callback's entry in a checkpoint: one for each ``name``."""
+        return str(self._generate_state_key(name=self.name)) if self.name else type(self).__qualname__
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Count the training labels, unless they are known."""
+        self._bind(trainer, pl_module, starts_fit=True)
+        self._history.forget_after(trainer.global_step)
+
+    def _bind(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> None:
+        if self._labels.ensure(trainer, pl_module, starts_fit):
+            self._running.forget()
+
+    # -- validation and test ------------------------------------------------------------------------------------
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Start from nothing."""
+        self._start(trainer, pl_module)
+
+    def on_test_start(self, trainer: Any, pl_module: Any) -> None:
+        """Start from nothing."""
+        self._start(trainer, pl_module)
+
+    def _start(self, trainer: Any, pl_module: Any) -> None:
+        if not trainer.sanity_checking:
+            self._bind(trainer, pl_module)
+            self._running.start(trainer, pl_module.device)
+
+    def on_validation_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Add what ``validation_step`` returned."""
+        self._add(trainer, outputs, dataloader_idx, "validation_step")
+
+    def on_test_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Add what ``test_step`` returned."""
+        self._add(trainer, outputs, dataloader_idx, "test_step")
+
+    def _add(self, trainer: Any, outputs: Any, index: int, step: str) -> None:
+        if not trainer.sanity_checking:
+            self._running.add(outputs, index, step, self._labels)
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Log and write the report."""
+        self._finish(trainer, pl_module, "val", print_table=trainer.state.fn != "fit")
+
+    def on_test_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Log and write the report."""
+        self._finish(trainer, pl_module, "test", print_table=True)
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        """Print the table of the last validation."""
+        if self.report is not None:
+            self._print(trainer, self.report)
+
+    def _finish(self, trainer: Any, pl_module: Any, stage: str, print_table: bool) -> None:
+        if trainer.sanity_checking:
+            return
+        in_fit = trainer.state.fn == "fit"
+        of = f" of {type(pl_module).__name__}" + (f" ({self.name})" if self.name else "")
+        of += f", epoch {trainer.current_epoch}" if in_fit else ""
+        reports = self._running.reports(TITLES[stage], of, self._labels.notes)
+        prefix, logged = "/".join(filter(None, (stage, self.name))), {}
+        for index, report in enumerate(reports):
+            scalars = alike(self.collection, report.scalars, trainer)
+            suffix = f"/dataloader_idx_{index}" if len(reports) > 1 else ""
+            logged.update({f"{prefix}/{key}{suffix}": value for key, value in scalars.items()})
+            if in_fit:
+                self._history.add(trainer.current_epoch, trainer.global_step, index, scalars)
+            if print_table:
+                self._print(trainer, report)
+        self.report = reports[0]
+        log_values(pl_module, logged)
+        if trainer.is_global_zero and not trainer.fast_dev_run:
+            self._publish(trainer, reports, stage, in_fit)
+
+    def _publish(self, trainer: Any, reports: list[Report], stage: str, in_fit: bool) -> None:
+        """Write files, and hand figures and tables to loggers."""
+        folder = run_folder(trainer) if self.files else None
+        for index, report in enumerate(reports):
+            stem = "_".join(filter(None, ("report", self.name, stage, str(index) if len(reports) > 1 else "")))
+            if folder is not None:
+                report.write(folder, stem=stem)
+            if self.figures:
+                show_in_loggers(trainer.loggers, report, stem, trainer.global_step)
+        if folder is not None and in_fit:
+            self._history.write(folder / f"{'_'.join(filter(None, ('history', self.name)))}.csv")
+
+    def _print(self, trainer: Any, report: Report) -> None:
+        if self.table and trainer.is_global_zero:
+            from tailmetrics.report.terminal import print_report
+
+            print_report(report)
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return training counts and history, so that a resumed run goes on with them."""
+        return {**self._labels.state_dict(), "history": self._history.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take what a checkpoint has, unless there are training counts already."""
+        self._labels.load_state_dict(state_dict)
+        if "history" in state_dict:
+            self._history.load_state_dict(state_dict["history"])

@@ -1,0 +1,126 @@
+"""Training data in which row i has label i, so that counts show which rows were counted, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytorch_lightning import LightningModule, Trainer
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, get_worker_info
+
+import tailmetrics
+from tailmetrics.lightning import HeadToTailReport
+
+ROWS = 20
+
+
+class Numbered(Dataset[dict[str, int]]):
+    """Row i holds i, as what is read and as label, and which worker read it."""
+
+    def __init__(self, rows: int = ROWS) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, row: int) -> dict[str, int]:
+        worker = get_worker_info()
+        return {"x": row, "target": row, "worker": -1 if worker is None else worker.id}
+
+
+class Stream(IterableDataset[dict[str, int]]):
+    """The same without numbers or an end."""
+
+    def __iter__(self) -> Iterator[dict[str, int]]:
+        row = 0
+        while True:
+            yield {"x": row % ROWS, "target": row % ROWS}
+            row += 1
+
+
+class Given(Sampler[Any]):
+    """A sampler, or a batch sampler, that gives what it was given."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Endless(Sampler[int]):
+    """A sampler without length and without end."""
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield 7
+
+
+class Model(LightningModule):
+    """Learns nothing, and keeps which rows it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.shown: list[Any] = []
+
+    def training_step(self, batch: Any) -> Tensor:
+        """Any loss."""
+        self.shown.append(batch["x"].tolist() if isinstance(batch, dict) and "x" in batch else batch)
+        return (self.weight - 1) ** 2
+
+    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Tensor]:
+        """Predicts label 0 for every row."""
+        return {"preds": -torch.arange(float(ROWS)).expand(len(batch["x"]), ROWS), "target": batch["target"]}
+
+    test_step = validation_step
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Plain SGD."""
+        return torch.optim.SGD([self.weight], 0.1)
+
+
+def callback(**arguments: Any) -> HeadToTailReport:
+    """A callback that has to count and leaves no traces."""
+    metrics = [tailmetrics.RecallAtK(k=5, buckets="deciles")]
+    return HeadToTailReport(metrics, **{"num_labels": ROWS, "files": False, "table": False, **arguments})
+
+
+def trainer(folder: Path, *callbacks: HeadToTailReport, **arguments: Any) -> Trainer:
+    """A Trainer that says and keeps nothing."""
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    one = {"accelerator": "cpu", "devices": 1, "max_epochs": 1, "default_root_dir": folder}
+    return Trainer(callbacks=list(callbacks), **{**quiet, **one, **arguments})
+
+
+def counted(loaders: Any, folder: Path, train_target: Any = "target", **arguments: Any) -> list[int]:
+    """How often each row was counted when a fit on ``loaders`` began."""
+    report = callback(train_target=train_target)
+    trainer(folder, report, **arguments).fit(Model(), loaders)
+    state = report.state_dict()
+    counts: list[int] = state["label_counts"].tolist()
+    assert sum(counts) == state["num_train"]
+    return counts
+
+
+def each_of(*rows: int) -> list[int]:
+    """One for each of these rows."""
+    return [int(row in rows) for row in range(ROWS)]
+
+
+def loader(**arguments: Any) -> DataLoader[Any]:
+    """A loader of the numbered rows."""
+    return DataLoader(
+        Numbered(), **{"batch_size": 4, **({} if "batch_sampler" not in arguments else {"batch_size": 1}), **arguments}
+    )

@@ -1,0 +1,166 @@
+"""A folder for every run, and the history of a fit in it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counted import ROWS, Given, Model, loader, trainer
+from pytorch_lightning.loggers import CSVLogger, Logger
+
+import tailmetrics
+from tailmetrics.lightning import HeadToTailReport
+
+pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
+
+
+class Elsewhere(Logger):
+    """A logger without a log directory, as those of services are; its run begins with the first look at it."""
+
+    def __init__(self, save_dir: Any, version: Any = "run-7") -> None:
+        super().__init__()
+        self._save_dir, self._version, self._begun = save_dir, version, False
+
+    @property
+    def experiment(self) -> Any:
+        self._begun = True
+
+    save_dir = property(lambda self: self._save_dir)
+    name = property(lambda self: "project")
+    version = property(lambda self: self._version if self._begun else None)
+
+    def log_metrics(self, metrics: Any, step: Any = None) -> None:
+        pass
+
+    def log_hyperparams(self, params: Any) -> None:
+        pass
+
+
+def report(**arguments: Any) -> HeadToTailReport:
+    """A callback with one number and one by bucket."""
+    metrics = [tailmetrics.RecallAtK(k=2), tailmetrics.RecallAtK(k=1, buckets="deciles")]
+    return HeadToTailReport(metrics, **{"label_counts": [1] * ROWS, "table": False, **arguments})
+
+
+def written(folder: Path) -> list[str]:
+    """Where the Markdown of reports is."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("report*.md"))
+
+
+def test_each_run_without_logger_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    """Two Trainers, two folders; validation and test of one Trainer side by side; nothing beside them."""
+    for _ in range(2):
+        run = trainer(tmp_path, report(), report(name="b"))
+        run.fit(Model(), loader(), loader())
+        run.test(Model(), loader(), verbose=False)
+    names = ("report_b_test", "report_b_val", "report_test", "report_val")
+    assert written(tmp_path) == [f"lightning_logs/version_{run}/{name}.md" for run in (0, 1) for name in names]
+    assert [path.name for path in tmp_path.iterdir()] == ["lightning_logs"]
+
+
+@pytest.mark.parametrize(
+    ("version", "folder"), [("run-7", "project/run-7"), (3, "project/version_3"), (None, "lightning_logs/version_0")]
+)
+def test_the_run_of_a_service_has_the_folder_of_its_checkpoints(version: Any, folder: str, tmp_path: Path) -> None:
+    """Name and version within save_dir, where Lightning keeps the checkpoints; a new folder where there is none."""
+    run = trainer(tmp_path / "root", report(), logger=Elsewhere(tmp_path / "saved", version), enable_checkpointing=True)
+    run.fit(Model(), loader(), loader())
+    assert written(tmp_path) == [f"saved/{folder}/report_val.md"]
+    if version is not None:
+        assert Path(run.checkpoint_callback.dirpath).parent == tmp_path / "saved" / folder
+
+
+def test_a_logger_that_saves_nowhere_uses_the_default_folder(tmp_path: Path) -> None:
+    """As a tracking server does."""
+    trainer(tmp_path, report(), logger=Elsewhere(None)).validate(Model(), loader(), verbose=False)
+    assert written(tmp_path) == ["project/run-7/report_val.md"]
+
+
+def test_the_folder_of_the_logger_is_used_where_it_has_one(tmp_path: Path) -> None:
+    """As that of CSVLogger or TensorBoardLogger."""
+    trainer(tmp_path, report(), logger=CSVLogger(tmp_path, "a", "b")).validate(Model(), loader(), verbose=False)
+    assert written(tmp_path) == ["a/b/report_val.md"]
+
+
+def test_a_folder_that_is_not_local_is_said(tmp_path: Path) -> None:
+    """Reports are files of this machine; the run goes on."""
+    run = trainer(tmp_path, report(), logger=Elsewhere("s3://bucket/runs"))
+    with pytest.warns(UserWarning, match="reports are not written, because s3://bucket/runs is no local folder; give"):
+        run.validate(Model(), loader(), verbose=False)
+    run.validate(Model(), loader(), verbose=False)
+    assert not written(tmp_path)
+
+
+def test_the_title_says_what_was_evaluated_and_when(tmp_path: Path) -> None:
+    """Stage, model, name of the callback and, while fitting, the epoch."""
+    callback = report(files=False)
+    run = trainer(tmp_path, callback, max_epochs=2)
+    run.fit(Model(), loader(), loader())
+    assert callback.report.title == "Validation of Model, epoch 1"
+    run.test(Model(), loader(), verbose=False)
+    assert callback.report.title == "Test of Model"
+    named = report(files=False, name="b")
+    trainer(tmp_path, named).validate(Model(), loader(), verbose=False)
+    assert named.report.title == "Validation of Model (b)"
+
+
+class Learning(Model):
+    """Ranks label e first in epoch e."""
+
+    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> Any:
+        found = super().validation_step(batch)
+        return {**found, "preds": found["preds"].roll(self.current_epoch, 1)}
+
+
+def test_the_history_has_a_line_for_each_validation_of_a_fit(tmp_path: Path) -> None:
+    """Epochs, steps and values; NaN is an empty cell; neither the sanity check nor a later validation is in it."""
+    callback = report()
+    run = trainer(tmp_path, callback, max_epochs=3, num_sanity_val_steps=2)
+    rows = [{"epoch": 0, "step": 5}, {"epoch": 1, "step": 10}, {"epoch": 2, "step": 15}]
+    run.fit(Learning(), loader(), loader(sampler=Given([2, 2, 0, 1])))
+    run.validate(Learning(), loader(), verbose=False)
+    with (tmp_path / "lightning_logs" / "version_0" / "history.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0])[:4] == ["epoch", "step", "loader", "recall@2"]
+    assert [{"epoch": int(row["epoch"]), "step": int(row["step"])} for row in table] == rows
+    # the first two labels are 0 and 1, then 1 and 2, then 2 and 3; four rows ask for 2, 2, 0 and 1
+    assert [float(row["recall@2"]) for row in table] == [2 / 4, 3 / 4, 2 / 4]
+    assert [row["recall@1/decile_5"] for row in table] == [""] * 3
+    assert [row["recall@2"] for row in callback.history] == [2 / 4, 3 / 4, 2 / 4]
+    assert all(math.isnan(row["recall@1/decile_5"]) for row in callback.history)
+
+
+def test_the_history_of_a_resumed_run_goes_on(tmp_path: Path) -> None:
+    """Two epochs, then two more from the checkpoint of the first: its step is there once, what came after is new."""
+    first = trainer(tmp_path, report(), max_epochs=2)
+    first.fit(Learning(), loader(), loader())
+    first.save_checkpoint(tmp_path / "run.ckpt")
+    callback = report()
+    again = trainer(tmp_path, callback, max_epochs=4)
+    again.fit(Learning(), loader(), [loader(), loader()], ckpt_path=tmp_path / "run.ckpt")
+    assert [(row["epoch"], row["step"], row["loader"]) for row in callback.history] == [
+        (0, 5, 0),
+        (1, 10, 0),
+        (2, 15, 0),
+        (2, 15, 1),
+        (3, 20, 0),
+        (3, 20, 1),
+    ]
+    assert len((tmp_path / "lightning_logs" / "version_1" / "history.csv").read_text().splitlines()) == 7
+
+
+def test_a_new_fit_begins_a_new_history(tmp_path: Path) -> None:
+    """The same callback in another Trainer."""
+    callback = report(files=False)
+    for _ in range(2):
+        trainer(tmp_path, callback, max_epochs=2).fit(Model(), loader(), loader())
+    assert [row["epoch"] for row in callback.history] == [0, 1]
+
+
+def test_no_files_is_no_folder(tmp_path: Path) -> None:
+    """files=False writes nothing."""
+    trainer(tmp_path, report(files=False)).fit(Model(), loader(), loader())
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,102 @@
+"""Figures and tables are in TensorBoard's events, in an offline run of W&B and in the store of MLflow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counted import ROWS, Model, loader, trainer
+from pytorch_lightning.loggers import CSVLogger
+
+import tailmetrics
+from tailmetrics.lightning import HeadToTailReport
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def report(**arguments: Any) -> HeadToTailReport:
+    """A callback with one number and one by bucket."""
+    metrics = [tailmetrics.RecallAtK(k=2), tailmetrics.RecallAtK(k=1, buckets="deciles")]
+    return HeadToTailReport(metrics, **{"num_labels": ROWS, "table": False, **arguments})
+
+
+def fitted(folder: Path, logger: Any, **arguments: Any) -> Any:
+    """A run of two epochs and a test."""
+    run = trainer(folder, report(**arguments), logger=logger, max_epochs=2)
+    run.fit(Model(), loader(), loader())
+    run.test(Model(), loader(), verbose=False)
+    return run
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    """Every validation and the test as picture and text, at their steps."""
+    pytest.importorskip("tensorboard")
+    from pytorch_lightning.loggers import TensorBoardLogger
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = fitted(tmp_path, TensorBoardLogger(tmp_path))
+    events = EventAccumulator(run.logger.log_dir).Reload()
+    assert {*events.Tags()["images"]} == {"report_val", "report_test"}
+    assert [image.step for image in events.Images("report_val")] == [5, 10]
+    assert all(image.encoded_image_string.startswith(PNG) for image in events.Images("report_val"))
+    (text,) = events.Tensors("report_test/text_summary")
+    assert "| decile_1 |" in text.tensor_proto.string_val[0].decode()
+    assert (Path(run.logger.log_dir) / "report_val.md").exists()
+
+
+def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables with all values, and a picture, in the folder of the offline run; files in a folder of the run."""
+    pytest.importorskip("wandb")
+    from pytorch_lightning.loggers import WandbLogger
+
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.chdir(tmp_path)
+    logger = WandbLogger(project="tail", offline=True, save_dir=tmp_path)
+    fitted(tmp_path, logger)
+    media = Path(logger.experiment.dir) / "media"
+    logger.experiment.finish()
+    tables = [json.loads(path.read_text()) for path in sorted(media.rglob("*.table.json"))]
+    by_bucket = [table for table in tables if table["columns"] == ["bucket", "labels", "positives", "recall@1"]]
+    assert [(len(table["data"]), table["data"][0]) for table in by_bucket] == [(11, ["decile_10", 2, 2, 0.5])] * 3
+    overall = [table["data"] for table in tables if table["columns"] == ["metric", "value"]]
+    assert overall == [[["recall@2", 2 / ROWS]]] * 3
+    pictures = sorted((media / "images").rglob("*.png"))
+    assert len(pictures) == 3
+    assert all(picture.read_bytes().startswith(PNG) for picture in pictures)
+    assert list(tmp_path.glob("tail/*/report_val.md"))
+    assert not list(tmp_path.glob("report*"))
+
+
+def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Picture and text as artifacts, one of each step; files in a folder of the run."""
+    pytest.importorskip("mlflow")
+    from pytorch_lightning.loggers import MLFlowLogger
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database needs more packages
+    monkeypatch.chdir(tmp_path)
+    logger = MLFlowLogger("tail", tracking_uri=f"file:{tmp_path / 'store'}")
+    fitted(tmp_path, logger)
+    artifacts = {item.path for item in logger.experiment.list_artifacts(logger.run_id, "report_val")}
+    assert artifacts == {f"report_val/step_{step:08d}.{form}" for step in (5, 10) for form in ("md", "png")}
+    assert next(tmp_path.rglob("report_val/step_00000010.png")).read_bytes().startswith(PNG)
+    assert "| decile_1 |" in next(tmp_path.rglob("report_test/step_00000010.md")).read_text()
+
+
+def test_a_logger_that_takes_no_figures_is_passed_over(tmp_path: Path) -> None:
+    """CSVLogger has scalars alone."""
+    fitted(tmp_path, CSVLogger(tmp_path))
+
+
+def test_figures_can_be_left_out(tmp_path: Path) -> None:
+    """figures=False: scalars alone."""
+    pytest.importorskip("tensorboard")
+    from pytorch_lightning.loggers import TensorBoardLogger
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = fitted(tmp_path, TensorBoardLogger(tmp_path), figures=False)
+    tags = EventAccumulator(run.logger.log_dir).Reload().Tags()
+    assert not tags["images"]
+    assert "val/recall@2" in tags["scalars"]

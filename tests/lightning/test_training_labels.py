@@ -1,0 +1,247 @@
+"""Training labels are counted over what the loaders show, by their workers, and without a trace in the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from counted import ROWS, Endless, Given, Model, Numbered, Stream, callback, counted, each_of, loader, trainer
+from pytorch_lightning import seed_everything
+from pytorch_lightning.utilities import CombinedLoader
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+ALL = each_of(*range(ROWS))
+HELD_IN = range(15)
+pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows"),
+    [
+        ({}, range(ROWS)),
+        ({"shuffle": True}, range(ROWS)),
+        ({"sampler": RandomSampler(Numbered(), replacement=True, num_samples=7)}, range(ROWS)),
+        ({"sampler": SequentialSampler(HELD_IN)}, HELD_IN),
+        ({"sampler": SubsetRandomSampler(HELD_IN)}, HELD_IN),
+        ({"sampler": SubsetRandomSampler([3, 5, 3])}, [3, 5]),
+        ({"batch_sampler": BatchSampler(SubsetRandomSampler(HELD_IN), 4, drop_last=False)}, HELD_IN),
+        ({"batch_sampler": BatchSampler(SequentialSampler(HELD_IN), 4, drop_last=True)}, range(12)),
+        ({"sampler": Given([8, 2, 8, 4, 2])}, [2, 4, 8]),
+        ({"sampler": torch.tensor([8, 2, 8]).tolist()}, [2, 8]),
+        ({"batch_sampler": Given([[1, 2, 1], [2], [9]])}, [1, 2, 9]),
+        ({"drop_last": True, "batch_size": 8}, range(16)),
+        ({"drop_last": True, "batch_size": 8, "shuffle": True}, range(ROWS)),
+    ],
+)
+def test_rows_that_the_loader_shows_are_counted_once_each(arguments: Any, rows: Any, tmp_path: Path) -> None:
+    """A sampler of some rows shows those; one that draws by chance from a data set shows the data set."""
+    assert counted(loader(**arguments), tmp_path) == each_of(*rows)
+
+
+def test_a_label_of_rows_that_are_held_out_is_unseen(tmp_path: Path) -> None:
+    """Labels 0 to 9 are trained on; 10 to 19 are only in rows that the sampler leaves out, and 5 of them are asked for."""
+    report = callback()
+    rows = loader(sampler=SubsetRandomSampler(range(10)))
+    trainer(tmp_path, report).fit(Model(), rows, DataLoader(torch.utils.data.Subset(Numbered(), range(15)), 5))
+    found = {row.name: (row.labels, row.positives) for row in report.report.buckets}
+    assert found == {**{f"decile_{place}": (1, 1) for place in range(1, 11)}, "unseen": (10, 5)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"sampler": WeightedRandomSampler(torch.ones(ROWS), 7)}, "WeightedRandomSampler shows some rows more often"),
+        ({"sampler": Endless()}, "Endless has no length; labels are counted over the 20 rows of the data set"),
+    ],
+)
+def test_where_all_rows_are_counted_though_not_all_are_shown_alike_it_is_said(
+    arguments: Any, said: str, tmp_path: Path
+) -> None:
+    """In a warning, and in the notes of the report."""
+    report = callback()
+    with pytest.warns(UserWarning, match=said):
+        trainer(tmp_path, report, max_steps=2).fit(Model(), loader(**arguments))
+    trainer(tmp_path, report).validate(Model(), loader(), verbose=False)
+    assert report.state_dict()["label_counts"].tolist() == ALL
+    assert any(said in note for note in report.report.notes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "limit", "rows"),
+    [
+        ({}, 2, range(8)),
+        ({}, 0.4, range(8)),
+        ({}, 1.0, range(ROWS)),
+        ({}, 9, range(ROWS)),
+        ({"drop_last": True}, 1, range(4)),
+    ],
+)
+def test_a_limit_of_batches_is_honoured_where_rows_come_in_order(
+    arguments: Any, limit: Any, rows: Any, tmp_path: Path
+) -> None:
+    """Two batches of 4, or two fifths of five batches, are 8 rows."""
+    assert counted(loader(**arguments), tmp_path, limit_train_batches=limit) == each_of(*rows)
+
+
+@pytest.mark.parametrize("arguments", [{"shuffle": True}, {"sampler": Given([*range(ROWS)])}])
+def test_a_limit_of_batches_is_said_where_each_epoch_may_show_others(arguments: Any, tmp_path: Path) -> None:
+    """All that the loader draws from is counted."""
+    with pytest.warns(
+        UserWarning, match="limit_train_batches=2 shows fewer training rows; labels are counted over all"
+    ):
+        assert counted(loader(**arguments), tmp_path, limit_train_batches=2) == ALL
+
+
+def test_a_run_of_one_batch_counts_one_batch(tmp_path: Path) -> None:
+    """fast_dev_run tries the code; it does not read the whole training set."""
+    assert sum(counted(loader(shuffle=True), tmp_path, fast_dev_run=True)) == 4
+
+
+def test_what_has_no_numbered_rows_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    """A stream without end, two batches of 4; and rows that are asked for by something else than a number."""
+    assert counted(DataLoader(Stream(), batch_size=4), tmp_path, limit_train_batches=2) == each_of(*range(8))
+    named: Any = {"a": {"x": 3, "target": 3}, "b": {"x": 5, "target": 5}}
+    assert counted(DataLoader(named, sampler=Given(["b", "a"])), tmp_path) == each_of(3, 5)
+
+
+@pytest.mark.parametrize(
+    ("loaders", "train_target", "rows"),
+    [
+        ([loader(sampler=Given([1])), loader(sampler=Given([2, 3]))], "target", [1, 2, 3]),
+        ({"a": loader(sampler=Given([1])), "b": [loader(sampler=Given([4]))]}, "target", [1, 4]),
+        ({"a": loader(sampler=Given([1])), "b": loader(sampler=Given([4]))}, {"a": "target", "b": None}, [1]),
+        ([loader(sampler=Given([1])), loader(sampler=Given([4]))], [lambda batch: batch["x"], "target"], [1, 4]),
+        (CombinedLoader({"a": loader(sampler=Given([6]))}, "min_size"), lambda batch: batch["target"], [6]),
+    ],
+)
+def test_several_training_loaders_are_counted_one_by_one(
+    loaders: Any, train_target: Any, rows: Any, tmp_path: Path
+) -> None:
+    """A list, a dict, one within the other, a CombinedLoader; None is a loader without labels."""
+    assert counted(loaders, tmp_path, train_target) == each_of(*rows)
+
+
+@pytest.mark.parametrize(
+    ("train_target", "message"),
+    [
+        ("label", r"train_target='label' is not in a training batch of the loader \['b'\] \(a dict with 'x', 'target'"),
+        ({"a": "target"}, r"train_target has nothing for the training loader \['b'\]; give it a key"),
+        (
+            lambda batch: batch["b"]["target"],
+            r"the function train_target failed on a training batch of the loader \['b'\] \(a dict with .*\): KeyError: 'b'; "
+            "it takes a batch of one loader",
+        ),
+    ],
+)
+def test_a_target_that_a_loader_does_not_have_is_named_with_the_loader(
+    train_target: Any, message: str, tmp_path: Path
+) -> None:
+    """The message says which loader, and what its batch holds."""
+    with pytest.raises(ValueError, match=f"HeadToTailReport: {message}"):
+        counted({"b": loader()}, tmp_path, train_target)
+
+
+def test_the_workers_of_the_loader_read_what_is_counted(tmp_path: Path) -> None:
+    """Two workers, none of them the main process, and 20 rows once each."""
+    workers: set[int] = set()
+
+    def target(batch: Any) -> Any:
+        workers.update(batch["worker"].tolist())
+        return batch["target"]
+
+    assert counted(loader(num_workers=2), tmp_path, target) == ALL
+    assert workers == {0, 1}
+
+
+def test_counting_shows_how_far_it_is_and_how_to_do_without(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bar on a terminal, a line in a log."""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    report = callback()
+    trainer(tmp_path, report, enable_progress_bar=True).fit(Model(), loader())
+    shown = capfd.readouterr().err
+    assert "counting the training labels in 5 batches; label_counts= spares it" in caplog.text
+    assert "Counting training labels (label_counts= spares it)" in shown
+    assert "5/5" in shown
+
+
+@pytest.mark.parametrize("generator", [False, True])
+@pytest.mark.parametrize("sampler", [RandomSampler, SubsetRandomSampler])
+def test_counting_changes_no_random_number_of_the_run(sampler: Any, generator: bool, tmp_path: Path) -> None:
+    """Rows are shuffled alike, and what a row draws is alike, whether labels were counted or given."""
+
+    class Noisy(Numbered):
+        def __getitem__(self, row: int) -> dict[str, Any]:
+            return {"x": torch.rand(()) + row, "target": row}
+
+    class Shuffled(Given):
+        generator = None
+
+        def __iter__(self) -> Any:
+            order = torch.randperm(len(self), generator=self.generator).tolist()
+            return (self.rows[place] for place in order)
+
+    def shown(kind: Any, **arguments: Any) -> list[Any]:
+        seed_everything(3)
+        own = torch.Generator().manual_seed(5) if generator else None
+        rows = kind(range(ROWS)) if kind is Shuffled else kind(range(ROWS), generator=own)
+        rows.generator = own
+        model = Model()
+        trainer(tmp_path, callback(**arguments)).fit(model, DataLoader(Noisy(), 4, sampler=rows))
+        return model.shown
+
+    for kind in (sampler, Shuffled):
+        assert shown(kind) == shown(kind, label_counts=ALL, num_train=ROWS)
+
+
+def test_a_checkpoint_of_another_number_of_labels_is_refused(tmp_path: Path) -> None:
+    """num_labels=60, or a model that says so, with the counts of 20: the error names both."""
+    run = trainer(tmp_path, callback())
+    run.fit(Model(), loader())
+    run.save_checkpoint(tmp_path / "run.ckpt")
+    message = "HeadToTailReport: the checkpoint holds training counts of 20 labels, but num_labels{} is 60; load"
+    with pytest.raises(ValueError, match=message.format("")):
+        trainer(tmp_path, callback(num_labels=60), max_epochs=2).fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
+    model = Model()
+    model.num_labels = 60
+    again = trainer(tmp_path, callback(num_labels=None), max_epochs=2)
+    with pytest.raises(ValueError, match=message.format(" of the model")):
+        again.fit(model, loader(), ckpt_path=tmp_path / "run.ckpt")
+    given = trainer(tmp_path, callback(num_labels=None, label_counts=[1, 2, 3]), max_epochs=2)
+    with pytest.raises(ValueError, match="training counts of 20 labels, but there are 3 by label_counts; load"):
+        given.fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
+
+
+def test_counts_that_are_not_those_of_the_checkpoint_are_said(tmp_path: Path) -> None:
+    """Those that were given are used, with a warning."""
+    run = trainer(tmp_path, callback())
+    run.fit(Model(), loader())
+    run.save_checkpoint(tmp_path / "run.ckpt")
+    report = callback(label_counts=[2] * ROWS)
+    with pytest.warns(UserWarning, match="training counts of the checkpoint are not those that the callback has"):
+        trainer(tmp_path, report, max_epochs=2).fit(Model(), loader(), ckpt_path=tmp_path / "run.ckpt")
+    assert report.state_dict()["label_counts"].tolist() == [2] * ROWS
+
+
+def test_a_fit_of_another_trainer_counts_its_own_data(tmp_path: Path) -> None:
+    """The same callback in two fits; the test that follows the second has nothing to count."""
+    report = callback()
+    for rows in ([1, 2], [3]):
+        trainer(tmp_path, report).fit(Model(), loader(sampler=Given(rows)), loader())
+        assert report.state_dict()["label_counts"].tolist() == each_of(*rows)
+        assert sum(row.occurrences for row in report.report.buckets) == len(rows)
+    trainer(tmp_path, report).test(Model(), loader(), verbose=False)
+    assert report.state_dict()["label_counts"].tolist() == each_of(3)

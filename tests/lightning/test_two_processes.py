@@ -1,0 +1,65 @@
+"""What the callback counts and costs on two processes: one run of two_processes.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counted import ROWS
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the first process saw."""
+    folder = tmp_path_factory.mktemp("two")
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ran = subprocess.run(
+        [sys.executable, HERE / "two_processes.py", folder],
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    read: dict[str, Any] = json.loads((folder / "found.json").read_text())
+    return read
+
+
+@pytest.mark.parametrize(
+    ("loader", "rows"),
+    [
+        ("shuffled", range(ROWS)),
+        ("subset", range(15)),
+        ("subset on both", range(15)),
+        ("subset in batches on both", range(15)),
+        ("given", [1, 2, 3]),
+        ("given on both", [1, 2, 3]),
+        ("batches on both", [1, 2, 3]),
+        ("batches on each", [1, 2, 4, 5, 7]),
+        ("not divisible", range(13)),
+        ("limited", range(8)),
+    ],
+)
+def test_two_processes_count_each_row_once(loader: str, rows: Any, found: dict[str, Any]) -> None:
+    """Whether they share the rows out, or both show all of them; the first batch of 4 on each are rows 0 to 7."""
+    assert found["counted"][loader] == list(rows)
+
+
+def test_logging_many_values_takes_hardly_any_collective(found: dict[str, Any]) -> None:
+    """330 values that both processes have: at most ten collectives beside those in which the metrics add up."""
+    assert found["collectives"]["logged"] == 330
+    assert len(found["collectives"]["collectives"]) <= 10, found["collectives"]["collectives"]
+    assert found["collectives"]["recall@5"] == 1.0  # labels 2 and 3 are among the first five, on both processes
+
+
+def test_metrics_with_a_process_group_are_copied_and_logged_alike(found: dict[str, Any]) -> None:
+    """Over both processes labels 0 to 3 of 20 are found; over the first alone labels 0 and 2 of its 10, everywhere logged."""
+    assert found["in groups"] == {"all": [pytest.approx(0.2)] * 2, "first": [pytest.approx(0.2)] * 2}

@@ -1,0 +1,162 @@
+"""Run by test_two_processes.py: fits and validations on two processes, and what the first of them saw, as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from counted import ROWS, Given, Model, callback, loader, trainer
+from torch import distributed
+from torch.distributed import distributed_c10d
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SubsetRandomSampler
+
+import tailmetrics
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.lightning import HeadToTailReport
+
+COLLECTIVES = [
+    *("all_reduce", "all_gather", "all_gather_into_tensor", "all_to_all", "barrier", "broadcast", "gather", "reduce"),
+    *("reduce_scatter", "scatter", "all_gather_object", "broadcast_object_list", "gather_object"),
+]
+
+
+class Tally:
+    """Counts collectives, but for those while it pauses."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.counts = False
+
+    def watch(self) -> None:
+        """Count from now on."""
+        for name in COLLECTIVES:
+            for module in (distributed, distributed_c10d):
+                setattr(module, name, self._counted(name, getattr(module, name)))
+
+    def _counted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.found += [name] if self.counts else []
+            return function(*args, **kwargs)
+
+        return call
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Not within this: the metrics synchronise."""
+        before, self.counts = self.counts, False
+        yield
+        self.counts = before
+
+
+def counted(folder: Path, loaders: dict[str, DataLoader[Any]], **arguments: Any) -> dict[str, list[int]]:
+    """Which rows of each loader the two processes counted, sorted."""
+    seen: dict[str, list[int]] = {kind: [] for kind in loaders}
+
+    def reader(kind: str) -> Callable[[Any], Any]:
+        return lambda batch: [seen[kind].extend(batch["x"].tolist()), batch["target"]][1]
+
+    report = callback(train_target={kind: reader(kind) for kind in loaders})
+    trainer(folder, report, devices=2, strategy="ddp", **arguments).fit(Model(), loaders)
+    both: list[Any] = [None, None]
+    distributed.all_gather_object(both, seen)
+    return {kind: sorted(row for one in both for row in one[kind]) for kind in loaders}
+
+
+def counted_rows(folder: Path) -> dict[str, list[int]]:
+    """Rows by kind of loader: where Lightning shares samplers out, and where it leaves them alone."""
+    some, given = SubsetRandomSampler(range(15)), Given([1, 2, 3, 2, 1])
+    rank = int(os.environ.get("LOCAL_RANK", 0))
+    ordered = DistributedSampler(range(ROWS), num_replicas=2, rank=rank, shuffle=False)
+    shared = {"shuffled": loader(shuffle=True), "subset": loader(sampler=some), "given": loader(sampler=given)}
+    alone = {
+        "subset on both": loader(sampler=some),
+        "subset in batches on both": loader(batch_sampler=BatchSampler(some, 4, False)),
+        "given on both": loader(sampler=given),
+        "batches on both": loader(batch_sampler=Given([[1, 2], [1, 3]])),
+        "batches on each": loader(batch_sampler=Given([[1 + rank, 4 + rank], [7, 7]])),
+        "not divisible": loader(sampler=DistributedSampler(range(13), num_replicas=2, rank=rank)),
+    }
+    limited = {"limited": loader(sampler=ordered)}
+    return {
+        **counted(folder, shared),
+        **counted(folder, alone, use_distributed_sampler=False),
+        **counted(folder, limited, limit_train_batches=1),
+    }
+
+
+def collectives(folder: Path) -> dict[str, Any]:
+    """Collectives from the end of a validation's epoch on, but for those of the metrics; and how much was logged."""
+    metrics = [
+        metric(k=[1, 3, 5], buckets="deciles", scope=scope)
+        for metric in (
+            tailmetrics.PrecisionAtK,
+            tailmetrics.RecallAtK,
+            tailmetrics.F1AtK,
+            tailmetrics.HitRateAtK,
+            tailmetrics.NDCGAtK,
+        )
+        for scope in ("bucket", "global")
+    ]
+    tally = Tally()
+
+    class Watched(HeadToTailReport):  # type: ignore[misc]
+        def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+            tally.counts = True
+            super().on_validation_epoch_end(trainer, pl_module)
+
+    whole = Evaluation.report
+
+    def report(self: Any, title: str) -> Any:
+        with tally.paused():
+            return whole(self, title)
+
+    Evaluation.report = report  # type: ignore[method-assign]
+    watched = Watched(metrics, label_counts=[1] * ROWS, num_train=ROWS, table=False)
+    run = trainer(folder, watched, devices=2, strategy="ddp")
+    tally.watch()
+    run.validate(Model(), loader(), verbose=False)
+    tally.counts, Evaluation.report = False, whole  # type: ignore[method-assign]
+    values = {key: float(value) for key, value in run.callback_metrics.items()}
+    return {"collectives": tally.found, "logged": len(values), "recall@5": values["val/global_recall@5/decile_9"]}
+
+
+def in_groups(folder: Path) -> dict[str, Any]:
+    """A metric with a process group of its own, made once there is one."""
+    found: dict[str, Any] = {}
+    for name, members in (("all", [0, 1]), ("first", [0])):
+        group = distributed.new_group(members)
+        mine = group if distributed.get_rank() in members else distributed.new_group([1])
+        if members == [0] and distributed.get_rank() == 0:
+            distributed.new_group([1])
+        metrics = [tailmetrics.RecallAtK(k=4, process_group=mine)]
+        report = HeadToTailReport(metrics, label_counts=[1] * ROWS, num_train=ROWS, table=False, files=False)
+        run = trainer(folder, report, devices=2, strategy="ddp")
+        run.validate(Model(), loader(), verbose=False)
+        logged = [None, None]
+        distributed.all_gather_object(logged, float(run.callback_metrics["val/recall@4"]))
+        found[name] = logged
+    return found
+
+
+def main(folder: Path) -> None:
+    """Do all of it."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    found = {"counted": counted_rows(folder), "collectives": collectives(folder)}
+    distributed.barrier()
+    found["in groups"] = in_groups(folder)
+    if distributed.get_rank() == 0:
+        (folder / "found.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(Path(sys.argv[1]))
