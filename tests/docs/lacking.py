@@ -13,7 +13,7 @@ from pathlib import Path
 
 import oracle
 import tailmetrics
-from cases import CASES
+from cases import EVERY_CASE
 from tailmetrics import functional, metrics
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
@@ -25,6 +25,8 @@ ORACLES = {
     "KForRecall",  # oracle.evaluate reads it by name
     "TieRateAtK",  # oracle.tie_rate
 }
+WISHES = "".join(path.read_text() for path in sorted((Path(__file__).parents[1] / "wishes").glob("test_*.py")))
+"""More second readings, in plain loops of their own."""
 
 
 def families() -> Iterator[Path]:
@@ -64,8 +66,8 @@ def a_metric_lacks(name: str) -> list[str]:
     low, high = metric.bounds
     there = {
         "its name in the package": getattr(tailmetrics, name, None) is metric,
-        "a case in tests/cases.py": any(case.name == name for case in CASES),
-        "a second reading in tests/oracle.py": name in ORACLES,
+        "a case in tests/cases.py": any(case.name == name for case in EVERY_CASE),
+        "a second reading in tests/oracle.py or tests/wishes": name in ORACLES or name in WISHES,
         "a line in a table of docs/definitions.md": re.search(rf"^\| .*`{name}`", definitions, re.MULTILINE),
         "its key in docs/definitions.md": f"`{metric.stem}" in definitions or f"{metric.stem}@" in definitions,
         "its name in docs/reference/metrics.md": f"tailmetrics.{name}" in rendered("metrics"),
