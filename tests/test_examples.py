@@ -76,6 +76,7 @@ def assert_finite(report: Report) -> None:
         assert all(math.isfinite(value) for bucket, value in values.items() if bucket not in empty)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", [recommender, next_item])
 def test_compares_two_models(example, capsys):
     """Both models are reported from head to tail with finite values, and printed."""
@@ -88,6 +89,7 @@ def test_compares_two_models(example, capsys):
     assert all(name in printed for name in (*found, "decile_10", "unseen"))
 
 
+@pytest.mark.slow
 def test_retrieval_agrees_with_trec_eval(tmp_path, monkeypatch, capsys):
     """The commands succeed; recall@10 in the report is trec_eval's mean over the queries of the files written."""
     monkeypatch.chdir(ROOT)

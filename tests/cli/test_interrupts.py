@@ -48,6 +48,7 @@ def words(made, config, tmp_path):
     return ["evaluate", *metrics, "--out", str(out), "--per-row", str(out / "rows.parquet")]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_third_batch(words, tmp_path):
     """A process that gets SIGINT ends with 130 and one line, without a file or the trace of one."""
     ended = subprocess.run([sys.executable, "-c", IN_THE_MIDDLE, *words], capture_output=True, text=True)

@@ -5,6 +5,8 @@ import shlex
 import sys
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = DOCS / "offline.md"
 
@@ -14,6 +16,7 @@ def blocks(document=DOCUMENT):
     yield from re.findall(r"^```(\w+)\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
     """Python is executed, commands are run one by one, torchrun included; only text blocks are left alone."""
     monkeypatch.chdir(tmp_path)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pyarrow.parquet as pq
+import pytest
 
 from cli.made import write_lists
 from tailmetrics import (
@@ -36,6 +37,7 @@ def torchrun(*words):
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
+@pytest.mark.slow
 def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     """The report holds the same bytes, the parts of the table are the table, and a table of one process is replaced."""
     arguments = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--intervals", "--resamples", 300]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-import multiprocessing
 import os
 import socket
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
+
+import processes
 
 
 def run_as_rank(rank, port, folder, words):
@@ -29,7 +30,7 @@ class Workers:
     """The pool; processes start with the first work."""
 
     def __init__(self) -> None:
-        self.pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
+        self.pool = ProcessPoolExecutor(2, mp_context=processes.context())
 
     def ranks(self, *words, folder="."):
         """Run one command line on two ranks; return status, stdout and stderr of each."""

@@ -61,7 +61,9 @@ def test_every_formula_of_a_row_is_compiled_here() -> None:
     assert len(REGISTRY) > 20
 
 
-@pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
+@pytest.mark.parametrize(
+    "graded", [pytest.param(False, marks=pytest.mark.slow, id="binary"), pytest.param(True, id="graded")]
+)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_formula_compiles_without_a_graph_break(name: str, graded: bool) -> None:
     """On a ranking nobody has read yet, and by bucket, with the bits of eager execution."""

@@ -15,6 +15,8 @@ from contract.ranks import Batch, Found, collections, dealt, metrics, patterns, 
 from exactness.bits import bits_of
 from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection
 
+pytestmark = pytest.mark.slow
+
 Results = dict[tuple[int, int], dict[str, Found]]
 
 both_worlds = pytest.mark.parametrize("world", [2, 4])

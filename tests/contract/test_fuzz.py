@@ -19,6 +19,8 @@ from oracle import evaluate
 from tailmetrics import LabelFrequency, TopKCollection
 from tailmetrics.metrics import TopKMetric
 
+pytestmark = pytest.mark.slow
+
 BEFORE = data(seed=31, num_rows=4, graded=True, ties=False)
 FUZZED = [*{(case.name, case.by, case.arguments.get("average")): case for case in CASES}.values()]
 FREE = [Case(name, {"k": [1, 3, 100]}) for name in ("PrecisionAtK", "NDCGAtK", "MAP", "TieRateAtK")] + [

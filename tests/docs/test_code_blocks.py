@@ -62,6 +62,7 @@ def test_a_wrong_output_and_its_place_are_found() -> None:
     assert list(blocks(page)) == [(4, "print(1)\n", "2\n"), (12, "print(3)\n", None)]
 
 
+@pytest.mark.slow
 def test_the_distributed_page_prints_the_same_on_two_processes(tmp_path: Path) -> None:
     """Its first block is a script for torchrun, as it says."""
     (_, script, shown), *_ = blocks((ROOT / "docs" / "distributed.md").read_text())

@@ -35,7 +35,7 @@ def assert_same(found: list[object], wanted: list[object]) -> None:
     assert [str(case) for case, one, other in zip(CASES_OF_A_KIND, found, wanted, strict=True) if one != other] == []
 
 
-@pytest.mark.parametrize("size", [1, 7, 64])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 7, 64])
 def test_batch_size_does_not_show(size: int, wanted: list[object]) -> None:
     """Graded gains, ties, empty targets and empty lists, in batches of 1, 7, 64 and all rows."""
     assert_same(compute_all(METRICS, rankings(BATCH, size)), wanted)

@@ -97,6 +97,11 @@ BATCH = data(seed=41, num_rows=17, graded=True)
 OTHER = data(seed=42, num_rows=17, graded=True)
 
 
+every_feed = pytest.mark.parametrize(
+    "name", [name if name == "scores, gains" else pytest.param(name, marks=pytest.mark.slow) for name in FEEDS]
+)
+
+
 def cases_of(name: str) -> list[Case]:
     """Every argument of every metric on one form of input; on the others, which are read alike for all, one of each."""
     cases = CASES_OF_A_KIND if name == "scores, gains" else ONE_OF_EACH
@@ -124,7 +129,7 @@ def test_the_watch_sees_what_waits() -> None:
             waits()
 
 
-@pytest.mark.parametrize("name", FEEDS)
+@every_feed
 def test_update_does_not_wait_for_a_device(name: str) -> None:
     """With validate_args=False no metric issues an operation that waits; tables per device are made by batch one."""
     first, second = FEEDS[name](OTHER), FEEDS[name](BATCH)
@@ -141,7 +146,7 @@ def test_update_does_not_wait_for_a_device(name: str) -> None:
     assert not waiting, waiting
 
 
-@pytest.mark.parametrize("name", FEEDS)
+@every_feed
 def test_update_and_what_it_makes_stay_on_the_device(name: str) -> None:
     """On torch's meta device, which holds shapes and no values: nothing reads one, or mixes in a tensor of the CPU."""
     preds, target = (on_meta(part) for part in FEEDS[name](BATCH))

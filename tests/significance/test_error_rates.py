@@ -6,6 +6,8 @@ import scipy.stats
 
 from tailmetrics.significance import compare, correct, intervals
 
+pytestmark = pytest.mark.slow
+
 
 def binomial_bounds(rate, trials):
     """Return the counts that a rate leaves with probability below 0.001."""
