@@ -142,7 +142,9 @@ def _above(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
     inside, behind = torch.split(scores, [num_chunks * CHUNK, scores.shape[1] % CHUNK], dim=1)
     height = max(1, FLAGGED // scores.shape[1])
     parts = (torch.split(part, height) for part in (inside.view(len(own), num_chunks, CHUNK), bars.unsqueeze(2)))
-    above = torch.cat([(part > bar).sum(dim=(1, 2)) for part, bar in zip(*parts, strict=True)])
+    # a sum of bytes as bytes, which those of a chunk fit in: any other type would be copied to, eight bytes for a flag
+    flags = ((part > bar).view(torch.uint8) for part, bar in zip(*parts, strict=True))
+    above = torch.cat([flag.sum(dim=2, dtype=torch.uint8) for flag in flags]).sum(dim=1)
     return above + (behind > own[:, None]).sum(dim=1) if behind.shape[1] else above
 
 
