@@ -1,0 +1,137 @@
+"""docs/names.md tells the truth: what it writes can be made, and is what people call by that name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+import torch
+from sklearn.metrics import balanced_accuracy_score
+
+import tailmetrics
+from tailmetrics import CGAtK, KForRecall, LabelBuckets, NormalizedRecallAtK, PredictionProportionAtK, RecallAtK
+
+ROOT = Path(__file__).parents[2]
+L = 60
+COUNTS = [300 // (label + 1) for label in range(L)]
+WORDS = (ROOT / "docs" / "names.md").read_text()
+
+ANNOUNCED = {
+    "CalibrationErrorAtK",
+    "CoverageError",
+    "ERRAtK",
+    "F1AtThreshold",
+    "FBetaAtK",
+    "FallOutAtK",
+    "LabelAUC",
+    "PersonalizationAtK",
+    "PopularityLiftAtK",
+    "RBPAtK",
+    "RankingLoss",
+    "RowAUC",
+    "min_gain",
+}
+"""Classes and arguments that the page names before they are there; a name leaves this set when it arrives."""
+
+
+def calls() -> list[str]:
+    """Return what the second columns say to write: every call of a class."""
+    rows = re.findall(r"^\| .* \| (.*) \|$", WORDS.partition("## Asked for elsewhere")[0], re.MULTILINE)
+    return sorted({call for row in rows for call in re.findall(r"`([A-Z]\w+\([^`]*\))`", row)})
+
+
+def test_calls_are_found() -> None:
+    """The reader of the page sees metrics of every field."""
+    names = {call.partition("(")[0] for call in calls()}
+    assert {"HitRateAtK", "PropensityScoredPrecisionAtK", "RPrecision", "CrossEntropy", "F1AtThreshold"} <= names
+
+
+@pytest.mark.parametrize("call", calls())
+def test_what_is_written_can_be_made(call: str) -> None:
+    """As it stands, with the number of labels and the counts that the page speaks of."""
+    if any(name in call for name in ANNOUNCED):
+        pytest.skip("announced")
+    metric = eval(call, {**vars(tailmetrics), "L": L, "counts": COUNTS})
+    assert isinstance(metric, tailmetrics.TopKMetric)
+
+
+def test_what_is_announced_is_not_there_yet() -> None:
+    """What has arrived is tried like everything else."""
+    arrived = {name for name in ANNOUNCED if hasattr(tailmetrics, name)}
+    assert not arrived, "take them out of ANNOUNCED"
+
+
+def value(metric: tailmetrics.TopKMetric, preds: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Return the value of one batch."""
+    metric.update(preds, target)
+    return metric.compute()
+
+
+@pytest.fixture
+def scores() -> torch.Tensor:
+    """Return scores of 200 rows; labels that come first score higher."""
+    return torch.rand(200, L, generator=torch.Generator().manual_seed(0)) - torch.arange(L) / 100
+
+
+@pytest.fixture
+def classes() -> torch.Tensor:
+    """Return one label per row, every label at least once."""
+    drawn = torch.randint(0, L, (200 - L,), generator=torch.Generator().manual_seed(1))
+    return torch.cat([torch.arange(L), drawn])
+
+
+def test_balanced_accuracy_is_macro_recall_at_1(scores: torch.Tensor, classes: torch.Tensor) -> None:
+    """As scikit-learn computes it."""
+    ours = value(RecallAtK(k=1, average="macro", num_labels=L), scores, classes)
+    assert float(ours) == pytest.approx(balanced_accuracy_score(classes, scores.argmax(1)), abs=1e-12)
+
+
+def test_accuracy_of_many_medium_and_few_shot_is_macro_recall_by_threshold(
+    scores: torch.Tensor, classes: torch.Tensor
+) -> None:
+    """Over 100, 20 to 100, below 20 training rows: the mean over the classes of each group of their accuracy."""
+    buckets = LabelBuckets.thresholds(COUNTS, (1, 20, 101))
+    ours = value(RecallAtK(k=1, average="macro", buckets=buckets, scope="global"), scores, classes)
+    right = (scores.argmax(1) == classes).double()
+    counts = np.array(COUNTS)
+    groups = (counts > 100, (counts >= 20) & (counts <= 100), (counts < 20) & (counts > 0))
+    for mine, group in zip(ours.tolist(), groups, strict=False):
+        per_class = [float(right[classes == label].mean()) for label in np.flatnonzero(group)]
+        assert mine == pytest.approx(float(np.mean(per_class)), abs=1e-12)
+    assert buckets.names[:3] == ("101+", "20-100", "1-19")
+
+
+def test_mean_rank_is_the_mean_k_for_a_recall_of_1(scores: torch.Tensor, classes: torch.Tensor) -> None:
+    """The rank of the one relevant label: one more than the labels that score higher."""
+    ours = value(KForRecall(min_recall=1.0, statistic="mean", depth=L), scores, classes)
+    ranks = (scores > scores.gather(1, classes[:, None])).sum(1) + 1
+    assert float(ours) == float(ranks.double().mean())
+
+
+def test_relative_p_and_num_rel_ret_of_trec_eval() -> None:
+    """``relative_P`` is normalized recall; ``num_rel_ret`` is the cumulated gain of 0/1 targets, summed over rows."""
+    drawn = np.random.default_rng(0)
+    order = np.stack([drawn.permutation(L)[:20] for _ in range(30)])
+    relevant = np.stack([drawn.permutation(L)[:12] for _ in range(30)])
+    run = {f"q{row}": {f"d{label}": 20.0 - rank for rank, label in enumerate(order[row])} for row in range(30)}
+    qrels = {f"q{row}": {f"d{label}": 1 for label in relevant[row]} for row in range(30)}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"relative_P", "num_rel_ret"}).evaluate(run)
+    ids, target = torch.from_numpy(order), torch.from_numpy(relevant)
+    for k in (5, 15):
+        mean = np.mean([values[f"relative_P_{k}"] for values in theirs.values()])
+        assert float(value(NormalizedRecallAtK(k=k), ids, target)) == pytest.approx(mean, abs=1e-9)
+    found = sum(values["num_rel_ret"] for values in theirs.values())
+    assert float(value(CGAtK(k=20), ids, target)) * 30 == pytest.approx(found, abs=1e-9)
+
+
+def test_tail_percentage_is_the_proportion_of_the_bucket_of_rare_labels(scores: torch.Tensor) -> None:
+    """Of items seen at most 5 times, as RecBole counts them: a share of each list, then the mean over users."""
+    buckets = LabelBuckets.thresholds(COUNTS, (1, 6))
+    ours = value(PredictionProportionAtK(k=10, buckets=buckets), scores, torch.zeros(200, dtype=torch.int64))
+    rare = torch.tensor(COUNTS) <= 5
+    shares = rare[scores.topk(10).indices].double().mean(1)
+    assert buckets.names[1] == "1-5"
+    assert float(ours[1]) == pytest.approx(float(shares.mean()), abs=1e-12)
