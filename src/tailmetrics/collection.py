@@ -9,6 +9,7 @@ from typing import Any, cast
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from tailmetrics._logged import LoggedScalars
 from tailmetrics._summaries import per_label, summaries
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
@@ -62,6 +63,7 @@ class TopKCollection(MetricCollection):
         members = _named(metrics)
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
+        self._logged = LoggedScalars(self)
         for name, metric in members.items():
             self.add_module(name, metric)
             if row_groups is not None and metric.row_groups is None:
@@ -167,6 +169,7 @@ class TopKCollection(MetricCollection):
         ranking = self.rank(preds, target, row_mask, **more)
         leaders = [members[group[0]] for group in self._groups.values()]
         prepared = [metric.prepare(ranking) for metric in leaders]
+        self._logged.before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric.update(one)
         if len(leaders) < len(members):
@@ -186,6 +189,7 @@ class TopKCollection(MetricCollection):
         self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
         members = self.members()
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
+        self._logged.before_adding()
         values = {name: metric(prepared[name]) for name, metric in members.items()}
         return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
 
@@ -221,6 +225,25 @@ class TopKCollection(MetricCollection):
         keys = [metric.row_keys(group) for metric in by_bucket for group in metric.group_keys()]
         plain = {key: found[self._set_name(key)] for of_one in keys for key in of_one}
         return {self._set_name(key): value for key, value in summaries(plain, keys).items()}
+
+    def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Any]]:  # type: ignore[override] # as TorchMetrics
+        """Return names and members; without ``keep_base`` and ``copy_state``, as Lightning asks, keys and scalars."""
+        if keep_base or copy_state:
+            return super().items(keep_base, copy_state)
+        return self._logged.items()
+
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield the modules, and the scalars that Lightning logs: it looks them up here."""
+        memo = set() if memo is None else memo
+        yield from super().named_modules(memo, prefix, remove_duplicate)
+        yield from self._logged.named_modules(memo, prefix)
+
+    @property
+    def metric_state(self) -> dict[str, dict[str, Any]]:
+        """The states of every member, by name."""
+        return {self._set_name(name): metric.metric_state for name, metric in self.members().items()}
 
     def plot(
         self,

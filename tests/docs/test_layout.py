@@ -22,7 +22,7 @@ FLOORS = {
     "collection": 3,
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
-    **dict.fromkeys(("_checks", "_arguments", "_exact_metric"), 0),
+    **dict.fromkeys(("_checks", "_arguments", "_exact_metric", "_logged"), 0),
     "_summaries": 3,
 }
 ROOT_FLOOR = 3

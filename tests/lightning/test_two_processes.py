@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_log_dict
 from counted import ROWS
 
 HERE = Path(__file__).parent
@@ -63,3 +64,12 @@ def test_logging_many_values_takes_hardly_any_collective(found: dict[str, Any]) 
 def test_metrics_with_a_process_group_are_copied_and_logged_alike(found: dict[str, Any]) -> None:
     """Over both processes labels 0 to 3 of 20 are found; over the first alone labels 0 and 2 of its 10, everywhere logged."""
     assert found["in groups"] == {"all": [pytest.approx(0.2)] * 2, "first": [pytest.approx(0.2)] * 2}
+
+
+def test_scalars_of_a_collection_are_logged_over_both_processes(found: dict[str, Any]) -> None:
+    """Every key of two loaders, on each process what one process computes of all rows, to float32."""
+    for place in (0, 1):
+        for key, value in test_log_dict.expected(place).items():
+            logged = found["logged"][f"{key}/dataloader_idx_{place}"]
+            assert logged == [pytest.approx(value, rel=2**-23, nan_ok=True)] * 2, key
+    assert len(found["logged"]) == 2 * len(test_log_dict.expected(0))

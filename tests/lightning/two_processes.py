@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import test_log_dict
 import torch
 from counted import ROWS, Given, Model, callback, loader, trainer
 from torch import distributed
@@ -146,6 +147,15 @@ def in_groups(folder: Path) -> dict[str, Any]:
     return found
 
 
+def logged_by_itself(folder: Path) -> dict[str, list[float]]:
+    """What `self.log_dict(self.metrics)` logs in each process, of two loaders."""
+    run = trainer(folder, devices=2, strategy="ddp")
+    run.validate(test_log_dict.Model(), [test_log_dict.loader(0), test_log_dict.loader(1)], verbose=False)
+    both: list[Any] = [None, None]
+    distributed.all_gather_object(both, {key: float(value) for key, value in run.callback_metrics.items()})
+    return {key: [one[key] for one in both] for key in both[0]}
+
+
 def main(folder: Path) -> None:
     """Do all of it."""
     warnings.simplefilter("ignore")
@@ -153,6 +163,7 @@ def main(folder: Path) -> None:
     found = {"counted": counted_rows(folder), "collectives": collectives(folder)}
     distributed.barrier()
     found["in groups"] = in_groups(folder)
+    found["logged"] = logged_by_itself(folder)
     if distributed.get_rank() == 0:
         (folder / "found.json").write_text(json.dumps(found))
 

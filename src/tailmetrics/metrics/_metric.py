@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from tailmetrics._logged import ForwardCache
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
 from tailmetrics.metrics._row_groups import check_rows
@@ -51,6 +52,7 @@ class TopKMetric(ConfiguredMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     registered: ClassVar[bool] = False
     """Whether the class is in the registry, whose formulas the suite holds to its laws."""
+    _forward_cache = ForwardCache()
 
     # what a family of metrics says
 

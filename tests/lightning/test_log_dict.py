@@ -1,0 +1,320 @@
+"""`self.metrics.update(…); self.log_dict(self.metrics)`: Lightning's own idiom, whatever k and buckets members have."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from counted import trainer
+from pytorch_lightning import LightningModule
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import tailmetrics
+from tailmetrics import LabelFrequency, TopKCollection
+
+pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
+LABELS, ROWS = 24, 30
+
+
+def rows(seed: int, number: int = ROWS) -> TensorDataset:
+    """Scores as inputs, and one label a row, frequent ones more often."""
+    generator = torch.Generator().manual_seed(seed)
+    target = (torch.rand(number, generator=generator) ** 2 * LABELS).long()
+    return TensorDataset(torch.randn(number, LABELS, generator=generator), target)
+
+
+def loader(seed: int = 0, number: int = ROWS) -> DataLoader[Any]:
+    """Batches of 8."""
+    return DataLoader(rows(seed, number), 8)
+
+
+def collection(prefix: str = "val/") -> TopKCollection:
+    """One value, several k, buckets, both, a key with a dot, and row groups."""
+    frequency = LabelFrequency(LABELS)
+    frequency.update(rows(9, 300).tensors[1])
+    metrics = [
+        tailmetrics.MRR(),
+        tailmetrics.PrecisionAtK(k=[1, 5]),
+        tailmetrics.RecallAtK(k=[1, 10], buckets="deciles"),
+        tailmetrics.KForRecall(0.8, buckets="deciles"),
+        tailmetrics.CatalogCoverageAtK(k=5),
+    ]
+    return TopKCollection(metrics, prefix=prefix).bind(frequency)
+
+
+def expected(*seeds: int, prefix: str = "val/", number: int = ROWS) -> dict[str, float]:
+    """The same in plain PyTorch."""
+    metrics = collection(prefix)
+    for seed in seeds:
+        metrics.update(*rows(seed, number).tensors)
+    return {key: float(value) for key, value in metrics.compute().items()}
+
+
+class Model(LightningModule):
+    """Scores are its inputs; logs as every page of TorchMetrics shows it."""
+
+    def __init__(self, **log: Any) -> None:
+        super().__init__()
+        self.metrics, self.log_more = collection(), log
+        self.train_metrics = collection("train/")
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def training_step(self, batch: Any) -> Tensor:
+        self.train_metrics.update(*batch)
+        self.log_dict(self.train_metrics, on_step=False, on_epoch=True)
+        return (self.weight - 1) ** 2
+
+    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
+        self.metrics.update(*batch)
+        self.log_dict(self.metrics, on_step=False, on_epoch=True, **self.log_more)
+
+    test_step = validation_step
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD([self.weight], 0.1)
+
+
+def same(found: Any, wanted: dict[str, float]) -> None:
+    """Every key, and its value to float32."""
+    assert set(found) == set(wanted)
+    for key, value in wanted.items():
+        assert float(found[key]) == pytest.approx(value, rel=2**-23, nan_ok=True), key
+
+
+def test_each_scalar_is_logged_under_its_key(tmp_path: Path) -> None:
+    """Also with a sanity check before, two epochs, training rows beside, and what validate returns."""
+    run = trainer(tmp_path, max_epochs=2, num_sanity_val_steps=2, logger=CSVLogger(tmp_path))
+    model = Model()
+    run.fit(model, loader(seed=3), loader())
+    same(run.callback_metrics, expected(0) | expected(3, prefix="train/"))
+    (returned,) = run.validate(model, loader(seed=1), verbose=False)
+    same(returned, expected(1))
+    same(run.test(model, loader(seed=2), verbose=False)[0], expected(2))
+
+
+def test_validation_after_a_fit_begins_with_nothing(tmp_path: Path) -> None:
+    """The last validation of the fit is not in what follows, nor one validate in the next."""
+    model, run = Model(), trainer(tmp_path)
+    run.fit(model, loader(), loader(seed=4))
+    for seed in (5, 5, 6):
+        same(run.validate(model, loader(seed), verbose=False)[0], expected(seed))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_each_loader_has_its_own_values(number: int, tmp_path: Path) -> None:
+    """One collection, several loaders: keys as Lightning names them, and no rows of one in the values of another."""
+    run = trainer(tmp_path)
+    returned = run.validate(Model(), [loader(seed) for seed in range(number)], verbose=False)
+    for seed, values in enumerate(returned):
+        suffix = f"/dataloader_idx_{seed}" if number > 1 else ""
+        same(values, {f"{key}{suffix}": value for key, value in expected(seed).items()})
+
+
+def test_values_are_computed_and_reset_once_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once per key: of 37 keys in two epochs."""
+    calls = {"compute": 0, "reset": 0}
+
+    def counted(name: str) -> None:
+        whole = getattr(TopKCollection, name)
+
+        def method(self: Any, *args: Any) -> Any:
+            calls[name] += 1
+            return whole(self, *args)
+
+        monkeypatch.setattr(TopKCollection, name, method)
+
+    counted("compute"), counted("reset")
+    model, run = Model(), trainer(tmp_path)
+    assert len(model.metrics.compute()) == 1 + 2 + 2 * 11 + 11 + 1
+    calls.update(compute=0)
+    run.validate(model, loader(), verbose=False)
+    assert calls == {"compute": 1, "reset": 1}
+    run.validate(model, loader(), verbose=False)
+    assert calls == {"compute": 2, "reset": 2}
+
+
+def test_a_checkpoint_monitors_a_tail_metric(tmp_path: Path) -> None:
+    """The best epoch is that of the best recall in the rarest decile; its state is there after loading."""
+
+    class Drifting(Model):
+        def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
+            scores, target = batch
+            right = nn.functional.one_hot(target, LABELS) * 9.0 * (self.current_epoch == 1)
+            super().validation_step([scores + right, target])
+
+    best = ModelCheckpoint(tmp_path, monitor="val/recall@1/decile_1", mode="max", filename="{epoch}")
+    run = trainer(tmp_path, best, max_epochs=3, enable_checkpointing=True)
+    run.fit(Drifting(), loader(), loader(seed=7, number=200))
+    assert Path(best.best_model_path).name == "epoch=1.ckpt"
+    assert float(best.best_model_score) == 1.0
+    restored = Drifting.load_from_checkpoint(best.best_model_path)
+    same(run.validate(restored, loader(), verbose=False)[0], expected(0))
+
+
+def test_a_resumed_fit_logs_the_same(tmp_path: Path) -> None:
+    """Two epochs at once, and one and then another from its checkpoint."""
+    run = trainer(tmp_path)
+    run.fit(Model(), loader(), loader())
+    run.save_checkpoint(tmp_path / "run.ckpt")
+    again = trainer(tmp_path, max_epochs=2)
+    again.fit(Model(), loader(seed=3), loader(seed=1), ckpt_path=tmp_path / "run.ckpt")
+    same(again.callback_metrics, expected(1) | expected(3, prefix="train/"))
+
+
+def test_at_the_end_of_the_epoch_is_as_good(tmp_path: Path) -> None:
+    """log_dict in on_validation_epoch_end, once instead of with each batch."""
+
+    class AtTheEnd(Model):
+        def validation_step(self, batch: Any) -> None:
+            self.metrics.update(*batch)
+
+        def on_validation_epoch_end(self) -> None:
+            self.log_dict(self.metrics)
+
+    model, run = AtTheEnd(), trainer(tmp_path, max_epochs=2)
+    run.fit(model, loader(), loader())
+    same({key: value for key, value in run.callback_metrics.items() if key.startswith("val")}, expected(0))
+    same(run.validate(model, loader(seed=1), verbose=False)[0], expected(1))
+
+
+def test_batches_are_logged_by_forward(tmp_path: Path) -> None:
+    """on_step: the values of each batch; on_epoch: those of all rows, under names as Lightning makes them."""
+
+    class Stepping(Model):
+        def training_step(self, batch: Any) -> Tensor:
+            self.train_metrics(*batch)
+            self.log_dict(self.train_metrics, on_step=True, on_epoch=True)
+            return (self.weight - 1) ** 2
+
+        def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+            alone = collection("train/")
+            alone.update(*batch)
+            wanted = {f"{key}_step": float(value) for key, value in alone.compute().items()}
+            same({key: self.trainer.logged_metrics[key] for key in wanted}, wanted)
+
+    run = trainer(tmp_path)
+    run.fit(Stepping(), loader())
+    wanted = {f"{key}_epoch": value for key, value in expected(0, prefix="train/").items()}
+    same({key: value for key, value in run.callback_metrics.items() if key.endswith("_epoch")}, wanted)
+
+
+def test_a_metric_logged_before_does_not_hide_the_collection(tmp_path: Path) -> None:
+    """Lightning looks for metrics among the modules once: the scalars are there then."""
+
+    class First(Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mrr = tailmetrics.MRR()
+
+        def validation_step(self, batch: Any) -> None:
+            self.mrr.update(*batch)
+            self.log("val/alone", self.mrr)
+            super().validation_step(batch)
+
+    run = trainer(tmp_path)
+    wanted = expected(0)
+    same(run.validate(First(), loader(), verbose=False)[0], wanted | {"val/alone": wanted["val/mrr"]})
+
+
+@pytest.mark.parametrize(
+    ("metric", "held"),
+    [
+        (tailmetrics.PrecisionAtK(k=[1, 5]), r"2 \(precision@1, precision@5, …\)"),
+        (collection().members()["recall_1_recall_10_by_bucket"], r"22 \(recall@1/decile_10, recall@1/decile_9, …\)"),
+    ],
+)
+def test_a_metric_of_several_values_says_what_to_do(metric: Any, held: str, tmp_path: Path) -> None:
+    """self.log takes one; the message comes with the first batch."""
+
+    class Logging(Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.several = metric
+
+        def validation_step(self, batch: Any) -> None:
+            self.several.update(*batch)
+            self.log("val/several", self.several)
+
+    message = f"AtK: self.log takes one value, but this metric has {held}; make it a member of a TopKCollection"
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path).validate(Logging(), loader(), verbose=False)
+
+
+def test_copies_have_scalars_of_their_own() -> None:
+    """clone, deepcopy and pickle: keys by their prefix, values of their rows."""
+    first = collection()
+    list(first.items(copy_state=False))
+    first.update(*rows(0).tensors)
+    copies = [first.clone(prefix="test/"), deepcopy(first), pickle.loads(pickle.dumps(first))]
+    first.update(*rows(1).tensors)
+    for copy, prefix in zip(copies, ("test/", "val/", "val/"), strict=True):
+        found = {key: scalar.compute() for key, scalar in copy.items(copy_state=False)}
+        same(found, expected(0, prefix=prefix))
+        assert {id(scalar) for _, scalar in copy.items(copy_state=False)} <= {id(one) for one in copy.modules()}
+    same({key: scalar.compute() for key, scalar in first.items(copy_state=False)}, expected(0, 1))
+
+
+def test_scalars_add_nothing_to_what_is_saved_or_moved() -> None:
+    """No entry in the state_dict, no child, no state; members are what they were, by name."""
+    one, two = collection(), collection()
+    list(one.items(copy_state=False))
+    one.persistent(True), two.persistent(True)
+    assert list(one.state_dict()) == list(two.state_dict())
+    assert [name for name, _ in one.named_children()] == list(one.members())
+    assert dict(one.items(keep_base=True)) == one.members()
+    assert [name for name, _ in one.items()] == [f"val/{name}" for name in one.members()]
+    assert list(one.metric_state) == list(one.keys())
+
+
+def test_values_follow_updates_and_resets() -> None:
+    """Also where members are updated or reset by themselves, and where nothing may be kept."""
+    metrics = TopKCollection([tailmetrics.RecallAtK(k=1), tailmetrics.RecallAtK(k=2, compute_with_cache=False)])
+    scalars = dict(metrics.items(copy_state=False))
+
+    def found() -> list[float]:
+        return [float(scalar.compute()) for scalar in scalars.values()]
+
+    scores, hit, miss = torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([0]), torch.tensor([1])
+    metrics.update(scores, hit)
+    assert found() == [1.0, 1.0]
+    metrics.update(scores, miss)  # values were computed: this is another epoch
+    assert found() == [0.0, 1.0]
+    for metric in metrics.members().values():
+        metric.update(scores, hit)
+    assert found() == [0.5, 1.0]
+    for metric in metrics.members().values():
+        metric.reset()
+        metric.update(scores, torch.tensor([2]))
+        metric.update(scores, torch.tensor([2]))
+    assert found() == [0.0, 0.0]
+    for scalar in scalars.values():
+        scalar.reset()
+    assert not any(metric.update_called for metric in metrics.members().values())
+    metrics.update(scores, hit)
+    assert found() == [1.0, 1.0]
+
+
+def test_a_failed_update_loses_nothing() -> None:
+    """What was logged is still there after a batch that is refused."""
+    metrics = TopKCollection([tailmetrics.RecallAtK(k=1)])
+    metrics.update(torch.tensor([[3.0, 2.0]]), torch.tensor([0]))
+    ((_, scalar),) = metrics.items(copy_state=False)
+    assert float(scalar.compute()) == 1.0
+    with pytest.raises(ValueError, match="NaN"):
+        metrics.update(torch.tensor([[math.nan, 2.0]]), torch.tensor([0]))
+    assert float(metrics.compute()["recall@1"]) == 1.0
+
+
+def test_a_scalar_takes_no_batch() -> None:
+    """It says who does."""
+    ((_, scalar),) = TopKCollection([tailmetrics.RecallAtK(k=1)]).items(copy_state=False)
+    with pytest.raises(TypeError, match="TopKCollection: a logged scalar takes no batches; update the collection"):
+        scalar.update(1, 2)
