@@ -18,6 +18,10 @@ FORMULAS: dict[str, Callable[[Any], Any]] = {
     "average_precision": lambda ranking: functional.average_precision(ranking, 5, "attainable"),
     "cg_at_k": lambda ranking: functional.cg_at_k(ranking, 5, "exponential"),
     "dcg_at_k": lambda ranking: functional.dcg_at_k(ranking, 5),
+    "err_at_k": lambda ranking: functional.err_at_k(ranking, 5, 4.0),
+    "f_beta_at_k": lambda ranking: functional.f_beta_at_k(ranking, 5),
+    "fall_out_at_k": lambda ranking: functional.fall_out_at_k(ranking, 5),
+    "rbp_at_k": lambda ranking: functional.rbp_at_k(ranking, 5),
     "f1_at_k": lambda ranking: functional.f1_at_k(ranking, 5),
     "hit_rate_at_k": lambda ranking: functional.hit_rate_at_k(ranking, 5),
     "ideal_dcg_at_k": lambda ranking: functional.ideal_dcg_at_k(ranking, 5),
@@ -35,7 +39,15 @@ FORMULAS: dict[str, Callable[[Any], Any]] = {
     "reciprocal_rank": lambda ranking: functional.reciprocal_rank(ranking),
     "relevance_at_k": lambda ranking: functional.relevance_at_k(ranking, 3),
 }
-NOT_PER_ROW = {"catalog_coverage", "entropy", "gini", "inverse_propensities", "novelty", "popularity"}
+NOT_PER_ROW = {
+    "catalog_coverage",
+    "entropy",
+    "gini",
+    "inverse_propensities",
+    "novelty",
+    "personalization",
+    "popularity",
+}
 """Functions of counts per label, which return a number."""
 
 

@@ -78,7 +78,7 @@ def test_every_state_is_integral_and_bounded(case: object) -> None:
     metric.update(batch.scores, batch.target)
     for name, state in metric.metric_state.items():
         assert isinstance(state, torch.Tensor)
-        assert state.dtype == (torch.uint8 if name.startswith(("labels_hit_", "labels_observed")) else torch.int64)
+        assert state.dtype == (torch.uint8 if any(flag in name for flag in ("hit_at_", "observed")) else torch.int64)
         assert metric._reductions[name].__name__ == (
             "dim_zero_max" if state.dtype == torch.uint8 else "dim_zero_sum"
         ) or (name.endswith("num_labels") and metric._reductions[name].__name__ == "dim_zero_max")

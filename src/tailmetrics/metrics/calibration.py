@@ -15,6 +15,7 @@ from tailmetrics.metrics._fixed_point import UNIT
 from tailmetrics.metrics._shown import ShownMetric
 from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._device import made_once
 
 
 @final
@@ -67,8 +68,7 @@ class CalibrationErrorAtK(ShownMetric):
             (ranking.values[:, : ids.shape[1]].to(torch.float64) - ranking.log_normaliser[:, None]).exp().clamp(max=1)
         )
         chance = torch.where(ids >= 0, chance, 0.0)
-        edges = torch.tensor([number / self.bins for number in range(1, self.bins)], dtype=chance.dtype)
-        place = torch.bucketize(chance, edges.to(chance.device), right=True)
+        place = torch.bucketize(chance, _edges(self.bins, chance.device), right=True)
         buckets = self.bound_buckets
         bucket = torch.zeros_like(ids) if buckets is None else buckets.of(ids).clamp(max=len(buckets) - 1)
         rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape)
@@ -99,6 +99,12 @@ class CalibrationErrorAtK(ShownMetric):
             apart = sum(abs(hit * UNIT.unit - int(one)) for hit, one in zip(hits, sure, strict=True))
             values.append(apart / (sum(counts) * UNIT.unit) if sum(counts) else float("nan"))
         return [values[first : first + self._num_buckets] for first in range(0, len(values), self._num_buckets)]
+
+
+@made_once
+def _edges(bins: int) -> Tensor:
+    """Return the lower ends of all bins but the first."""
+    return torch.tensor([number / bins for number in range(1, bins)], dtype=torch.float64)
 
 
 def _limbs(cells: Tensor, values: Tensor, rows: Tensor) -> AtCells:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import final
 
 import torch
@@ -16,6 +15,7 @@ from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import TargetRanks
+from tailmetrics.ranking._device import made_once
 
 
 @formula
@@ -37,11 +37,11 @@ def rbp_at_k(ranks: TargetRanks, k: int, persistence: float = 0.8) -> Tensor:
 
     Source: Moffat and Zobel, ACM TOIS 27 (2008).
     """
-    worth = _worth(persistence, k).to(ranks.target_gains)
+    worth = _worth(persistence, k, ranks.target_gains.device)
     return ordered_sum(torch.where(ranks.within(k), worth[(ranks.target_ranks - 1).clamp(max=k - 1)], 0.0))
 
 
-@lru_cache(maxsize=64)
+@made_once
 def _worth(persistence: float, k: int) -> Tensor:
     """Return (1 - p) p^(j - 1) of the ranks 1 to ``k``, made by Python: the same bits on every device."""
     return torch.tensor([(1 - persistence) * persistence**place for place in range(k)], dtype=torch.float64)

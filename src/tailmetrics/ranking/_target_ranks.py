@@ -131,6 +131,7 @@ class TargetRanks(ABC):
 
     def weights_at_targets(self, weights: LabelWeights) -> Tensor:
         """Return the weights of the labels at ``target_ids``, shape (..., W)."""
+        self._memo["weights", weights.digest] = weights  # while it is kept, its object is no other one
         on_device = weights.on(self.target_ids.device)
         return self.remembered(("at targets", weights.digest), lambda: on_device[self.target_ids.clamp(min=0)])
 
@@ -154,6 +155,8 @@ class TargetRanks(ABC):
         memo = ("best", None if weights is None else weights.digest)
         known: Tensor | None = self._memo.get(memo)
         if known is None or known.shape[-1] < min(k, self.most_relevant):
+            if weights is not None:
+                self._memo["weights", weights.digest] = weights
             known = self._memo[memo] = self._best(max(k, 16), weights)
         return known[..., :k]
 

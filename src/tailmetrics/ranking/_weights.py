@@ -14,24 +14,25 @@ class LabelWeights:
     """One weight per label; a ranking looks equal weights up once, whatever metrics ask for them.
 
     Args:
-        values: Shape (L,), float64 on the CPU.
+        values: Shape (L,), float64.
+        digest: What tells these weights from others; None takes the SHA-256 of the values.
 
     Attributes:
-        digest: SHA-256 of the values.
+        digest: What tells these weights from others.
     """
 
-    def __init__(self, values: Tensor) -> None:
-        self._values = values.detach().cpu().to(torch.float64).contiguous()
+    def __init__(self, values: Tensor, digest: str | None = None) -> None:
+        self._values = values
         self._on: dict[torch.device, Tensor] = {}
-        self.digest = sha256(self._values.numpy().tobytes()).hexdigest()
+        self.digest = digest or sha256(values.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
 
     @classmethod
     def of(cls, weights: LabelWeights | Tensor) -> LabelWeights:
-        """Return weights given as a vector (L,) in this form."""
-        return weights if isinstance(weights, LabelWeights) else cls(weights)
+        """Return weights given as a vector (L,) in this form, told from others by being this very object."""
+        return weights if isinstance(weights, LabelWeights) else cls(weights, f"object {id(weights)}")
 
     def on(self, device: torch.device) -> Tensor:
         """Return the weights on a device, shape (L,), float64, or float32 where a device has no such type."""
         if device not in self._on:
-            self._on[device] = self._values.to(device, real_dtype(device))
+            self._on[device] = self._values.detach().to(device, real_dtype(device))
         return self._on[device]
