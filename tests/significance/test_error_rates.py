@@ -70,12 +70,12 @@ def test_coverage_of_the_difference(kind):
 
 
 def test_coverage_of_the_mean():
-    """95 % intervals of hit rates hold the true 0.3 in 95 % of 2,000 data sets, within binomial bounds."""
-    values = (np.random.default_rng(0).random((2000, 400)) < 0.3).astype(float)
+    """95 % intervals of recalls hold the true 0.3 in 95 % of 2,000 data sets, within binomial bounds."""
+    values = np.random.default_rng(0).binomial(3, 0.3, (2000, 400)) / 3
     found = intervals({f"{key}": row for key, row in enumerate(values)}, resamples=999).values()
     low, high = binomial_bounds(0.95, 2000)
     assert low <= sum(interval.low <= 0.3 <= interval.high for interval in found) <= high
-    assert {interval.method for interval in found} == {"BCa bootstrap of rows"}
+    assert {interval.method for interval in found} == {"studentised bootstrap of rows"}
 
 
 def test_coverage_of_the_ratio():
