@@ -169,5 +169,7 @@ def test_errors_say_what_to_do():
         digest(rows=np.arange(3))
     with pytest.raises(ValueError, match="RunDigest: label_names holds 2 names for 8 labels; pass one for each"):
         RunDigest(metrics(), label_names=["a", "b"])
+    with pytest.raises(ValueError, match=r"RunDigest: RecallAtK has not been told .* metric.bind\(frequency\) first"):
+        RunDigest([RecallAtK(k=1, buckets="deciles")])
     with pytest.raises(TypeError, match="RunDigest: options={'filter': .* is no plain data"):
         RunDigest(metrics(), {"filter": {1, 2}})

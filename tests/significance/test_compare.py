@@ -3,13 +3,12 @@
 import itertools
 import math
 import statistics
-import sys
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from tailmetrics.significance import compare, correct
+from tailmetrics.significance import _resampling, compare, correct
 
 NAN = math.nan
 BUCKETS = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]
@@ -200,7 +199,7 @@ def test_result_depends_on_seed_and_rows_alone(monkeypatch):
     assert compare(runs, correction="none", resamples=300, seed=8) != found
     alone = {name: {"2": run["2"]} for name, run in runs.items()}
     assert compare(alone, correction="none", resamples=300, seed=7)[0].p == found[2].p
-    monkeypatch.setattr(sys.modules[compare.__module__], "GROUP", 1)
+    monkeypatch.setattr(_resampling, "TOGETHER", 1)
     assert [each.p for each in compare(runs, correction="none", resamples=300, seed=7)] == [each.p for each in found]
 
 

@@ -162,6 +162,16 @@ def test_median_interval():
     assert interval.method == "percentile bootstrap of rows"
 
 
+def test_rows_without_a_denominator_do_not_count_as_rows():
+    """Of 50 rows nine have something to find in a bucket: nine rows, too few to resample."""
+    hits = np.random.default_rng(7).binomial(3, 0.4, 50).astype(float)
+    for number, method in ((9, "none: fewer than 10 rows"), (10, "studentised bootstrap of rows")):
+        there = np.arange(50) < number
+        found = intervals({"micro_recall@5/decile_1": (hits * there, 3.0 * there)})["micro_recall@5/decile_1"]
+        assert (found.n, found.method) == (50, method)
+        assert found.value == pytest.approx(hits[:number].mean() / 3)
+
+
 def test_no_rows_have_no_value():
     """Without a row that counts, or a denominator above 0, there is neither value nor interval."""
     found = intervals({"one": [math.nan, 2.0], "none": [math.nan, math.nan], "zero": ([0, 0], [0, 0])})

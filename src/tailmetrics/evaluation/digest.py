@@ -54,7 +54,7 @@ class RunDigest:
 
     Raises:
         TypeError: If the options are not plain data.
-        ValueError: If there is not one name for each label.
+        ValueError: If there is not one name for each label, or a metric has not been bound.
 
     >>> from tailmetrics import RecallAtK, rank
     >>> metrics = [RecallAtK(k=1)]
@@ -74,6 +74,11 @@ class RunDigest:
         label_names: Sequence[str] | None = None,
     ) -> None:
         metrics = list(metrics)
+        if open_ones := [type(metric).__name__ for metric in metrics if not metric.is_bound]:
+            raise ValueError(
+                f"RunDigest: {', '.join(open_ones)} has not been told the buckets or counts it needs; call "
+                "metric.bind(frequency) first."
+            )
         self._codes = None if label_names is None else _codes(label_names)
         self._targets = 0
         buckets = {_of_buckets(m.buckets, self._codes) for m in metrics if isinstance(m.buckets, LabelBuckets)}

@@ -37,6 +37,11 @@ class Contrast:
         self.differing = np.flatnonzero(np.any([column != 0 for column in self.swapped.columns], axis=0))
 
     @property
+    def columns(self) -> int:
+        """How many columns are summed for it."""
+        return self.estimate.columns + len(self.swapped.columns)
+
+    @property
     def exact(self) -> bool:
         """Whether so few rows or clusters differ that the randomisation test needs no random numbers."""
         return self.differing.size <= EXACT_UNITS

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 Identities: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Run -> what its values depend on, as :mod:`tailmetrics.evaluation.digest` has it."""
+"""Run -> what its values depend on, the entries that ``tailmetrics.evaluation.digest`` makes."""
 
 MEANT: Final = {
     "version": "versions of their digests",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -38,6 +39,11 @@ class Studentised:
         self.error = float(self._distance_and_error(totals)[1])
 
     @property
+    def units(self) -> int:
+        """The number of units that have a denominator."""
+        return int(np.logical_or.reduce([ratio.columns[1] != 0 for _, ratio in self._terms]).sum())
+
+    @cached_property
     def agrees(self) -> bool:
         """Whether all units say the same, so that resamples have no spread."""
         sizes = [np.abs(ratio.columns[0]).sum() / ratio.columns[1].sum() for _, ratio in self._terms]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, replace
-from itertools import combinations, product
+from itertools import combinations
 from math import ceil
 from warnings import warn
 
@@ -16,14 +16,12 @@ from tailmetrics.significance._clusters import read_clusters
 from tailmetrics.significance._contrast import Contrast
 from tailmetrics.significance._estimate import drawn_for
 from tailmetrics.significance._identities import Identities, check_identities
-from tailmetrics.significance._resampling import swap
+from tailmetrics.significance._resampling import groups, swap
 from tailmetrics.significance._row_values import KeyRows, RowValues, check_names, covers, read_rows
 from tailmetrics.significance.comparison import Comparison, PValues
 from tailmetrics.significance.corrections import CORRECTIONS, Correction, correct
 
 CALLER = "compare"
-GROUP = 2**24
-"""Values per row whose sums are prepared at a time; each group of keys meets the same draws."""
 
 
 def compare(
@@ -55,7 +53,7 @@ def compare(
             earlier.
         clusters: Shape (N,), the cluster of each row, such as its user or patient, where several rows of one are not
             independent: these are drawn and swapped together. None where every row stands alone.
-        identities: Run -> what its values depend on, as ``entries()`` of :mod:`tailmetrics.evaluation.digest` has it;
+        identities: Run -> what its values depend on, as ``tailmetrics.evaluation.digest`` makes entries;
             runs that differ in targets, buckets, training counts, options or arguments of a key are refused.
         medians: Keys, with or without their bucket, whose statistic is the median instead of the mean.
         lower_is_better: Keys, with or without their bucket, where the lower value wins.
@@ -96,23 +94,18 @@ def compare(
     _check_alike(read)
     resamples = _enough_resamples(resamples, len(pairs) * len(keys), correction, confidence)
     num_rows = next(iter(read[pairs[0][0]].values())).numerator.size
-    groups = read_clusters(CALLER, clusters, num_rows)
-    size = max(1, GROUP // max(1, num_rows))
+    together = read_clusters(CALLER, clusters, num_rows)
+
+    def contrast(run: str, other: str, key: str) -> Contrast:
+        lower, shares = covers(lower_is_better, key), not covers(unbounded, key)
+        return Contrast(key, read[run][key], read[other][key], together, lower_is_better=lower, shares=shares)
+
     comparisons = []
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        for (run, other), start in product(pairs, range(0, len(keys), size)):
-            contrasts = [
-                Contrast(
-                    key,
-                    read[run][key],
-                    read[other][key],
-                    groups,
-                    lower_is_better=covers(lower_is_better, key),
-                    shares=not covers(unbounded, key),
-                )
-                for key in keys[start : start + size]
-            ]
-            comparisons += _compare_pair(run, other, contrasts, confidence, resamples, seed)
+        for run, other in pairs:
+            contrasts = (contrast(run, other, key) for key in keys)
+            for group in groups(contrasts, lambda one: one.columns, max(num_rows, resamples)):
+                comparisons += _compare_pair(run, other, group, confidence, resamples, seed)
     return _corrected(comparisons, correction)
 
 

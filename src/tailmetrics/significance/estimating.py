@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from tailmetrics._checks import check_count, check_number
 from tailmetrics.significance._clusters import read_clusters
 from tailmetrics.significance._estimate import Estimate, drawn_for
+from tailmetrics.significance._resampling import groups
 from tailmetrics.significance._row_values import RowValues, check_names, covers, read_rows
 from tailmetrics.significance.interval import Interval
 
@@ -68,11 +69,12 @@ def intervals(
     check_count(caller, "seed", seed, minimum=0)
     check_number(caller, "confidence", confidence, 0.5, 0.9999)
     keys = read_rows(caller, "rows", rows, medians)
-    groups = read_clusters(caller, clusters, next(iter(keys.values())).numerator.size)
+    num_rows = next(iter(keys.values())).numerator.size
+    together = read_clusters(caller, clusters, num_rows)
+    found: list[Interval] = []
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        estimates = {key: Estimate([side], groups, not covers(unbounded, key)) for key, side in keys.items()}
-        draws = drawn_for(list(estimates.values()), resamples, seed)
-        return {
-            key: estimate.interval(draw, confidence)
-            for (key, estimate), draw in zip(estimates.items(), draws, strict=True)
-        }
+        estimates = (Estimate([side], together, not covers(unbounded, key)) for key, side in keys.items())
+        for group in groups(estimates, lambda one: one.columns, max(num_rows, resamples)):
+            draws = drawn_for(group, resamples, seed)
+            found += [estimate.interval(draw, confidence) for estimate, draw in zip(group, draws, strict=True)]
+    return dict(zip(keys, found, strict=True))
