@@ -1,51 +1,132 @@
 """Confidence intervals of single runs: agreement with scipy, medians against plain medians."""
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 import pytest
 import scipy.stats
 
 from tailmetrics.significance import compare, intervals
-from tailmetrics.significance._statistics import Median, RatioOfSums, near_median
-from tailmetrics.significance.interval import interval_of
+from tailmetrics.significance._statistics import Median, near_median
 
 
-def mean(values, axis=-1):
-    return values.mean(axis)
+def plain_limits(terms, resamples, rng):
+    """The symmetric studentised interval in plain steps: of each resample the ratios, and from its rows the error.
+
+    Args:
+        terms: Sign, numerators and denominators of each ratio.
+    """
+
+    def value_and_error(rows):
+        parts = [(sign, numerator[rows], denominator[rows]) for sign, numerator, denominator in terms]
+        ratios = [numerator.sum() / denominator.sum() for _, numerator, denominator in parts]
+        influence = sum(
+            sign * (numerator - ratio * denominator) / denominator.sum()
+            for ratio, (sign, numerator, denominator) in zip(ratios, parts, strict=True)
+        )
+        return sum(sign * ratio for ratio, (sign, *_) in zip(ratios, parts, strict=True)), math.hypot(*influence)
+
+    size = terms[0][1].size
+    value, error = value_and_error(np.arange(size))
+    drawn = (value_and_error(rng.integers(size, size=size)) for _ in range(resamples))
+    reach = np.quantile([abs(one - value) / spread if spread else math.inf for one, spread in drawn], 0.95)
+    return value, value - reach * error, value + reach * error
 
 
-def ratio(numerator, denominator, axis=-1):
-    return numerator.sum(axis) / denominator.sum(axis)
-
-
-def ratio_difference(a, b, c, d, axis=-1):
-    return ratio(a, b, axis) - ratio(c, d, axis)
-
-
-@pytest.mark.parametrize("statistic", [mean, ratio, ratio_difference])
-def test_intervals_agree_with_scipy(statistic):
-    """Over few, skewed rows both ends are those of scipy's BCa bootstrap, within a thirtieth of the interval."""
+@pytest.mark.parametrize("name", ["mean", "ratio", "difference of means", "difference of ratios"])
+def test_intervals_agree_with_a_studentised_bootstrap_in_plain_loops(name):
+    """Over skewed rows both ends are those of plain loops over resampled rows, within a thirtieth of the interval."""
     rng = np.random.default_rng(2)
-    a, b, c, d = rng.exponential(size=(4, 20)) ** [[3], [1], [1], [1]] + [[0], [1], [0], [1]]
-    data = {mean: (a,), ratio: (a, b), ratio_difference: (c, d, a, b)}[statistic]
-    peer = scipy.stats.bootstrap(data, statistic, paired=True, n_resamples=40_000, method="BCa", random_state=rng)
-    if statistic is ratio_difference:
-        found = compare({"old": {"k": (a, b)}, "new": {"k": (c, d)}}, resamples=40_000)[0].interval
+    a, b, c, d = rng.exponential(size=(4, 60)) + np.array([[0], [1], [0], [1]])
+    one = np.ones(60)
+    terms = {
+        "mean": [(1, a, one)],
+        "ratio": [(1, a, b)],
+        "difference of means": [(1, a, one), (-1, c, one)],
+        "difference of ratios": [(1, a, b), (-1, c, d)],
+    }[name]
+    rows = [{"k": numerator if denominator is one else (numerator, denominator)} for _, numerator, denominator in terms]
+    if len(rows) == 2:
+        found = compare({"old": rows[1], "new": rows[0]}, resamples=20_000)[0].interval
     else:
-        found = intervals({"k": a if statistic is mean else (a, b)}, resamples=40_000)["k"]
-    low, high = peer.confidence_interval
-    assert found.value == pytest.approx(statistic(*data))
+        found = intervals(rows[0], resamples=20_000)["k"]
+    value, low, high = plain_limits(terms, 20_000, rng)
+    assert found.value == pytest.approx(value)
     assert [found.low, found.high] == pytest.approx([low, high], abs=(high - low) / 30)
+    assert found.method == "studentised bootstrap of rows"
 
 
-def test_bias_correction_by_hand():
-    """With 60.5 % of the draws below the value, z0 = 0.2663: the symmetric case reads off the levels of 2 z0 ± 1.96."""
-    statistic = RatioOfSums(np.array([50.0, 70.0]), np.ones(2))
-    found = interval_of(statistic, np.arange(100.0), n=2, confidence=0.95)
-    levels = [NormalDist().cdf(2 * 0.26631 + z) for z in (-1.959964, 1.959964)]
-    assert [found.low / 99, found.high / 99] == pytest.approx(levels, abs=1e-5)
+def test_hit_rates_have_the_exact_interval():
+    """Rows of 0 and 1: scipy's exact interval of Clopper and Pearson, from a single row on."""
+    for ones, rows in ((0, 1), (1, 2), (0, 50), (50, 50), (3, 40), (200, 1000)):
+        values = np.arange(rows) < ones
+        for confidence in (0.95, 0.99):
+            found = intervals({"hit_rate@5": values}, confidence=confidence)["hit_rate@5"]
+            peer = scipy.stats.binomtest(ones, rows).proportion_ci(confidence, method="exact")
+            assert [found.low, found.high] == pytest.approx([peer.low, peer.high], abs=1e-9)
+            assert found.method == "Clopper-Pearson"
+
+
+def test_rows_that_agree_leave_room_for_others():
+    """0 hits of 50 rows are compatible with 1 - 0.025^(1/50) = 7.1 % of hits; of 1s and of any share, likewise."""
+    others = 1 - 0.025 ** (1 / 50)
+    half, one, zero = np.full(50, 0.5), np.ones(50), np.zeros(50)
+    found = intervals({"half": half, "ones": (3 * one, 3 * one), "zeros": (zero, 2 * one)})
+    expected = {"half": (0.5 - 0.5 * others, 0.5 + 0.5 * others), "ones": (1 - others, 1), "zeros": (0, others)}
+    for key, ends in expected.items():
+        assert [found[key].low, found[key].high] == pytest.approx(ends)
+        assert found[key].method == "Clopper-Pearson, all rows agree"
+    (wins,) = compare({"old": {"k": zero}, "new": {"k": half}}, resamples=100)
+    assert [wins.interval.low, wins.interval.high] == pytest.approx([0.5 - 1.5 * others, 0.5 + 0.5 * others])
+
+
+def test_heavy_rows_count_for_fewer():
+    """Where 2 of 50 rows have nearly all the weight, 0 hits say hardly more than 0 of 2 rows."""
+    weight = np.where(np.arange(50) < 2, 1e6, 1.0)
+    found = intervals({"psp@1": (np.zeros(50), weight)})["psp@1"]
+    assert found.high == pytest.approx(1 - 0.025 ** (1 / 2), abs=1e-4)
+
+
+def test_what_is_unbounded_has_no_interval_where_all_rows_agree():
+    """Equal ranks, and a DCG that is 0 in every row, could be anything elsewhere; said of a key or seen in a value."""
+    rows = {"dcg@5/decile_1": np.zeros(50), "hit_rate@5": np.zeros(50), "rank": np.full(50, 3.0)}
+    found = intervals(rows, unbounded=["dcg@5"])
+    assert math.isnan(found["dcg@5/decile_1"].low)
+    assert math.isnan(found["rank"].high)
+    assert found["rank"].method == "none: all rows agree"
+    assert found["hit_rate@5"].high > 0
+    (equal,) = compare({"a": {"k": np.zeros(50)}, "b": {"k": np.zeros(50)}}, unbounded=["k"], resamples=100)
+    assert (equal.interval.method, equal.p.bootstrap) == ("none: all rows agree", 1)
+
+
+def test_no_end_lies_beyond_what_a_row_can_be():
+    """One row in twelve with a value: the studentised interval is cut where resamples end, at 0 and that value."""
+    found = intervals({"ndcg@5/decile_1": [0.25, *[0.0] * 11]})["ndcg@5/decile_1"]
+    assert (found.low, found.high) == (0, 0.25)
+
+
+def test_nine_rows_have_no_bootstrap():
+    """Ten rows have an interval and a bootstrap p-value, nine have neither, and the method says why."""
+    values = np.random.default_rng(6).random((2, 10))
+    for kind in ("mean", "ratio", "median"):
+        medians = ["k"] if kind == "median" else []
+
+        def rows(some, kind=kind):
+            return {"k": (some, some + 1)} if kind == "ratio" else {"k": some}
+
+        few, enough = (intervals(rows(values[0, :n]), medians=medians)["k"] for n in (9, 10))
+        assert math.isnan(few.low)
+        assert few.method == "none: fewer than 10 rows"
+        assert few.value == pytest.approx(enough.value, abs=0.5)
+        assert enough.low < enough.value < enough.high
+        nine, ten = (
+            compare({"b": rows(values[1, :n]), "a": rows(values[0, :n])}, medians=medians, resamples=200)[0]
+            for n in (9, 10)
+        )
+        assert math.isnan(nine.p.bootstrap)
+        assert math.isnan(nine.interval.high)
+        assert 0 < nine.p.randomisation <= 1
+        assert ten.p.bootstrap > 0
 
 
 def test_median_is_the_plain_median_of_every_resample():
@@ -81,15 +162,23 @@ def test_median_interval():
     assert interval.method == "percentile bootstrap of rows"
 
 
-def test_too_few_rows_have_no_interval():
-    """One row has a value without an interval, no row neither, equal rows an interval of no width."""
-    found = intervals(
-        {"one": [math.nan, 2.0], "none": [math.nan, math.nan], "equal": [3.0, 3.0], "zero": ([0, 0], [0, 0])}
-    )
-    assert (found["one"].value, found["one"].n) == (2, 1)
+def test_rows_without_a_denominator_do_not_count_as_rows():
+    """Of 50 rows nine have something to find in a bucket: nine rows, too few to resample."""
+    hits = np.random.default_rng(7).binomial(3, 0.4, 50).astype(float)
+    for number, method in ((9, "none: fewer than 10 rows"), (10, "studentised bootstrap of rows")):
+        there = np.arange(50) < number
+        found = intervals({"micro_recall@5/decile_1": (hits * there, 3.0 * there)})["micro_recall@5/decile_1"]
+        assert (found.n, found.method) == (50, method)
+        assert found.value == pytest.approx(hits[:number].mean() / 3)
+
+
+def test_no_rows_have_no_value():
+    """Without a row that counts, or a denominator above 0, there is neither value nor interval."""
+    found = intervals({"one": [math.nan, 2.0], "none": [math.nan, math.nan], "zero": ([0, 0], [0, 0])})
+    assert (found["one"].value, found["one"].n, found["one"].method) == (2, 1, "none: all rows agree")
     assert math.isnan(found["one"].low)
     assert math.isnan(found["none"].value)
-    assert (found["equal"].low, found["equal"].high) == (3, 3)
+    assert (found["zero"].n, found["zero"].method) == (2, "none: no finite value")
     assert math.isnan(found["zero"].value)
 
 

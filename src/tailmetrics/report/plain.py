@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from hashlib import sha256
 from typing import Any
-from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -19,5 +19,5 @@ def plain(value: float) -> float | str | None:
 
 def summary_of_counts(counts: Tensor) -> dict[str, Any]:
     """Return what tells training counts apart, at any number of labels."""
-    digest = f"{crc32(counts.cpu().to(torch.int64).numpy().tobytes()):08x}"
-    return {"labels": counts.numel(), "occurrences": int(counts.sum()), "crc32": digest}
+    digest = sha256(counts.cpu().to(torch.int64).numpy().tobytes()).hexdigest()
+    return {"labels": counts.numel(), "occurrences": int(counts.sum()), "sha256": digest}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from tailmetrics.significance._statistics import Array
 
+T = TypeVar("T")
+
 BLOCK = 2**24
 """Row weights held at a time, 128 MB."""
+
+TOGETHER = 2**26
+"""Values of columns, and of their sums over resamples, held at a time, 512 MB; more keys share what is drawn."""
 
 
 class Summed(Protocol):
@@ -23,6 +28,27 @@ class Summed(Protocol):
 
     def read(self, sums: Array) -> Array:
         """Return shape (M,) from sums of shape (M, len(columns))."""
+
+
+def groups(statistics: Iterable[T], columns: Callable[[T], int], length: int) -> Iterator[list[T]]:
+    """Yield statistics in groups that fit into memory together; each group meets the same draws.
+
+    Args:
+        statistics: Made as they are asked for.
+        columns: How many columns one has.
+        length: Values per column: rows, or resamples if there are more.
+    """
+    group: list[T] = []
+    held = 0
+    for statistic in statistics:
+        size = columns(statistic) * length
+        if group and held + size > TOGETHER:
+            yield group
+            group, held = [], 0
+        group.append(statistic)
+        held += size
+    if group:
+        yield group
 
 
 def bootstrap(statistics: Sequence[Summed], resamples: int, seed: int) -> list[Array]:

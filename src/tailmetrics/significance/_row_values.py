@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tailmetrics.significance._statistics import Array, Median, RatioOfSums, Statistic, near_median
+from tailmetrics.significance._clusters import Clusters
+from tailmetrics.significance._statistics import Array, Median, RatioOfSums, Statistic, Sums, near_median
 
 RowValues: TypeAlias = Mapping[str, ArrayLike | tuple[ArrayLike, ArrayLike]]
 """Key -> values of shape (N,), or (numerator, denominator) of shape (N,) each; NaN in rows that do not count."""
@@ -44,13 +45,22 @@ class KeyRows:
         )
 
 
-def statistics_of(sides: Sequence[KeyRows], counted: NDArray[np.bool_]) -> list[Statistic]:
+def statistics_of(
+    sides: Sequence[KeyRows], counted: NDArray[np.bool_], clusters: Clusters | None = None
+) -> list[Statistic]:
     """Return the statistic of each side over the rows that count, made to be compared with one another."""
+    sums: Sums = np.asarray if clusters is None else clusters.sums
     if sides[0].kind == "median":
         values = [side.numerator[counted] for side in sides]
-        candidates = np.unique(np.concatenate([near_median(some) for some in (*values, np.concatenate(values))]))
-        return [Median(side.numerator, counted, candidates) for side in sides]
-    return [RatioOfSums(np.where(counted, side.numerator, 0), np.where(counted, side.denominator, 0)) for side in sides]
+        sizes = None if clusters is None else clusters.sums(counted.astype(np.float64))
+        both = None if sizes is None else np.tile(sizes, len(sides))
+        near = [*(near_median(some, sizes) for some in values), near_median(np.concatenate(values), both)]
+        candidates = np.unique(np.concatenate(near))
+        return [Median(side.numerator, counted, candidates, sums) for side in sides]
+    return [
+        RatioOfSums(sums(np.where(counted, side.numerator, 0)), sums(np.where(counted, side.denominator, 0)))
+        for side in sides
+    ]
 
 
 def read_rows(caller: str, run: str, rows: RowValues, medians: Collection[str]) -> dict[str, KeyRows]:

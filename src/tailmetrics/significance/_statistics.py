@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Sums = Callable[[Array], Array]
+"""Takes a column, shape (N,), to its sums over what is drawn together, shape (U,): rows, or clusters of rows."""
 
 
 class Statistic(ABC):
     """A number made of sums over rows.
 
     Attributes:
-        columns: What is summed, each of shape (N,), 0 in a row that does not count.
+        columns: What is summed, each of shape (U,), 0 where nothing counts.
     """
 
     columns: Sequence[Array]
@@ -24,12 +26,13 @@ class Statistic(ABC):
     def read(self, sums: Array) -> Array:
         """Return the statistic, shape (...), from the sums of the columns, shape (..., len(columns)); NaN if undefined.
 
-        Called once with the sums over all rows, and once with the sums of every resample.
+        Called once with the sums over everything, and once with the sums of every resample.
         """
 
-    @abstractmethod
-    def influence(self) -> Array | None:
-        """Return how much each row moves the statistic, shape (N,), up to a factor; None where it is not smooth."""
+    @property
+    def terms(self) -> Sequence[tuple[int, RatioOfSums]]:
+        """The ratios of which this is the sum, each with its sign; none where it is not smooth."""
+        return ()
 
     def value(self) -> float:
         """Return the statistic of all rows."""
@@ -45,9 +48,9 @@ class RatioOfSums(Statistic):
     def read(self, sums: Array) -> Array:
         return np.where(sums[..., 1] == 0, np.nan, sums[..., 0] / sums[..., 1])
 
-    def influence(self) -> Array:
-        numerator, denominator = self.columns
-        return np.asarray((numerator - self.value() * denominator) / denominator.sum())
+    @property
+    def terms(self) -> Sequence[tuple[int, RatioOfSums]]:
+        return ((1, self),)
 
 
 class Median(Statistic):
@@ -57,20 +60,18 @@ class Median(Statistic):
         values: Shape (N,).
         counted: Shape (N,), bool: the rows that count.
         candidates: Ascending values among which the median of any resample lies, see :func:`near_median`.
+        sums: What is drawn together.
     """
 
-    def __init__(self, values: Array, counted: NDArray[np.bool_], candidates: Array) -> None:
+    def __init__(self, values: Array, counted: NDArray[np.bool_], candidates: Array, sums: Sums = np.asarray) -> None:
         self.candidates = candidates
         below = [(counted & (values <= candidate)).astype(np.float64) for candidate in candidates]
-        self.columns = (*below, counted.astype(np.float64))
+        self.columns = [sums(column) for column in (*below, counted.astype(np.float64))]
 
     def read(self, sums: Array) -> Array:
         below, total = 2 * sums[..., :-1], sums[..., -1:]
         middle = (self._first(below >= total) + self._first(below > total)) / 2
         return np.where(total[..., 0] > 0, middle, np.nan)
-
-    def influence(self) -> None:
-        return None
 
     def _first(self, reached: NDArray[np.bool_]) -> Array:
         reached[..., -1] = True
@@ -88,9 +89,9 @@ class Difference(Statistic):
         split = len(self.first.columns)
         return self.first.read(sums[..., :split]) - self.second.read(sums[..., split:])
 
-    def influence(self) -> Array | None:
-        first, second = self.first.influence(), self.second.influence()
-        return None if first is None or second is None else first - second
+    @property
+    def terms(self) -> Sequence[tuple[int, RatioOfSums]]:
+        return (*self.first.terms, *((-sign, ratio) for sign, ratio in self.second.terms))
 
 
 class Swapped:
@@ -115,15 +116,21 @@ def difference(first: Statistic, second: Statistic) -> Statistic:
     return Difference(first, second)
 
 
-def near_median(values: Array) -> Array:
+def near_median(values: Array, sizes: Array | None = None) -> Array:
     """Return the distinct values that can be the median of a resample, ascending; [NaN] if there are no values.
 
-    The number of resampled rows up to a value has a standard deviation of at most sqrt(n) / 2 about the middle; values
-    ten of these away are left out. Whole numbers such as ranks leave a few; the work grows with how many remain.
+    The number of resampled rows up to a value has a standard deviation of at most sqrt(n) / 2 about the middle, or
+    sqrt(sum of squared sizes) / 2 where clusters are drawn; values ten of these away are left out. Whole numbers such
+    as ranks leave a few; the work grows with how many remain.
+
+    Args:
+        values: Shape (n,).
+        sizes: Number of rows of each cluster; None where rows are drawn.
     """
     if not values.size:
         return np.array([np.nan])
     distinct, counts = np.unique(values, return_counts=True)
-    middle, reach = values.size / 2, 5 * np.sqrt(values.size)
+    squares = values.size if sizes is None else (sizes**2).sum()
+    middle, reach = values.size / 2, 5 * np.sqrt(squares)
     low, high = np.searchsorted(counts.cumsum(), [middle - reach, middle + reach])
     return np.asarray(distinct[low : high + 1])

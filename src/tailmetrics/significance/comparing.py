@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, replace
-from itertools import combinations, product
+from itertools import combinations
 from math import ceil
 from warnings import warn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tailmetrics._checks import check_choice, check_count, check_number
+from tailmetrics.significance._clusters import read_clusters
 from tailmetrics.significance._contrast import Contrast
-from tailmetrics.significance._resampling import bootstrap, swap
+from tailmetrics.significance._estimate import drawn_for
+from tailmetrics.significance._identities import Identities, check_identities
+from tailmetrics.significance._resampling import groups, swap
 from tailmetrics.significance._row_values import KeyRows, RowValues, check_names, covers, read_rows
 from tailmetrics.significance.comparison import Comparison, PValues
 from tailmetrics.significance.corrections import CORRECTIONS, Correction, correct
 
 CALLER = "compare"
-GROUP = 2**25
-"""Values per row whose sums are prepared at a time; each group of keys meets the same draws."""
 
 
 def compare(
     runs: Mapping[str, RowValues],
     baseline: str | None = None,
     *,
+    clusters: ArrayLike | None = None,
+    identities: Identities | None = None,
     medians: Collection[str] = (),
     lower_is_better: Collection[str] = (),
+    unbounded: Collection[str] = (),
     correction: Correction = "holm",
     confidence: float = 0.95,
     resamples: int | None = None,
@@ -35,18 +40,25 @@ def compare(
 ) -> list[Comparison]:
     """Return every key of every pair of runs, compared row by row.
 
-    The randomisation test swaps the runs' results within each row, for a ratio numerator and denominator together, and
-    takes the statistic of each side anew; p = (b + 1) / (m + 1) with b of m random swaps at least as far from zero.
-    The bootstrap draws rows, both runs' results together; the interval is BCa for means and ratios of sums, percentile
-    for medians, and the p-value comes from the same draws, shifted to a mean of no difference.
+    Rows, or whole clusters of rows, are taken for independent of one another. The randomisation test swaps the runs'
+    results within each row or cluster, for a ratio numerator and denominator together, and takes the statistic of each
+    side anew; p = (b + 1) / (m + 1) with b of m random swaps at least as far from zero. The bootstrap draws rows or
+    clusters, both runs' results together; intervals are made as in :func:`tailmetrics.significance.intervals`, and the
+    bootstrap p-value from the same draws. How often tests and intervals err in simulation: docs/significance.md.
 
     Args:
         runs: Name -> key -> values of shape (N,), or a tuple (numerator, denominator) of shape (N,) each; NaN in rows
             that do not count. All runs have the same keys, and the same rows in the same order.
         baseline: The run that all others are held against; None compares all pairs, the later one held against the
             earlier.
+        clusters: Shape (N,), the cluster of each row, such as its user or patient, where several rows of one are not
+            independent: these are drawn and swapped together. None where every row stands alone.
+        identities: Run -> what its values depend on, as ``tailmetrics.evaluation.digest`` makes entries;
+            runs that differ in targets, buckets, training counts, options or arguments of a key are refused.
         medians: Keys, with or without their bucket, whose statistic is the median instead of the mean.
         lower_is_better: Keys, with or without their bucket, where the lower value wins.
+        unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1], such as DCG or ranks, even
+            if none of these rows' does.
         correction: Over all keys and pairs: ``"holm"``, ``"bonferroni"``, ``"bh"`` or ``"none"``.
         confidence: Of each interval, between 0.5 and 0.9999; 1 - confidence is the level of the tests.
         resamples: m; None takes 10,000, or more where many comparisons need smaller p-values.
@@ -56,7 +68,8 @@ def compare(
         Pair by pair, keys in the order of the first run.
 
     Raises:
-        ValueError: If runs differ in keys, rows or kind of value, or an argument names a key or run there is not.
+        ValueError: If runs differ in keys, rows, kind of value or identity, if there is not one cluster per row, or if
+            an argument names a key or run there is not.
 
     >>> better, worse = [1, 1, 1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0, 1, 0]
     >>> (found,) = compare({"old": {"recall@5": worse}, "new": {"recall@5": better}})
@@ -64,8 +77,9 @@ def compare(
     (0.75, 0.03125, (6, 2, 0))
 
     Source: Noreen, Computer-intensive methods for testing hypotheses (1989), and Yeh, COLING 2000, for swapping under
-    ratios; Phipson and Smyth, SAGMB 9 (2010), for b + 1; Efron and Tibshirani, An introduction to the bootstrap (1993),
-    section 16.4, for the shift; Smucker, Allan and Carterette, CIKM 2007, for the three tests side by side.
+    ratios; Phipson and Smyth, SAGMB 9 (2010), for b + 1; Davison and Hinkley, Bootstrap methods and their application
+    (1997), section 4.4, for the studentised bootstrap test; Smucker, Allan and Carterette, CIKM 2007, for the three
+    tests side by side.
     """
     check_choice(CALLER, "correction", correction, CORRECTIONS)
     check_number(CALLER, "confidence", confidence, 0.5, 0.9999)
@@ -74,26 +88,31 @@ def compare(
     keys = tuple(next(iter(runs.values())))
     medians = check_names(CALLER, "medians", medians, keys)
     lower_is_better = check_names(CALLER, "lower_is_better", lower_is_better, keys)
+    unbounded = check_names(CALLER, "unbounded", unbounded, keys)
+    check_identities(CALLER, identities, list(runs), keys)
     read = {name: read_rows(CALLER, name, rows, medians) for name, rows in runs.items()}
     _check_alike(read)
     resamples = _enough_resamples(resamples, len(pairs) * len(keys), correction, confidence)
     num_rows = next(iter(read[pairs[0][0]].values())).numerator.size
-    size = max(1, GROUP // max(1, num_rows))
+    together = read_clusters(CALLER, clusters, num_rows)
+
+    def contrast(run: str, other: str, key: str) -> Contrast:
+        lower, shares = covers(lower_is_better, key), not covers(unbounded, key)
+        return Contrast(key, read[run][key], read[other][key], together, lower_is_better=lower, shares=shares)
+
     comparisons = []
-    for (run, other), start in product(pairs, range(0, len(keys), size)):
-        contrasts = [
-            Contrast(key, read[run][key], read[other][key], covers(lower_is_better, key))
-            for key in keys[start : start + size]
-        ]
-        comparisons += _compare_pair(run, other, contrasts, confidence, resamples, seed)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        for run, other in pairs:
+            contrasts = (contrast(run, other, key) for key in keys)
+            for group in groups(contrasts, lambda one: one.columns, max(num_rows, resamples)):
+                comparisons += _compare_pair(run, other, group, confidence, resamples, seed)
     return _corrected(comparisons, correction)
 
 
-@np.errstate(invalid="ignore", divide="ignore")
 def _compare_pair(
     run: str, baseline: str, contrasts: Sequence[Contrast], confidence: float, resamples: int, seed: int
 ) -> list[Comparison]:
-    draws = bootstrap([contrast.difference for contrast in contrasts], resamples, seed)
+    draws = drawn_for([contrast.estimate for contrast in contrasts], resamples, seed)
     random = iter(swap([contrast.swapped for contrast in contrasts if not contrast.exact], resamples, seed))
     swaps = [contrast.all_swaps() if contrast.exact else next(random) for contrast in contrasts]
     return [

@@ -13,10 +13,10 @@ class PValues:
     """Two-sided p-values of "no difference", each in [0, 1]; NaN where a test does not apply.
 
     Attributes:
-        randomisation: Rows swapped between the runs; exact where few rows differ. The one to decide by.
-        bootstrap: Rows resampled, the distribution shifted to no difference; too small with few rows, at 30 about
-            7 % of true null hypotheses fall below 0.05.
-        t: Paired t-test; means only.
+        randomisation: Rows or clusters swapped between the runs; exact where few differ. The one to decide by.
+        bootstrap: Rows or clusters resampled and studentised, for medians shifted to no difference; NaN with fewer
+            than 10.
+        t: Paired t-test; means of independent rows only.
     """
 
     randomisation: float

@@ -1,0 +1,1 @@
+"""Error rates of ``tailmetrics.significance``, by simulation: ``python -m benchmarks.significance``."""

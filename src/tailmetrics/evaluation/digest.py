@@ -1,0 +1,227 @@
+"""What the values per row of a run depend on, as SHA-256 digests: runs may be compared where these agree.
+
+    digest = RunDigest(metrics, options={...}, label_names=None)   # before the first batch; metrics are bound
+    digest.update(rows, ranking)                                   # numbers of a batch's rows, and its ranking
+    digest.entries() -> dict                                       # "targets", "buckets", "counts", "options", "keys",
+                                                                   # "version": plain data
+    merged([entries, entries, ...]) -> dict                        # of processes with a share of the rows each
+
+A table of values per row keeps the entries in the JSON object under its Parquet key ``tailmetrics``. The targets are
+known behind the last batch alone, when the schema has been written: ``ParquetWriter.add_key_value_metadata`` adds
+them, and ``pyarrow.parquet.read_metadata(file).metadata`` has them. :func:`tailmetrics.significance.compare` takes the
+entries of each run as ``identities``, and refuses what differs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.evaluation.provenance import settings_of
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.ranking import Ranking
+
+VERSION: Final = "1"
+"""Of the digests: those of different versions say nothing about one another."""
+
+ELSEWHERE: Final = ("k", "buckets", "label_counts", "num_labels")
+"""Settings of a metric that its key or another entry tells, and the size of the catalogue: no row's value needs it."""
+
+Ints = NDArray[np.int64]
+_MODULUS: Final = 2**256
+_WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
+class RunDigest:
+    """SHA-256 digests of the targets, buckets, training counts and options of one run.
+
+    They are the same for any size and order of batches and any number of processes. With ``label_names`` they are also
+    the same for any numbering of the labels: two runs may number strings differently, because their predictions hold
+    different ones.
+
+    Args:
+        metrics: The metrics; what they leave open has been bound.
+        options: What else the values depend on, as JSON has it, such as the digest of a filter file.
+        label_names: The name of every label id; None where label ids are numbers of their own.
+
+    Raises:
+        TypeError: If the options are not plain data.
+        ValueError: If there is not one name for each label, or a metric has not been bound.
+
+    >>> from tailmetrics import RecallAtK, rank
+    >>> metrics = [RecallAtK(k=1)]
+    >>> whole, parts = RunDigest(metrics), RunDigest(metrics)
+    >>> preds, target = np.array([[0, 1], [2, 0], [1, 2]]), np.array([[0, 2], [2, -1], [0, -1]])
+    >>> whole.update([0, 1, 2], rank(preds, target))
+    >>> parts.update([2], rank(preds[2:], target[2:]))
+    >>> parts.update([0, 1], rank(preds[:2], target[:2, ::-1].copy()))
+    >>> whole.entries() == parts.entries()
+    True
+    """
+
+    def __init__(
+        self,
+        metrics: Iterable[TopKMetric],
+        options: Mapping[str, Any] | None = None,
+        label_names: Sequence[str] | None = None,
+    ) -> None:
+        metrics = list(metrics)
+        if open_ones := [type(metric).__name__ for metric in metrics if not metric.is_bound]:
+            raise ValueError(
+                f"RunDigest: {', '.join(open_ones)} has not been told the buckets or counts it needs; call "
+                "metric.bind(frequency) first."
+            )
+        self._codes = None if label_names is None else _codes(label_names)
+        self._targets = 0
+        buckets = {_of_buckets(m.buckets, self._codes) for m in metrics if isinstance(m.buckets, LabelBuckets)}
+        counts = [getattr(m, "label_counts", None) for m in metrics]
+        self._fixed = {
+            "buckets": _of_all(buckets),
+            "counts": _of_all({_of_counts(one, self._codes) for one in counts if isinstance(one, Tensor)}),
+            "options": _of_plain_data(dict(options or {})),
+            "keys": {key: _of_plain_data(_arguments(m)) for m in metrics for key in list(m.keys())},
+            "version": VERSION,
+        }
+
+    def update(self, rows: ArrayLike | Tensor, ranking: Ranking) -> None:
+        """Add the targets of a batch.
+
+        Args:
+            rows: Shape (N,), the number of each row in the data.
+            ranking: The batch, ranked; rows that its mask drops are left out.
+
+        Raises:
+            ValueError: If there is not one number for each row.
+        """
+        numbers = _array(rows)
+        if numbers.shape != (ranking.num_rows,):
+            raise ValueError(
+                f"RunDigest: rows is of shape {list(numbers.shape)}, but the ranking has {ranking.num_rows} rows; "
+                "pass the number of each row."
+            )
+        self._targets = (self._targets + _sum_over_rows(numbers, ranking, self._codes)) % _MODULUS
+
+    def entries(self) -> dict[str, Any]:
+        """Return the digests in hex as plain data; None for buckets or counts that no metric has.
+
+        ``"targets"``: numbers of the rows, their relevant labels and gains. ``"buckets"``: names, and the bucket of
+        each label that is not ``unseen``. ``"counts"``: training counts of metrics that weigh by them. ``"options"``:
+        as given. ``"keys"``: for each key a digest of the metric's other arguments. ``"version"``: of this form.
+        """
+        return {"targets": f"{self._targets:064x}", **self._fixed}
+
+
+def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the entries of a whole run from those of the processes that had a share of its rows each.
+
+    Args:
+        parts: What ``RunDigest.entries`` gave in each process.
+
+    Raises:
+        ValueError: If the processes had different buckets, counts, options or metrics.
+    """
+    first, *others = parts
+    for place, other in enumerate(others, start=1):
+        wrong = [name for name in (first.keys() | other.keys()) - {"targets"} if first.get(name) != other.get(name)]
+        if wrong:
+            raise ValueError(
+                f"merged: parts 0 and {place} differ in {', '.join(sorted(wrong))}; evaluate all shares of the rows "
+                "with the same metrics, training labels and options."
+            )
+    total = sum(int(part["targets"], 16) for part in parts) % _MODULUS
+    return {**first, "targets": f"{total:064x}"}
+
+
+def _sum_over_rows(numbers: Ints, ranking: Ranking, codes: Ints | None) -> int:
+    """Return the sum of a digest for each row: a sum has no order, and shares of the rows can be added up.
+
+    A row is hashed as pairs of integers: its number and how many labels it has, then each label and the bits of its
+    gain.
+    """
+    targets = ranking.targets
+    rows, ids = _array(targets.entries.rows), _array(targets.entries.ids)
+    given = targets.entries.gains
+    gains = np.ones(len(ids)) if given is None else given.detach().cpu().numpy().astype("<f8")
+    relevant = ids >= 0
+    rows, gains = rows[relevant], gains[relevant]
+    labels = _coded(ids[relevant], codes)
+    order = np.lexsort((labels, rows))
+    rows, labels, gains = rows[order], labels[order], gains[order]
+    lengths = np.bincount(rows, minlength=len(numbers))
+    cells = np.empty((len(numbers) + len(rows), 2), dtype="<i8")
+    heads = np.arange(len(numbers)) + np.cumsum(lengths) - lengths
+    cells[heads] = np.stack([numbers, lengths], axis=1)
+    cells[np.arange(len(rows)) + rows + 1] = np.stack([labels, gains.view("<i8")], axis=1)
+    counted = np.ones(len(numbers), bool) if targets.row_mask is None else targets.row_mask.cpu().numpy()
+    starts = (heads[counted] * 16).tolist()
+    stops = ((heads + lengths + 1)[counted] * 16).tolist()
+    data = memoryview(cells.tobytes())
+    digests = (sha256(data[start:stop]).digest() for start, stop in zip(starts, stops, strict=True))
+    return sum(int.from_bytes(digest, "little") for digest in digests)
+
+
+def _of_buckets(buckets: LabelBuckets, codes: Ints | None) -> str:
+    """Return the digest of an assignment without the unseen labels: a larger catalogue is no difference."""
+    assignment = _array(buckets.assignment)
+    known = assignment != (buckets.names.index("unseen") if "unseen" in buckets.names else -1)
+    return _of_labels(assignment, known, codes, json.dumps(buckets.names).encode())
+
+
+def _of_counts(counts: Tensor, codes: Ints | None) -> str:
+    """Return the digest of training counts; labels that never occur are left out."""
+    values = _array(counts)
+    return _of_labels(values, values != 0, codes, b"")
+
+
+def _of_labels(values: Ints, known: NDArray[np.bool_], codes: Ints | None, more: bytes) -> str:
+    if codes is not None and len(codes) != len(values):
+        raise ValueError(
+            f"RunDigest: label_names holds {len(codes)} names for {len(values)} labels; pass one for each."
+        )
+    labels = _coded(np.flatnonzero(known), codes)
+    order = np.argsort(labels)
+    pairs = np.stack([labels[order], values[known][order]], axis=1).astype("<i8")
+    return sha256(more + b"\0" + pairs.tobytes()).hexdigest()
+
+
+def _of_all(digests: set[str]) -> str | None:
+    return sha256("".join(sorted(digests)).encode()).hexdigest() if digests else None
+
+
+def _of_plain_data(value: Mapping[str, Any]) -> str:
+    try:
+        text = json.dumps(value, sort_keys=True)
+    except TypeError as error:
+        raise TypeError(f"RunDigest: options={value!r} is no plain data ({error}); pass what JSON can hold.") from error
+    return sha256(text.encode()).hexdigest()
+
+
+def _arguments(metric: TopKMetric) -> dict[str, Any]:
+    return {name: value for name, value in settings_of(metric).items() if name not in ELSEWHERE}
+
+
+def _codes(names: Sequence[str]) -> Ints:
+    """Return a number for every name that does not depend on the other names: the number it spells, or a digest < 0."""
+    codes = [
+        int(name)
+        if _WHOLE.fullmatch(name)
+        else -1 - (int.from_bytes(sha256(name.encode()).digest()[:8], "little") >> 1)
+        for name in names
+    ]
+    return np.array(codes, dtype=np.int64)
+
+
+def _coded(ids: Ints, codes: Ints | None) -> Ints:
+    return ids if codes is None else codes[ids]
+
+
+def _array(values: ArrayLike | Tensor) -> Ints:
+    return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values, dtype=np.int64)

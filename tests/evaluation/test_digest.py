@@ -1,0 +1,175 @@
+"""Digests of what values per row depend on: equal for the same data however it comes, and each change shows in one."""
+
+import struct
+from hashlib import sha256
+
+import numpy as np
+import pytest
+import torch
+
+from tailmetrics import (
+    LabelBuckets,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    rank,
+)
+from tailmetrics.evaluation.digest import RunDigest, merged
+
+COUNTS = [9, 5, 4, 3, 2, 1, 1, 0]
+RELEVANT = [{1: 1.0, 4: 1.0}, {}, {7: 1.0}, {0: 1.0, 2: 1.0, 3: 1.0}, {6: 1.0}]
+
+
+def dense(rows=RELEVANT, num_labels=8):
+    """Gains of the relevant labels, (N, L)."""
+    matrix = torch.zeros(len(rows), num_labels)
+    for row, gains in enumerate(rows):
+        for label, gain in gains.items():
+            matrix[row, label] = gain
+    return matrix
+
+
+def metrics(depth=500, counts=None, buckets=None):
+    """One metric by bucket, one overall, one that weighs by training counts."""
+    return [
+        RecallAtK(k=[1, 2], buckets=buckets or LabelBuckets.deciles(COUNTS)),
+        RecallAtK(k=2, depth=depth),
+        PropensityScoredPrecisionAtK(k=1, label_counts=counts or COUNTS, num_train=20),
+    ]
+
+
+def scores(num_rows, num_labels=8):
+    """Any scores: digests are of the targets."""
+    return torch.rand(num_rows, num_labels, generator=torch.Generator().manual_seed(num_rows))
+
+
+def digest(target=None, rows=None, *, label_names=None, options=None, **changes):
+    """The entries of one batch."""
+    target = dense() if target is None else target
+    made = RunDigest(metrics(**changes), options, label_names)
+    num_labels = 8 if label_names is None else len(label_names)
+    made.update(range(len(target)) if rows is None else rows, rank(scores(len(target), num_labels), target))
+    return made.entries()
+
+
+def differing(one, other):
+    """The names of the entries that differ."""
+    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+
+
+def test_targets_are_a_sum_of_digests_of_rows():
+    """In a plain loop: (row, number of labels), then (label, gain) by label, hashed and added up modulo 2^256."""
+    graded = [{1: 0.5, 4: 2.0}, {}, {7: 1.0}]
+    total = 0
+    for row, gains in enumerate(graded):
+        data = struct.pack("<qq", row, len(gains))
+        data += b"".join(struct.pack("<qd", label, gain) for label, gain in sorted(gains.items()))
+        total += int.from_bytes(sha256(data).digest(), "little")
+    assert digest(dense(graded))["targets"] == f"{total % 2**256:064x}"
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 3])
+def test_batches_and_processes_make_no_difference(batch_rows):
+    """Any batch size, order of batches and split over processes gives the entries of one batch."""
+    target = dense()
+    shares = [RunDigest(metrics()) for _ in range(3)]
+    for place, start in enumerate(reversed(range(0, 5, batch_rows))):
+        rows = slice(start, start + batch_rows)
+        shares[place % 2].update(torch.arange(5)[rows], rank(scores(5)[rows], target[rows]))
+    assert merged([share.entries() for share in shares]) == digest()
+
+
+def test_every_form_of_target_is_the_same():
+    """Dense, multi-hot, sparse and padded ids in any order, on rows of which the mask drops none."""
+    ids = torch.tensor([[4, 1, -1], [-1, -1, -1], [7, -1, -1], [3, 0, 2], [6, -1, -1]])
+    for target in (dense() > 0, dense().to_sparse_csr(), ids, dense().double()):
+        assert digest(target) == digest()
+
+
+def test_masked_rows_are_left_out():
+    """Rows that a mask drops say nothing; the others keep their numbers."""
+    mask = torch.tensor([True, False, True, True, False])
+    made = RunDigest(metrics())
+    made.update(range(5), rank(scores(5), dense(), row_mask=mask))
+    assert made.entries() == digest(dense()[mask], [0, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        [{1: 1.0}, *RELEVANT[1:]],
+        [{1: 1.0, 4: 1.5}, *RELEVANT[1:]],
+        [{1: 1.0, 5: 1.0}, *RELEVANT[1:]],
+        [RELEVANT[1], RELEVANT[0], *RELEVANT[2:]],
+        RELEVANT[:4],
+        [*RELEVANT, {}],
+    ],
+)
+def test_other_targets_differ_in_targets_alone(changed):
+    """A label less, another gain, another label, exchanged rows, a row less or an empty row more."""
+    assert differing(digest(), digest(dense(changed))) == {"targets"}
+
+
+def test_each_other_change_shows_in_its_entry():
+    """Assignments, training counts, options and arguments have an entry each; a key has its own arguments."""
+    reversed_buckets = LabelBuckets.deciles(COUNTS[::-1])
+    assert differing(digest(), digest(buckets=reversed_buckets)) == {"buckets"}
+    assignment, names = reversed_buckets.assignment, reversed_buckets.names
+    renamed = LabelBuckets.from_assignment(assignment, [names[1], names[0], *names[2:]])
+    assert differing(digest(buckets=reversed_buckets), digest(buckets=renamed)) == {"buckets"}
+    assert differing(digest(), digest(counts=COUNTS[::-1])) == {"counts"}
+    assert differing(digest(), digest(options={"missing": "zero"})) == {"options"}
+    shallow = digest(depth=7)
+    assert differing(digest(), shallow) == {"keys"}
+    assert differing(digest()["keys"], shallow["keys"]) == {"recall@2"}
+
+
+def test_what_no_metric_needs_has_no_digest():
+    """Without buckets and counts both are None; the order of options says nothing."""
+    one, other = (RunDigest([RecallAtK(k=1)], options) for options in ({"a": 1, "b": [2]}, {"b": [2], "a": 1}))
+    assert (one.entries()["buckets"], one.entries()["counts"]) == (None, None)
+    assert one.entries() == other.entries()
+
+
+def test_numbers_of_named_labels_make_no_difference():
+    """Names numbered in another order, and names that only one run's predictions hold, are the same run."""
+    names = ["cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay"]
+    place = torch.randperm(8, generator=torch.Generator().manual_seed(0))  # new id -> old id
+    more = [*(names[old] for old in place), "yak"]
+    counts = [*(COUNTS[old] for old in place), 0]
+    old_buckets = LabelBuckets.deciles(COUNTS)
+    assignment = [*old_buckets.assignment[place].tolist(), len(old_buckets.names) - 1]
+    target = torch.cat([dense()[:, place], torch.zeros(5, 1)], dim=1)
+    buckets = LabelBuckets.from_assignment(assignment, old_buckets.names)
+    assert digest(label_names=names) == digest(target, label_names=more, counts=counts, buckets=buckets)
+    names[4] = "cow"
+    assert "targets" in differing(digest(label_names=more[:8]), digest(label_names=names))
+
+
+def test_names_that_spell_numbers_are_these_numbers():
+    """The same targets once with numbers and once with strings of them."""
+    assert digest(label_names=[*"01234567"]) == digest()
+    assert differing(digest(label_names=[*"0123456", "07"]), digest()) >= {"targets"}
+
+
+def test_a_larger_catalogue_makes_no_difference():
+    """Labels that no training row and no target holds, as predictions may."""
+    one, other = (RunDigest([RecallAtK(k=1, buckets=LabelBuckets.deciles(c))]) for c in (COUNTS, [*COUNTS, 0, 0]))
+    assert one.entries() == other.entries()
+
+
+def test_shares_of_different_runs_are_refused():
+    """The message names what differs."""
+    with pytest.raises(ValueError, match=r"merged: parts 0 and 1 differ in keys, options; evaluate all shares"):
+        merged([digest(), digest(options={"missing": "zero"}, depth=3)])
+
+
+def test_errors_say_what_to_do():
+    """Row numbers, names and options that cannot be meant."""
+    with pytest.raises(ValueError, match=r"RunDigest: rows is of shape \[3\], but the ranking has 5 rows"):
+        digest(rows=np.arange(3))
+    with pytest.raises(ValueError, match="RunDigest: label_names holds 2 names for 8 labels; pass one for each"):
+        RunDigest(metrics(), label_names=["a", "b"])
+    with pytest.raises(ValueError, match=r"RunDigest: RecallAtK has not been told .* metric.bind\(frequency\) first"):
+        RunDigest([RecallAtK(k=1, buckets="deciles")])
+    with pytest.raises(TypeError, match="RunDigest: options={'filter': .* is no plain data"):
+        RunDigest(metrics(), {"filter": {1, 2}})

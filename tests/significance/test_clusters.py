@@ -1,0 +1,121 @@
+"""Rows in clusters are drawn and swapped together, whatever names the clusters have."""
+
+import itertools
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from tailmetrics.significance import compare, intervals
+from tailmetrics.significance._clusters import read_clusters
+from tailmetrics.significance._row_values import KeyRows, statistics_of
+
+NAN = math.nan
+
+
+def data(rng, size):
+    """A mean, a ratio and a median of some rows, a tenth of which does not count."""
+    value = np.where(rng.random(size) < 0.1, NAN, rng.random(size))
+    return {"mean": value, "ratio": (value, 1 + rng.random(size)), "median": np.floor(9 * value)}
+
+
+def repeated(rows, times):
+    """Each row several times, one behind the other."""
+    return {
+        key: tuple(np.repeat(part, times) for part in value) if isinstance(value, tuple) else np.repeat(value, times)
+        for key, value in rows.items()
+    }
+
+
+def test_copies_of_a_row_say_no_more_than_the_row():
+    """Each row five times, as a cluster: intervals, p-values and values are those of the rows alone."""
+    rng = np.random.default_rng(0)
+    old, new = data(rng, 40), data(rng, 40)
+    users = np.repeat(np.arange(40), 5)
+    alone = compare({"old": old, "new": new}, medians=["median"], resamples=500)
+    copies = compare(
+        {"old": repeated(old, 5), "new": repeated(new, 5)}, medians=["median"], clusters=users, resamples=500
+    )
+    for one, five in zip(alone, copies, strict=True):
+        assert five.interval.method == one.interval.method.replace("rows", "clusters")
+        assert (five.n, five.interval.clusters, one.interval.clusters) == (5 * one.n, one.n, None)
+        assert [five.interval.low, five.interval.high] == pytest.approx([one.interval.low, one.interval.high])
+        assert (five.p.randomisation, five.p.bootstrap) == (one.p.randomisation, one.p.bootstrap)
+        assert math.isnan(five.p.t)
+    without = compare({"old": repeated(old, 5), "new": repeated(new, 5)}, medians=["median"], resamples=500)
+    for one, five in zip(alone[:2], without[:2], strict=True):
+        assert five.interval.high - five.interval.low < 0.6 * (one.interval.high - one.interval.low)
+
+
+def test_few_clusters_are_enumerated():
+    """With five clusters the randomisation p-value is that of all 32 ways to swap whole clusters, in plain loops."""
+    rng = np.random.default_rng(1)
+    users = np.array([3, 1, 1, 0, 2, 2, 2, 4, 0, 3])
+    first, second = rng.integers(0, 5, (2, 10)).astype(float)
+    observed = abs((first - second).mean())
+    far = sum(
+        abs(((first - second) * np.where(np.isin(users, np.flatnonzero(signs)), -1, 1)).mean()) >= observed - 1e-12
+        for signs in itertools.product([False, True], repeat=5)
+    )
+    (found,) = compare({"b": {"k": second}, "a": {"k": first}}, clusters=users, resamples=100)
+    assert found.p.randomisation == far / 32
+
+
+def test_median_is_the_plain_median_of_every_resample_of_clusters():
+    """Medians read from sums over clusters of any size are those of the rows of the drawn clusters, one by one."""
+    rng = np.random.default_rng(3)
+    codes = np.sort(rng.geometric(0.05, 300) % 25)
+    values = rng.geometric(0.05, 300).astype(float) + 3 * codes
+    clusters = read_clusters("test", codes, 300)
+    (median,) = statistics_of([KeyRows("median", values, np.ones(300))], np.ones(300, bool), clusters)
+    assert median.value() == np.median(values)
+    weights = rng.multinomial(clusters.number, np.full(clusters.number, 1 / clusters.number), size=100)
+    for weight, found in zip(weights, median.read(weights @ np.stack(median.columns, axis=1)), strict=True):
+        assert found == np.median(np.repeat(values, weight[clusters.codes]))
+
+
+@pytest.mark.parametrize("form", [np.asarray, torch.tensor, list, pa.array, lambda n: [f"user {one}" for one in n]])
+def test_clusters_have_any_names(form):
+    """Arrays, tensors, lists, Arrow columns and strings; what matters is which rows share one."""
+    rows = data(np.random.default_rng(4), 60)
+    users = np.arange(60) // 4
+    expected = intervals(rows, medians=["median"], clusters=users, resamples=200)
+    assert intervals(rows, medians=["median"], clusters=form((90 - users).tolist()), resamples=200) == expected
+    assert {found.clusters for found in expected.values()} == {15}
+
+
+def test_few_clusters_have_no_interval():
+    """Nine clusters of ten rows are nine draws; a cluster without a row that counts is none."""
+    values = np.random.default_rng(5).random(100)
+    users = np.arange(100) // 10
+    assert intervals({"k": values}, clusters=users)["k"].method == "studentised bootstrap of clusters"
+    found = intervals({"k": np.where(users == 3, NAN, values)}, clusters=users)["k"]
+    assert (found.n, found.clusters, found.method) == (90, 9, "none: fewer than 10 clusters")
+    assert math.isnan(found.low)
+
+
+def test_clusters_that_agree_count_once():
+    """0 hits in 50 clusters of 4 rows say as much as 0 hits in 50 rows."""
+    found = intervals({"k": np.zeros(200)}, clusters=np.arange(200) // 4)["k"]
+    assert (found.low, found.high) == (0, pytest.approx(1 - 0.025 ** (1 / 50)))
+    assert found.method == "Clopper-Pearson, all clusters agree"
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        ([1, 2], r"clusters is of shape \[2\] for 3 rows; pass the cluster of each row"),
+        ([[1], [2], [3]], r"clusters is of shape \[3, 1\] for 3 rows"),
+        (["a", None, "b"], "clusters has no value in row 1; pass a cluster for each row"),
+        ([1.0, 1.0, NAN], "clusters has no value in row 2"),
+        ("user", r"clusters is of shape \[\] for 3 rows"),
+    ],
+)
+def test_errors_say_what_to_do(clusters, message):
+    """Clusters that are not one per row."""
+    with pytest.raises(ValueError, match=f"intervals: {message}"):
+        intervals({"k": [1, 2, 3]}, clusters=clusters)
+    with pytest.raises(ValueError, match=f"compare: {message}"):
+        compare({"a": {"k": [1, 2, 3]}, "b": {"k": [1, 2, 3]}}, clusters=clusters)
