@@ -42,9 +42,18 @@ class Source(ABC):
         Called once per pass over the data; a source can be read any number of times.
         """
 
-    def distinct_names(self) -> Iterator[Any]:
-        """Yield the string ids as arrow string arrays; a name may come more than once."""
+    def distinct_names(self) -> Iterator[list[str]]:
+        """Yield the string ids; a name may come more than once."""
         return iter(())
+
+    def read_as_names(self) -> None:
+        """Take whole numbers for names, to be numbered over all files; a file of columns cannot.
+
+        Raises:
+            DataFileError: If label ids are places in this file.
+        """
+        hint = "leave string_ids out: here a label id is the number of a column."
+        raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
 
     def read_as_multi_hot(self, num_labels: int | None) -> None:
         """Take whole numbers of shape [N, L] for a matrix; only files that can hold either have anything to decide."""
