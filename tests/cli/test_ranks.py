@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cli.made import write_lists
@@ -42,7 +43,9 @@ def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     paths = {name: ["--out", tmp_path / name, "--per-row", tmp_path / name / "rows.parquet"] for name in ("one", "two")}
     assert tailmetrics(*arguments, *paths["one"])[0] == 0
     (tmp_path / "two").mkdir()
-    (tmp_path / "two" / "rows.parquet").write_text("of yesterday")
+    pq.write_table(
+        pa.table({"row": [0]}).replace_schema_metadata({"tailmetrics": "{}"}), tmp_path / "two" / "rows.parquet"
+    )
     ended = torchrun(*arguments, *paths["two"])
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("precision@3") == 2  # overall and with its interval, from one process
@@ -67,7 +70,7 @@ def test_what_one_rank_meets_ends_all(made, config, workers, tmp_path):
     out = ["--out", tmp_path / "out", "--per-row", tmp_path / "out" / "rows.parquet"]
     files = ["--preds", made.preds, "--target", bad, "--num-labels", 30]
     first, second = workers.ranks("evaluate", "--config", config(METRICS[0]), *files, *out)
-    hint = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."
+    hint = "label ids run from 0 to the number of labels less one: check --num-labels and how the ids were numbered."
     assert first == (2, "", f"error: {bad}, row 50: holds the label id 31, but there are 30 labels\nhint: {hint}\n")
     assert second == (2, "", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.parquet", "config.yaml"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Action
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined] # exported without saying so
@@ -40,6 +41,11 @@ class Request(NamedTuple):
 
     command: str
     options: Any
+
+    @property
+    def configs(self) -> list[Path]:
+        """Files that options were read from."""
+        return [Path(path.absolute) for path in self.options.config or []]
 
     def get(self, kind: type[Options]) -> Options:
         """Return the options of one group."""
@@ -94,4 +100,6 @@ def _command(description: str) -> ArgumentParser:
     parser.add_argument("--config", action="config", help="YAML file with a list of metrics, and any other option.")
     parser.add_argument("--preset", action=_Preset, help=f"A config of the library: {', '.join(preset_paths())}.")
     parser.add_argument("--metrics", type=list[TopKMetric], help="The metrics, each with class_path and init_args.")
+    text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
+    parser.add_argument("--without", type=str, nargs="+", action="extend", help=text)
     return parser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ def stream(
     with progress(what, dataset.stop - dataset.start, ranks) as advance:
         for batch in dataset:
             try:
-                use(batch.rows, _ranked(batch, collection, ranks.device))
+                use(batch.rows, _ranked(batch, dataset, collection, ranks.device))
             except DataFileError:
                 raise
             except ValueError as error:
@@ -36,7 +37,8 @@ def stream(
             advance(len(batch.rows))
 
 
-def _ranked(batch: Batch, collection: TopKCollection, device: torch.device) -> Ranking:
+def _ranked(batch: Batch, dataset: Dataset, collection: TopKCollection, device: torch.device) -> Ranking:
     preds, target = batch.preds, batch.target
     moved = tuple(part.to(device) for part in preds) if isinstance(preds, tuple) else preds.to(device)
-    return collection.rank(moved, target.to(device))
+    repeats: dict[str, Any] = {} if dataset.duplicates == "error" else {"duplicates": dataset.duplicates}
+    return collection.rank(moved, target.to(device), **repeats)

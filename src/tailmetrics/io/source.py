@@ -22,6 +22,7 @@ class Source(ABC):
         num_rows: Rows in the whole file.
         num_labels: Number of labels the file declares; None when it does not say.
         cells_per_row: About how many numbers a row holds; large rows are read in smaller batches.
+        dense: Whether rows are a matrix with a column for every label.
         string_ids: Whether label ids are strings, to be numbered by ``numbering`` before rows are read.
         numbering: Label ids of strings.
         ends: Row numbers at which a file is best cut (ends of row groups), ascending; None when anywhere is as good.
@@ -31,6 +32,7 @@ class Source(ABC):
     num_rows: int
     num_labels: int | None = None
     cells_per_row: float = 1.0
+    dense: bool = False
     string_ids: bool = False
     numbering: Numbering | None = None
     ends: Ints | None = None
