@@ -23,6 +23,10 @@ class CommandError(Exception):
         self.hint = hint
 
 
+class CommandWarning(UserWarning):
+    """What the command line has decided, or what a reader of its numbers should know."""
+
+
 REPORTED = (CommandError, ArgumentError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined] # exported without saying so
 
 import tailmetrics
+from tailmetrics.cli.help import COMPARE, EVALUATE, PROGRAM, UserHelp, formats
 from tailmetrics.cli.options import (
     CompareOptions,
     DataOptions,
@@ -22,13 +23,10 @@ from tailmetrics.cli.options import (
 from tailmetrics.cli.presets import preset_path, preset_paths
 from tailmetrics.metrics import TopKMetric
 
-EVALUATE = """Evaluate a file of predictions against a file of targets.
-
-Prints the metrics overall and from the most frequent labels to the rarest, and writes a report. Under torchrun the rows
-are shared over the ranks, and the numbers are the same."""
-COMPARE = """Compare runs row by row.
-
-Takes tables written by `tailmetrics evaluate --per-row`, or predictions (--preds) with one target and one config."""
+METRICS = (
+    "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
+    "--metrics.help RecallAtK lists the arguments of a class."
+)
 
 
 class Request(NamedTuple):
@@ -76,16 +74,17 @@ def parse(argv: Sequence[str] | None) -> Request:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="tailmetrics",
-        description=tailmetrics.__doc__,
+        description=PROGRAM,
+        formatter_class=UserHelp,
         version=tailmetrics.__version__,
         exit_on_error=False,
         allow_abbrev=False,
     )
     commands = parser.add_subcommands(required=True, dest="command")
-    evaluate = _command(EVALUATE)
+    evaluate = _command(EVALUATE, "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]")
     add_options(evaluate, EvaluateOptions, "evaluation")
     commands.add_subcommand("evaluate", evaluate, help=EVALUATE.splitlines()[0])
-    compare = _command(COMPARE)
+    compare = _command(COMPARE, "tailmetrics compare TABLE TABLE ... [options]")
     compare.add_argument("tables", type=str, nargs="*", help="Tables of values per row, one for each run.")
     add_options(compare, CompareOptions, "comparison")
     commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
@@ -95,11 +94,18 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _command(description: str) -> ArgumentParser:
-    parser = ArgumentParser(description=description, exit_on_error=False, allow_abbrev=False)
+def _command(description: str, usage: str) -> ArgumentParser:
+    parser = ArgumentParser(
+        description=description,
+        usage=usage,
+        epilog=formats(),
+        formatter_class=UserHelp,
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
     parser.add_argument("--config", action="config", help="YAML file with a list of metrics, and any other option.")
     parser.add_argument("--preset", action=_Preset, help=f"A config of the library: {', '.join(preset_paths())}.")
-    parser.add_argument("--metrics", type=list[TopKMetric], help="The metrics, each with class_path and init_args.")
+    parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
     text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
-    parser.add_argument("--without", type=str, nargs="+", action="extend", help=text)
+    parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
     return parser

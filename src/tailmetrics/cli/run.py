@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tailmetrics.cli.comparison import compare_runs
+from tailmetrics.cli.errors import CommandWarning
 from tailmetrics.cli.evaluation import evaluate
 from tailmetrics.cli.parser import parse
 from tailmetrics.cli.ranks import launched
@@ -36,6 +37,7 @@ def _plain_warnings() -> Iterator[None]:
         said.add(line)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", DataFileNote)
+        for ours in (DataFileNote, CommandWarning):
+            warnings.simplefilter("always", ours)
         warnings.showwarning = show
         yield

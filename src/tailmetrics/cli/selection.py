@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from tailmetrics.cli.errors import CommandError
+from tailmetrics.cli.errors import CommandError, CommandWarning
 from tailmetrics.cli.parser import Request
 from tailmetrics.io import Dataset
 from tailmetrics.metrics import TopKMetric
@@ -48,7 +48,8 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     refused = {id(metric): problem for metric in metrics if (problem := _refusal(metric, dataset)) is not None}
     for metric in metrics:
         if id(metric) in refused:
-            warnings.warn(f"{type(metric).__name__} is left out: {refused[id(metric)]}", stacklevel=2)
+            said = f"{type(metric).__name__} is left out: {refused[id(metric)]}"
+            warnings.warn(said, CommandWarning, stacklevel=2)
     kept = [metric for metric in metrics if id(metric) not in refused]
     if not kept:
         raise CommandError("the predictions answer no metric of the preset", "write dense scores [N, L].")

@@ -17,7 +17,7 @@ WORKSPACE = ".tailmetrics-"
 _HIDDEN = re.compile(rf"{re.escape(WORKSPACE)}[^/\\]+[/\\]new[/\\]")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
 _COLUMNS = re.compile(r"columns=Columns\((\w+)=([^)]*)\)")
-_PASSED = re.compile(rf"\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]+)?")
+_PASSED = re.compile(rf"\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
 
 

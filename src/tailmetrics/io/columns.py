@@ -15,9 +15,18 @@ from tailmetrics.io.roles import Role
 class Columns:
     """Names of columns.
 
-    Parquet has ``ids``, ``scores``, ``labels`` and ``gains``, the others ``query``, ``item``, ``score`` and ``gain``.
-    Where one of the latter is left at its default and a file has no such column, the usual names are tried, such as
-    ``user_id`` or ``qid`` for the query, and a note says which one was taken.
+    Where one of the last four is left at its default and a file has no such column, the usual names are tried, such
+    as ``user_id`` or ``qid`` for the query, and a note says which one was taken.
+
+    Attributes:
+        ids: Parquet, predictions: lists of label ids.
+        scores: Parquet, predictions: lists of their scores.
+        labels: Parquet, targets: lists of label ids.
+        gains: Parquet, targets: lists of their gains.
+        query: CSV, TSV, JSON Lines: the query, user or row that a line belongs to.
+        item: CSV, TSV, JSON Lines: the item, document or label.
+        score: CSV, TSV, JSON Lines, predictions: the score.
+        gain: CSV, TSV, JSON Lines, targets: the gain or grade.
     """
 
     ids: str = "ids"

@@ -112,7 +112,7 @@ class ParquetSource(Source):
         if numbers.size and numbers.min() < 0:
             entry = int(numbers.argmin())
             row = _row_of(entry, lengths)
-            raise self.error(first + row, f"holds the unknown label {ids[entry].as_py()!r}", UNKNOWN_HINT)
+            raise self.error(first + row, f"holds the unknown label {str(ids[entry])!r}", UNKNOWN_HINT)
         return numbers
 
     def _check_columns(self, schema: Any) -> bool:
