@@ -36,9 +36,8 @@ def test_options_in_the_place_of_arguments():
     assert (
         in_options("format= is one of a, b; leave num_labels out") == "--format is one of a, b; leave --num-labels out"
     )
-    assert in_options("PrecisionAtK: k=0 is too small; the number of labels") == (
-        "PrecisionAtK: k=0 is too small; the number of labels"
-    )
+    for text in ("PrecisionAtK: k=0 is too small", "GiniAtK: num_labels is missing; pass num_labels=L to the metric."):
+        assert in_options(text) == text  # an argument of a metric stands in a config
     for name in NAMES:
         assert in_options(f"pass {name}=7") == f"pass --{name.replace('_', '-')} 7"
 
@@ -52,7 +51,7 @@ def test_options_in_the_place_of_arguments():
         ({"p.csv": "query,item,score\na,x,1\na,x,2\n"}, [], "hint: --duplicates first leaves the later one in its place"),
         ({"p.csv": "query,item,score\na,x,1\n"}, ["--num-labels", "3"], "hint: leave --num-labels out, so that items"),
         ({"p": "\x00\x01"}, [], "hint: name it: --format is one of npz, npy, pt, parquet,"),
-        ({"y.csv": "query,item,gain\na,x,-1\n"}, [], "hint: gains are finite numbers of at least 0; with --min-gain 1"),
+        ({"y.csv": "query,item,gain\na,x,-1\n"}, [], "hint: gains are finite numbers of at least 0: write 0 for what"),
     ],
 )  # fmt: skip
 def test_hints_name_options(files, options, hint, config, tailmetrics, tmp_path):
@@ -135,7 +134,9 @@ def test_a_number_of_rows(made, config, tailmetrics):
     for option, value, said in (
         ("--batch-rows", "0", "--batch-rows 0 is too small"),
         ("--cut", "0", "--cut 0 is too small"),
-        ("--min-gain", "-1", "--min-gain -1.0 is not a gain"),
+        ("--min-gain", "-1", "PrecisionAtK: min_gain=-1.0 is out of range"),
+        ("--buckets", "fifths", "LabelBuckets: buckets='fifths' is not known"),
+        ("--buckets", "quantiles:5", "--buckets quantiles:5: no metric is by bucket"),
         ("--format", "arrow", "--format arrow is not known"),
     ):
         status, _, err = tailmetrics("evaluate", "--config", config(PRECISION), *made.evaluated, f"{option}={value}")

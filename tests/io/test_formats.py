@@ -21,6 +21,8 @@ TRIPLES = [(f"q{row}", label, float(SCORES[row, label])) for row in range(2) for
 BY_ROW = {0: {0: 0.5, 1: 0.0, 2: 2.0}, 1: {0: 1.0, 1: 0.25, 2: 0.0}}
 RANKED = {0: [2, 0, 1], 1: [2, 0, 1]}
 
+pytestmark = pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+
 
 def lines(pattern, triples=TRIPLES):
     """Return a line for each triple; {rank} counts from 1 within its query."""

@@ -63,31 +63,31 @@ def test_a_target_lists_a_label_once(tmp_path):
     assert "duplicates" not in caught.value.hint
 
 
-def test_min_gain_of_every_kind_of_target(tmp_path):
-    """Matrices and lists of gains lose what is below; a target without gains has none that could reach 2."""
-    np.save(tmp_path / "p.npy", np.zeros((2, 3)))
+def test_the_least_gain_of_training_targets(tmp_path):
+    """Matrices and lists of gains lose what is below; where there are none, what is listed is relevant."""
     gains = np.array([[0.5, 2, 1], [3, 0, 1.5]])
     np.save(tmp_path / "gains.npy", gains)
     pq.write_table(pa.table({"labels": [[0, 1], [2]], "gains": [[0.5, 2.0], [3.0]]}), tmp_path / "gains.parquet")
+    (batch,) = read_target(tmp_path / "gains.npy", min_gain=1.5)
+    assert batch.target.tolist() == [[0, 2, 0], [3, 0, 1.5]]
+    (batch,) = read_target(tmp_path / "gains.parquet", min_gain=1, num_labels=3)
+    assert batch.target.to_dense().tolist() == [[0, 2, 0], [0, 0, 3]]
     np.save(tmp_path / "hot.npy", gains > 0)
     np.save(tmp_path / "ids.npy", [0, 1])
-    (batch,) = read(tmp_path / "p.npy", tmp_path / "gains.npy", min_gain=1.5)
-    assert batch.target.tolist() == [[0, 2, 0], [3, 0, 1.5]]
-    (batch,) = read(tmp_path / "p.npy", tmp_path / "gains.parquet", min_gain=1)
-    assert batch.target.to_dense().tolist() == [[0, 2, 0], [0, 0, 3]]
     for name in ("hot", "ids"):
-        (batch,) = read(tmp_path / "p.npy", tmp_path / f"{name}.npy", min_gain=1)
-        (other,) = read(tmp_path / "p.npy", tmp_path / f"{name}.npy")
-        assert torch.equal(batch.target, other.target)
-        with pytest.raises(DataFileError, match=rf"{name}\.npy: holds no gains, so that none reaches min_gain=2"):
-            list(read(tmp_path / "p.npy", tmp_path / f"{name}.npy", min_gain=2))
-        (batch,) = read_target(tmp_path / f"{name}.npy", min_gain=2)  # training targets say what is relevant
+        (batch,) = read_target(tmp_path / f"{name}.npy", min_gain=2)
         assert torch.equal(batch.target, next(iter(read_target(tmp_path / f"{name}.npy"))).target)
     for wrong in (0, -1, float("inf"), "2"):
         with pytest.raises(ValueError, match="is not a gain; pass a number above 0"):
-            read(tmp_path / "p.npy", tmp_path / "gains.npy", min_gain=wrong)
+            read_target(tmp_path / "gains.npy", min_gain=wrong)
+
+
+def test_a_cut_of_nothing(tmp_path):
+    """A list that is cut keeps one label at least."""
+    np.save(tmp_path / "p.npy", np.zeros((2, 3)))
+    np.save(tmp_path / "y.npy", [0, 1])
     with pytest.raises(ValueError, match="cut=0 is too small"):
-        read(tmp_path / "p.npy", tmp_path / "gains.npy", cut=0)
+        read(tmp_path / "p.npy", tmp_path / "y.npy", cut=0)
 
 
 def plain_cut(scores, depth):

@@ -54,8 +54,8 @@ def _parts(error: Exception) -> tuple[str, str]:
     if isinstance(error, OSError):
         problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         return problem, "check the path, its permissions and the space that is left."
-    problem, _, hint = str(error).partition("; ")
-    return in_options(problem), in_options(hint) or "check the arguments and the files."
+    problem, _, hint = in_options(str(error)).partition("; ")
+    return problem, hint or "check the arguments and the files."
 
 
 def _shortened(message: str) -> str:

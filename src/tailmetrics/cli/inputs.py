@@ -80,12 +80,13 @@ class _Files:
             "columns": options.columns,
             "string_ids": options.string_ids,
             "label_names": names,
-            "min_gain": options.min_gain,
         }
 
     def train(self, num_labels: int | None) -> TargetDataset | None:
         path = self._options.train_target
-        return None if path is None else read_target(path, num_labels=num_labels, **self._alike)
+        if path is None:
+            return None
+        return read_target(path, num_labels=num_labels, min_gain=self._options.min_gain, **self._alike)
 
     def run(self, preds: str, num_labels: int | None) -> Dataset:
         options = self._options

@@ -26,6 +26,9 @@ class DataOptions:
         Literal["error", "first"], "A label listed again in a row of predictions: refuse it, or leave it as a miss."
     ] = "error"
     min_gain: Annotated[float | None, "The least gain that counts as relevant; trec_eval's -l."] = None
+    buckets: Annotated[
+        str | None, "Buckets in the place of deciles: quantiles:5, or thresholds:1,5,100 of training counts."
+    ] = None
     cut: Annotated[int | None, "How many labels of each list count; trec_eval's -M."] = None
     format: Annotated[str | None, f"Format of all files; told from each if left out. One of {', '.join(FORMATS)}."] = (
         None

@@ -20,6 +20,7 @@ from tailmetrics.cli.options import (
     ResamplingOptions,
     add_options,
 )
+from tailmetrics.cli.overrides import override
 from tailmetrics.cli.presets import preset_path, preset_paths
 from tailmetrics.metrics import TopKMetric
 
@@ -66,6 +67,7 @@ def parse(argv: Sequence[str] | None) -> Request:
     """
     parser = _parser()
     parsed = parser.parse_args(argv)
+    override(parsed[parsed.command].metrics or [], parsed[parsed.command])
     # the name since jsonargparse 4.49; the older one warns there
     objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
     return Request(objects.command, objects[objects.command])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,7 +26,8 @@ def stream(
     with progress(what, dataset.stop - dataset.start, ranks) as advance:
         for batch in dataset:
             try:
-                use(batch.rows, _ranked(batch, dataset, collection, ranks.device))
+                _check_gains(batch.target, dataset, collection)
+                use(batch.rows, _ranked(batch, collection, ranks.device))
             except DataFileError:
                 raise
             except ValueError as error:
@@ -37,8 +37,17 @@ def stream(
             advance(len(batch.rows))
 
 
-def _ranked(batch: Batch, dataset: Dataset, collection: TopKCollection, device: torch.device) -> Ranking:
+def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:
+    """Raise if a metric asks for gains above 1 of targets that only say what is relevant: it would find nothing."""
+    least = max((getattr(metric, "min_gain", None) or 0 for metric in collection.members().values()), default=0)
+    is_matrix = target.layout == torch.sparse_csr or target.shape[-1] == dataset.columns
+    if least > 1 and (target.dtype == torch.bool or not (target.is_floating_point() or is_matrix)):
+        problem = f"holds no gains, so that none reaches min_gain={least:g}"
+        hint = "leave min_gain out: without gains every label listed is relevant."
+        raise DataFileError(dataset.target.path, problem, hint=hint)
+
+
+def _ranked(batch: Batch, collection: TopKCollection, device: torch.device) -> Ranking:
     preds, target = batch.preds, batch.target
     moved = tuple(part.to(device) for part in preds) if isinstance(preds, tuple) else preds.to(device)
-    repeats: dict[str, Any] = {} if dataset.duplicates == "error" else {"duplicates": dataset.duplicates}
-    return collection.rank(moved, target.to(device), **repeats)
+    return collection.rank(moved, target.to(device))

@@ -76,4 +76,4 @@ def _check_known(collection: TopKCollection, inputs: Inputs) -> None:
 
 
 def _needs_counts(metric: TopKMetric) -> bool:
-    return metric.buckets == "deciles" or getattr(metric, "label_counts", ()) is None
+    return isinstance(metric.buckets, str) or getattr(metric, "label_counts", ()) is None

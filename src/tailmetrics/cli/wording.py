@@ -16,6 +16,7 @@ WORKSPACE = ".tailmetrics-"
 
 _HIDDEN = re.compile(rf"{re.escape(WORKSPACE)}[^/\\]+[/\\]new[/\\]")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
+_OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
 _COLUMNS = re.compile(r"columns=Columns\((\w+)=([^)]*)\)")
 _PASSED = re.compile(rf"\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
@@ -27,6 +28,8 @@ def in_options(text: str) -> str:
     >>> in_options("read: batch_rows=0 is too small; or leave num_labels out, or pass columns=Columns(item='doc').")
     '--batch-rows 0 is too small; or leave --num-labels out, or pass --columns.item doc.'
     """
+    if _OF_METRIC.match(text):  # its arguments stand in a config
+        return text
     text = _CALLER.sub("", text)
     text = _COLUMNS.sub(lambda match: f"--columns.{match[1]} {match[2].strip(QUOTES)}", text)
     text = _PASSED.sub(lambda match: " ".join([_option(match[1]), *_value(match[2])]), text)

@@ -18,7 +18,7 @@ REPEAT_HINTS = {
 WIDTH_HINT = "whole numbers as many as there are labels are multi-hot; label ids need one more column of -1."
 VALUE_HINTS = {
     "preds": "write -inf for what was not retrieved, or leave it out.",
-    "target": "gains are finite numbers of at least 0; with min_gain=1 whatever is less counts as not relevant.",
+    "target": "gains are finite numbers of at least 0: write 0 for what is not relevant.",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -61,7 +61,6 @@ class Files:
         stop: Row behind its last.
         batch_rows: Rows per batch.
         columns: Number of columns that holds every label id; None when not known.
-        min_gain: The least gain that counts as relevant; None for any above 0.
     """
 
     num_rows: int
@@ -74,9 +73,6 @@ class Files:
     stop: int
     batch_rows: int
     columns: int | None
-    min_gain: float | None = None
-
-    needs_gains: ClassVar[bool]
 
     def _numbers(self) -> Iterator[Tensor]:
         for first in range(self.start, self.stop, self.batch_rows):
@@ -87,24 +83,11 @@ class Files:
         for rows in source.batches(self.start, self.stop, self.batch_rows):
             if len(rows) < min(self.batch_rows, self.stop - first):
                 raise _ends_early(source, first + len(rows))
-            rows = self._relevant(rows, source) if role == "target" else rows
             check_rows(rows, role, source, first, self.columns, repeats)
             yield rows
             first += len(rows)
         if first < self.stop:
             raise _ends_early(source, first)
-
-    def _relevant(self, rows: Rows, source: Source) -> Rows:
-        """Return targets without the gains that are too low to count."""
-        if self.min_gain is None:
-            return rows
-        kept = drop_low_gains(rows, self.min_gain)
-        if kept is None and self.min_gain > 1 and self.needs_gains:
-            hint = "leave min_gain out: without gains every label listed is relevant."
-            raise DataFileError(
-                source.path, f"holds no gains, so that none reaches min_gain={self.min_gain:g}", hint=hint
-            )
-        return rows if kept is None else kept
 
     def _target_tensor(self, source: Source, target: Rows) -> Tensor:
         try:
@@ -140,8 +123,6 @@ class Dataset(Files):
     duplicates: Literal["error", "first"] = "error"
     cut: int | None = None
 
-    needs_gains: ClassVar[bool] = True
-
     def __iter__(self) -> Iterator[Batch]:
         repeats = self.duplicates == "first"
         pairs = zip(self._checked(self.preds, "preds", repeats), self._checked(self.target, "target"), strict=True)
@@ -161,12 +142,14 @@ class TargetDataset(Files):
 
     Attributes:
         target: The file.
+        min_gain: The least gain that counts as relevant; None for any above 0.
     """
 
     target: Source
-
-    needs_gains: ClassVar[bool] = False
+    min_gain: float | None = None
 
     def __iter__(self) -> Iterator[TargetBatch]:
         for target, rows in zip(self._checked(self.target, "target"), self._numbers(), strict=True):
+            if self.min_gain is not None:
+                target = drop_low_gains(target, self.min_gain)
             yield TargetBatch(self._target_tensor(self.target, target), rows)

@@ -43,7 +43,6 @@ def read(
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
     duplicates: Literal["error", "first"] = "error",
-    min_gain: float | None = None,
     cut: int | None = None,
 ) -> Dataset:
     """Open predictions and targets, to be read in batches with bounded memory.
@@ -74,8 +73,7 @@ def read(
         string_ids: True makes names of whole numbers too, in every format whose labels are not columns; False takes
             whole numbers of JSON Lines and CSV for label ids without ``num_labels``.
         duplicates: What becomes of a label that a row of predictions lists again: ``"error"``, or ``"first"``, which
-            leaves it in its place to be ranked as a miss: pass it to ``rank`` with the batches.
-        min_gain: The least gain that counts as relevant, trec_eval's ``-l``; a smaller one becomes 0.
+            leaves it in its place, for metrics made with ``duplicates="first"`` to count as a miss.
         cut: How many labels of each list count, the best ones, trec_eval's ``-M``; what is below is as if never listed.
 
     Raises:
@@ -86,13 +84,14 @@ def read(
     check_choice("read", "missing", missing, ("skip", "zero"))
     check_choice("read", "duplicates", duplicates, ("error", "first"))
     _check_share("read", rank, world_size, batch_rows)
-    _check_trimming("read", min_gain, cut)
+    if cut is not None:
+        check_count("read", "cut", cut)
     inputs = [
         _Input.of("read", value, form, role, columns)
         for value, form, role in zip((preds, target), forms, ROLES, strict=True)
     ]
     _check_alike(inputs)
-    trimmed: dict[str, Any] = {"duplicates": duplicates, "min_gain": min_gain, "cut": cut}
+    trimmed: dict[str, Any] = {"duplicates": duplicates, "cut": cut}
     if inputs[0].form.lines:
         rule = _rule(inputs, label_names, string_ids, num_labels)
         files = [(one.path, one.open()) for one in inputs]
@@ -131,14 +130,16 @@ def read_target(
         columns: Names of columns.
         label_names: Names of the labels in the order of their ids.
         string_ids: As for :func:`read`.
-        min_gain: The least gain that counts as relevant, in a file that has gains.
+        min_gain: The least gain that counts as relevant, where the file has gains: a smaller one becomes 0, as metrics
+            made with ``min_gain`` see it.
 
     Raises:
         DataFileError: If the file is missing, empty or damaged; while iterating, too.
     """
     columns = columns or Columns()
     _check_share("read_target", rank, world_size, batch_rows)
-    _check_trimming("read_target", min_gain, None)
+    if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
+        raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
     given = _Input.of("read_target", path, format, "target", columns)
     if given.form.lines:
         rule = _rule([given], label_names, string_ids, num_labels)
@@ -181,13 +182,6 @@ def _rule(
 ) -> LabelRule:
     descending = any(one.form.ties == "last name" for one in inputs)
     return LabelRule(label_names, string_ids, num_labels, descending)
-
-
-def _check_trimming(caller: str, min_gain: float | None, cut: int | None) -> None:
-    if cut is not None:
-        check_count(caller, "cut", cut)
-    if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
-        raise ValueError(f"{caller}: min_gain={min_gain!r} is not a gain; pass a number above 0.")
 
 
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:

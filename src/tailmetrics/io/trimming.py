@@ -7,12 +7,12 @@ import numpy as np
 from tailmetrics.io.rows import Array, Ragged, Rows
 
 
-def drop_low_gains(rows: Rows, minimum: float) -> Rows | None:
-    """Return targets without the gains below ``minimum``; None where there are no gains to tell."""
+def drop_low_gains(rows: Rows, minimum: float) -> Rows:
+    """Return targets without the gains below ``minimum``; as they are where they have no gains."""
     if isinstance(rows, Ragged):
-        return None if rows.values is None else rows.select(rows.values >= minimum)
+        return rows if rows.values is None else rows.select(rows.values >= minimum)
     if rows.dtype.kind == "b":
-        return None
+        return rows
     return np.where(rows >= minimum, rows, rows.dtype.type(0))
 
 
