@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from pydoc import locate
 from typing import Any
 
-from jsonargparse import Namespace
-
 from tailmetrics._arguments import arguments
 from tailmetrics.buckets import names_of
 from tailmetrics.cli.errors import CommandError
@@ -48,5 +46,5 @@ def _taking(name: str, metrics: Sequence[Any]) -> Iterator[Any]:
         kind: Any = locate(metric.class_path)
         if kind is not None and name in arguments(kind):
             if "init_args" not in metric:
-                metric["init_args"] = Namespace()
+                metric["init_args"] = type(metric)()
             yield metric.init_args
