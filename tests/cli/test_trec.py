@@ -98,6 +98,24 @@ def test_the_options_of_trec_eval(trec, tailmetrics, tmp_path, level, depth):
         assert found[key] == pytest.approx(mean, abs=1e-12), key
 
 
+@pytest.mark.parametrize(("form", "winner"), [("run", "comes last by name"), ("csv", "comes first by name")])
+def test_who_wins_a_tie_is_said_in_the_words_of_the_format(tailmetrics, tmp_path, form, winner):
+    """Of two documents with one score trec_eval shows the last by name, other formats the first; the warning says so."""
+    target = tmp_path / "y.qrels"
+    if form == "run":
+        (tmp_path / "a.run").write_text("q Q0 a 1 1 me\nq Q0 b 2 1 me\n")
+        target.write_text("q 0 b 1\n")
+    else:
+        target = tmp_path / "y.csv"
+        (tmp_path / "a.csv").write_text("query,item,score\nq,a,1\nq,b,1\n")
+        target.write_text("query,item\nq,a\n")
+    words = ["--metrics+=PrecisionAtK", "--metrics.k=1", "--preds", tmp_path / f"a.{form}", "--target", target]
+    assert tailmetrics("evaluate", *words, "--out", tmp_path)[::2] == (0, "")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["metrics"] == {"precision@1": 1}
+    assert f"(100.0% at k=1): there the label that {winner} is shown" in report["warnings"][0]
+
+
 def test_names_that_only_training_has(trec, tailmetrics, tmp_path):
     """String ids are numbered over run, qrels and training, targets or counts, so that buckets are of the same labels."""
     qrels, _ = trec

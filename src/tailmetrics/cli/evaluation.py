@@ -116,7 +116,7 @@ def _report(evaluation: Evaluation, dataset: Dataset, request: Request) -> Repor
         notes.append(f"{dataset.missing_queries:,} queries of {target} have no predictions and are {outcome}.")
     if dataset.unmatched_queries:
         notes.append(f"{dataset.unmatched_queries:,} queries of {preds} have no targets and are left out.")
-    return replace(report, rows=dataset.num_rows, notes=(*report.notes, *notes))
+    return replace(report, rows=dataset.num_rows, tie_winner=dataset.tie_winner, notes=(*report.notes, *notes))
 
 
 def _write(

@@ -61,6 +61,7 @@ class Files:
         stop: Row behind its last.
         batch_rows: Rows per batch.
         columns: Number of columns that holds every label id; None when not known.
+        last_name_wins: Whether labels are numbered so that the last name wins ties, as in trec_eval.
     """
 
     num_rows: int
@@ -73,6 +74,14 @@ class Files:
     stop: int
     batch_rows: int
     columns: int | None
+    last_name_wins: bool = False
+
+    @property
+    def tie_winner(self) -> str:
+        """Which of two labels with equal scores is ranked first."""
+        if self.label_names is None:
+            return "the lower label id"
+        return f"the label that comes {'last' if self.last_name_wins else 'first'} by name"
 
     def _numbers(self) -> Iterator[Tensor]:
         for first in range(self.start, self.stop, self.batch_rows):

@@ -30,6 +30,7 @@ class Joined:
         row_names: Queries of all rows, of every rank.
         labels: Label ids.
         items: Code of every item.
+        last_name_wins: Whether the last name wins ties.
         missing: Queries of the target without a prediction.
         unmatched: Queries of the predictions without a target.
     """
@@ -41,6 +42,7 @@ class Joined:
     row_names: list[str]
     labels: Labels
     items: Numbering
+    last_name_wins: bool
     missing: int
     unmatched: int
 
@@ -81,7 +83,9 @@ def join(preds: KeyedFile | None, target: KeyedFile, rule: LabelRule, skip: bool
         return KeyedSource(path, rows, begin, row_names, labels.names, labels.width)
 
     found = None if preds is None or predicted is None else source(preds[0], predicted)
-    return Joined(found, source(target[0], relevant), begin, end, row_names, labels, items, missing, unmatched)
+    return Joined(
+        found, source(target[0], relevant), begin, end, row_names, labels, items, rule.descending, missing, unmatched
+    )
 
 
 def _predictions(preds: KeyedFile, queries: Numbering, items: Numbering, seen: Array, first: int, stop: int) -> Entries:

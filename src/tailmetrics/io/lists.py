@@ -20,7 +20,7 @@ from tailmetrics.io.formats import Opening
 from tailmetrics.io.keyed import Triples
 from tailmetrics.io.roles import Role
 from tailmetrics.io.rows import Array
-from tailmetrics.io.sniffing import Head
+from tailmetrics.io.sniffing import Head, names_lists
 
 
 def read_lists(asked: Opening) -> Iterator[Triples]:
@@ -42,11 +42,9 @@ def _columns(file: CsvFile, columns: Columns) -> tuple[str, str]:
     if len(file.header) != 2:
         problem = f"has {len(file.header)} columns, not 2"
         raise DataFileError(file.path, problem, file.where, "a line is a query and the labels of its list: id,a b c.")
-    for field in ("query", "item"):
-        name = getattr(columns, field)
-        if columns.is_given(field) and name not in file.header:
-            hint = f"its columns are {', '.join(file.header)}."
-            raise DataFileError(file.path, f"there is no column {name!r}", file.where, hint)
+    if not names_lists(file.header):
+        problem = f"{' and '.join(map(repr, file.header))} are no names of columns"
+        raise DataFileError(file.path, problem, file.where, "the first line names the two columns: id,predicted.")
     query = 1 if columns.query == file.header[1] or columns.item == file.header[0] else 0
     return file.header[query], file.header[1 - query]
 

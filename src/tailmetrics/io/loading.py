@@ -226,6 +226,7 @@ def _of_join(joined: Joined, batch_rows: int) -> dict[str, Any]:
         "stop": joined.stop,
         "batch_rows": _rows_per_batch(batch_rows, sources),
         "columns": joined.labels.width,
+        "last_name_wins": joined.last_name_wins,
     }
 
 

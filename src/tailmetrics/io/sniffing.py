@@ -131,11 +131,16 @@ def is_lists(head: Head) -> bool:
 
 
 def _is_lists(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether each of two columns' lines has a query of its own, and the other column lists of some length."""
-    if len(rows) < 2 or any(len(row) != 2 for row in rows):
+    """Whether two columns are named, and each line below has a query of its own."""
+    if len(rows) < 2 or any(len(row) != 2 for row in rows) or not names_lists(rows[0]):
         return False
     queries = [row[0] for row in rows[1:]]
-    return len(set(queries)) == len(queries) and any(len(row[1].split()) > 1 for row in rows[1:])
+    return len(set(queries)) == len(queries)
+
+
+def names_lists(header: Sequence[str]) -> bool:
+    """Whether two words can be the names of columns: not a query and its list already, such as ``7`` and ``a b``."""
+    return not any(_is_number(name) or len(name.split()) != 1 for name in header)
 
 
 def _is_table(rows: Sequence[Sequence[str]]) -> bool:
