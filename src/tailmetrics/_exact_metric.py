@@ -35,7 +35,9 @@ class ExactMetric(Metric, ABC):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""
         known = {*arguments(cls), *KEYWORDS} if kwargs else ()
-        unknown = [name for name in kwargs if name not in known]
+        # a config passes every argument of the bases, those that a class withholds as None
+        kept = {name for name, value in kwargs.items() if value is not None or name not in cls.withheld}
+        unknown = [name for name in kwargs if name in kept and name not in known]
         if unknown and (not {*cls.withheld}.isdisjoint(unknown) or not could_call(cls, args, kwargs)):
             raise unknown_arguments(cls, unknown)
         metric = super().__new__(cls)

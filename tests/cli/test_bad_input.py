@@ -8,6 +8,7 @@ import pytest
 
 from cli.made import write_lists
 
+OF_YESTERDAY = '{"metrics": {}, "by_bucket": {}, "versions": {}}'
 PRECISION = ("PrecisionAtK", "{k: 3}")
 DECILES = ("RecallAtK", "{k: 3, buckets: deciles}")
 
@@ -92,12 +93,12 @@ def test_files(made, config, tailmetrics, tmp_path, what):
     preds, target = files(made, tmp_path)
     out = tmp_path / "out"
     out.mkdir()
-    write(out / "report.json", "of yesterday")
+    write(out / "report.json", OF_YESTERDAY)
     arguments = ["--preds", preds, "--target", target, "--out", out, "--per-row", out / "rows.parquet"]
     more = [] if str(target).endswith(".qrels") else ["--num-labels", 30]
     arguments = ["--config", config(PRECISION), *arguments, *more, "--batch-rows", 7]
     failed(tailmetrics("evaluate", *arguments), problem)
-    assert [(path.name, path.read_text()) for path in out.iterdir()] == [("report.json", "of yesterday")]
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [("report.json", OF_YESTERDAY)]
 
 
 CONFIGS = {
@@ -125,7 +126,7 @@ OPTIONS = {
     ("--colour", "red"): "unrecognized arguments: --colour red",
     ("--preset", "imagenet"): "--preset imagenet: there is no such preset",
     ("--config", "nowhere.yaml"): "nowhere.yaml",
-    ("--batch-rows", "0"): "batch_rows=0 is too small",
+    ("--batch-rows", "0"): "error: --batch-rows 0 is too small",
     ("--out", __file__): "test_bad_input.py: is not a folder",
     ("--per-row", f"{__file__}/rows.parquet"): "test_bad_input.py: is not a folder",
     ("--device", "cuda"): "--device cuda: torch sees no GPU",

@@ -3,11 +3,9 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tailmetrics.cli.staging import Staging
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import Report
 
@@ -82,28 +80,3 @@ def test_sigterm_cleans_up_too(words, tailmetrics, tmp_path, monkeypatch):
         tailmetrics(*words)
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_an_interrupt_while_files_appear_waits_until_all_are_there(tmp_path, monkeypatch):
-    """SIGINT between the first and the second file is raised behind the last."""
-    with Staging() as staging:
-        for name in ("a", "b"):
-            (staging.folder(tmp_path / "out") / name).write_text(name)
-        monkeypatch.setattr(Path, "replace", raising(signal.SIGINT, Path.replace))
-        with pytest.raises(KeyboardInterrupt):
-            staging.publish()
-    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {"a": "a", "b": "b"}
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_an_error_removes_what_was_staged(tmp_path):
-    """Nothing is published on the way out of an error, and the folder is not made."""
-
-    def fail():
-        with Staging() as staging:
-            (staging.folder(tmp_path / "new" / "out") / "a").write_text("a")
-            raise ValueError("late")
-
-    with pytest.raises(ValueError, match="late"):
-        fail()
-    assert not list(tmp_path.iterdir())

@@ -2,9 +2,13 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,6 +22,7 @@ from tailmetrics import (
     RecallAtK,
     TopKCollection,
 )
+from tailmetrics.cli.identity import BLOCK_BYTES, fingerprint
 from tailmetrics.io import read, read_label_counts
 
 METRICS = [
@@ -44,7 +49,9 @@ def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     paths = {name: ["--out", tmp_path / name, "--per-row", tmp_path / name / "rows.parquet"] for name in ("one", "two")}
     assert tailmetrics(*arguments, *paths["one"])[0] == 0
     (tmp_path / "two").mkdir()
-    (tmp_path / "two" / "rows.parquet").write_text("of yesterday")
+    pq.write_table(
+        pa.table({"row": [0]}).replace_schema_metadata({"tailmetrics": "{}"}), tmp_path / "two" / "rows.parquet"
+    )
     ended = torchrun(*arguments, *paths["two"])
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("precision@3") == 2  # overall and with its interval, from one process
@@ -69,10 +76,81 @@ def test_what_one_rank_meets_ends_all(made, config, workers, tmp_path):
     out = ["--out", tmp_path / "out", "--per-row", tmp_path / "out" / "rows.parquet"]
     files = ["--preds", made.preds, "--target", bad, "--num-labels", 30]
     first, second = workers.ranks("evaluate", "--config", config(METRICS[0]), *files, *out)
-    hint = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."
+    hint = "label ids run from 0 to the number of labels less one: check --num-labels and how the ids were numbered."
     assert first == (2, "", f"error: {bad}, row 50: holds the label id 31, but there are 30 labels\nhint: {hint}\n")
     assert second == (2, "", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.parquet", "config.yaml"]
+
+
+STALE = {
+    "fewer rows": ("preds.parquet", lambda made: write_lists(Path("preds.parquet"), ids=made.candidates[:45], scores=made.scores[:45])),
+    "other contents of the same length": ("preds.parquet", lambda made: write_lists(Path("preds.parquet"), ids=made.candidates, scores=made.scores[::-1])),
+    "other targets": ("target.parquet", lambda made: write_lists(Path("target.parquet"), labels=made.relevant[::-1])),
+    "other training labels": ("train.parquet", lambda made: write_lists(Path("train.parquet"), labels=made.trained[::-1])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", STALE)
+def test_a_stale_copy_of_a_file_on_another_machine(made, config, workers, tmp_path, monkeypatch, what):
+    """Ranks that see files of one name and other contents all end with an error that names the file and the rank.
+
+    Each alone would read its share without complaint, and the sum would be a number of neither.
+    """
+    name, make = STALE[what]
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+        for path in (made.preds, made.target, made.train):
+            shutil.copy(path, folder)
+    monkeypatch.chdir(folders[1])
+    make(made)
+    if what == "fewer rows":
+        write_lists(Path("target.parquet"), labels=made.relevant[:45])
+    files = ["--preds", "preds.parquet", "--target", "target.parquet", "--train-target", "train.parquet"]
+    words = ["evaluate", "--config", config(METRICS[1]), *files, "--num-labels", 30, "--out", "out", "--quiet"]
+    first, second = workers.ranks(*words, folders=folders)
+    problem, hint = first[2].splitlines()
+    assert first[:2] == (2, "")
+    assert problem.startswith(f"error: {name}: process 1 on ")
+    assert " has " in problem
+    assert " bytes, sha256 " in problem
+    assert hint == "hint: all machines must see the same files: copy them again."
+    assert second == (2, "", "")
+    assert not list(tmp_path.glob("*/out"))
+
+
+def test_ranks_that_read_their_files_in_other_ways(made, config, workers, tmp_path):
+    """Options that differ between machines, such as --cut, end all ranks too."""
+    configs = [config(METRICS[0], name=f"{name}.yaml") for name in ("a", "b")]
+    for number, path in enumerate(configs):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shutil.move(path, folder / "c.yaml")
+        with open(folder / "c.yaml", "a") as file:
+            file.write(f"cut: {number + 1}\n")
+    words = ["evaluate", "--config", "c.yaml", *made.evaluated]
+    first, second = workers.ranks(*words, folders=[tmp_path / "0", tmp_path / "1"])
+    assert (first[0], second) == (2, (2, "", ""))
+    assert first[2].startswith("error: options of the command line: process 1 on ")
+
+
+def test_a_large_file_is_told_apart_by_parts_of_it(tmp_path):
+    """Of a file beyond 16 MB blocks are looked at, its first and last bytes included; of a smaller one everything."""
+    path = tmp_path / "large"
+    content = np.random.default_rng(0).integers(256, size=2**24 + 2**20, dtype=np.uint8)
+    content.tofile(path)
+    known = fingerprint(path)
+    for place in (0, len(content) - 1, len(content) - BLOCK_BYTES):
+        content[place] ^= 1
+        content.tofile(path)
+        assert fingerprint(path) != known
+        content[place] ^= 1
+    small = content[: 2**24 - 7]
+    small.tofile(path)
+    known = fingerprint(path)
+    small[12_345_678] ^= 1
+    small.tofile(path)
+    assert fingerprint(path) != known
 
 
 def test_more_ranks_than_row_groups(made, config, workers, tailmetrics, tmp_path):

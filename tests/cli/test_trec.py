@@ -1,5 +1,6 @@
 """TREC runs and qrels from the command line: trec_eval's numbers, query by query and on average."""
 
+import gzip
 import json
 import random
 
@@ -73,6 +74,46 @@ def test_equal_to_trec_eval(trec, tailmetrics, tmp_path, missing):
     outcome = "left out" if missing == "skip" else "counted as empty lists"
     assert f"4 queries of a.qrels have no predictions and are {outcome}" in notes
     assert "5 queries of a.run have no targets and are left out" in notes
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("depth", [5, 20])
+def test_the_options_of_trec_eval(trec, tailmetrics, tmp_path, level, depth):
+    """--min-gain is -l and --cut is -M, from compressed files whose names say nothing; nDCG keeps the grades."""
+    qrels, run = trec
+    for name in ("run", "qrels"):
+        (tmp_path / name).write_bytes(gzip.compress((tmp_path / f"a.{name}").read_bytes()))
+    files = ["--preds", tmp_path / "run", "--target", tmp_path / "qrels"]
+    words = ["--preset", "retrieval", *files, "--min-gain", level, "--cut", depth, "--out", tmp_path, "--quiet"]
+    assert tailmetrics("evaluate", *words)[::2] == (0, "")
+    best = {query: sorted(by, key=lambda d: (by[d], d), reverse=True)[:depth] for query, by in run.items()}
+    short = {query: {document: run[query][document] for document in some} for query, some in best.items()}
+    judge = pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures, relevance_level=level)
+    expected = judge.evaluate(short)
+    found = json.loads((tmp_path / "report.json").read_text())["metrics"]
+    assert f"recall_min{level}@100" in found
+    found = {key.replace(f"_min{level}", ""): value for key, value in found.items()}
+    for key, measure in MEASURES.items():
+        mean = sum(values[measure] for values in expected.values()) / len(expected)
+        assert found[key] == pytest.approx(mean, abs=1e-12), key
+
+
+@pytest.mark.parametrize(("form", "winner"), [("run", "comes last by name"), ("csv", "comes first by name")])
+def test_who_wins_a_tie_is_said_in_the_words_of_the_format(tailmetrics, tmp_path, form, winner):
+    """Of two documents with one score trec_eval shows the last by name, other formats the first; the warning says so."""
+    target = tmp_path / "y.qrels"
+    if form == "run":
+        (tmp_path / "a.run").write_text("q Q0 a 1 1 me\nq Q0 b 2 1 me\n")
+        target.write_text("q 0 b 1\n")
+    else:
+        target = tmp_path / "y.csv"
+        (tmp_path / "a.csv").write_text("query,item,score\nq,a,1\nq,b,1\n")
+        target.write_text("query,item\nq,a\n")
+    words = ["--metrics+=PrecisionAtK", "--metrics.k=1", "--preds", tmp_path / f"a.{form}", "--target", target]
+    assert tailmetrics("evaluate", *words, "--out", tmp_path)[::2] == (0, "")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["metrics"] == {"precision@1": 1}
+    assert f"(100.0% at k=1): there the label that {winner} is shown" in report["warnings"][0]
 
 
 def test_names_that_only_training_has(trec, tailmetrics, tmp_path):

@@ -32,13 +32,14 @@ class Workers:
     def __init__(self) -> None:
         self.pool = ProcessPoolExecutor(2, mp_context=processes.context())
 
-    def ranks(self, *words, folder="."):
-        """Run one command line on two ranks; return status, stdout and stderr of each."""
+    def ranks(self, *words, folder=".", folders=None):
+        """Run one command line on two ranks, in one folder or one for each; return status, stdout and stderr of each."""
         with socket.socket() as free:
             free.bind(("localhost", 0))
             port = free.getsockname()[1]
         words = [str(word) for word in words]
-        work = [self.pool.submit(run_as_rank, rank, port, str(folder), words) for rank in range(2)]
+        places = map(str, folders or (folder, folder))
+        work = [self.pool.submit(run_as_rank, rank, port, place, words) for rank, place in enumerate(places)]
         return [one.result() for one in work]
 
     def map(self, function, arguments):

@@ -14,6 +14,8 @@ import processes
 from tailmetrics.io import DataFileError, read, read_label_counts
 from tailmetrics.io import errors as io_errors
 
+pytestmark = pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+
 FORMS = ["npz", "npy", "pt", "parquet", "txt", "run", "jsonl", "csv"]
 
 

@@ -1,10 +1,11 @@
 """JSON Lines and CSV files of (query, item, score)."""
 
 import json
+import warnings
 
 import pytest
 
-from tailmetrics.io import Columns, DataFileError, lines, read, read_label_names, read_target
+from tailmetrics.io import Columns, DataFileError, DataFileNote, lines, read, read_label_names, read_target
 
 PREDS = [("u1", 7, 0.5), ("u2", 3, 1), ("u1", 0, -1.0), ("u3", 7, 2.5)]
 TARGET = [("u2", 3), ("u1", 7), ("u4", 2), ("u1", 5)]
@@ -40,11 +41,11 @@ def write(tmp_path):
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("block", [40, 2**23])
 def test_lines_are_joined_by_query(write, rows_of, monkeypatch, preds, target, block):
-    """Lines in any order and of either format come together by query; whole numbers are label ids as they are."""
+    """Lines in any order and of either format come together by query; with num_labels whole numbers are label ids."""
     monkeypatch.setattr(lines, "BLOCK_BYTES", block)
     paths = write(f"p.{preds}", FORMATS[preds](PREDS)), write(f"y.{target}", FORMATS[target](TARGET))
-    dataset = read(*paths, batch_rows=1)
-    assert (dataset.row_names, dataset.label_names, dataset.num_labels) == (["u2", "u1"], None, None)
+    dataset = read(*paths, batch_rows=1, num_labels=9)
+    assert (dataset.row_names, dataset.label_names, dataset.num_labels) == (["u2", "u1"], None, 9)
     assert (dataset.missing_queries, dataset.unmatched_queries) == (1, 1)
     assert rows_of(dataset) == EXPECTED
 
@@ -61,19 +62,43 @@ def test_names_ascend_and_cover_both_files(write, rows_of, kind):
     assert rows_of(read(preds, target, label_names=["x", "b", "7", "q"])) == {0: ({0: 0.5, 2: 0.25}, [0, 1])}
 
 
-def test_whole_numbers_are_ids_unless_said_otherwise(write, rows_of):
-    """string_ids=True makes names of numbers, False refuses names; so does num_labels, which only ids go with."""
-    preds, target = write("p.csv", table(PREDS)), write("y.csv", table(TARGET))
-    assert read_label_names(preds, target) is None
-    dataset = read(preds, target, string_ids=True)
-    assert dataset.label_names == ("0", "2", "3", "5", "7")
-    assert rows_of(dataset) == {0: ({2: 1.0}, [2]), 1: ({4: 0.5, 0: -1.0}, [3, 4])}
-    assert read(preds, target, num_labels=9).num_labels == 9
+def test_whole_numbers_are_names_unless_the_number_of_labels_is_given(write, rows_of):
+    """Ids with gaps make one label for each item, by value, which is said; num_labels or string_ids=False keep the ids.
+
+    With a label for every number up to the largest, coverage and Gini would count ids that nobody has.
+    """
+    preds, target = write("p.csv", table([*PREDS, ("u1", 10, 3)])), write("y.csv", table(TARGET))
+    renumbered = {0: ({2: 1.0}, [2]), 1: ({4: 0.5, 0: -1.0, 5: 3.0}, [3, 4])}
+    with pytest.warns(
+        DataFileNote, match=r"p\.csv: the items of all files are 6 whole numbers from 0 to 10, each a label"
+    ):
+        dataset = read(preds, target)
+    assert (dataset.label_names, dataset.num_labels) == (("0", "2", "3", "5", "7", "10"), 6)
+    assert rows_of(dataset) == renumbered
+    with pytest.warns(DataFileNote, match="6 whole numbers"):
+        assert read_label_names(preds, target) == dataset.label_names
+    kept = {0: ({3: 1.0}, [3]), 1: ({7: 0.5, 0: -1.0, 10: 3.0}, [5, 7])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rows_of(read(preds, target, string_ids=True)) == renumbered
+        assert rows_of(read(preds, target, num_labels=11)) == kept
+        assert rows_of(read(preds, target, string_ids=False)) == kept
+        assert read_label_names(preds, target, num_labels=11) is None
+        assert read_label_names(preds, target, string_ids=False) is None
     odd = write("odd.csv", table([*TARGET, ("u1", "07")]))
-    for options in ({"string_ids": False}, {"num_labels": 9}):
+    for options in ({"string_ids": False}, {"num_labels": 11}):
         with pytest.raises(DataFileError, match=r"the item '07' .* is not a whole number"):
             read(preds, odd, **options)
-    assert read(preds, odd).label_names == ("0", "07", "2", "3", "5", "7")
+    assert read(preds, odd).label_names == ("0", "07", "10", "2", "3", "5", "7")
+
+
+def test_whole_numbers_without_gaps_are_ids_either_way(write, rows_of):
+    """Items 0 to L - 1 keep their numbers as names, so that nothing needs to be said."""
+    preds, target = write("p.csv", table([("u", 2, 1), ("u", 0, 2)])), write("y.csv", table([("u", 1)]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dataset = read(preds, target)
+    assert (dataset.num_labels, rows_of(dataset)) == (3, {0: ({2: 1.0, 0: 2.0}, [1])})
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -82,26 +107,66 @@ def test_gains_and_field_names(write, rows_of, kind):
     preds = write(f"p.{kind}", FORMATS[kind](PREDS, ("user", "poi", "value")))
     target = write(f"y.{kind}", FORMATS[kind]([("u1", 7, 2), ("u1", 5, 0.5)], ("user", "poi", "weight")))
     columns = Columns(query="user", item="poi", score="value", gain="weight")
-    assert rows_of(read(preds, target, columns=columns)) == {0: ({7: 0.5, 0: -1.0}, {7: 2.0, 5: 0.5})}
+    found = rows_of(read(preds, target, columns=columns, num_labels=8))
+    assert found == {0: ({7: 0.5, 0: -1.0}, {7: 2.0, 5: 0.5})}
 
 
 def test_targets_alone(write, targets_of):
     """Targets alone are rows in the order in which their queries are first met, shared by ranks."""
     path = write("y.jsonl", jsonl(TARGET))
-    assert targets_of(read_target(path)) == {0: [3], 1: [5, 7], 2: [2]}
-    assert [targets_of(read_target(path, rank=rank, world_size=2)) for rank in (0, 1)] == [
+    assert targets_of(read_target(path, num_labels=9)) == {0: [3], 1: [5, 7], 2: [2]}
+    assert [targets_of(read_target(path, rank=rank, world_size=2, num_labels=9)) for rank in (0, 1)] == [
         {0: [3]},
         {1: [5, 7], 2: [2]},
     ]
 
 
 def test_quotes_blank_lines_and_byte_order_marks(write, rows_of):
-    """Quoted fields with delimiters and line ends, blank lines, a byte order mark and other columns are read right."""
-    preds = write("p.csv", '\ufeffrank,query,item,score\n1,"q,1","a\nb",0.5\n\n2,"q,1",c,+1\n')
-    target = write("y.jsonl", '\n{"item": "a\\nb", "query": "q,1"}\n  \n')
+    """Quoted fields with delimiters and quotes, blank lines, a byte order mark and other columns are read right."""
+    preds = write("p.csv", '\ufeffrank,query,item,score\r\n1,"q,1","a""b",0.5\r\n\r\n \n2,"q,1",12" disc,+1\n')
+    target = write("y.jsonl", '\ufeff\n{"item": "a\\"b", "query": "q,1"}\n  \n')
     dataset = read(preds, target)
-    assert (dataset.label_names, dataset.row_names) == (("a\nb", "c"), ["q,1"])
-    assert rows_of(dataset) == {0: ({0: 0.5, 1: 1.0}, [0])}
+    assert (dataset.label_names, dataset.row_names) == (('12" disc', 'a"b'), ["q,1"])
+    assert rows_of(dataset) == {0: ({1: 0.5, 0: 1.0}, [1])}
+
+
+QUOTED = {
+    "one quote in a column that is not read": (['"Weird', "b", "c", "d"], 0),
+    "every second title begins with a quote": (['"a', "b", '"c', "d"], 0),
+    "two titles that are a quote": (["a", '"', "c", '"'], 1),
+    "text behind a closed quote": (["a", "b", '"c" d', "d"], 2),
+}
+
+
+@pytest.mark.parametrize("what", QUOTED)
+@pytest.mark.parametrize("place", [0, 3])
+def test_a_quote_never_swallows_lines(write, rows_of, what, place):
+    """In TSV a quote is a character; in CSV one that does not close on its line is refused with that line.
+
+    Quotes that reach over line ends hide the rows between them, and what is left gives a number that looks right.
+    """
+    titles, line = QUOTED[what]
+    rows = [[f"u{number}", number, 0.5] for number in range(4)]
+    for row, title in zip(rows, titles, strict=True):
+        row.insert(place, title)
+    names = ["query", "item", "score"]
+    names.insert(place, "title")
+    target = write("y.csv", table([(f"u{number}", number) for number in range(4)]))
+    with pytest.raises(DataFileError, match=rf"p\.csv, line {line + 2}: has a quote that does not close") as caught:
+        read(write("p.csv", table(rows, names)), target)
+    assert "TSV" in caught.value.hint
+    found = rows_of(read(write("p.tsv", tsv(rows, names)), target))
+    assert found == {number: ({number: 0.5}, [number]) for number in range(4)}
+
+
+def test_a_quote_in_a_target(write, rows_of):
+    """The same holds for targets, and for the names of columns."""
+    preds = write("p.csv", table([("u1", 0, 1), ("u2", 1, 1)]))
+    with pytest.raises(DataFileError, match=r"y\.csv, line 2: has a quote that does not close"):
+        read(preds, write("y.csv", 'query,item,title\nu1,0,"x\nu2,1,y\n'))
+    with pytest.raises(DataFileError, match=r"y\.csv, line 1: has a quote that does not close"):
+        read(preds, write("y.csv", 'query,item,"title\nu1,0,x\nu2,1,y"\n'))
+    assert rows_of(read(preds, write("y.tsv", 'query\titem\ttitle\nu1\t0\t"x\nu2\t1\ty"\n')))[1][1] == [1]
 
 
 @pytest.mark.parametrize(
@@ -120,8 +185,20 @@ def test_quotes_blank_lines_and_byte_order_marks(write, rows_of):
         ("p.jsonl", "\n", "holds no rows"),
         ("p.csv", "query,item\nu1,7\n", "line 1: there is no column 'score'"),
         ("p.csv", "u1,7,0.5\n", "line 1: there is no column 'query'"),
-        ("p.csv", table(PREDS) + "u1,8\n", "line 6: CSV parse error"),
-        ("p.csv", 'query,item,score\n"u\n1",7,1\n\nu1,7,high\n', "line 5: score 'high' is not a number"),
+        ("p.csv", table(PREDS) + "u1,8\n", "line 6: there are 2 fields, but 3 names of columns"),
+        ("p.csv", table(PREDS) + "u1,8,1,2\n", "line 6: there are 4 fields, but 3 names of columns"),
+        ("p.tsv", tsv(PREDS) + "u1\t8\n", "line 6: there are 2 fields, but 3 names of columns"),
+        ("p.csv", 'query,item,score\n"u1",7,1\n\nu1,7,high\n', "line 4: score 'high' is not a number"),
+        ("p.csv", "query,item,score\nu1,7,1_0\n", "line 2: score '1_0' is not a number"),
+        ("p.csv", "query,item,score,score\nu1,7,1,2\n", "line 1: there are several columns 'score'"),
+        ("p.csv", "query,item,rating,rating\nu1,7,1,2\n", "line 1: there are several columns 'rating'"),
+        (
+            "p.csv",
+            "user_id,qid,item,score\nu1,u1,7,1\n",
+            "line 1: the columns 'user_id' and 'qid' could both be the query",
+        ),
+        ("p.jsonl", '{"query": 1\n"item": 7, "score": 2}\n', "line 1: is not JSON"),
+        ("p.jsonl", '{"query": 1, "item": [{}\n{}], "score": 2}\n', "line 1: is not JSON"),
         ("p.csv", table([*PREDS, ("u1", "", 1)]), "line 6: the item is empty"),
         ("p.csv", table([*PREDS, ("u1", 7, 1)]), "query 'u1': holds the label 7 twice"),
         ("p.csv", "query,item,score\n", "holds no rows"),
@@ -130,18 +207,20 @@ def test_quotes_blank_lines_and_byte_order_marks(write, rows_of):
 def test_errors_name_the_line_or_the_query(write, name, text, problem):
     """Malformed lines, missing fields, other types, NaN and repeated items are errors that name line or query."""
     with pytest.raises(DataFileError, match=rf"{name}.*{problem}") as caught:
-        list(read(write(name, text), write("y.csv", table(TARGET))))
+        list(read(write(name, text), write("y.csv", table(TARGET)), num_labels=9))
     assert caught.value.hint
 
 
 def test_only_some_lines_with_a_gain(write, monkeypatch):
-    """A gain on some lines only is an error naming the line, or, where the lines lie far apart, the file."""
-    target = write("y.jsonl", '{"query": "u1", "item": 7, "gain": 1}\n{"query": "u1", "item": 5}\n')
-    with pytest.raises(DataFileError, match=r"y\.jsonl, line 2: 'gain' is missing"):
-        read(write("p.csv", table(PREDS)), target)
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 40)
-    with pytest.raises(DataFileError, match=r"y\.jsonl: only some lines have a gain"):
-        read(write("p.jsonl", jsonl(PREDS)), target)
+    """A gain on some lines only is an error that names the first line which differs, however far away."""
+    lines_of = {"y": '{"query": "u1", "item": 7, "gain": 1}\n', "n": '{"query": "u1", "item": 5}\n'}
+    preds = write("p.jsonl", jsonl(PREDS))
+    for block in (2**23, 40):
+        monkeypatch.setattr(lines, "BLOCK_BYTES", block)
+        with pytest.raises(DataFileError, match=r"y\.jsonl, line 2: 'gain' is missing"):
+            read(preds, write("y.jsonl", lines_of["y"] + lines_of["n"]))
+    with pytest.raises(DataFileError, match=r"y\.jsonl, line 2: has a gain, but lines before it have none"):
+        read(preds, write("y.jsonl", lines_of["n"] + lines_of["y"]))
 
 
 def test_names_that_do_not_fit(write):

@@ -158,7 +158,7 @@ def test_qrels_alone_and_names_over_files(write, targets_of):
 def test_text_files_are_told_apart_by_their_first_line(write, rows_of):
     """A .txt file with lines of six or four words is TREC."""
     assert len(rows_of(read(write("run.txt", RUN), write("qrels.txt", QRELS)))) == 2
-    with pytest.raises(DataFileError, match="its format cannot be told"):
+    with pytest.raises(DataFileError, match="neither its name nor its first lines tell its format"):
         read(write("odd.txt", "1 2 3 4 5\n"), write("qrels.txt", QRELS))
 
 

@@ -67,7 +67,8 @@ def test_the_last_line_may_lack_its_end(write, rows_of):
     ("text", "problem"),
     [
         ("0:1 2:3\n", "line 1: has no header"),
-        ("4 six\n", "line 1: has no header"),
+        ("4 six\n0:1\n", "line 1: has no header"),
+        ("4 six\n", "neither its name nor its first lines tell its format"),
         (SCORES.replace("5:1e-3", "5=1"), "line 4: '5=1' is not label:value"),
         (SCORES.replace("5:1e-3", "5:1:2"), "line 4: '5:1:2' is not label:value"),
         (SCORES.replace("5:1e-3", "5.5:1"), "line 4: label '5.5' is not a whole number"),

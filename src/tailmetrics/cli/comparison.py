@@ -10,18 +10,19 @@ import torch
 from rich.console import Console
 
 from tailmetrics import TopKCollection
-from tailmetrics.cli.comparison_files import print_comparisons, write_comparisons
+from tailmetrics.cli.comparison_files import COMPARE_FILES, print_comparisons, write_comparisons
 from tailmetrics.cli.errors import CommandError
-from tailmetrics.cli.evaluation import chosen_metrics
-from tailmetrics.cli.inputs import open_inputs
+from tailmetrics.cli.inputs import open_inputs, paths_of
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.ranks import Ranks, launched
-from tailmetrics.cli.row_table import RowTable
+from tailmetrics.cli.row_table import RowTable, part_paths
 from tailmetrics.cli.row_writer import RowTableWriter
+from tailmetrics.cli.selection import answerable, chosen_metrics
 from tailmetrics.cli.staging import Staging
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import bind
+from tailmetrics.cli.wording import inert
 from tailmetrics.io import DataFileError
 from tailmetrics.significance import Comparison, compare
 
@@ -32,18 +33,25 @@ def compare_runs(request: Request) -> None:
     tables, preds = request.options.tables, options.preds or []
     names = _names(options, tables or preds)
     _check_sources(tables, preds)
-    with Staging() as staging, TemporaryDirectory() as scratch:
-        folder = None if options.out is None else staging.folder(options.out)
+    read: list[str | Path] = [*paths_of(preds, request.get(DataOptions)), *_files_of(tables), *request.configs]
+    with Staging(read) as staging, TemporaryDirectory() as scratch:
+        folder = None if options.out is None else staging.claim(options.out, "compare", COMPARE_FILES)
         tables = tables or _tables(request, preds, Path(scratch))
         found = _compared(dict(zip(names, map(RowTable.open, tables), strict=True)), options, request)
         if folder is not None:
             write_comparisons(found, options.correction, folder)
-        paths = staging.publish()
+        staging.place()
+        paths = staging.commit()
     console = Console()
     if not options.quiet:
         print_comparisons(found, options.correction, console)
     for path in paths:
-        console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+        console.print(f"wrote {inert(str(path))}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _files_of(tables: Sequence[str]) -> list[Path]:
+    """Return the files of tables, of which each can lie in one per rank."""
+    return [path for table in map(Path, tables) for path in (table, *part_paths(table))]
 
 
 def _check_sources(tables: Sequence[str], preds: Sequence[str]) -> None:
@@ -74,7 +82,10 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
     """Return tables of the values per row of each run."""
     alone = Ranks(0, 1, torch.device("cpu"))
     inputs = open_inputs(preds, request.get(DataOptions), alone)
-    collection = TopKCollection(chosen_metrics(request))
+    metrics = chosen_metrics(request)
+    for dataset in inputs.runs:
+        metrics = answerable(metrics, dataset, request)
+    collection = TopKCollection(metrics)
     bind(collection, inputs, alone)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
     for path, dataset in zip(paths, inputs.runs, strict=True):

@@ -17,6 +17,7 @@ from tailmetrics.report.formatting import shown
 from tailmetrics.report.terminal import heading
 from tailmetrics.significance import Comparison
 
+COMPARE_FILES = ["compare.json", "compare.md", "compare.csv"]
 COLUMNS = ("metric", "run", "baseline", "difference", "interval", "p", "corrected", "win/tie/loss", "effect", "")
 BY_NEED = (3, 4, 6, 9, 1, 2, 5, 7, 8)
 """Columns behind the metric, in the order in which they come where one table has no room for all."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentError
 
+from tailmetrics.cli.wording import in_options, inert, visible
 from tailmetrics.io import DataFileError
 
 
@@ -22,6 +23,10 @@ class CommandError(Exception):
         self.hint = hint
 
 
+class CommandWarning(UserWarning):
+    """What the command line has decided, or what a reader of its numbers should know."""
+
+
 REPORTED = (CommandError, ArgumentError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
 
@@ -29,24 +34,28 @@ HELP = "tailmetrics evaluate --help lists the options, --metrics.help CLASS thos
 
 
 def describe(error: Exception) -> tuple[str, str]:
-    """Return what is wrong and what to do about it, one line each.
+    """Return what is wrong and what to do about it, one line each, in the words of the command line.
 
     >>> describe(ValueError("RecallAtK: k=0 is too small; pass an int of at least 1."))
     ('RecallAtK: k=0 is too small', 'pass an int of at least 1.')
     """
+    problem, hint = _parts(error)
+    return inert(_one_line(visible(problem))), inert(_one_line(hint))
+
+
+def _parts(error: Exception) -> tuple[str, str]:
     if isinstance(error, CommandError):
-        problem, hint = error.problem, error.hint
-    elif isinstance(error, DataFileError):
-        problem, hint = str(error), error.hint or "check what wrote the file."
-    elif isinstance(error, ArgumentError):
-        problem, hint = _shortened(error.message), HELP
-    elif isinstance(error, OSError):
+        return error.problem, error.hint
+    if isinstance(error, DataFileError):
+        place = f"{error.path}, {error.where}" if error.where else str(error.path)
+        return f"{place}: {in_options(error.problem)}", in_options(error.hint) or "check what wrote the file."
+    if isinstance(error, ArgumentError):
+        return _shortened(error.message), HELP
+    if isinstance(error, OSError):
         problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        hint = "check the path, its permissions and the space that is left."
-    else:
-        problem, _, hint = str(error).partition("; ")
-        hint = hint or "check the arguments and the files."
-    return _one_line(problem), _one_line(hint)
+        return problem, "check the path, its permissions and the space that is left."
+    problem, _, hint = in_options(str(error)).partition("; ")
+    return problem, hint or "check the arguments and the files."
 
 
 def _shortened(message: str) -> str:

@@ -12,22 +12,26 @@ from rich.console import Console
 from torch import Tensor
 
 from tailmetrics.cli.errors import CommandError
-from tailmetrics.cli.inputs import open_inputs
-from tailmetrics.cli.interval_files import print_intervals, shared_intervals, write_intervals
+from tailmetrics.cli.identity import facts_of
+from tailmetrics.cli.inputs import open_inputs, paths_of
+from tailmetrics.cli.interval_files import INTERVAL_FILES, print_intervals, shared_intervals, write_intervals
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.ranks import Ranks, joined
-from tailmetrics.cli.row_table import part_path, remove_other_parts
+from tailmetrics.cli.row_table import other_parts, part_path
 from tailmetrics.cli.row_writer import RowTableWriter
+from tailmetrics.cli.selection import answerable, chosen_metrics
 from tailmetrics.cli.staging import Staging
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import bind
+from tailmetrics.cli.wording import inert
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.io import Dataset
-from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report, print_report
 from tailmetrics.significance import Interval
+
+REPORT_FILES = [f"report.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")]
 
 
 def evaluate(request: Request) -> None:
@@ -35,13 +39,23 @@ def evaluate(request: Request) -> None:
     options = request.get(EvaluateOptions)
     if options.preds is None:
         raise CommandError("there are no predictions", "add --preds FILE.")
-    evaluation = Evaluation(chosen_metrics(request))
-    with joined(options.device) as ranks, Staging() as staging, TemporaryDirectory() as scratch:
+    data = request.get(DataOptions)
+    metrics = chosen_metrics(request)
+    paths = paths_of([options.preds], data)
+    read: list[str | Path] = [*paths, *request.configs]
+    with joined(options.device) as ranks, Staging(read) as staging, TemporaryDirectory() as scratch:
         with ranks.agreement():
-            inputs = open_inputs([options.preds], request.get(DataOptions), ranks)
+            folder = _folder(options, ranks, staging)
             table = _table(options, ranks, staging, Path(scratch))
-            folder = staging.folder(options.out) if options.out is not None and ranks.is_first else None
+            facts = facts_of(paths, data) if ranks.world_size > 1 else {}
+        staging.made = list(dict.fromkeys(folder for made in ranks.all(staging.made) for folder in made))
+        ranks.check_same(facts)
+        with ranks.agreement():
+            inputs = open_inputs([options.preds], data, ranks)
+        ranks.check_same(inputs.facts)
         (dataset,) = inputs.runs
+        with ranks.agreement():
+            evaluation = Evaluation(answerable(metrics, dataset, request))
         bind(evaluation.collection, inputs, ranks)
         evaluation.start(ranks.device)
         with ranks.agreement():
@@ -51,25 +65,28 @@ def evaluate(request: Request) -> None:
         if options.intervals and table is not None:
             resampling = request.get(ResamplingOptions)
             found = shared_intervals(table, evaluation.members, dataset.num_rows, ranks, resampling)
-        paths = _write(report, found, folder, options, ranks, staging)
+        written = _write(report, found, folder, ranks, staging)
         if ranks.is_first:
-            _print(report, found, paths, options)
+            _print(report, found, written, options)
 
 
-def chosen_metrics(request: Request) -> list[TopKMetric]:
-    """Return the metrics of the config."""
-    metrics: list[TopKMetric] | None = request.options.metrics
-    if not metrics:
-        raise CommandError("there are no metrics", "add --preset xmc, or --config FILE with a list of metrics.")
-    return metrics
+def _folder(options: EvaluateOptions, ranks: Ranks, staging: Staging) -> Path | None:
+    """Return where the first rank writes the report until all is done."""
+    if options.out is None or not ranks.is_first:
+        return None
+    return staging.claim(options.out, "report", [*REPORT_FILES, *INTERVAL_FILES])
 
 
 def _table(options: EvaluateOptions, ranks: Ranks, staging: Staging, scratch: Path) -> Path | None:
     """Return where this rank writes the values of its rows until all is done."""
     if options.per_row is None:
         return scratch / "rows.parquet" if options.intervals else None
-    final = part_path(Path(options.per_row), ranks.rank, ranks.world_size)
-    return staging.folder(final.parent) / final.name
+    table = Path(options.per_row)
+    final = part_path(table, ranks.rank, ranks.world_size)
+    if not ranks.is_first:
+        return staging.claim(final.parent, final.name, [final.name]) / final.name
+    others = [path.name for path in other_parts(table, ranks.world_size)]
+    return staging.claim(final.parent, table.name, [final.name, *others]) / final.name
 
 
 def _stream(evaluation: Evaluation, dataset: Dataset, ranks: Ranks, table: Path | None) -> None:
@@ -99,27 +116,20 @@ def _report(evaluation: Evaluation, dataset: Dataset, request: Request) -> Repor
         notes.append(f"{dataset.missing_queries:,} queries of {target} have no predictions and are {outcome}.")
     if dataset.unmatched_queries:
         notes.append(f"{dataset.unmatched_queries:,} queries of {preds} have no targets and are left out.")
-    return replace(report, rows=dataset.num_rows, notes=(*report.notes, *notes))
+    return replace(report, rows=dataset.num_rows, tie_winner=dataset.tie_winner, notes=(*report.notes, *notes))
 
 
 def _write(
-    report: Report,
-    found: dict[str, Interval],
-    folder: Path | None,
-    options: EvaluateOptions,
-    ranks: Ranks,
-    staging: Staging,
+    report: Report, found: dict[str, Interval], folder: Path | None, ranks: Ranks, staging: Staging
 ) -> list[Path]:
-    """Write everything, then let it appear; return the paths."""
+    """Write everything, then let it appear, on all ranks or on none; return the paths."""
     with ranks.agreement():
         if folder is not None:
             report.write(folder)
             write_intervals(found, report.title, folder)
     with ranks.agreement():
-        paths = staging.publish()
-        if options.per_row is not None and ranks.is_first:
-            remove_other_parts(Path(options.per_row), ranks.world_size)
-    return paths
+        staging.place()
+    return staging.commit()
 
 
 def _print(report: Report, found: dict[str, Interval], paths: list[Path], options: EvaluateOptions) -> None:
@@ -128,4 +138,4 @@ def _print(report: Report, found: dict[str, Interval], paths: list[Path], option
         print_report(report, console)
         print_intervals(found, console)
     for path in paths:
-        console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+        console.print(f"wrote {inert(str(path))}", soft_wrap=True, highlight=False, markup=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -13,9 +12,7 @@ from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.ranks import Ranks
 from tailmetrics.io import Dataset, TargetDataset, read, read_label_counts, read_label_names, read_target
-from tailmetrics.io.csv_file import CsvFile
-from tailmetrics.io.formats import format_of
-from tailmetrics.io.names import ordered
+from tailmetrics.io.counts import counted_names
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,19 @@ class Inputs:
     num_train: int | None
     num_labels: int | None
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What every rank has to have found, by what it is called."""
+        rows = {f"rows of {run.preds.path}": run.num_rows for run in self.runs}
+        train = {} if self.train is None else {f"rows of {self.train.target.path}": self.train.num_rows}
+        return {**rows, **train, "number of labels": self.num_labels}
+
+
+def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
+    """Return every file that is going to be read."""
+    more = (options.target, options.train_target, options.label_counts, options.filter)
+    return [*preds, *(path for path in more if path is not None)]
+
 
 def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inputs:
     """Open everything; every rank finds the same label ids, the same number of labels and the same errors."""
@@ -44,8 +54,8 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
     if options.train_target is not None and options.label_counts is not None:
         hint = "give the training targets to count them, or the counts."
         raise CommandError("both --train-target and --label-counts are given", hint)
-    files = _Files(options, options.target, _label_names(preds, options), ranks)
-    counts = files.counts()
+    counts, names = _counts_and_names(preds, options)
+    files = _Files(options, options.target, names, ranks)
     num_labels = options.num_labels if counts is None else len(counts)
     train = files.train(num_labels)
     num_labels = num_labels if train is None else train.num_labels
@@ -62,7 +72,6 @@ class _Files:
     def __init__(self, options: DataOptions, target: str, names: Sequence[str] | None, ranks: Ranks) -> None:
         self._options = options
         self._target = target
-        self._names = names
         self._alike: dict[str, Any] = {
             "rank": ranks.rank,
             "world_size": ranks.world_size,
@@ -73,20 +82,16 @@ class _Files:
             "label_names": names,
         }
 
-    def counts(self) -> Tensor | None:
-        options = self._options
-        if options.label_counts is None:
-            return None
-        return read_label_counts(options.label_counts, num_labels=options.num_labels, label_names=self._names)
-
     def train(self, num_labels: int | None) -> TargetDataset | None:
         path = self._options.train_target
-        return None if path is None else read_target(path, num_labels=num_labels, **self._alike)
+        if path is None:
+            return None
+        return read_target(path, num_labels=num_labels, min_gain=self._options.min_gain, **self._alike)
 
     def run(self, preds: str, num_labels: int | None) -> Dataset:
         options = self._options
-        more = {"filter": options.filter, "missing": options.missing, "num_labels": num_labels}
-        return read(preds, self._target, **more, **self._alike)  # type: ignore[arg-type] # checked by the parser
+        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates", "cut")}
+        return read(preds, self._target, num_labels=num_labels, **more, **self._alike)
 
 
 def _known(num_labels: int | None) -> int:
@@ -96,25 +101,39 @@ def _known(num_labels: int | None) -> int:
     return num_labels
 
 
-def _label_names(preds: Sequence[str], options: DataOptions) -> tuple[str, ...] | None:
+def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tensor | None, tuple[str, ...] | None]:
+    """Return the training counts, if a file gives them, and the names of all labels, if they are names.
+
+    Raises:
+        CommandError: If labels are names, but the counts stand in the order of label ids that nobody has seen.
+    """
+    path = options.label_counts
+    counted = None if path is None else counted_names(path)
+    counts = None if path is None or counted is not None else read_label_counts(path, num_labels=options.num_labels)
+    num_labels = options.num_labels if counts is None else len(counts)
+    names = _label_names(preds, options, num_labels, counted)
+    if path is None:
+        return None, names
+    if counts is None:
+        return read_label_counts(path, num_labels=num_labels, label_names=names), names
+    if names is not None:
+        problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
+        raise CommandError(problem, "write the counts as CSV with the columns label and count, or give --train-target.")
+    return counts, None
+
+
+def _label_names(
+    preds: Sequence[str], options: DataOptions, num_labels: int | None, counted: set[str] | None
+) -> tuple[str, ...] | None:
     """Return the names of all labels, if they are names and more files than one run and its targets hold them."""
-    paths = [*preds, options.target, *([options.train_target] if options.train_target is not None else [])]
+    paths = [*preds, options.target, *([] if options.train_target is None else [options.train_target])]
     if len(paths) == 2 and options.label_counts is None:
         return None
-    files = [path for path in paths if path is not None]
-    names = read_label_names(*files, format=options.format, columns=options.columns)
-    if names is None or options.label_counts is None:
-        return names
-    forms = {format_of("evaluate", path, options.format) for path in files}
-    return tuple(ordered({*names, *_counted_names(options.label_counts)}, descending="trec" in forms))
-
-
-def _counted_names(path: str) -> set[str]:
-    """Return the labels that a CSV file of training counts names: most of them may occur nowhere else."""
-    delimiter = {".csv": ",", ".tsv": "\t"}.get(Path(path).suffix.lower())
-    if delimiter is None or not Path(path).is_file():
-        return set()
-    file = CsvFile(Path(path), delimiter)
-    if "label" not in file.header:
-        return set()
-    return {name for _, columns in file.blocks(["label"]) for name in columns[0].unique().to_pylist()}
+    return read_label_names(
+        *(path for path in paths if path is not None),
+        format=options.format,
+        columns=options.columns,
+        string_ids=options.string_ids,
+        num_labels=num_labels,
+        more=counted or (),
+    )

@@ -22,6 +22,7 @@ from tailmetrics.report.formatting import shown
 from tailmetrics.report.terminal import heading
 from tailmetrics.significance import Interval, intervals
 
+INTERVAL_FILES = ["intervals.json", "intervals.csv"]
 GROUP = 2**25
 """Values brought together at a time, 256 MB; each group of keys meets the same draws."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
-from tailmetrics.io import Columns
+from tailmetrics.io import FORMATS, Columns
 from tailmetrics.significance.corrections import Correction
 
 Options = TypeVar("Options")
-Format = Literal["npz", "npy", "pt", "parquet", "xmc", "trec", "jsonl", "csv", "tsv"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +22,21 @@ class DataOptions:
     num_labels: Annotated[int | None, "Number of labels, where no file declares it."] = None
     filter: Annotated[str | None, "File of (row, label) pairs that do not count, as in XMC."] = None
     missing: Annotated[Literal["skip", "zero"], "Leave queries without predictions out, or count them 0."] = "skip"
-    format: Annotated[Format | None, "Format of all files; told from each name if left out."] = None
+    duplicates: Annotated[
+        Literal["error", "first"], "A label listed again in a row of predictions: refuse it, or leave it as a miss."
+    ] = "error"
+    min_gain: Annotated[float | None, "The least gain that counts as relevant; trec_eval's -l."] = None
+    buckets: Annotated[
+        str | None, "Buckets in the place of deciles: quantiles:5, or thresholds:1,5,100 of training counts."
+    ] = None
+    cut: Annotated[int | None, "How many labels of each list count; trec_eval's -M."] = None
+    format: Annotated[str | None, f"Format of all files; told from each if left out. One of {', '.join(FORMATS)}."] = (
+        None
+    )
     columns: Annotated[Columns, "Names of columns."] = field(default_factory=Columns)
-    string_ids: Annotated[bool | None, "Whether items of JSON Lines and CSV are names even if they are numbers."] = None
+    string_ids: Annotated[
+        bool | None, "true: whole numbers are names too; false: they are label ids without --num-labels."
+    ] = None
     batch_rows: Annotated[int, "Rows per batch at most."] = 2048
 
 

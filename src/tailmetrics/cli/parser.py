@@ -5,11 +5,13 @@ from __future__ import annotations
 from argparse import Action
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined] # exported without saying so
 
 import tailmetrics
+from tailmetrics.cli.help import COMPARE, EVALUATE, PROGRAM, UserHelp, formats
 from tailmetrics.cli.options import (
     CompareOptions,
     DataOptions,
@@ -18,16 +20,14 @@ from tailmetrics.cli.options import (
     ResamplingOptions,
     add_options,
 )
+from tailmetrics.cli.overrides import override
 from tailmetrics.cli.presets import preset_path, preset_paths
 from tailmetrics.metrics import TopKMetric
 
-EVALUATE = """Evaluate a file of predictions against a file of targets.
-
-Prints the metrics overall and from the most frequent labels to the rarest, and writes a report. Under torchrun the rows
-are shared over the ranks, and the numbers are the same."""
-COMPARE = """Compare runs row by row.
-
-Takes tables written by `tailmetrics evaluate --per-row`, or predictions (--preds) with one target and one config."""
+METRICS = (
+    "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
+    "--metrics.help RecallAtK lists the arguments of a class."
+)
 
 
 class Request(NamedTuple):
@@ -40,6 +40,11 @@ class Request(NamedTuple):
 
     command: str
     options: Any
+
+    @property
+    def configs(self) -> list[Path]:
+        """Files that options were read from."""
+        return [Path(path.absolute) for path in self.options.config or []]
 
     def get(self, kind: type[Options]) -> Options:
         """Return the options of one group."""
@@ -62,6 +67,7 @@ def parse(argv: Sequence[str] | None) -> Request:
     """
     parser = _parser()
     parsed = parser.parse_args(argv)
+    override(parsed[parsed.command].metrics or [], parsed[parsed.command])
     # the name since jsonargparse 4.49; the older one warns there
     objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
     return Request(objects.command, objects[objects.command])
@@ -70,16 +76,17 @@ def parse(argv: Sequence[str] | None) -> Request:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="tailmetrics",
-        description=tailmetrics.__doc__,
+        description=PROGRAM,
+        formatter_class=UserHelp,
         version=tailmetrics.__version__,
         exit_on_error=False,
         allow_abbrev=False,
     )
     commands = parser.add_subcommands(required=True, dest="command")
-    evaluate = _command(EVALUATE)
+    evaluate = _command(EVALUATE, "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]")
     add_options(evaluate, EvaluateOptions, "evaluation")
     commands.add_subcommand("evaluate", evaluate, help=EVALUATE.splitlines()[0])
-    compare = _command(COMPARE)
+    compare = _command(COMPARE, "tailmetrics compare TABLE TABLE ... [options]")
     compare.add_argument("tables", type=str, nargs="*", help="Tables of values per row, one for each run.")
     add_options(compare, CompareOptions, "comparison")
     commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
@@ -89,9 +96,18 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _command(description: str) -> ArgumentParser:
-    parser = ArgumentParser(description=description, exit_on_error=False, allow_abbrev=False)
+def _command(description: str, usage: str) -> ArgumentParser:
+    parser = ArgumentParser(
+        description=description,
+        usage=usage,
+        epilog=formats(),
+        formatter_class=UserHelp,
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
     parser.add_argument("--config", action="config", help="YAML file with a list of metrics, and any other option.")
     parser.add_argument("--preset", action=_Preset, help=f"A config of the library: {', '.join(preset_paths())}.")
-    parser.add_argument("--metrics", type=list[TopKMetric], help="The metrics, each with class_path and init_args.")
+    parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
+    text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
+    parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
     return parser

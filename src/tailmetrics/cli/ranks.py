@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from os import environ
+from socket import gethostname
 from typing import Any
 
 import torch
@@ -48,7 +49,7 @@ class Ranks:
             yield
         except REPORTED as raised:
             error = raised
-        found = [error] if self.world_size == 1 else self._all(error)
+        found = self.all(error)
         first = next((one for one in found if one is not None), None)
         if first is not None:
             raise first
@@ -61,7 +62,27 @@ class Ranks:
         distributed.gather_object(value, found)
         return found or []
 
-    def _all(self, value: Any) -> list[Any]:
+    def check_same(self, facts: Mapping[str, Any]) -> None:
+        """Raise on all ranks if one of them has found anything else than the first; call it on every rank.
+
+        Args:
+            facts: What was found, by what it is called.
+
+        Raises:
+            CommandError: Naming what differs, and on which rank.
+        """
+        first, *others = self.all((gethostname(), dict(facts)))
+        for rank, (host, found) in enumerate(others, start=1):
+            for name in {**first[1], **found}:
+                here, there = first[1].get(name), found.get(name)
+                if here != there:
+                    problem = f"{name}: process {rank} on {host} has {there}, but process 0 on {first[0]} has {here}"
+                    raise CommandError(problem, "all machines must see the same files: copy them again.")
+
+    def all(self, value: Any) -> list[Any]:
+        """Return the values of all ranks on each of them."""
+        if self.world_size == 1:
+            return [value]
         found: list[Any] = [None] * self.world_size
         distributed.all_gather_object(found, value)
         return found

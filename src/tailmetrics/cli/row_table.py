@@ -38,11 +38,10 @@ def part_paths(path: Path) -> list[Path]:
     return [file for _, file in sorted(found, key=lambda pair: int(pair[0][1]))]
 
 
-def remove_other_parts(path: Path, world_size: int) -> None:
-    """Remove what another number of ranks once wrote of the table that has just been written."""
+def other_parts(path: Path, world_size: int) -> list[Path]:
+    """Return what another number of ranks once wrote of a table that is about to be written."""
     written = {part_path(path, rank, world_size) for rank in range(world_size)}
-    for file in {path, *part_paths(path)} - written:
-        file.unlink(missing_ok=True)
+    return sorted(file for file in {path, *part_paths(path)} - written if file.exists())
 
 
 @dataclass(frozen=True, eq=False)

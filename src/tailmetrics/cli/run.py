@@ -9,8 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from tailmetrics.cli.comparison import compare_runs
+from tailmetrics.cli.errors import CommandWarning
 from tailmetrics.cli.evaluation import evaluate
 from tailmetrics.cli.parser import parse
+from tailmetrics.cli.ranks import launched
+from tailmetrics.cli.wording import in_options, inert
+from tailmetrics.io import DataFileNote
 
 
 def run(argv: Sequence[str] | None) -> None:
@@ -22,11 +26,18 @@ def run(argv: Sequence[str] | None) -> None:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Print warnings as one line each, without the line of code that gave them."""
+    """Print each warning once, on the first rank, as one line without the line of code that gave it."""
+    said: set[str] = set()
 
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        sys.stderr.write(f"warning: {message}\n")
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        kind = "note" if issubclass(category, DataFileNote) else "warning"
+        line = f"{kind}: {inert(in_options(str(message)))}"
+        if line not in said and launched()[0] == 0:
+            sys.stderr.write(f"{line}\n")
+        said.add(line)
 
     with warnings.catch_warnings():
+        for ours in (DataFileNote, CommandWarning):
+            warnings.simplefilter("always", ours)
         warnings.showwarning = show
         yield

@@ -26,6 +26,7 @@ def stream(
     with progress(what, dataset.stop - dataset.start, ranks) as advance:
         for batch in dataset:
             try:
+                _check_gains(batch.target, dataset, collection)
                 use(batch.rows, _ranked(batch, collection, ranks.device))
             except DataFileError:
                 raise
@@ -34,6 +35,16 @@ def stream(
                 rows = f"rows {int(batch.rows[0])} to {int(batch.rows[-1])}"
                 raise CommandError(f"{dataset.preds.path}, {rows}: {problem}", hint) from error
             advance(len(batch.rows))
+
+
+def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:
+    """Raise if a metric asks for gains above 1 of targets that only say what is relevant: it would find nothing."""
+    least = max((getattr(metric, "min_gain", None) or 0 for metric in collection.members().values()), default=0)
+    is_matrix = target.layout == torch.sparse_csr or target.shape[-1] == dataset.columns
+    if least > 1 and (target.dtype == torch.bool or not (target.is_floating_point() or is_matrix)):
+        problem = f"holds no gains, so that none reaches min_gain={least:g}"
+        hint = "leave min_gain out: without gains every label listed is relevant."
+        raise DataFileError(dataset.target.path, problem, hint=hint)
 
 
 def _ranked(batch: Batch, collection: TopKCollection, device: torch.device) -> Ranking:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 
 from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
-from tailmetrics.cli.errors import CommandError
+from tailmetrics.cli.errors import CommandError, CommandWarning
 from tailmetrics.cli.inputs import Inputs
 from tailmetrics.cli.progress import progress
 from tailmetrics.cli.ranks import Ranks
@@ -20,8 +22,10 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks) -> None:
         _check_known(collection, inputs)
         counted = None if inputs.train is None else _count(inputs, ranks)
     if counted is not None:
+        _warn_of_gaps(counted.compute())
         collection.bind(counted)
     elif inputs.counts is not None:
+        _warn_of_gaps(inputs.counts)
         collection.bind(_given(inputs.counts, inputs.num_train))
     elif inputs.num_labels is not None:
         # nothing is left open but the number of labels, for which any buckets do
@@ -29,6 +33,18 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks) -> None:
     unbound = [type(metric).__name__ for metric in collection.members().values() if not metric.is_bound]
     if unbound:
         raise CommandError(f"{unbound[0]}: the number of labels is not known; no file declares it", "add --num-labels.")
+
+
+def _warn_of_gaps(counts: Tensor) -> None:
+    """Warn if most labels never occur, as where ids have gaps: coverage, Gini and ``unseen`` would count the gaps."""
+    unseen = int((counts == 0).sum())
+    if unseen > counts.numel() / 2:
+        warnings.warn(
+            f"{unseen:,} of {counts.numel():,} labels never occur in training. If the numbers of labels have gaps, add "
+            "--string-ids true and leave --num-labels out, so that each number met is one label.",
+            CommandWarning,
+            stacklevel=2,
+        )
 
 
 def _count(inputs: Inputs, ranks: Ranks) -> LabelFrequency:
@@ -60,4 +76,4 @@ def _check_known(collection: TopKCollection, inputs: Inputs) -> None:
 
 
 def _needs_counts(metric: TopKMetric) -> bool:
-    return metric.buckets == "deciles" or getattr(metric, "label_counts", ()) is None
+    return isinstance(metric.buckets, str) or getattr(metric, "label_counts", ()) is None

@@ -12,10 +12,11 @@ r"""Readers: files of predictions and targets as batches that metrics take, in b
 [[[0, 3], [1, -1]]]
 """
 
+from tailmetrics.io.columns import Columns
 from tailmetrics.io.counts import read_label_counts
 from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
-from tailmetrics.io.errors import DataFileError
-from tailmetrics.io.formats import FORMATS, Columns
+from tailmetrics.io.errors import DataFileError, DataFileNote
+from tailmetrics.io.formats import FORMATS, Format, register_format
 from tailmetrics.io.label_names import read_label_names
 from tailmetrics.io.loading import read, read_target
 
@@ -24,11 +25,14 @@ __all__ = [
     "Batch",
     "Columns",
     "DataFileError",
+    "DataFileNote",
     "Dataset",
+    "Format",
     "TargetBatch",
     "TargetDataset",
     "read",
     "read_label_counts",
     "read_label_names",
     "read_target",
+    "register_format",
 ]

@@ -14,11 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.checks import Role
+from tailmetrics.io.compression import Plain
 from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.formats import Opening
+from tailmetrics.io.names import UNKNOWN_HINT
+from tailmetrics.io.roles import Role
 from tailmetrics.io.rows import Array, Ragged, Rows
 from tailmetrics.io.source import Source
 
+NAMED_ROWS = 2**16
 PREDS_HINT = "preds are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor."
 TARGET_HINT = "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor."
 
@@ -26,8 +30,9 @@ TARGET_HINT = "targets are integer ids [N] or [N, M], bool or float [N, L], or (
 class ArraySource(Source):
     """One array of rows, mapped anew for every batch so that pages read before do not count as memory in use."""
 
-    def __init__(self, path: str | Path, role: Role, form: str) -> None:
+    def __init__(self, path: str | Path, role: Role | None, form: str) -> None:
         self.path = check_file(path)
+        self._plain = Plain(self.path)
         self.role = role
         self._form = f".{form} array"
         self._open: Callable[[], Any] = self._open_numpy if form == "npy" else self._open_torch
@@ -40,7 +45,21 @@ class ArraySource(Source):
         self.cells_per_row = first.values().numel() / max(self.num_rows, 1) if _is_csr(first) else self.width
         self.dense = not isinstance(array, tuple) and not _is_csr(first) and _kind(first) != "i"
         self.num_labels = self.width if self.dense or _is_csr(first) else None
-        self._may_be_multi_hot = array is first and first.ndim == 2 and not self.dense and not _is_csr(first)
+        self._may_be_multi_hot = array is first and first.ndim == 2 and self.num_labels is None
+
+    def read_as_names(self) -> None:
+        """Take label ids for names, to be numbered over all files."""
+        if self.num_labels is not None:
+            super().read_as_names()
+        self.string_ids = True
+        self._may_be_multi_hot = False
+
+    def distinct_names(self) -> Iterator[list[str]]:
+        """Yield the label ids as text."""
+        numbering, self.numbering = self.numbering, None
+        for rows in self.batches(0, self.num_rows, NAMED_ROWS):
+            yield list(map(str, np.unique(rows.ids).tolist())) if isinstance(rows, Ragged) else []
+        self.numbering = numbering
 
     def read_as_multi_hot(self, num_labels: int | None) -> None:
         """Take integers of shape [N, L] for multi-hot rows or gains, as ``metric.update`` does beside scores [N, L]."""
@@ -52,7 +71,17 @@ class ArraySource(Source):
         for first in range(start, stop, size):
             with reading(self.path, self._form):
                 array = self._open()
-                yield self._rows(array, first, min(first + size, stop))
+                yield self._numbered(self._rows(array, first, min(first + size, stop)), first)
+
+    def _numbered(self, rows: Rows, first: int) -> Rows:
+        if self.numbering is None or not isinstance(rows, Ragged):
+            return rows
+        ids = self.numbering.encode_whole(rows.ids)
+        if ids.size and ids.min() < 0:
+            entry = int(ids.argmin())
+            problem = f"holds the unknown label {str(rows.ids[entry])!r}"
+            raise self.error(first + rows.row_of(entry), problem, UNKNOWN_HINT)
+        return Ragged(rows.offsets, ids, rows.values)
 
     def _rows(self, array: Any, start: int, stop: int) -> Rows:
         if isinstance(array, tuple):
@@ -76,17 +105,17 @@ class ArraySource(Source):
             raise self.error(start + int(gap.argmax()), "holds -1 before a label id", hint)
 
     def _open_numpy(self) -> Array:
-        return np.asarray(np.load(self.path, mmap_mode="r", allow_pickle=False))
+        return np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False))
 
     def _open_torch(self) -> Any:
         try:
-            content = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
+            content = torch.load(self._plain.path, map_location="cpu", weights_only=True, mmap=True)
         except RuntimeError:  # written in the old format, which cannot be mapped
-            content = torch.load(self.path, map_location="cpu", weights_only=True)
+            content = torch.load(self._plain.path, map_location="cpu", weights_only=True)
         return tuple(content) if isinstance(content, Sequence) else content
 
     def _check(self, array: Any) -> None:
-        hint = PREDS_HINT if self.role == "preds" else TARGET_HINT
+        hint = TARGET_HINT if self.role == "target" else PREDS_HINT
         parts = array if isinstance(array, tuple) else (array,)
         if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
             held = ", ".join(type(part).__name__ for part in parts)
@@ -97,7 +126,7 @@ class ArraySource(Source):
 
     def _fits(self, parts: tuple[Any, ...]) -> bool:
         kinds = "".join(_kind(part) for part in parts)
-        if self.role == "preds" and len(parts) == 2:
+        if self.role != "target" and len(parts) == 2:
             return kinds == "fi" and parts[0].ndim == 2 and parts[0].shape == parts[1].shape
         if len(parts) != 1:
             return False
@@ -108,6 +137,16 @@ class ArraySource(Source):
         if self.role == "preds":
             return bool(parts[0].ndim == 2)
         return parts[0].ndim == 2 or (kinds == "i" and parts[0].ndim == 1)
+
+
+def open_npy(asked: Opening) -> ArraySource:
+    """Open an array of numpy."""
+    return ArraySource(asked.path, asked.role, "npy")
+
+
+def open_pt(asked: Opening) -> ArraySource:
+    """Open a file of torch."""
+    return ArraySource(asked.path, asked.role, "pt")
 
 
 def _is_csr(array: Any) -> bool:

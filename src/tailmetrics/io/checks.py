@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 import numpy as np
 
-from tailmetrics.io.rows import Array, Ragged, Rows
+from tailmetrics.io.roles import Role
+from tailmetrics.io.rows import Array, Ragged, Rows, entry_keys
 from tailmetrics.io.source import Source
 
-Role: TypeAlias = Literal["preds", "target"]
-
+LARGEST = 2**63 - 1
 RANGE_HINT = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."
-REPEAT_HINT = "a label can stand in a row once: drop the repeated one before writing the file."
+NEGATIVE_HINT = "label ids start at 0; with string_ids=True a placeholder is a label like any other."
+REPEAT_HINTS = {
+    "preds": "duplicates='first' leaves the later one in its place as a miss; to drop it would move up what follows.",
+    "target": "a label is relevant to a row or not: list it once.",
+}
 WIDTH_HINT = "whole numbers as many as there are labels are multi-hot; label ids need one more column of -1."
 VALUE_HINTS = {
     "preds": "write -inf for what was not retrieved, or leave it out.",
-    "target": "gains are finite numbers of at least 0.",
+    "target": "gains are finite numbers of at least 0: write 0 for what is not relevant.",
 }
 
 
-def check_rows(rows: Rows, role: Role, source: Source, first: int, num_labels: int | None) -> None:
+def check_rows(
+    rows: Rows, role: Role, source: Source, first: int, num_labels: int | None, repeats: bool = False
+) -> None:
     """Raise unless ids are in range and distinct within their row, scores are not NaN, and gains are finite and >= 0.
 
     Args:
@@ -29,6 +33,7 @@ def check_rows(rows: Rows, role: Role, source: Source, first: int, num_labels: i
         source: The file, for the message.
         first: Number in the file of the first row.
         num_labels: Number of labels; None leaves the upper end open.
+        repeats: Whether a row may hold a label more than once.
     """
     if not isinstance(rows, Ragged):
         _check_values(rows, role, source, first, None)
@@ -36,7 +41,8 @@ def check_rows(rows: Rows, role: Role, source: Source, first: int, num_labels: i
     _check_range(rows, source, first, num_labels)
     if rows.values is not None:
         _check_values(rows.values, role, source, first, rows)
-    _check_distinct(rows, source, first)
+    if not repeats:
+        _check_distinct(rows, role, source, first)
 
 
 def _check_range(rows: Ragged, source: Source, first: int, num_labels: int | None) -> None:
@@ -45,7 +51,10 @@ def _check_range(rows: Ragged, source: Source, first: int, num_labels: int | Non
     low, high = int(rows.ids.min()), int(rows.ids.max())
     if low < 0:
         row = rows.row_of(int(rows.ids.argmin()))
-        raise source.error(first + row, f"holds the label id {low}", RANGE_HINT)
+        raise source.error(first + row, f"holds the label id {low}", NEGATIVE_HINT)
+    if high > LARGEST:
+        row = rows.row_of(int(rows.ids.argmax()))
+        raise source.error(first + row, f"holds the label id {high}", f"label ids are at most {LARGEST}.")
     if num_labels is not None and high >= num_labels:
         row = rows.row_of(int(rows.ids.argmax()))
         raise source.error(first + row, f"holds the label id {high}, but there are {num_labels} labels", RANGE_HINT)
@@ -70,7 +79,7 @@ def _check_values(values: Array, role: Role, source: Source, first: int, rows: R
     raise source.error(first + row, f"holds the {word} {values.flat[at]}", hint)
 
 
-def _check_distinct(rows: Ragged, source: Source, first: int) -> None:
+def _check_distinct(rows: Ragged, role: Role, source: Source, first: int) -> None:
     width = rows.width
     if width < 2:
         return
@@ -79,7 +88,7 @@ def _check_distinct(rows: Ragged, source: Source, first: int) -> None:
     else:
         row, label = _repeated_in_entries(rows)
     if row >= 0:
-        raise source.error(first + row, f"holds the label {source.label(label)} twice", REPEAT_HINT)
+        raise source.error(first + row, f"holds the label {source.label(label)} twice", REPEAT_HINTS[role])
 
 
 def _repeated_in_matrix(rows: Ragged, width: int) -> tuple[int, int]:
@@ -98,10 +107,13 @@ def _repeated_in_matrix(rows: Ragged, width: int) -> tuple[int, int]:
 
 def _repeated_in_entries(rows: Ragged) -> tuple[int, int]:
     """Return row and id of a repeated label, or -1; rows of very different lengths are sorted as (row, id) keys."""
-    stride = int(rows.ids.max()) + 1
-    keys = np.repeat(np.arange(len(rows), dtype=np.int64), rows.lengths) * stride + rows.ids
+    row_of_entry = np.repeat(np.arange(len(rows), dtype=np.int64), rows.lengths)
+    (keys,) = entry_keys(row_of_entry, rows.ids.astype(np.int64))
     if (np.diff(keys) > 0).all():
         return -1, -1
-    keys.sort()
-    repeated = np.flatnonzero(keys[1:] == keys[:-1])
-    return divmod(int(keys[repeated[0]]), stride) if repeated.size else (-1, -1)
+    order = keys.argsort(kind="stable")
+    repeated = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    if not repeated.size:
+        return -1, -1
+    entry = int(order[repeated[0]])
+    return int(row_of_entry[entry]), int(rows.ids[entry])

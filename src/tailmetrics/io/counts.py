@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tailmetrics.io.columns import is_usual, plain
+from tailmetrics.io.compression import Plain, suffix_of
 from tailmetrics.io.errors import DataFileError, check_file, reading
 from tailmetrics.io.rows import Array
 
+if TYPE_CHECKING:
+    from tailmetrics.io.csv_file import CsvFile
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+COUNT = "count"
+LARGEST = 2**63 - 1
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
@@ -21,13 +30,14 @@ def read_label_counts(
     num_labels: int | None = None,
     label_names: Sequence[str] | None = None,
     label: str = "label",
-    count: str = "count",
+    count: str = COUNT,
 ) -> Tensor:
     """Return how often each label occurs in training, shape (L,), int64.
 
     Args:
         path: ``.npy`` or ``.pt``, one whole number per label; ``.txt``, one per line; ``.csv`` or ``.tsv``, columns
-            ``label`` and ``count`` in any order, labels that are left out having 0, or ``count`` alone.
+            ``label`` and ``count`` in any order, labels that are left out having 0, or ``count`` alone. Each can be
+            compressed (``.gz``, ``.bz2``, ``.zst``).
         num_labels: Number of labels, where known.
         label_names: Names of the labels in the order of their ids, where a CSV file names them.
         label: Name of the column of labels.
@@ -39,13 +49,13 @@ def read_label_counts(
     path = check_file(path)
     if num_labels is None and label_names is not None:
         num_labels = len(label_names)
-    suffix = path.suffix.lower()
-    if suffix in (".npy", ".pt", ".pth"):
+    suffix = suffix_of(path)
+    if suffix in ("npy", "pt", "pth"):
         counts = _array(path, suffix)
-    elif suffix == ".txt":
+    elif suffix == "txt":
         counts = _text(path)
-    elif suffix in (".csv", ".tsv"):
-        counts = _csv(path, "," if suffix == ".csv" else "\t", (label, count), num_labels, label_names)
+    elif suffix in DELIMITERS:
+        counts = _csv(path, (label, count), num_labels, label_names)
     else:
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
     if (counts < 0).any():
@@ -57,17 +67,33 @@ def read_label_counts(
     return torch.from_numpy(counts.astype(np.int64))
 
 
+def counted_names(path: str | Path, label: str = "label") -> set[str] | None:
+    """Return the labels that a file of counts names; None where counts stand in the order of the label ids."""
+    path = check_file(path)
+    if suffix_of(path) not in DELIMITERS:
+        return None
+    with reading(path, "CSV"):
+        file = _open_csv(path)
+        named = _label_column(file, label, COUNT)
+        if named is None:
+            return None
+        return {name for _, columns in file.blocks([named]) for name in columns[0].unique().to_pylist()}
+
+
 def _array(path: Path, suffix: str) -> Array:
-    with reading(path, f"a {suffix} array"):
-        if suffix == ".npy":
-            counts = np.load(path, allow_pickle=False)
+    plain = Plain(path)
+    with reading(path, f"a .{suffix} array"):
+        if suffix == "npy":
+            counts = np.load(plain.path, allow_pickle=False)
         else:
-            counts = torch.load(path, map_location="cpu", weights_only=True)
+            counts = torch.load(plain.path, map_location="cpu", weights_only=True)
             counts = counts.numpy() if isinstance(counts, Tensor) else counts
     if not isinstance(counts, np.ndarray) or counts.ndim != 1 or counts.dtype.kind not in "iu":
         is_array = isinstance(counts, np.ndarray)
         held = f"{counts.dtype} {list(counts.shape)}" if is_array else type(counts).__name__
         raise DataFileError(path, f"holds {held}", hint=HINT)
+    if counts.dtype == np.uint64 and counts.max(initial=0) > LARGEST:
+        raise DataFileError(path, f"holds the count {counts.max()}", f"label {counts.argmax()}", HINT)
     return counts
 
 
@@ -75,7 +101,7 @@ def _text(path: Path) -> Array:
     with reading(path, "text"):
         from tailmetrics.io.lines import parse_numbers, place_of_word, read_lines
 
-        parts = []
+        parts = [np.empty(0, dtype=np.int64)]
         for lines in read_lines(path):
             per_line, words = lines.words()
             if (per_line > 1).any():
@@ -85,31 +111,77 @@ def _text(path: Path) -> Array:
     return np.concatenate(parts)
 
 
-def _csv(
-    path: Path, delimiter: str, names: tuple[str, str], num_labels: int | None, label_names: Sequence[str] | None
-) -> Array:
-    with reading(path, "CSV"):
-        from tailmetrics.io.csv_file import CsvFile
-        from tailmetrics.io.lines import parse_numbers
-        from tailmetrics.io.names import Numbering
+def _open_csv(path: Path) -> CsvFile:
+    from tailmetrics.io.csv_file import CsvFile
 
-        file = CsvFile(path, delimiter)
-        named = names[0] in file.header
-        numbering = None if label_names is None else Numbering(label_names)
+    return CsvFile(path, DELIMITERS[suffix_of(path)])
+
+
+def _label_column(file: CsvFile, label: str, count: str) -> str | None:
+    """Return the column of labels: as named, or a usual name; None where counts stand alone.
+
+    Raises:
+        DataFileError: If there are other columns, but none that is known to hold labels.
+    """
+    _check_column(file, count)
+    others = [name for name in file.header if name != count]
+    if label not in others and others:
+        usual = [name for name in others if is_usual(name, "item") or plain(name) in ("label", "labelid", "name")]
+        if len(usual) != 1:
+            problem = f"there is no column {label!r} beside {count!r}, but {', '.join(map(repr, others))}"
+            raise DataFileError(
+                file.path, problem, file.where, "call the columns label and count, or leave count alone."
+            )
+        label = usual[0]
+    if not others:
+        return None
+    _check_column(file, label)
+    return label
+
+
+def _check_column(file: CsvFile, name: str) -> None:
+    if file.header.count(name) != 1:
+        problem = f"there {'are several columns' if name in file.header else 'is no column'} {name!r}"
+        raise DataFileError(file.path, problem, file.where, "the columns are label and count.")
+
+
+def _csv(path: Path, names: tuple[str, str], num_labels: int | None, label_names: Sequence[str] | None) -> Array:
+    with reading(path, "CSV"):
+        from tailmetrics.io.lines import parse_numbers
+
+        file = _open_csv(path)
+        label, count = _label_column(file, *names), names[1]
+        numbering = _numbering(file, label, label_names)
         labels: list[Array] = [np.empty(0, dtype=np.int64)]
         counts: list[Array] = [np.empty(0, dtype=np.int64)]
-        for place, columns in file.blocks(names if named else names[1:]):
-            counts.append(parse_numbers(columns[-1], int, path, names[1], place))
-            if named and numbering is None:
-                labels.append(parse_numbers(columns[0], int, path, names[0], place))
-            elif named and numbering is not None:
-                labels.append(numbering.encode(columns[0]))
-                if (labels[-1] < 0).any():
-                    index = int((labels[-1] < 0).argmax())
-                    problem = f"unknown label {columns[0][index].as_py()!r}"
-                    raise DataFileError(path, problem, place(index), "label_names holds the name of every label.")
-    joined = np.concatenate(counts)
-    return _by_label(path, np.concatenate(labels), joined, num_labels) if named else joined
+        for place, columns in file.blocks([count] if label is None else [count, label]):
+            counts.append(parse_numbers(columns[0], int, path, count, place))
+            if label is not None:
+                labels.append(numbering(columns[1], place))
+        joined = np.concatenate(counts)
+        return joined if label is None else _by_label(path, np.concatenate(labels), joined, num_labels)
+
+
+def _numbering(
+    file: CsvFile, label: str | None, label_names: Sequence[str] | None
+) -> Callable[[Any, Callable[[int], str]], Array]:
+    """Return what makes label ids of a column of labels."""
+    from tailmetrics.io.lines import parse_numbers
+    from tailmetrics.io.names import Numbering
+
+    names = None if label_names is None else Numbering(label_names)
+
+    def number(column: Any, place: Callable[[int], str]) -> Array:
+        if names is None:
+            return parse_numbers(column, int, file.path, str(label), place)
+        ids = names.encode(column)
+        if (ids < 0).any():
+            index = int((ids < 0).argmax())
+            hint = "label_names holds the name of every label."
+            raise DataFileError(file.path, f"unknown label {column[index].as_py()!r}", place(index), hint)
+        return ids
+
+    return number
 
 
 def _by_label(path: Path, labels: Array, counts: Array, num_labels: int | None) -> Array:

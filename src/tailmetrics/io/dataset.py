@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.checks import Role, check_rows
+from tailmetrics.io.checks import check_rows
 from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.filter import Filter
+from tailmetrics.io.roles import Role
 from tailmetrics.io.rows import Rows
 from tailmetrics.io.source import Source
 from tailmetrics.io.tensors import preds_tensors, target_tensor
+from tailmetrics.io.trimming import cut, drop_low_gains
 
 
 class Batch(NamedTuple):
@@ -59,6 +61,7 @@ class Files:
         stop: Row behind its last.
         batch_rows: Rows per batch.
         columns: Number of columns that holds every label id; None when not known.
+        last_name_wins: Whether labels are numbered so that the last name wins ties, as in trec_eval.
     """
 
     num_rows: int
@@ -71,17 +74,25 @@ class Files:
     stop: int
     batch_rows: int
     columns: int | None
+    last_name_wins: bool = False
+
+    @property
+    def tie_winner(self) -> str:
+        """Which of two labels with equal scores is ranked first."""
+        if self.label_names is None:
+            return "the lower label id"
+        return f"the label that comes {'last' if self.last_name_wins else 'first'} by name"
 
     def _numbers(self) -> Iterator[Tensor]:
         for first in range(self.start, self.stop, self.batch_rows):
             yield torch.arange(first, min(first + self.batch_rows, self.stop))
 
-    def _checked(self, source: Source, role: Role) -> Iterator[Rows]:
+    def _checked(self, source: Source, role: Role, repeats: bool = False) -> Iterator[Rows]:
         first = self.start
         for rows in source.batches(self.start, self.stop, self.batch_rows):
             if len(rows) < min(self.batch_rows, self.stop - first):
                 raise _ends_early(source, first + len(rows))
-            check_rows(rows, role, source, first, self.columns)
+            check_rows(rows, role, source, first, self.columns, repeats)
             yield rows
             first += len(rows)
         if first < self.stop:
@@ -111,19 +122,26 @@ class Dataset(Files):
         preds: The file of predictions.
         target: The file of targets.
         ignored: Pairs of row and label that do not count.
+        duplicates: ``"first"`` if rows of predictions may hold a label twice, as :func:`tailmetrics.rank` takes it.
+        cut: How many labels of each list count; None for all.
     """
 
     preds: Source
     target: Source
     ignored: Filter | None = None
+    duplicates: Literal["error", "first"] = "error"
+    cut: int | None = None
 
     def __iter__(self) -> Iterator[Batch]:
-        pairs = zip(self._checked(self.preds, "preds"), self._checked(self.target, "target"), strict=True)
+        repeats = self.duplicates == "first"
+        pairs = zip(self._checked(self.preds, "preds", repeats), self._checked(self.target, "target"), strict=True)
         for (preds, target), rows in zip(pairs, self._numbers(), strict=True):
             if self.ignored is not None:
                 preds = self.ignored.apply(preds, int(rows[0]), -np.inf)
                 target = self.ignored.apply(target, int(rows[0]), 0)
-            yield Batch(preds_tensors(preds, self.columns), self._target_tensor(self.target, target), rows)
+            preds = preds if self.cut is None else cut(preds, self.cut)
+            scored = preds_tensors(preds, None if repeats else self.columns)
+            yield Batch(scored, self._target_tensor(self.target, target), rows)
 
 
 @final
@@ -133,10 +151,14 @@ class TargetDataset(Files):
 
     Attributes:
         target: The file.
+        min_gain: The least gain that counts as relevant; None for any above 0.
     """
 
     target: Source
+    min_gain: float | None = None
 
     def __iter__(self) -> Iterator[TargetBatch]:
         for target, rows in zip(self._checked(self.target, "target"), self._numbers(), strict=True):
+            if self.min_gain is not None:
+                target = drop_low_gains(target, self.min_gain)
             yield TargetBatch(self._target_tensor(self.target, target), rows)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import pickle
+import sys
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -21,6 +24,7 @@ UNREADABLE = (
     AttributeError,
     MemoryError,
     SyntaxError,
+    csv.Error,
     tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
@@ -51,6 +55,24 @@ class DataFileError(ValueError):
 
     def __reduce__(self) -> tuple[type[DataFileError], tuple[Path, str, str, str]]:
         return DataFileError, (self.path, self.problem, self.where, self.hint)
+
+
+class DataFileNote(UserWarning):
+    """What a reader decided by itself, such as which column is the query; the command line shows it as a note."""
+
+
+def note(path: str | Path, decision: str) -> None:
+    """Say what was decided while a file was read."""
+    warnings.warn(f"{path}: {decision}", DataFileNote, stacklevel=_levels_inside())
+
+
+def _levels_inside() -> int:
+    """Return how many frames lie between :func:`note` and the first caller outside this package."""
+    frame = sys._getframe(2)
+    levels = 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tailmetrics.io"):
+        frame, levels = frame.f_back, levels + 1
+    return levels
 
 
 @contextmanager

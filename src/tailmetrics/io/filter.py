@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tailmetrics.io.compression import Plain, suffix_of
 from tailmetrics.io.errors import DataFileError, check_file, reading
-from tailmetrics.io.rows import Array, Ints, Ragged, Rows
+from tailmetrics.io.rows import Array, Ints, Ragged, Rows, entry_keys
 
 HINT = "every line is a row and a label, separated by a blank."
 Lookup: TypeAlias = Mapping[str, int]
@@ -44,16 +45,16 @@ class Filter:
 
 
 def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
-    stride = max(int(labels.max()), int(batch.ids.max(initial=0))) + 1
     row_of_entry = np.repeat(np.arange(len(batch), dtype=np.int64), batch.lengths)
-    return ~np.isin(row_of_entry * stride + batch.ids, rows * stride + labels)
+    entries, filtered = entry_keys(row_of_entry, batch.ids.astype(np.int64), rows, labels)
+    return ~np.isin(entries, filtered)
 
 
 def read_filter(path: str | Path, num_rows: int, num_labels: int | None) -> Filter:
     """Read pairs of row and label numbers: text, or a ``.npy`` array [P, 2]."""
     path = check_file(path)
     with reading(path, "a filter file"):
-        pairs = _array(path) if path.suffix == ".npy" else _text(path)
+        pairs = _array(path) if suffix_of(path) == "npy" else _text(path)
     for word, column, limit in (("row", pairs[:, 0], num_rows), ("label", pairs[:, 1], num_labels)):
         wrong = (column < 0) if limit is None else (column < 0) | (column >= limit)
         if wrong.any():
@@ -78,7 +79,7 @@ def read_keyed_filter(path: str | Path, rows: Lookup, labels: Lookup) -> Filter:
 
 
 def _array(path: Path) -> Array:
-    pairs = np.load(path, allow_pickle=False)
+    pairs = np.load(Plain(path).path, allow_pickle=False)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise DataFileError(path, f"holds {pairs.dtype} {list(pairs.shape)}", hint="pairs are integers [P, 2].")
     return np.asarray(pairs.astype(np.int64))

@@ -1,108 +1,200 @@
-"""Which reader a file gets: by its suffix, unless the format is named."""
+"""The formats of files: each declares its name, its suffixes, what its first bytes look like and who reads it.
+
+A format of your own is registered like those below, and is then known to :func:`tailmetrics.io.read`, to the command
+line and to the messages of both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from tailmetrics._checks import check_choice
-from tailmetrics.io.checks import Role
+from tailmetrics.io import sniffing
+from tailmetrics.io.columns import Columns
+from tailmetrics.io.compression import suffix_of
 from tailmetrics.io.errors import DataFileError, check_file, reading
-from tailmetrics.io.source import Source
+from tailmetrics.io.roles import Role
+from tailmetrics.io.sniffing import Head
 
 if TYPE_CHECKING:
     from tailmetrics.io.keyed import Triples
-
-ROW_FORMATS = ("npz", "npy", "pt", "parquet", "xmc")
-KEYED_FORMATS = ("trec", "jsonl", "csv", "tsv")
-FORMATS = ROW_FORMATS + KEYED_FORMATS
-SUFFIXES = {
-    "npz": "npz",
-    "npy": "npy",
-    "pt": "pt",
-    "pth": "pt",
-    "parquet": "parquet",
-    "pq": "parquet",
-    "run": "trec",
-    "trec": "trec",
-    "qrel": "trec",
-    "qrels": "trec",
-    "jsonl": "jsonl",
-    "ndjson": "jsonl",
-    "csv": "csv",
-    "tsv": "tsv",
-}
+    from tailmetrics.io.source import Source
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of columns: of Parquet (``ids``, ``scores``, ``labels``, ``gains``), of JSON Lines and CSV (the rest)."""
+class Opening(NamedTuple):
+    """What a format is asked to open.
 
-    ids: str = "ids"
-    scores: str = "scores"
-    labels: str = "labels"
-    gains: str = "gains"
-    query: str = "query"
-    item: str = "item"
-    score: str = "score"
-    gain: str = "gain"
+    Attributes:
+        path: The file.
+        role: What it is for; None where only the labels that it names are asked for.
+        columns: Names of columns.
+    """
+
+    path: Path
+    role: Role | None
+    columns: Columns
 
 
-def format_of(caller: str, path: str | Path, named: str | None) -> str:
-    """Return the format of a file: the one named, else by suffix; ``.txt`` is XMC text or TREC by its first line."""
+Opener: TypeAlias = Callable[[Opening], "Source | Iterator[Triples]"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One format of files.
+
+    Attributes:
+        name: How ``format=`` and ``--format`` call it.
+        holds: What a file holds, for the help of the command line.
+        suffixes: Suffixes of its files, without the dot; several formats can share one.
+        opener: Opens a file; or ``"module:function"``, imported when the first file is opened.
+        lines: Whether the lines of a file name their query (the opener then yields ``Triples``), or row i of one file
+            belongs to row i of the other (it returns a ``Source``).
+        recognises: Whether the first bytes of a file are of this format; None never to be told by them.
+        ties: Which of two labels with equal scores is ranked first.
+    """
+
+    name: str
+    holds: str
+    suffixes: tuple[str, ...]
+    opener: Opener | str
+    lines: bool = False
+    recognises: Callable[[Head], bool] | None = None
+    ties: Literal["lower id", "last name"] = "lower id"
+
+    def open(self, path: Path, role: Role | None, columns: Columns) -> Any:
+        """Open a file."""
+        opener = self.opener
+        with reading(path, self.name):
+            if isinstance(opener, str):
+                module, _, function = opener.partition(":")
+                opener = getattr(import_module(module), function)
+            return opener(Opening(path, role, columns))
+
+
+FORMATS: dict[str, Format] = {}
+"""Every format by its name."""
+
+
+def register_format(form: Format) -> None:
+    """Add a format, or replace the one of its name.
+
+    Args:
+        form: The format.
+    """
+    FORMATS[form.name] = form
+
+
+def format_of(caller: str, path: Path, named: str | None, columns: Columns) -> Format:
+    """Return the format of a file: the one named, else the only one of its suffix, else what its first bytes say.
+
+    Raises:
+        DataFileError: If neither tells.
+    """
     if named is not None:
-        return check_choice(caller, "format", named, FORMATS)
-    path = check_file(path)
-    suffix = path.suffix.lower().removeprefix(".")
-    if suffix in SUFFIXES:
-        return SUFFIXES[suffix]
-    form = {2: "xmc", 3: "xmc", 4: "trec", 6: "trec"}.get(words_on_first_line(path)) if suffix == "txt" else None
-    if form is None:
-        hint = f"name it: format= is one of {', '.join(FORMATS)}."
-        raise DataFileError(path, "its format cannot be told from its name", hint=hint)
-    return form
+        return FORMATS[check_choice(caller, "format", named, list(FORMATS))]
+    check_file(path)
+    suffix = suffix_of(path)
+    possible = [form for form in FORMATS.values() if suffix in form.suffixes]
+    if len(possible) == 1:
+        return possible[0]
+    head = Head(path, columns)
+    for form in possible or FORMATS.values():
+        if form.recognises is not None and form.recognises(head):
+            return form
+    if suffix in FORMATS:
+        return FORMATS[suffix]
+    hint = f"name it: format= is one of {', '.join(FORMATS)}."
+    raise DataFileError(path, "neither its name nor its first lines tell its format", hint=hint)
 
 
-def words_on_first_line(path: Path) -> int:
-    """Return the number of words on the first line that has any, of the first 64 kB."""
-    with reading(path, "text"), path.open("rb") as file:
-        lines = file.read(2**16).split(b"\n")
-    return next((len(line.split()) for line in lines if line.split()), 0)
-
-
-def open_rows(path: str | Path, form: str, role: Role, columns: Columns) -> Source:
-    """Open a file whose rows stand one below the other."""
-    with reading(Path(path), form):
-        if form == "npz":
-            from tailmetrics.io.npz import NpzSource
-
-            return NpzSource(path)
-        if form == "xmc":
-            from tailmetrics.io.xmc import XmcSource
-
-            return XmcSource(path, role)
-        if form == "parquet":
-            from tailmetrics.io.parquet import ParquetSource
-
-            names = (columns.ids, columns.scores) if role == "preds" else (columns.labels, columns.gains)
-            return ParquetSource(path, *names)
-        from tailmetrics.io.arrays import ArraySource
-
-        return ArraySource(path, role, form)
-
-
-def open_triples(path: str | Path, form: str, role: Role, columns: Columns) -> Iterator[Triples]:
-    """Open a file whose lines name their query."""
-    fields = (columns.query, columns.item, columns.score if role == "preds" else columns.gain)
-    with reading(Path(path), form):
-        if form == "trec":
-            from tailmetrics.io.trec import read_trec
-
-            return read_trec(path, role)
-        from tailmetrics.io.records import read_csv, read_jsonl
-
-        if form == "jsonl":
-            return read_jsonl(path, role, fields)
-        return read_csv(path, role, fields, "," if form == "csv" else "\t")
+for _form in (
+    Format(
+        name="npz",
+        holds="CSR matrix of scipy: stored entries are scores or gains",
+        suffixes=("npz",),
+        opener="tailmetrics.io.npz:open_npz",
+        recognises=sniffing.is_zip_of_arrays,
+    ),
+    Format(
+        name="npy",
+        holds="array of numpy: scores [N, L], ranked ids [N, K], class indices [N]",
+        suffixes=("npy",),
+        opener="tailmetrics.io.arrays:open_npy",
+        recognises=sniffing.is_npy,
+    ),
+    Format(
+        name="pt",
+        holds="tensor of torch: as npy, or a pair (scores, ids), or CSR",
+        suffixes=("pt", "pth"),
+        opener="tailmetrics.io.arrays:open_pt",
+        recognises=sniffing.is_torch,
+    ),
+    Format(
+        name="parquet",
+        holds="list columns ids and scores, or labels and gains",
+        suffixes=("parquet", "pq"),
+        opener="tailmetrics.io.parquet:open_parquet",
+        recognises=sniffing.is_parquet,
+    ),
+    Format(
+        name="trec",
+        holds="run 'query Q0 document rank score tag', or qrels 'query 0 document grade'",
+        suffixes=("run", "trec", "qrel", "qrels", "txt", "tsv"),
+        opener="tailmetrics.io.trec:read_trec",
+        lines=True,
+        recognises=sniffing.is_trec,
+        ties="last name",
+    ),
+    Format(
+        name="msmarco",
+        holds="ranked list 'query passage rank', targets as in trec",
+        suffixes=("txt", "tsv"),
+        opener="tailmetrics.io.trec:read_msmarco",
+        lines=True,
+        recognises=sniffing.is_msmarco,
+    ),
+    Format(
+        name="jsonl",
+        holds="objects with query, item, and score or gain",
+        suffixes=("jsonl", "ndjson"),
+        opener="tailmetrics.io.records:read_jsonl",
+        lines=True,
+        recognises=sniffing.is_jsonl,
+    ),
+    Format(
+        name="lists",
+        holds="two columns, a query and its labels separated by blanks, as in submissions to Kaggle",
+        suffixes=("csv", "tsv"),
+        opener="tailmetrics.io.lists:read_lists",
+        lines=True,
+        recognises=sniffing.is_lists,
+    ),
+    Format(
+        name="csv",
+        holds="columns query, item, and score or gain",
+        suffixes=("csv",),
+        opener="tailmetrics.io.records:read_csv",
+        lines=True,
+        recognises=sniffing.is_csv,
+    ),
+    Format(
+        name="tsv",
+        holds="as csv, separated by tabs, without quotes",
+        suffixes=("tsv",),
+        opener="tailmetrics.io.records:read_tsv",
+        lines=True,
+        recognises=sniffing.is_tsv,
+    ),
+    Format(
+        name="xmc",
+        holds="text of the Extreme Classification Repository: header 'rows labels', lines 'label:score'",
+        suffixes=("txt",),
+        opener="tailmetrics.io.xmc:open_xmc",
+        recognises=sniffing.is_xmc,
+    ),
+):
+    register_format(_form)

@@ -25,7 +25,7 @@ class Triples:
 
     Attributes:
         query: Arrow string array.
-        item: Arrow string array.
+        item: Arrow string array; null where the query has an empty list.
         value: Scores or gains; None when the file gives none.
         place: From the index of a line to how an error names it.
     """
@@ -65,9 +65,9 @@ def collect(
     parts: list[Entries] = []
     lines = 0
     for block in triples:
-        query, item = _encode(path, block, queries, items)
+        query, item, listed = _encode(path, block, queries, items)
         lines += len(query)
-        kept = slice(None) if keep is None else keep(query)
+        kept = listed if keep is None else keep(query) & listed
         value = None if block.value is None else block.value[kept]
         parts.append(Entries(query[kept].astype(np.int32), item[kept].astype(np.int32), value))
     if not lines:
@@ -79,16 +79,21 @@ def collect(
     return Entries(query, np.concatenate([part.item for part in parts]), np.concatenate(values) if values else None)
 
 
-def _encode(path: Path, block: Triples, queries: Numbering, items: Numbering) -> tuple[Ints, Ints]:
+def _encode(path: Path, block: Triples, queries: Numbering, items: Numbering) -> tuple[Ints, Ints, Array]:
+    """Return the codes of queries and items, and where there is an item."""
     for word, column in (("query", block.query), ("item", block.item)):
         index = column.index("").as_py()
         if index >= 0:
             raise DataFileError(path, f"the {word} is empty", block.place(index), f"every line names its {word}.")
-    item = items.encode(block.item)
+    listed = np.ones(len(block.item), dtype=np.bool_)
+    if block.item.null_count:
+        listed = block.item.is_valid().to_numpy(zero_copy_only=False)
+    item = np.zeros(len(listed), dtype=np.int64)
+    item[listed] = items.encode(block.item.drop_null())
     if item.size and item.min() < 0:
         index = int(item.argmin())
         raise DataFileError(path, f"unknown label {block.item[index].as_py()!r}", block.place(index), UNKNOWN_HINT)
-    return queries.encode(block.query), item
+    return queries.encode(block.query), item, listed
 
 
 class KeyedSource(Source):

@@ -11,10 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailmetrics.io.compression import stream
 from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.rows import Array, starts
 
 BLOCK_BYTES = 2**23
+LARGEST = 2**63 - 1
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +38,20 @@ class Lines:
         """Return how an error names a line of this block."""
         return f"line {self.first + index}"
 
-    def words(self) -> tuple[Array, Any]:
-        """Return the number of words on every line, and all words, an arrow string array."""
+    def written(self) -> tuple[Any, Callable[[int], str]]:
+        """Return the lines that hold anything, and how an error names one of them."""
+        blank = pc.equal(pc.ascii_trim_whitespace(self.text), "").to_numpy(zero_copy_only=False)
+        kept = np.flatnonzero(~blank)
+        return self.text.take(pa.array(kept)) if blank.any() else self.text, lambda index: self.place(int(kept[index]))
+
+    def words(self, comment: str | None = None) -> tuple[Array, Any]:
+        """Return the number of words on every line, and all words, an arrow string array.
+
+        A line that begins with ``comment`` has none.
+        """
         text = pc.ascii_trim_whitespace(self.text)
+        if comment is not None:
+            text = pc.if_else(pc.starts_with(text, comment), "", text)
         words = pc.ascii_split_whitespace(text)
         blank = pc.equal(text, "").to_numpy(zero_copy_only=False)
         counts = np.where(blank, 0, pc.list_value_length(words).to_numpy())
@@ -48,9 +62,11 @@ class Lines:
 def read_lines(path: Path, skip: int = 0) -> Iterator[Lines]:
     """Yield the lines of a UTF-8 file in blocks of about 8 MB; the first ``skip`` lines are only counted."""
     number, rest = 1, b""
-    with path.open("rb") as file:
+    with stream(path) as file:
         while block := file.read(BLOCK_BYTES):
             block = rest + block
+            if number == 1 and not rest:
+                block = block.removeprefix(BYTE_ORDER_MARK)
             end = block.rfind(b"\n") + 1
             rest, block = block[end:], block[:end]
             count = block.count(b"\n")
@@ -107,17 +123,19 @@ def parse_numbers(
         numbers = [_number(entry, kind) for entry in text.to_pylist()]
     if None in numbers:
         index = numbers.index(None)
-        needed = "a whole number" if kind is int else "a number"
+        needed = f"a whole number of at most {LARGEST}" if kind is int else "a number"
         hint = f"every {word} must be {needed}."
         raise DataFileError(path, f"{word} {text[index].as_py()!r} is not {needed}", place(index), hint)
     return np.array(numbers, dtype=np.int64 if kind is int else np.float64)
 
 
 def _number(text: str, kind: type[int] | type[float]) -> float | None:
+    """Return the number that a text spells, None if it spells none that 64 bits hold; 1_000 is not taken for one."""
     try:
-        return kind(text)
+        number = kind(text)
     except ValueError:
         return None
+    return None if "_" in text or (kind is int and abs(number) > LARGEST) else number
 
 
 def place_of_word(lines: Lines, counts: Array) -> Callable[[int], str]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tailmetrics._checks import check_choice, check_count
-from tailmetrics.io.checks import Role
+from tailmetrics.io.columns import Columns
 from tailmetrics.io.dataset import Dataset, TargetDataset
 from tailmetrics.io.errors import DataFileError, check_file
 from tailmetrics.io.filter import read_filter, read_keyed_filter
-from tailmetrics.io.formats import KEYED_FORMATS, Columns, format_of, open_rows, open_triples
-from tailmetrics.io.join import Joined, KeyedFile, LabelRule, join
+from tailmetrics.io.formats import FORMATS, Format, format_of
+from tailmetrics.io.join import Joined, join
 from tailmetrics.io.label_names import number_strings
+from tailmetrics.io.labels import LabelRule
+from tailmetrics.io.memory import in_memory
+from tailmetrics.io.roles import Role
 from tailmetrics.io.source import Source, share
 
 PathLike: TypeAlias = str | Path
@@ -25,8 +29,8 @@ BATCH_CELLS = 2**24
 
 
 def read(
-    preds: PathLike,
-    target: PathLike,
+    preds: PathLike | Any,
+    target: PathLike | Any,
     *,
     num_labels: int | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -38,16 +42,22 @@ def read(
     columns: Columns | None = None,
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
+    duplicates: Literal["error", "first"] = "error",
+    cut: int | None = None,
 ) -> Dataset:
     """Open predictions and targets, to be read in batches with bounded memory.
 
     Row i of one file belongs to row i of the other (npz, npy, pt, Parquet, XMC text), or lines name their query (TREC,
-    JSON Lines, CSV; read whole, see :mod:`tailmetrics.io.keyed`).
+    JSON Lines, CSV; read whole, see :mod:`tailmetrics.io.keyed`). Compressed files (``.gz``, ``.bz2``, ``.zst``) are
+    read as what they hold. What a reader decides by itself, such as which column is the query, is a
+    :class:`DataFileNote`, a warning.
 
     Args:
-        preds: File of predictions.
-        target: File of targets.
-        num_labels: Number of labels, where no file declares it; ids are checked against it.
+        preds: File of predictions; or a table with the columns query, item and score, such as a DataFrame; or a dict
+            from query to a dict from item to score.
+        target: File of targets; or a table, or a dict from query to a dict from item to gain.
+        num_labels: Number of labels, where no file declares it; ids are checked against it. Items of JSON Lines and
+            CSV are then whole numbers; without it each item met is a label, in ascending order.
         batch_rows: Rows per batch at most; wide rows come in smaller batches.
         filter: File of (row, label) or (query, item) pairs that do not count: the label leaves the row's predictions
             before they are ranked, and its targets.
@@ -55,37 +65,46 @@ def read(
             gives it an empty list, as ``trec_eval -c`` does. ``dataset.missing_queries`` counts them either way.
         rank: Which share of the rows to read.
         world_size: Number of shares; together they hold every row once.
-        format: Format of both files, or a pair; None tells it from the name. One of
-            npz, npy, pt, parquet, xmc, trec, jsonl, csv, tsv.
+        format: Format of both files, or a pair, each a name of :data:`FORMATS`; None tells it from the name of a file
+            or, where that leaves a choice, from its first lines.
         columns: Names of columns.
         label_names: Names of the labels in the order of their ids; needed for string ids when other files, such as
             training targets, have to agree (see :func:`read_label_names`).
-        string_ids: Whether items of JSON Lines and CSV are names: None takes them for names unless all are whole
-            numbers.
+        string_ids: True makes names of whole numbers too, in every format whose labels are not columns; False takes
+            whole numbers of JSON Lines and CSV for label ids without ``num_labels``.
+        duplicates: What becomes of a label that a row of predictions lists again: ``"error"``, or ``"first"``, which
+            leaves it in its place, for metrics made with ``duplicates="first"`` to count as a miss.
+        cut: How many labels of each list count, the best ones, trec_eval's ``-M``; what is below is as if never listed.
 
     Raises:
         DataFileError: If a file is missing, empty, damaged or does not fit the other one; while iterating, too.
     """
     forms = format if isinstance(format, tuple) else (format, format)
-    paths = check_file(preds), check_file(target)
-    kinds = [format_of("read", path, form) for path, form in zip(paths, forms, strict=True)]
-    check_choice("read", "missing", missing, ("skip", "zero"))
-    _check_share("read", rank, world_size, batch_rows)
-    _check_alike(paths, kinds)
     columns = columns or Columns()
-    if kinds[0] in KEYED_FORMATS:
-        rule = LabelRule(label_names, string_ids, num_labels, "trec" in kinds)
-        files = [_keyed(path, kind, role, columns) for path, kind, role in zip(paths, kinds, ROLES, strict=True)]
+    check_choice("read", "missing", missing, ("skip", "zero"))
+    check_choice("read", "duplicates", duplicates, ("error", "first"))
+    _check_share("read", rank, world_size, batch_rows)
+    if cut is not None:
+        check_count("read", "cut", cut)
+    inputs = [
+        _Input.of("read", value, form, role, columns)
+        for value, form, role in zip((preds, target), forms, ROLES, strict=True)
+    ]
+    _check_alike(inputs)
+    trimmed: dict[str, Any] = {"duplicates": duplicates, "cut": cut}
+    if inputs[0].form.lines:
+        rule = _rule(inputs, label_names, string_ids, num_labels)
+        files = [(one.path, one.open()) for one in inputs]
         joined = join(files[0], files[1], rule, missing == "skip", rank, world_size)
-        return _dataset_of_join(joined, filter, batch_rows)
-    sources = [open_rows(path, kind, role, columns) for path, kind, role in zip(paths, kinds, ROLES, strict=True)]
-    known = _of_rows(sources, num_labels, label_names, batch_rows, rank, world_size)
+        return _dataset_of_join(joined, filter, batch_rows, trimmed)
+    sources = [one.open() for one in inputs]
+    known = _of_rows(sources, num_labels, label_names, bool(string_ids), batch_rows, rank, world_size)
     ignored = None if filter is None else read_filter(filter, known["num_rows"], known["num_labels"])
-    return Dataset(preds=sources[0], target=sources[1], ignored=ignored, **known)
+    return Dataset(preds=sources[0], target=sources[1], ignored=ignored, **known, **trimmed)
 
 
 def read_target(
-    path: PathLike,
+    path: PathLike | Any,
     *,
     num_labels: int | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -95,36 +114,74 @@ def read_target(
     columns: Columns | None = None,
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
+    min_gain: float | None = None,
 ) -> TargetDataset:
     """Open targets alone, such as the training targets that ``LabelFrequency`` counts.
 
     Pass ``num_labels`` whenever it is known: whole numbers of that width are multi-hot, as for ``LabelFrequency``.
 
     Args:
-        path: File of targets.
+        path: File of targets, a table or a dict, as for :func:`read`.
         num_labels: Number of labels, where the file does not declare it.
         batch_rows: Rows per batch at most.
         rank: Which share of the rows to read.
         world_size: Number of shares.
-        format: Format; None tells it from the name.
+        format: Format; None tells it.
         columns: Names of columns.
         label_names: Names of the labels in the order of their ids.
-        string_ids: Whether items of JSON Lines and CSV are names.
+        string_ids: As for :func:`read`.
+        min_gain: The least gain that counts as relevant, where the file has gains: a smaller one becomes 0, as metrics
+            made with ``min_gain`` see it.
 
     Raises:
         DataFileError: If the file is missing, empty or damaged; while iterating, too.
     """
-    path = check_file(path)
-    kind = format_of("read_target", path, format)
-    _check_share("read_target", rank, world_size, batch_rows)
     columns = columns or Columns()
-    if kind in KEYED_FORMATS:
-        rule = LabelRule(label_names, string_ids, num_labels, kind == "trec")
-        joined = join(None, _keyed(path, kind, "target", columns), rule, False, rank, world_size)
-        return TargetDataset(target=joined.target, **_of_join(joined, batch_rows))
-    source = open_rows(path, kind, "target", columns)
+    _check_share("read_target", rank, world_size, batch_rows)
+    if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
+        raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
+    given = _Input.of("read_target", path, format, "target", columns)
+    if given.form.lines:
+        rule = _rule([given], label_names, string_ids, num_labels)
+        joined = join(None, (given.path, given.open()), rule, False, rank, world_size)
+        return TargetDataset(target=joined.target, min_gain=min_gain, **_of_join(joined, batch_rows))
+    source = given.open()
     source.read_as_multi_hot(num_labels)
-    return TargetDataset(target=source, **_of_rows([source], num_labels, label_names, batch_rows, rank, world_size))
+    known = _of_rows([source], num_labels, label_names, bool(string_ids), batch_rows, rank, world_size)
+    return TargetDataset(target=source, min_gain=min_gain, **known)
+
+
+class _Input(NamedTuple):
+    """Predictions or targets as they were passed, with the format that reads them.
+
+    Attributes:
+        path: The file; of a table in memory, what an error calls it.
+        form: The format.
+        role: What it is for.
+        columns: Names of columns.
+    """
+
+    path: Path
+    form: Format
+    role: Role
+    columns: Columns
+
+    @classmethod
+    def of(cls, caller: str, value: Any, named: str | None, role: Role, columns: Columns) -> _Input:
+        if isinstance(value, (str, Path)):
+            path = check_file(value)
+            return cls(path, format_of(caller, path, named, columns), role, columns)
+        return cls(Path(f"{role} ({type(value).__name__})"), in_memory(caller, role, value), role, columns)
+
+    def open(self) -> Any:
+        return self.form.open(self.path, self.role, self.columns)
+
+
+def _rule(
+    inputs: Sequence[_Input], label_names: Sequence[str] | None, string_ids: bool | None, num_labels: int | None
+) -> LabelRule:
+    descending = any(one.form.ties == "last name" for one in inputs)
+    return LabelRule(label_names, string_ids, num_labels, descending)
 
 
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:
@@ -137,24 +194,23 @@ def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> No
         )
 
 
-def _keyed(path: Path, kind: str, role: Role, columns: Columns) -> KeyedFile:
-    return path, open_triples(path, kind, role, columns)
+def _check_alike(inputs: Sequence[_Input]) -> None:
+    first, last = inputs
+    if first.form.lines != last.form.lines:
+        keyed = ", ".join(form.name for form in FORMATS.values() if form.lines)
+        problem = f"is {last.form.name}, which cannot be matched with {first.path} ({first.form.name})"
+        hint = f"{keyed} name the query of every line; in other formats row i belongs to row i."
+        raise DataFileError(last.path, problem, hint=hint)
 
 
-def _check_alike(paths: Sequence[Path], kinds: Sequence[str]) -> None:
-    if len({kind in KEYED_FORMATS for kind in kinds}) > 1:
-        problem = f"is {kinds[1]}, which cannot be matched with {paths[0]} ({kinds[0]})"
-        hint = f"{', '.join(KEYED_FORMATS)} name the query of every line; in other formats row i belongs to row i."
-        raise DataFileError(paths[1], problem, hint=hint)
-
-
-def _dataset_of_join(joined: Joined, filter_path: PathLike | None, batch_rows: int) -> Dataset:
+def _dataset_of_join(joined: Joined, filter_path: PathLike | None, batch_rows: int, trimmed: dict[str, Any]) -> Dataset:
     assert joined.preds is not None
     ignored = None
     if filter_path is not None:
         rows = {name: row for row, name in enumerate(joined.row_names)}
         ignored = read_keyed_filter(filter_path, rows, joined.label_lookup())
-    return Dataset(preds=joined.preds, target=joined.target, ignored=ignored, **_of_join(joined, batch_rows))
+    known = _of_join(joined, batch_rows)
+    return Dataset(preds=joined.preds, target=joined.target, ignored=ignored, **known, **trimmed)
 
 
 def _of_join(joined: Joined, batch_rows: int) -> dict[str, Any]:
@@ -170,6 +226,7 @@ def _of_join(joined: Joined, batch_rows: int) -> dict[str, Any]:
         "stop": joined.stop,
         "batch_rows": _rows_per_batch(batch_rows, sources),
         "columns": joined.labels.width,
+        "last_name_wins": joined.last_name_wins,
     }
 
 
@@ -177,12 +234,13 @@ def _of_rows(
     sources: Sequence[Source],
     num_labels: int | None,
     label_names: Sequence[str] | None,
+    as_names: bool,
     batch_rows: int,
     rank: int,
     world_size: int,
 ) -> dict[str, Any]:
     num_rows = _common_rows(sources)
-    names = number_strings(sources, label_names)
+    names = number_strings(sources, label_names, as_names)
     if len(sources) == 2:
         sources[1].read_as_multi_hot(sources[0].num_labels)
     labels = _common_labels(sources, num_labels, names)

@@ -13,6 +13,7 @@ from tailmetrics.io.rows import Array, Ints
 UNKNOWN_HINT = "number the labels over all files at once: label_names=read_label_names(preds, target, train)."
 
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
+"""A whole number as a computer writes it, small enough for 64 bits."""
 
 
 class Numbering:
@@ -39,20 +40,32 @@ class Numbering:
     def encode(self, strings: Any) -> Ints:
         """Return the number of every string of an arrow array; -1 where it is not among the names given."""
         encoded = strings.dictionary_encode()
+        return self._coded(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
+
+    def encode_whole(self, numbers: Ints) -> Ints:
+        """Return the number of the text of every whole number; -1 where it is not among the names given."""
+        distinct, places = np.unique(numbers, return_inverse=True)
+        return self._coded(list(map(str, distinct.tolist())), places)
+
+    def _coded(self, names: list[str], places: Ints) -> Ints:
         codes = self.codes
         if self._fixed:
-            table = [codes.get(name, -1) for name in encoded.dictionary.to_pylist()]
+            table = [codes.get(name, -1) for name in names]
         else:
-            table = [codes.setdefault(name, len(codes)) for name in encoded.dictionary.to_pylist()]
-        return np.asarray(np.array(table, dtype=np.int64)[encoded.indices.to_numpy()])
+            table = [codes.setdefault(name, len(codes)) for name in names]
+        return np.asarray(np.array(table, dtype=np.int64)[places])
 
 
 def ordered(names: Iterable[str], descending: bool) -> list[str]:
     """Return distinct names in the order that breaks ties, the first winning.
 
-    Ascending, but descending for TREC files, as trec_eval has it. Code points order as the bytes of UTF-8 do.
+    Ascending, whole numbers by their value, but descending by text for TREC files, as trec_eval has it. Code points
+    order as the bytes of UTF-8 do.
     """
-    return sorted(set(names), reverse=descending)
+    distinct = set(names)
+    if not descending and all(map(_WHOLE.fullmatch, distinct)):
+        return sorted(distinct, key=int)
+    return sorted(distinct, reverse=descending)
 
 
 def whole_numbers(names: Sequence[str]) -> Ints | None:

@@ -13,7 +13,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from tailmetrics.io.compression import Plain
 from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.formats import Opening
 from tailmetrics.io.rows import Array, Ints, Ragged
 from tailmetrics.io.source import Source
 
@@ -26,7 +28,8 @@ class NpzSource(Source):
 
     def __init__(self, path: str | Path) -> None:
         self.path = check_file(path)
-        with reading(self.path, FORM), zipfile.ZipFile(self.path) as archive:
+        self._plain = Plain(self.path)
+        with reading(self.path, FORM), zipfile.ZipFile(self._plain.path) as archive:
             self._check_members(archive)
             self.num_rows, self.num_labels = (int(size) for size in _whole(archive, "shape"))
             self._indptr: Ints = _whole(archive, "indptr").astype(np.int64)
@@ -57,7 +60,7 @@ class NpzSource(Source):
         """Yield the rows as the two arrays of the archive stream by."""
         with (
             reading(self.path, FORM),
-            zipfile.ZipFile(self.path) as archive,
+            zipfile.ZipFile(self._plain.path) as archive,
             _Member(archive, "indices", "iu") as indices,
             _Member(archive, "data", "biuf") as data,
         ):
@@ -67,6 +70,11 @@ class NpzSource(Source):
                 offsets = self._indptr[first : min(first + size, stop) + 1]
                 count = int(offsets[-1] - offsets[0])
                 yield Ragged(offsets - offsets[0], indices.read(count), data.read(count))
+
+
+def open_npz(asked: Opening) -> NpzSource:
+    """Open a matrix."""
+    return NpzSource(asked.path)
 
 
 class _Member:

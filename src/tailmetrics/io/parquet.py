@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tailmetrics.io.compression import Plain
 from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.formats import Opening
 from tailmetrics.io.names import UNKNOWN_HINT
 from tailmetrics.io.rows import Array, Ragged, rebatch
 from tailmetrics.io.source import Source
@@ -26,14 +28,17 @@ BUFFER_BYTES = 2**20
 
 
 class ParquetSource(Source):
-    """Two list columns: label ids, and their scores or gains if the file has them."""
+    """Two list columns: label ids, and their scores or gains if the file has them, or ``needed`` says that it must."""
 
-    def __init__(self, path: str | Path, ids: str, values: str) -> None:
+    def __init__(self, path: str | Path, ids: str, values: str, needed: bool = False) -> None:
         self.path = check_file(path)
+        self._plain = Plain(self.path)
         with reading(self.path, FORM), self._open() as file:
             metadata, schema = file.metadata, file.schema_arrow
         self._ids = ids
         self._values = values if values in schema.names else None
+        if needed and self._values is None:
+            raise self._lacks(values, schema)
         self.string_ids = self._check_columns(schema)
         self.num_rows = metadata.num_rows
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
@@ -41,12 +46,16 @@ class ParquetSource(Source):
         # Encoded numbers take two bytes or more; pyarrow aborts when asked for the exact count in a damaged footer.
         self.cells_per_row = sum(group.total_byte_size for group in groups) / 2 / max(self.num_rows, 1)
 
+    def read_as_names(self) -> None:
+        """Take label ids for names, to be numbered over all files."""
+        self.string_ids = True
+
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows as pages are decoded."""
         with reading(self.path, FORM):
             yield from rebatch(self._read(start, stop, size), size)
 
-    def distinct_names(self) -> Iterator[Any]:
+    def distinct_names(self) -> Iterator[list[str]]:
         """Yield the names of some thousand rows at a time, decoding the whole column."""
         if not self.string_ids:
             return
@@ -54,11 +63,11 @@ class ParquetSource(Source):
         with reading(self.path, FORM), self._open() as file:
             for batch in file.iter_batches(columns=[self._ids]):
                 names, _ = self._flat(batch.column(0), first)
-                yield pc.unique(pc.cast(names, pa.string()))
+                yield pc.unique(pc.cast(names, pa.string())).to_pylist()
                 first += len(batch)
 
     def _open(self) -> Any:
-        return pq.ParquetFile(self.path, pre_buffer=False, buffer_size=BUFFER_BYTES)
+        return pq.ParquetFile(self._plain.path, pre_buffer=False, buffer_size=BUFFER_BYTES)
 
     def _read(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         assert self.ends is not None
@@ -103,17 +112,21 @@ class ParquetSource(Source):
         if numbers.size and numbers.min() < 0:
             entry = int(numbers.argmin())
             row = _row_of(entry, lengths)
-            raise self.error(first + row, f"holds the unknown label {ids[entry].as_py()!r}", UNKNOWN_HINT)
+            raise self.error(first + row, f"holds the unknown label {str(ids[entry])!r}", UNKNOWN_HINT)
         return numbers
 
     def _check_columns(self, schema: Any) -> bool:
         if self._ids not in schema.names:
-            problem = f"has no column {self._ids!r}; its columns are {', '.join(schema.names)}"
-            raise DataFileError(self.path, problem, hint="name the columns, as in Columns(ids=...).")
+            raise self._lacks(self._ids, schema)
         strings = self._check_type(schema, self._ids, pa.types.is_integer, "whole numbers or strings", _is_string)
         if self._values is not None:
             self._check_type(schema, self._values, _is_number, "numbers")
         return strings
+
+    def _lacks(self, name: str, schema: Any) -> DataFileError:
+        problem = f"has no column {name!r}; its columns are {', '.join(schema.names)}"
+        hint = "name its columns: columns=Columns(ids=NAME), and so on for scores, labels and gains."
+        return DataFileError(self.path, problem, hint=hint)
 
     def _check_type(self, schema: Any, name: str, fits: Any, needed: str, also: Any = None) -> bool:
         kind = schema.field(name).type
@@ -125,11 +138,15 @@ class ParquetSource(Source):
         return False
 
 
-def column_names(path: str | Path) -> list[str]:
-    """Return the names of the columns of a file."""
-    path = check_file(path)
-    with reading(path, FORM), pq.ParquetFile(path) as file:
-        return list(file.schema_arrow.names)
+def open_parquet(asked: Opening) -> ParquetSource:
+    """Open a file by the columns of its role; without a role, by those of predictions where it has them."""
+    path, role, columns = asked
+    if role is None:
+        with reading(path, FORM), pq.ParquetFile(Plain(path).path) as file:
+            role = "preds" if columns.ids in file.schema_arrow.names else "target"
+    if role == "preds":
+        return ParquetSource(path, columns.ids, columns.scores, columns.is_given("scores"))
+    return ParquetSource(path, columns.labels, columns.gains, columns.is_given("gains"))
 
 
 def _is_list(kind: Any) -> bool:

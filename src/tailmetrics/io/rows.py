@@ -80,6 +80,21 @@ def starts(lengths: Array) -> Ints:
     return offsets
 
 
+def entry_keys(rows: Ints, ids: Ints, *more: Ints) -> list[Ints]:
+    """Return one number for each (row, id), that of other pairs (rows, ids) in ``more`` too; equal where both are.
+
+    Keys of one row ascend with the id.
+    """
+    pairs = [(rows, ids), *zip(more[::2], more[1::2], strict=True)]
+    largest = max((int(some.max(initial=0)) for _, some in pairs), default=0)
+    last = max((int(some.max(initial=0)) for some, _ in pairs), default=0)
+    if (largest + 1) * (last + 1) >= 2**63:  # too large to be multiplied: ids become places among all of them
+        distinct = np.unique(np.concatenate([some for _, some in pairs]))
+        pairs = [(row, np.searchsorted(distinct, some)) for row, some in pairs]
+        largest = len(distinct)
+    return [row.astype(np.int64) * (largest + 1) + some for row, some in pairs]
+
+
 def rebatch(parts: Iterable[Ragged], size: int) -> Iterator[Ragged]:
     """Yield the same rows in batches of exactly ``size``, the last one possibly shorter."""
     pending: list[Ragged] = []

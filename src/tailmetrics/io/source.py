@@ -22,6 +22,7 @@ class Source(ABC):
         num_rows: Rows in the whole file.
         num_labels: Number of labels the file declares; None when it does not say.
         cells_per_row: About how many numbers a row holds; large rows are read in smaller batches.
+        dense: Whether rows are a matrix with a column for every label.
         string_ids: Whether label ids are strings, to be numbered by ``numbering`` before rows are read.
         numbering: Label ids of strings.
         ends: Row numbers at which a file is best cut (ends of row groups), ascending; None when anywhere is as good.
@@ -31,6 +32,7 @@ class Source(ABC):
     num_rows: int
     num_labels: int | None = None
     cells_per_row: float = 1.0
+    dense: bool = False
     string_ids: bool = False
     numbering: Numbering | None = None
     ends: Ints | None = None
@@ -42,9 +44,18 @@ class Source(ABC):
         Called once per pass over the data; a source can be read any number of times.
         """
 
-    def distinct_names(self) -> Iterator[Any]:
-        """Yield the string ids as arrow string arrays; a name may come more than once."""
+    def distinct_names(self) -> Iterator[list[str]]:
+        """Yield the string ids; a name may come more than once."""
         return iter(())
+
+    def read_as_names(self) -> None:
+        """Take whole numbers for names, to be numbered over all files; a file of columns cannot.
+
+        Raises:
+            DataFileError: If label ids are places in this file.
+        """
+        hint = "leave string_ids out: here a label id is the number of a column."
+        raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
 
     def read_as_multi_hot(self, num_labels: int | None) -> None:
         """Take whole numbers of shape [N, L] for a matrix; only files that can hold either have anything to decide."""

@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailmetrics.io.checks import Role
+from tailmetrics.io.compression import head
 from tailmetrics.io.errors import DataFileError, check_file, reading
-from tailmetrics.io.lines import Lines, parse_numbers, place_of_word, read_lines
+from tailmetrics.io.formats import Opening
+from tailmetrics.io.lines import BYTE_ORDER_MARK, Lines, parse_numbers, place_of_word, read_lines
+from tailmetrics.io.roles import Role
 from tailmetrics.io.rows import Ragged, rebatch
 from tailmetrics.io.source import Source
 
@@ -28,10 +30,9 @@ PAIR_HINT = "entries are label:value, separated by blanks."
 class XmcSource(Source):
     """A score, label or data file in text; line 1 is the header, row r stands on line r + 2."""
 
-    def __init__(self, path: str | Path, role: Role) -> None:
+    def __init__(self, path: str | Path, role: Role | None) -> None:
         self.path = check_file(path)
-        with reading(self.path, FORM), self.path.open("rb") as file:
-            words = file.readline(1000).split()
+        words = head(self.path).removeprefix(BYTE_ORDER_MARK).split(b"\n")[0].split()
         if len(words) not in (2, 3) or not all(word.isdigit() for word in words):
             raise DataFileError(self.path, "has no header", "line 1", HEADER_HINT)
         self.num_rows, self.num_labels = int(words[0]), int(words[-1])
@@ -72,6 +73,11 @@ class XmcSource(Source):
             hint = "correct the header, or write the file again."
             problem = f"there are more rows than the {self.num_rows} of the header"
             raise DataFileError(self.path, problem, lines.place(int(counts.argmax())), hint)
+
+
+def open_xmc(asked: Opening) -> XmcSource:
+    """Open a file of text."""
+    return XmcSource(asked.path, asked.role)
 
 
 def _pairs(lines: Lines) -> Ragged:

@@ -41,6 +41,7 @@ class Report:
         settings: Class and arguments of every metric.
         versions: Of the libraries.
         notes: Further warnings.
+        tie_winner: Which of two labels with equal scores is shown.
     """
 
     title: str
@@ -54,6 +55,7 @@ class Report:
     settings: list[dict[str, Any]] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    tie_winner: str = "the lower label id"
 
     @property
     def overall(self) -> dict[str, float]:
@@ -86,7 +88,7 @@ class Report:
         found = []
         ties = ", ".join(f"{share:.1%} at k={k}" for k, share in self.ties.items() if share >= MANY_TIES)
         if ties:
-            found.append(f"Rows are cut inside a tie ({ties}): there the lower label id is shown, whatever the model.")
+            found.append(f"Rows are cut inside a tie ({ties}): there {self.tie_winner} is shown, whatever the model.")
         bare = [row.name for row in self.buckets if not row.labels and row.name != "unseen"]
         if bare:
             found.append(f"No label in {', '.join(bare)}: there are too few labels for so many buckets.")

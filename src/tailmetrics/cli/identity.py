@@ -1,0 +1,36 @@
+"""Whether all ranks see the same files: a copy on another machine may be an old one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tailmetrics.cli.options import DataOptions
+from tailmetrics.io.errors import check_file
+
+BLOCK_BYTES = 2**16
+BLOCKS = 256
+"""Blocks of a file that are looked at: all of one up to 16 MB, and so many spread over a larger one."""
+
+
+def fingerprint(path: str | Path) -> str:
+    """Return the size of a file and a digest of its content, of a large one of parts of it, both ends included."""
+    file = check_file(path)
+    size = file.stat().st_size
+    last = max(0, size - BLOCK_BYTES)
+    wanted = range(0, size, BLOCK_BYTES)
+    starts = wanted if len(wanted) <= BLOCKS else [last * number // (BLOCKS - 1) for number in range(BLOCKS)]
+    digest = sha256()
+    with file.open("rb") as opened:
+        for start in starts:
+            opened.seek(start)
+            digest.update(opened.read(BLOCK_BYTES))
+    return f"{size:,} bytes, sha256 {digest.hexdigest()[:12]}"
+
+
+def facts_of(paths: Iterable[str], options: DataOptions) -> Mapping[str, Any]:
+    """Return what all ranks have to agree on before they read: their files, and how these are read."""
+    return {**{path: fingerprint(path) for path in paths}, "options of the command line": str(asdict(options))}

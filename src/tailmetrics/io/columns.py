@@ -1,0 +1,125 @@
+"""Names of columns: as given, or guessed from the names that people use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from tailmetrics.io.errors import DataFileError, note
+from tailmetrics.io.roles import Role
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns.
+
+    Where one of the last four is left at its default and a file has no such column, the usual names are tried, such
+    as ``user_id`` or ``qid`` for the query, and a note says which one was taken.
+
+    Attributes:
+        ids: Parquet, predictions: lists of label ids.
+        scores: Parquet, predictions: lists of their scores.
+        labels: Parquet, targets: lists of label ids.
+        gains: Parquet, targets: lists of their gains.
+        query: CSV, TSV, JSON Lines: the query, user or row that a line belongs to.
+        item: CSV, TSV, JSON Lines: the item, document or label.
+        score: CSV, TSV, JSON Lines, predictions: the score.
+        gain: CSV, TSV, JSON Lines, targets: the gain or grade.
+    """
+
+    ids: str = "ids"
+    scores: str = "scores"
+    labels: str = "labels"
+    gains: str = "gains"
+    query: str = "query"
+    item: str = "item"
+    score: str = "score"
+    gain: str = "gain"
+
+    def is_given(self, field: str) -> bool:
+        """Whether a name differs from its default, so that a file has to have it."""
+        return bool(getattr(self, field) != _DEFAULTS[field])
+
+
+_DEFAULTS = {one.name: one.default for one in fields(Columns)}
+
+USUAL = {
+    "query": "query queryid qid topic topicid user userid uid session sessionid customerid visitorid reviewerid",
+    "item": "item itemid iid doc docid docno document documentid corpusid passage passageid pid product productid "
+    "movie movieid article articleid asin track trackid song songid book bookid poi location locationid",
+    "score": "score rating prediction predicted pred probability prob similarity",
+    "gain": "gain score rating relevance rel grade label",
+}
+"""Field -> the names that stand for it, without capitals, dashes, blanks and underscores."""
+
+
+def plain(name: str) -> str:
+    """Return a column's name as USUAL has it."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+def is_usual(name: str, field: str) -> bool:
+    """Whether a column's name is one of those that stand for a field."""
+    return plain(name) in USUAL[field].split()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The columns of one file that hold query, item and value; ``value`` is None where there is none."""
+
+    query: str
+    item: str
+    value: str | None
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [name for name in (self.query, self.item, self.value) if name is not None]
+
+
+def choose(path: Path, header: Sequence[str], role: Role | None, columns: Columns, where: str) -> Chosen:
+    """Return the columns of a file by the names given, or by usual ones, which a note then says.
+
+    Args:
+        path: The file.
+        header: Names of its columns.
+        role: What it is for; None when only items are asked for.
+        columns: Names given.
+        where: How an error names the place of the header.
+
+    Raises:
+        DataFileError: If a column is missing, stands there twice, or one of two has to be guessed.
+    """
+    value = None if role is None else "score" if role == "preds" else "gain"
+    wanted = {field: field != "gain" for field in ("query", "item", *([value] if value else []))}
+    found = {field: _find(path, header, field, columns, needed, where) for field, needed in wanted.items()}
+    guessed = {field: name for field, name in found.items() if name not in (None, getattr(columns, field))}
+    if guessed and role is not None:
+        said = ", ".join(f"column {name!r} is the {field}" for field, name in guessed.items())
+        first = next(iter(guessed))
+        note(path, f"{said}; columns=Columns({first}=NAME) chooses another one.")
+    query, item = found["query"], found["item"]
+    assert query is not None
+    assert item is not None
+    return Chosen(query, item, found[value] if value else None)
+
+
+def _find(path: Path, header: Sequence[str], field: str, columns: Columns, needed: bool, where: str) -> str | None:
+    name = getattr(columns, field)
+    fixed = name in header or columns.is_given(field)
+    candidates = [name] if fixed else list(dict.fromkeys(one for one in header if is_usual(one, field)))
+    if len(candidates) > 1:
+        listed = " and ".join(map(repr, candidates))
+        hint = f"say which one it is: columns=Columns({field}={candidates[0]!r})."
+        raise DataFileError(path, f"the columns {listed} could both be the {field}", where, hint)
+    if not candidates and not needed:
+        return None
+    if not candidates or candidates[0] not in header:
+        hint = f"its columns are {', '.join(header)}; columns=Columns({field}=NAME) says which one is the {field}."
+        raise DataFileError(path, f"there is no column {name!r}", where, hint)
+    if list(header).count(candidates[0]) > 1:
+        hint = "give every column a name of its own."
+        raise DataFileError(path, f"there are several columns {candidates[0]!r}", where, hint)
+    return candidates[0]

@@ -1,0 +1,85 @@
+"""Outputs in places where something is already: inputs, files of others, folders, another run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from random import Random
+
+from cli.fuzz.cases import Case
+from cli.fuzz.running import FoundError, check, check_error, run, snapshot
+from tailmetrics.cli.staging import Staging
+
+
+def check_places(case: Case, place: Path, source: Random) -> str:
+    """Raise unless an output that must not be written is refused, with everything as before."""
+    out, table = place / "out", place / "rows.parquet"
+    tries = [_is_an_input, _is_linked, _holds_an_input, _is_of_others, _is_a_folder, _is_taken, _replaces_its_own]
+    return source.choice(tries)(case, out, table, source)
+
+
+def _refused(case: Case, words: list[str]) -> str:
+    everything = case.folder.parent
+    before = snapshot(everything)
+    ended = run(["evaluate", *case.words, *words, "--quiet"])
+    if snapshot(everything) != before:
+        raise FoundError(f"something has changed: {ended.err!r}")
+    if ended.status != 2:
+        raise FoundError(f"was written: {words}")
+    check_error(ended)
+    return "error"
+
+
+def _is_an_input(case: Case, out: Path, table: Path, source: Random) -> str:
+    path = source.choice([*case.paths.values(), case.folder / "config.yaml"])
+    spelled = source.choice([str(path), os.path.relpath(path), f"{path.parent}/../{path.parent.name}/{path.name}"])
+    return _refused(case, ["--per-row", spelled])
+
+
+def _is_linked(case: Case, out: Path, table: Path, source: Random) -> str:
+    path = source.choice(list(case.paths.values()))
+    if source.random() < 0.5:
+        table.symlink_to(path)
+    else:
+        os.link(path, table)
+    return _refused(case, ["--per-row", str(table)])
+
+
+def _holds_an_input(case: Case, out: Path, table: Path, source: Random) -> str:
+    """The target lies in the folder of the report, under the name of one of its files."""
+    out.mkdir()
+    target = case.paths["target"]
+    name = out / source.choice(["report.csv", "report.json", "intervals.csv", "report.png"])
+    shutil.copy(target, name)
+    words = [str(name) if word == str(target) else word for word in case.words]
+    return _refused(Case(case.folder, case.asked, words, case.forms, case.paths), ["--out", str(out)])
+
+
+def _is_of_others(case: Case, out: Path, table: Path, source: Random) -> str:
+    out.mkdir()
+    name = source.choice(["report.csv", "report.json", "report.html", "intervals.json", "rows.parquet"])
+    (out / name).write_bytes(source.choice([b"", b"theirs", b'{"metrics": 1}', b"[]", b"PAR1"]))
+    return _refused(case, ["--out", str(out), "--per-row", str(out / "rows.parquet")])
+
+
+def _is_a_folder(case: Case, out: Path, table: Path, source: Random) -> str:
+    name = source.choice(["report.csv", "report.html", "rows.parquet"])
+    (out / name).mkdir(parents=True)
+    return _refused(case, ["--out", str(out), "--per-row", str(out / "rows.parquet")])
+
+
+def _is_taken(case: Case, out: Path, table: Path, source: Random) -> str:
+    """Another run is writing there."""
+    with Staging() as staging:
+        key, words = source.choice([("report", ["--out", str(out)]), (table.name, ["--per-row", str(table)])])
+        staging.claim(out if key == "report" else table.parent, key, [])
+        ended = run(["evaluate", *case.words, *words, "--quiet"])
+        if ended.status != 2 or "another run is writing there" not in ended.err:
+            raise FoundError(f"two runs at once: {ended.status} {ended.err!r}")
+    return "error"
+
+
+def _replaces_its_own(case: Case, out: Path, table: Path, source: Random) -> str:
+    check(case, out, table, damaged=True)
+    return check(case, out, table, damaged=True)

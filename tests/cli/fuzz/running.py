@@ -1,0 +1,203 @@
+"""A case run by the command line in this process, and held against plain loops and the Python API."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import shutil
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tailmetrics
+from cli.fuzz import expected
+from cli.fuzz.cases import Case
+from cli.fuzz.content import RefusedError
+from tailmetrics import LabelFrequency, TopKCollection
+from tailmetrics.cli import main
+
+TOLERANCE = 1e-9
+
+
+class FoundError(AssertionError):
+    """Something that must not be."""
+
+
+@dataclass
+class Ended:
+    """How a command line ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def run(words: list[str]) -> Ended:
+    """Run the command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+        warnings.resetwarnings()
+        status = main(words)
+    return Ended(status, out.getvalue(), err.getvalue())
+
+
+def snapshot(folder: Path) -> dict[str, bytes | None]:
+    """Return every file below a folder with its bytes, and every empty folder."""
+    return {
+        str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir() or not any(path.iterdir())
+    }
+
+
+def check(case: Case, out: Path, table: Path, damaged: bool) -> str:
+    """Run a case and raise FoundError unless it gives the right numbers or one clear error; return which."""
+    before = snapshot(case.folder)
+    known = snapshot(out.parent)
+    ended = run(["evaluate", *case.words, "--out", str(out), "--per-row", str(table), "--quiet"])
+    if snapshot(case.folder) != before:
+        raise FoundError("an input has changed")
+    if ended.status == 2:
+        check_error(ended)
+        if snapshot(out.parent) != known:
+            raise FoundError("files were left behind an error")
+        return _refused(case, ended, damaged)
+    if ended.status != 0:
+        raise FoundError(f"status {ended.status}")
+    _check_said(ended)
+    check_outputs(out, table)
+    try:
+        found = expected.evaluated(case.read(), case.asked)
+        wanted = expected.values(found, case.asked)
+    except RefusedError as error:
+        raise FoundError(f"was taken for data, but {error}") from error
+    reported = values_of(out)
+    _compare(wanted, reported, "plain loops")
+    exact = by_api(found, case.asked)
+    if {key: _bits(value) for key, value in exact.items()} != {key: _bits(value) for key, value in reported.items()}:
+        raise FoundError(f"the API has {exact}, the report {reported}")
+    return "numbers"
+
+
+def check_error(ended: Ended) -> None:
+    """Raise unless stderr holds one error and one hint behind whatever was noted, and stdout nothing."""
+    lines = ended.err.splitlines()
+    while lines and lines[0].startswith(("note: ", "warning: ")):
+        del lines[0]
+    if len(lines) != 2 or not lines[0].startswith("error: ") or not lines[1].startswith("hint: ") or ended.out:
+        raise FoundError(f"no clear error: {ended.err!r} {ended.out!r}")
+    if not all(char.isprintable() for line in lines for char in line) or ".tailmetrics-" in ended.err:
+        raise FoundError(f"an error that shows what it should not: {ended.err!r}")
+    if re.search(r"\b(num_labels|string_ids|label_names|batch_rows|min_gain)\b|Columns\(|Traceback", ended.err):
+        raise FoundError(f"an error in the words of the API: {ended.err!r}")
+
+
+def _check_said(ended: Ended) -> None:
+    if any(not line.startswith(("note: ", "warning: ")) for line in ended.err.splitlines()):
+        raise FoundError(f"beside numbers: {ended.err!r}")
+
+
+def _refused(case: Case, ended: Ended, damaged: bool) -> str:
+    """Return that a case was refused, or raise if it should not have been."""
+    if not damaged:
+        try:
+            expected.evaluated(case.read(), case.asked)
+        except RefusedError:
+            return "error"
+        raise FoundError(f"refused: {ended.err!r}")
+    return "error"
+
+
+def check_outputs(out: Path, table: Path) -> None:
+    """Raise unless a report and a table are there as a whole, and nothing hidden."""
+    names = {path.name for path in out.iterdir()}
+    if not {f"report.{suffix}" for suffix in ("json", "md", "csv", "tex", "html")} <= names or not table.is_file():
+        raise FoundError(f"files are missing: {names}")
+    hidden = list(out.parent.rglob(".*"))
+    if hidden:
+        raise FoundError(f"left behind: {hidden}")
+
+
+def values_of(out: Path) -> dict[str, float]:
+    """Return the values of a report by key, without the level of relevance, NaN for None."""
+    report = json.loads((out / "report.json").read_text())
+    found = dict(report["metrics"])
+    for key, by_bucket in report["by_bucket"].items():
+        found |= {f"{key}/{bucket}": value for bucket, value in by_bucket.items()}
+    return {re.sub(r"_min\d+", "", key): math.nan if value is None else float(value) for key, value in found.items()}
+
+
+def _compare(wanted: dict[str, float], found: dict[str, float], by: str) -> None:
+    missing = wanted.keys() - found.keys()
+    if missing:
+        raise FoundError(f"not reported: {missing}")
+    for key, value in wanted.items():
+        same = (math.isnan(value) and math.isnan(found[key])) or abs(value - found[key]) <= TOLERANCE
+        if not same:
+            raise FoundError(f"{key} is {value} by {by}, {found[key]} in the report")
+
+
+def _bits(value: float) -> str:
+    return "nan" if math.isnan(value) else value.hex()
+
+
+def by_api(found: expected.Evaluated, asked: expected.Asked) -> dict[str, float]:
+    """Return what the metrics compute of tensors made of the same rows."""
+    more: dict[str, Any] = {} if asked.min_gain is None else {"min_gain": asked.min_gain}
+    if asked.duplicates != "error":
+        more["duplicates"] = asked.duplicates
+    metrics = []
+    for name, arguments in asked.metrics:
+        kind = getattr(tailmetrics, name)
+        taken = {
+            key: value
+            for key, value in more.items()
+            if key == "duplicates" or name not in ("CatalogCoverageAtK", "PopularityAtK")
+        }
+        metrics.append(kind(**arguments, **taken))
+    collection = TopKCollection(metrics)
+    if found.counts is not None:
+        collection.bind(
+            LabelFrequency.from_counts(torch.tensor(found.counts), max([found.num_train or 1000, *found.counts]))
+        )
+    elif found.num_labels is not None:
+        zeros = torch.zeros(found.num_labels, dtype=torch.int64)
+        collection.bind(tailmetrics.LabelBuckets.from_assignment(zeros, ["all"]))
+    collection.update(_preds(found, asked), _gains(found))
+    return {re.sub(r"_min\d+", "", key): float(value) for key, value in collection.compute().items()}
+
+
+def _preds(found: expected.Evaluated, asked: expected.Asked) -> Any:
+    """Return the lists as ranked ids; of those with repeated labels, as they were written."""
+    lists = found.lists
+    if asked.duplicates == "first":
+        lists = [_with_repeats(listed) for listed in lists]
+    width = max(1, max(map(len, lists)))
+    return torch.tensor([listed + [-1] * (width - len(listed)) for listed in lists])
+
+
+def _with_repeats(listed: list[int]) -> list[int]:
+    """Return a list with the first label in the place of each that stands again."""
+    return [listed[0] if label == -1 else label for label in listed]
+
+
+def _gains(found: expected.Evaluated) -> torch.Tensor:
+    num_labels = found.num_labels or 1 + max(
+        [0, *(label for listed in found.lists for label in listed), *(label for row in found.gains for label in row)]
+    )
+    gains = torch.zeros(len(found.gains), num_labels, dtype=torch.float64)
+    for row, some in enumerate(found.gains):
+        for label, gain in some.items():
+            gains[row, label] = gain
+    return gains
+
+
+def clear(folder: Path) -> None:
+    """Remove what a case has left."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,51 @@
+"""One numbered trial: a case, as it is, damaged, interrupted, or with outputs where they must not be."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from cli.fuzz import cases, damage, interruption, outputs
+from cli.fuzz.running import FoundError, check
+
+
+@dataclass
+class Tried:
+    """How a trial ended.
+
+    Attributes:
+        kind: What was tried and how it ended.
+        problem: What it found that must not be; empty if nothing.
+        words: The command line.
+    """
+
+    kind: str
+    problem: str
+    words: list[str]
+
+
+def tried(number: int, folder: Path) -> Tried:
+    """Run the trial of this number in an empty folder."""
+    source = Random(number)
+    inputs, place = folder / "inputs", folder / "outputs"
+    inputs.mkdir()
+    place.mkdir()
+    case = cases.made(source, inputs)
+    what = source.choices(["sound", "damaged", "interrupted", "killed", "outputs"], [45, 35, 8, 4, 8])[0]
+    try:
+        if what == "damaged":
+            path = source.choice(list(case.paths.values()))
+            what = f"damaged: {damage.damage(path, source)}"
+        if what in ("interrupted", "killed"):
+            ended = interruption.check_interrupted(case, place, source, killed=what == "killed")
+        elif what == "outputs":
+            ended = outputs.check_places(case, place, source)
+        else:
+            ended = check(case, place / "out", place / "rows.parquet", what.startswith("damaged"))
+    except FoundError as error:
+        return Tried(what, str(error), case.words)
+    except BaseException:
+        return Tried(what, traceback.format_exc(limit=-6), case.words)
+    return Tried(f"{what.partition(':')[0]}: {ended}", "", case.words)

@@ -1,0 +1,83 @@
+"""Which metrics of a preset or config are computed."""
+
+import json
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return options that name 20 rows of dense scores, of ranked ids, and a class index for each."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "scores.npy", rng.random((20, 12)))
+    np.save(tmp_path / "ids.npy", rng.random((20, 12)).argsort(axis=1))
+    np.save(tmp_path / "y.npy", rng.integers(12, size=20))
+    return {name: ["--preds", tmp_path / f"{name}.npy", "--target", tmp_path / "y.npy"] for name in ("scores", "ids")}
+
+
+def metrics_of(folder):
+    return list(json.loads((folder / "report.json").read_text())["metrics"])
+
+
+NEXT_LOCATION = ["accuracy@1", "accuracy@5", "accuracy@10", "mrr", "ndcg@10", "weighted_f1@1", "cross_entropy"]
+
+
+def test_a_preset_leaves_out_what_ranked_ids_cannot_answer(files, tailmetrics, tmp_path):
+    """Ranked ids say nothing of the scores: cross-entropy is left out with a warning, the rest is computed."""
+    words = ["evaluate", "--preset", "next_location", "--num-labels", 12, "--out", tmp_path / "out", "--quiet"]
+    status, _, err = tailmetrics(*words, *files["ids"])
+    assert status == 0
+    assert err.startswith(
+        "warning: CrossEntropy is left out: preds are ids or candidates, which say nothing of the other"
+    )
+    assert err.count("\n") == 1
+    assert metrics_of(tmp_path / "out") == NEXT_LOCATION[:-1]
+    assert tailmetrics(*words, *files["scores"])[::2] == (0, "")
+    assert metrics_of(tmp_path / "out") == NEXT_LOCATION
+
+
+def test_a_config_of_ones_own_is_not_cut_short(files, config, tailmetrics):
+    """What was asked for by name is refused with an error, not left out."""
+    words = ["--config", config(("CrossEntropy", "{}"), ("MRR", "{}")), *files["ids"], "--num-labels", 12]
+    status, _, err = tailmetrics("evaluate", *words)
+    assert status == 2
+    assert "CrossEntropy: preds are ids or candidates" in err
+
+
+def test_nothing_left_of_a_preset(files, tailmetrics):
+    """A preset of which the data answers nothing is an error, not an empty report."""
+    names = ["accuracy", "mrr", "ndcg", "weighted_f1"]
+    words = ["--preset", "next_location", *files["ids"], "--num-labels", 12, "--without", *names]
+    status, _, err = tailmetrics("evaluate", *words)
+    assert (status, err.splitlines()[-2]) == (2, "error: the predictions answer no metric of the preset")
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "CrossEntropy", "crossentropy"])
+def test_without(files, tailmetrics, tmp_path, name):
+    """A metric is left out by its key, with or without its cut-off, or by its class."""
+    words = ["evaluate", "--preset", "next_location", *files["ids"], "--num-labels", 12, "--out", tmp_path, "--quiet"]
+    assert tailmetrics(*words, "--without", name, "ndcg@10", "AccuracyAtK")[::2] == (0, "")
+    assert metrics_of(tmp_path) == ["mrr", "weighted_f1@1"]
+
+
+def test_without_what_is_not_there(files, tailmetrics):
+    """A metric that there is not is named with those that there are; so is leaving out all."""
+    words = ["evaluate", "--preset", "map12", *files["ids"], "--num-labels", 12]
+    problem, hint = tailmetrics(*words, "--without", "ndcg")[2].splitlines()
+    assert problem == "error: --without ndcg: there is no such metric"
+    assert hint == "hint: choose from map_attainable, map_attainable@12, precision_k, precision_k@12, relevance."
+    everything = ["--without", "map_attainable", "precision_k", "relevance"]
+    assert tailmetrics(*words, *everything)[2].startswith("error: --without leaves no metric\n")
+
+
+def test_comparing_what_the_runs_can_answer(files, tailmetrics, tmp_path):
+    """A run of scores and one of ids are compared by what both answer."""
+    words = ["--preset", "next_location", "--preds", tmp_path / "scores.npy", tmp_path / "ids.npy", *files["ids"][2:]]
+    status, _, err = tailmetrics(
+        "compare", *words, "--num-labels", 12, "--resamples", 100, "--quiet", "--out", tmp_path
+    )
+    assert status == 0
+    assert "CrossEntropy is left out" in err
+    keys = {one["key"] for one in json.loads((tmp_path / "compare.json").read_text())["comparisons"]}
+    assert keys == set(NEXT_LOCATION) - {"cross_entropy", "weighted_f1@1"}

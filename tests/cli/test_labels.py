@@ -1,0 +1,186 @@
+"""How items become labels: one numbering for predictions, targets, training and counts, without labels that nobody has."""
+
+import json
+import random
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+QUERIES, SHOWN, CATALOGUE = 40, 5, 30
+
+
+class Logs:
+    """Interactions of users with items whose ids have gaps; one file each of scores, targets and training."""
+
+    def __init__(self, folder, seed=0):
+        source = random.Random(seed)
+        items = [*sorted(source.sample(range(1, 5000), CATALOGUE - 1)), 163949]
+        self.train = [(user, item) for user in range(QUERIES) for item in source.sample(items[::-1], 6)]
+        self.scores = {user: {item: source.random() for item in source.sample(items, SHOWN)} for user in range(QUERIES)}
+        self.target = {user: source.sample(items, 3) for user in range(QUERIES)}
+        self.items = {item for _, item in self.train}
+        self.items |= {item for shown in (*self.scores.values(), *self.target.values()) for item in shown}
+        self.folder = folder
+
+    def lines(self, name):
+        """Return what a file holds: tuples of user, item and score."""
+        if name == "p":
+            return [(user, item, score) for user, by in self.scores.items() for item, score in by.items()]
+        return self.train if name == "train" else [(user, item) for user, by in self.target.items() for item in by]
+
+    def write(self, form):
+        """Write the three files and return the options that name them."""
+        paths = {name: self.folder / f"{name}.{form}" for name in ("p", "y", "train")}
+        for name, path in paths.items():
+            rows = self.lines(name)
+            if form == "jsonl":
+                names = ("query", "item", "score")
+                path.write_text("".join(json.dumps(dict(zip(names, row, strict=False))) + "\n" for row in rows))
+            elif form == "csv":
+                header = "query,item,score\n" if name == "p" else "query,item\n"
+                path.write_text(header + "".join(",".join(map(str, row)) + "\n" for row in rows))
+            elif form == "trec":
+                pattern = "{0} Q0 {1} 0 {2} me\n" if name == "p" else "{0} 0 {1} 1\n"
+                path.write_text("".join(pattern.format(*row) for row in rows))
+            else:
+                self.write_lists(name, path)
+        return ["--preds", paths["p"], "--target", paths["y"], "--train-target", paths["train"]]
+
+    def write_lists(self, name, path):
+        """Write a file as Parquet, one row for each user."""
+        by_user = {user: [row[1] for row in self.lines(name) if row[0] == user] for user in range(QUERIES)}
+        columns = {"ids" if name == "p" else "labels": list(by_user.values())}
+        if name == "p":
+            columns["scores"] = [list(self.scores[user].values()) for user in by_user]
+        pq.write_table(pa.table(columns), path)
+
+
+METRICS = [
+    ("CatalogCoverageAtK", "{k: 2}"),
+    ("GiniAtK", "{k: 2}"),
+    ("PopularityAtK", "{k: 2}"),
+    ("RecallAtK", "{k: 2, buckets: deciles, scope: global}"),
+]
+
+
+def shown(logs):
+    """Return the two best items of each user."""
+    return [item for by in logs.scores.values() for item in sorted(by, key=by.get, reverse=True)[:2]]
+
+
+def expected(logs):
+    """Return coverage, Gini and popularity by their definitions."""
+    counts = Counter(shown(logs))
+    found = sorted(counts.get(item, 0) for item in logs.items)
+    total, n = sum(found), len(found)
+    gini = sum((2 * (place + 1) - n - 1) * count for place, count in enumerate(found)) / (n * total)
+    trained = Counter(item for _, item in logs.train)
+    popularity = sum(trained[item] for item in shown(logs)) / (2 * QUERIES)
+    return {"catalog_coverage@2": len(counts) / n, "gini@2": gini, "popularity@2": popularity}
+
+
+def reported(folder):
+    """Return the report of a folder."""
+    return json.loads((folder / "report.json").read_text())
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "trec", "parquet"])
+@pytest.mark.parametrize("strings", [None, "true"])
+def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetrics, form, strings):
+    """Coverage, Gini, popularity and the buckets are of the items that there are, whatever their numbers.
+
+    With a label for every number up to 163,949 coverage would be a five-thousandth of what it is.
+    """
+    logs = Logs(tmp_path)
+    options = ["--config", config(*METRICS), *logs.write(form), "--out", tmp_path / "out", "--quiet"]
+    if form == "parquet" and strings is None:
+        counted = ["--num-labels", 163950]
+        status, _, err = tailmetrics("evaluate", *options, *counted)
+        assert status == 0
+        assert err == (
+            f"warning: {163950 - CATALOGUE:,} of 163,950 labels never occur in training. If the numbers of labels have "
+            "gaps, add --string-ids true and leave --num-labels out, so that each number met is one label.\n"
+        )
+        return
+    status, _, err = tailmetrics("evaluate", *options, *(["--string-ids", strings] if strings else []))
+    said = "each a label of its own; with --num-labels L they are label ids from 0 to L - 1"
+    assert (status, said in err) == (0, strings is None and form != "trec")
+    found = reported(tmp_path / "out")
+    assert {key: found["metrics"][key] for key in expected(logs)} == pytest.approx(expected(logs), abs=1e-12)
+    assert sum(bucket["labels"] for bucket in found["buckets"]) == CATALOGUE
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_counts_by_name_reach_their_labels(tmp_path, config, tailmetrics, form):
+    """--string-ids true beside --label-counts gives the report of --train-target: every count at its own label."""
+    logs = Logs(tmp_path)
+    files = logs.write(form)
+    counts = Counter(item for _, item in logs.train)
+    lines = [f"{item},{count}\n" for item, count in sorted(counts.items(), key=lambda pair: -pair[0])]
+    (tmp_path / "counts.csv").write_text("label,count\n" + "".join(lines))
+    reports = []
+    for training in (files[4:], ["--label-counts", tmp_path / "counts.csv"]):
+        words = ["--config", config(*METRICS), *files[:4], *training, "--string-ids", "true", "--out", tmp_path / "out"]
+        assert tailmetrics("evaluate", *words)[::2] == (0, "")
+        reports.append(reported(tmp_path / "out"))
+    assert reports[0] == reports[1]
+    assert reports[0]["metrics"]["popularity@2"] == pytest.approx(expected(logs)["popularity@2"], abs=1e-12)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "txt", "csv"])
+@pytest.mark.parametrize("form", ["csv", "trec", "parquet"])
+def test_counts_by_place_beside_names_are_refused(tmp_path, config, tailmetrics, form, suffix):
+    """Counts in the order of label ids say nothing of labels that are names: no order of theirs was agreed upon."""
+    logs = Logs(tmp_path)
+    counts = [3] * CATALOGUE
+    path = tmp_path / f"counts.{suffix}"
+    if suffix == "npy":
+        np.save(path, counts)
+    else:
+        path.write_text(("count\n" if suffix == "csv" else "") + "\n".join(map(str, counts)) + "\n")
+    words = ["--config", config(METRICS[2]), *logs.write(form)[:4], "--label-counts", path, "--out", tmp_path / "out"]
+    status, out, err = tailmetrics("evaluate", *words, "--string-ids", "true")
+    assert (status, out) == (2, "")
+    assert f"counts.{suffix}: holds counts in the order of label ids, but the labels are names, such as '" in err
+    assert "hint: write the counts as CSV with the columns label and count, or give --train-target." in err
+
+
+def test_counts_by_place_beside_numbers_are_read(tmp_path, config, tailmetrics):
+    """The length of the counts is the number of labels, so that whole numbers of a CSV file are label ids."""
+    (tmp_path / "p.csv").write_text("query,item,score\na,0,1\na,3,2\n")
+    (tmp_path / "y.csv").write_text("query,item\na,3\n")
+    np.save(tmp_path / "c.npy", [5, 1, 1, 7])
+    files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--label-counts", tmp_path / "c.npy"]
+    words = ["--config", config(("PopularityAtK", "{k: 1}")), *files, "--out", tmp_path]
+    assert tailmetrics("evaluate", *words, "--num-train", 9)[::2] == (0, "")
+    assert reported(tmp_path)["metrics"]["popularity@1"] == 7
+
+
+def test_numbers_as_label_ids_where_the_number_of_labels_is_given(tmp_path, config, tailmetrics):
+    """--num-labels L takes whole numbers for label ids and counts all L; an item that is none is named."""
+    (tmp_path / "p.csv").write_text("query,item,score\na,0,1\na,3,2\n")
+    (tmp_path / "y.csv").write_text("query,item\na,3\n")
+    (tmp_path / "odd.csv").write_text("query,item\na,x\n")
+    words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), "--preds", tmp_path / "p.csv", "--out", tmp_path]
+    assert tailmetrics("evaluate", *words, "--target", tmp_path / "y.csv", "--num-labels", 8)[::2] == (0, "")
+    assert reported(tmp_path)["metrics"]["catalog_coverage@2"] == 0.25
+    assert tailmetrics("evaluate", *words, "--target", tmp_path / "y.csv")[0] == 0
+    assert reported(tmp_path)["metrics"]["catalog_coverage@2"] == 1
+    _, _, err = tailmetrics("evaluate", *words, "--target", tmp_path / "odd.csv", "--num-labels", 8)
+    assert err.splitlines()[1] == (
+        "hint: leave --num-labels out, so that items are numbered as names, or say --string-ids true."
+    )
+
+
+def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetrics):
+    """Two runs that show different items count the same catalogue."""
+    logs = Logs(tmp_path)
+    files = logs.write("csv")
+    (tmp_path / "q.csv").write_text("query,item,score\n" + "".join(f"{user},163949,1\n" for user in range(QUERIES)))
+    words = ["--config", config(METRICS[3]), "--preds", files[1], tmp_path / "q.csv", *files[2:], "--quiet"]
+    status, _, err = tailmetrics("compare", *words, "--out", tmp_path / "out", "--resamples", 400)
+    assert (status, err.count("note: ")) == (0, 1)
+    assert "30 whole numbers from" in err

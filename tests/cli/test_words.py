@@ -1,0 +1,177 @@
+"""What the command line says: options instead of arguments, nothing that a terminal acts upon, help for users."""
+
+import re
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tailmetrics.cli.wording import NAMES, in_options, inert, visible
+from tailmetrics.io import FORMATS
+
+PRECISION = ("PrecisionAtK", "{k: 1}")
+
+
+@pytest.mark.parametrize("command", [[], ["evaluate"], ["compare"]])
+def test_help(command, tailmetrics, capsys):
+    """It opens with what the program does and shows a command; no word of Python is in it."""
+    with pytest.raises(SystemExit):
+        tailmetrics(*command, "--help")
+    text = capsys.readouterr().out
+    assert re.search(rf"^  tailmetrics {command[0] if command else 'evaluate'} ", text, re.MULTILINE)
+    for word in ("import", "type:", "null)", "Optional", "stateful", "TopKMetric, default"):
+        assert word not in text
+    if command:
+        assert "lists    two columns, a query and its labels" in text
+
+
+def test_options_in_the_place_of_arguments():
+    """Every argument that is an option is translated, with its value, alone or within a sentence."""
+    assert in_options("columns=Columns(query='user_id') or columns=Columns(gain=NAME).") == (
+        "--columns.query user_id or --columns.gain NAME."
+    )
+    assert in_options("duplicates='first' leaves it; string_ids=True; cut=0 is too small") == (
+        "--duplicates first leaves it; --string-ids true; --cut 0 is too small"
+    )
+    assert (
+        in_options("format= is one of a, b; leave num_labels out") == "--format is one of a, b; leave --num-labels out"
+    )
+    for text in ("PrecisionAtK: k=0 is too small", "GiniAtK: num_labels is missing; pass num_labels=L to the metric."):
+        assert in_options(text) == text  # an argument of a metric stands in a config
+    for name in NAMES:
+        assert in_options(f"pass {name}=7") == f"pass --{name.replace('_', '-')} 7"
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "hint"),
+    [
+        ({"p.csv": "user,score\na,1\n"}, [], "--columns.item NAME says which one is the item."),
+        ({"p.csv": "query,qid,item,score\n"}, ["--columns.query", "x"], "--columns.query NAME says which one"),
+        ({"p.csv": "uid,qid,item,score\na,a,x,1\n"}, [], "hint: say which one it is: --columns.query uid."),
+        ({"p.csv": "query,item,score\na,x,1\na,x,2\n"}, [], "hint: --duplicates first leaves the later one in its place"),
+        ({"p.csv": "query,item,score\na,x,1\n"}, ["--num-labels", "3"], "hint: leave --num-labels out, so that items"),
+        ({"p": "\x00\x01"}, [], "hint: name it: --format is one of npz, npy, pt, parquet,"),
+        ({"y.csv": "query,item,gain\na,x,-1\n"}, [], "hint: gains are finite numbers of at least 0: write 0 for what"),
+    ],
+)  # fmt: skip
+def test_hints_name_options(files, options, hint, config, tailmetrics, tmp_path):
+    """A hint can be typed as it stands."""
+    files = {"p.csv": "query,item,score\na,x,1\n", "y.csv": "query,item\na,x\n"} | files
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    words = ["--preds", tmp_path / ("p" if "p" in files else "p.csv"), "--target", tmp_path / "y.csv", *options]
+    status, out, err = tailmetrics("evaluate", "--config", config(PRECISION), *words)
+    assert (status, out) == (2, "")
+    assert hint in err
+    assert "Columns(" not in err
+    assert not re.search(r"\b[a-z]+_[a-z]+=", err)
+
+
+def test_notes_are_said_once(config, tailmetrics, tmp_path):
+    """What a reader decided is a note on stderr, one line each, and the status is 0."""
+    (tmp_path / "p.csv").write_text("user_id,item_id,rating\na,x,1\n")
+    (tmp_path / "y.csv").write_text("user_id,item_id,rating\na,x,1\n")
+    files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv"]
+    status, _, err = tailmetrics("evaluate", "--config", config(PRECISION), *files, "--quiet")
+    assert status == 0
+    taken = "column 'user_id' is the query, column 'item_id' is the item, column 'rating' is the {}; "
+    assert err.splitlines() == [
+        f"note: {tmp_path / name}: {taken.format(value)}--columns.query NAME chooses another one."
+        for name, value in (("y.csv", "gain"), ("p.csv", "score"))
+    ]
+
+
+def test_nothing_reaches_the_terminal_that_it_acts_upon(config, tailmetrics, tmp_path):
+    """Escape codes in names of columns, items, files, folders and titles are spelled out; brackets are no markup."""
+    bad = "\x1b[31m\x07"
+    (tmp_path / "p.csv").write_text(f"query{bad},item,score\na,x,1\n")
+    (tmp_path / "y.csv").write_text("query,item\na,x\n")
+    words = ["--config", config(PRECISION), "--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv"]
+    status, out, err = tailmetrics("evaluate", *words)
+    assert status == 2
+    assert r"query\x1b[31m\x07" in err
+    assert "\x1b" not in out + err
+    assert "\x1b" not in "".join(tailmetrics("evaluate", *words, "--out", f"{bad}\x00")[1:])
+    (tmp_path / "p.csv").write_text("query,item,score\na,x,1\n")
+    folder = tmp_path / f"[red]{bad}"
+    status, out, err = tailmetrics("evaluate", *words, "--out", folder, "--title", f"[bold]of {bad}", "--quiet")
+    assert (status, err) == (0, "")
+    assert "\x1b" not in out
+    assert "[red]\\x1b[31m\\x07" in out
+    assert inert("Größe 模型 10 %") == "Größe 模型 10 %"
+
+
+def test_where_files_wait_is_not_shown(tmp_path):
+    """An error while files are written names where they will be."""
+    path = tmp_path / ".tailmetrics-rows.parquet" / "new" / "rows.parquet"
+    assert visible(f"[Errno 28] No space left on device: '{path}'").endswith(f"'{tmp_path / 'rows.parquet'}'")
+
+
+def test_an_error_while_writing(made, config, tailmetrics, tmp_path, monkeypatch):
+    """A full disk under the table of values per row is an error that names the table."""
+
+    def full(self, *_, **__):
+        raise OSError(28, "No space left on device", str(self.where))
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    table = tmp_path / "rows.parquet"
+    status, _, err = tailmetrics("evaluate", "--config", config(PRECISION), *made.evaluated, "--per-row", table)
+    assert (status, err.splitlines()[0]) == (2, f"error: {table}: No space left on device")
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_a_config_runs_code(made, tailmetrics, tmp_path, monkeypatch):
+    """A class path imports its module, as the documentation says, from the current folder too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some_module.py").write_text("open('ran', 'w').close()\n")
+    (tmp_path / "c.yaml").write_text("metrics:\n  - class_path: some_module.Nothing\n")
+    assert tailmetrics("evaluate", "--config", "c.yaml", *made.evaluated)[0] == 2
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_number_of_rows(made, config, tailmetrics):
+    """Arguments that a function refuses are named as options."""
+    for option, value, said in (
+        ("--batch-rows", "0", "--batch-rows 0 is too small"),
+        ("--cut", "0", "--cut 0 is too small"),
+        ("--min-gain", "-1", "PrecisionAtK: min_gain=-1.0 is out of range"),
+        ("--buckets", "fifths", "LabelBuckets: buckets='fifths' is not known"),
+        ("--buckets", "quantiles:5", "--buckets quantiles:5: no metric is by bucket"),
+        ("--format", "arrow", "--format arrow is not known"),
+    ):
+        status, _, err = tailmetrics("evaluate", "--config", config(PRECISION), *made.evaluated, f"{option}={value}")
+        assert status == 2
+        assert err.startswith(f"error: {said}"), err
+
+
+OWN_FORMAT = """
+from tailmetrics import PrecisionAtK
+from tailmetrics.io import Format, register_format
+from tailmetrics.io.arrays import ArraySource
+
+def open_raw(asked):
+    return ArraySource(asked.path, asked.role, "npy")
+
+register_format(Format(name="raw", holds="an array", suffixes=(), opener=open_raw))
+
+class Own(PrecisionAtK):
+    "A metric."
+"""
+
+
+def test_a_format_of_ones_own_by_name(tailmetrics, tmp_path, monkeypatch):
+    """A format registered by a module that the config names is known to --format and listed by its error."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "of_ones_own.py").write_text(OWN_FORMAT)
+    for name, array in (("p", np.eye(3)), ("y", [0, 1, 1])):
+        np.save(tmp_path / f"{name}.npy", array)
+        (tmp_path / f"{name}.npy").rename(f"{name}.raw")
+    (tmp_path / "c.yaml").write_text("metrics:\n  - class_path: of_ones_own.Own\n    init_args: {k: 1}\n")
+    words = ["evaluate", "--config", "c.yaml", "--preds", "p.raw", "--target", "y.raw"]
+    try:
+        status, out, err = tailmetrics(*words, "--format", "raw")
+        assert (status, err) == (0, "")
+        assert "0.6667" in out
+        assert "'raw'" in tailmetrics(*words, "--format", "rwa")[2]
+    finally:
+        FORMATS.pop("raw", None)

@@ -1,0 +1,215 @@
+"""One registry of formats: names, suffixes, first lines, compression, and formats of one's own."""
+
+import bz2
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+import torch
+
+from tailmetrics.io import FORMATS, DataFileError, Format, read, read_label_names, read_target, register_format
+from tailmetrics.io.keyed import Triples
+from tailmetrics.io.npz import NpzSource
+
+SCORES = np.array([[0.5, 0.0, 2.0], [1.0, 0.25, 0.0]], np.float32)
+TRIPLES = [(f"q{row}", label, float(SCORES[row, label])) for row in range(2) for label in (2, 0, 1)]
+BY_ROW = {0: {0: 0.5, 1: 0.0, 2: 2.0}, 1: {0: 1.0, 1: 0.25, 2: 0.0}}
+RANKED = {0: [2, 0, 1], 1: [2, 0, 1]}
+
+pytestmark = pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+
+
+def lines(pattern, triples=TRIPLES):
+    """Return a line for each triple; {rank} counts from 1 within its query."""
+    return "".join(pattern.format(q=q, i=i, s=s, rank=place % 3 + 1) + "\n" for place, (q, i, s) in enumerate(triples))
+
+
+WRITERS = {
+    "npz": lambda path: sp.save_npz(path, sp.csr_matrix(([*SCORES[0], *SCORES[1]], [0, 1, 2] * 2, [0, 3, 6]), (2, 3))),
+    "npy": lambda path: np.save(path, SCORES),
+    "pt": lambda path: torch.save(torch.from_numpy(SCORES), path),
+    "parquet": lambda path: pq.write_table(pa.table({"ids": [[0, 1, 2]] * 2, "scores": SCORES.tolist()}), path),
+    "trec": lambda path: path.write_text(lines("{q} Q0 {i} 7 {s} me")),
+    "msmarco": lambda path: path.write_text(lines("{q}\t{i}\t{rank}")),
+    "jsonl": lambda path: path.write_text(lines('{{"query": "{q}", "item": "{i}", "score": {s}}}')),
+    "lists": lambda path: path.write_text("id,predicted\nq0,2 0 1\nq1,2 0 1\n"),
+    "csv": lambda path: path.write_text("query,item,score\n" + lines("{q},{i},{s}")),
+    "tsv": lambda path: path.write_text("query\titem\tscore\n" + lines("{q}\t{i}\t{s}")),
+    "xmc": lambda path: path.write_text("2 3\n0:0.5 1:0 2:2\n0:1 1:0.25 2:0\n"),
+}
+QRELS = "q0 0 2 1\nq1 0 0 1\n"
+
+
+def write(path, form):
+    """Write SCORES in a format; numpy and scipy put a suffix behind names that lack theirs, so the file is renamed."""
+    suffixed = path.with_name(f"{path.name}-{form}.{form}")
+    WRITERS[form](suffixed)
+    return suffixed.rename(path)
+
+
+def target_for(form, folder):
+    """Return targets that go with a format."""
+    if FORMATS[form].lines:
+        path = folder / "target.qrels"
+        path.write_text(QRELS)
+        return path
+    np.save(folder / "target.npy", [2, 0])
+    return folder / "target.npy"
+
+
+@pytest.fixture
+def preds_of(rows_of):
+    """Return a function that reads predictions, each row as a dict by the number of the label, or as a ranked list."""
+
+    def preds_of(path, target, **options):
+        dataset = read(path, target, **options)
+        names = dataset.label_names
+        rows = {row: preds for row, (preds, _) in rows_of(dataset).items()}
+        if names is None:
+            return rows
+        return {row: {int(names[label]): score for label, score in preds.items()} for row, preds in rows.items()}
+
+    return preds_of
+
+
+def expected(form):
+    """Return what SCORES are in a format; lists hold ranks alone."""
+    if form in ("msmarco", "lists"):
+        return {row: sorted(labels, key=labels.index) for row, labels in RANKED.items()}
+    return BY_ROW
+
+
+def same(found, form):
+    """Whether predictions are those of SCORES; of ranks alone, in their order."""
+    if form in ("msmarco", "lists"):
+        found = {row: sorted(preds, key=lambda label: -preds[label]) for row, preds in found.items()}
+    return found == expected(form)
+
+
+def test_every_format_is_written_here():
+    """A format that is registered is tried below."""
+    assert {*WRITERS} == {*FORMATS}
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_format_is_told_by_its_first_bytes(tmp_path, preds_of, form):
+    """A file without a suffix, or with one that nobody knows, is read as what it holds."""
+    target = target_for(form, tmp_path)
+    for name in ("predictions", "run.final", "results.v2"):
+        assert same(preds_of(write(tmp_path / name, form), target), form)
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_format_is_told_by_its_suffix_or_named(tmp_path, preds_of, form):
+    """Each of its suffixes will do, in capitals too; its name goes before any suffix."""
+    target = target_for(form, tmp_path)
+    for suffix in FORMATS[form].suffixes:
+        assert same(preds_of(write(tmp_path / f"p.{suffix}", form), target), form)
+        assert same(preds_of(write(tmp_path / f"p.{suffix.upper()}", form), target), form)
+    assert same(preds_of(write(tmp_path / "p.npy", form), target, format=(form, None)), form)
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("codec", ["gz", "bz2", "zst"])
+def test_a_compressed_file_is_read_as_what_it_holds(tmp_path, preds_of, form, codec):
+    """With the suffix of the codec behind that of the format, or with a name that says nothing of either."""
+    target = target_for(form, tmp_path)
+    plain = write(tmp_path / "plain", form).read_bytes()
+    packed = tmp_path / f"p.{FORMATS[form].suffixes[0]}.{codec}"
+    with pa.output_stream(packed, compression={"gz": "gzip", "bz2": "bz2", "zst": "zstd"}[codec]) as file:
+        file.write(plain)
+    assert same(preds_of(packed, target), form)
+    assert same(preds_of(packed.rename(tmp_path / "unnamed"), target), form)
+
+
+def test_compressed_targets_counts_names_and_filters(tmp_path, rows_of):
+    """Every file that is read may be compressed."""
+    (tmp_path / "p.run.gz").write_bytes(gzip.compress(lines("{q} Q0 {i} 7 {s} me").encode()))
+    (tmp_path / "y.qrels.bz2").write_bytes(bz2.compress(QRELS.encode()))
+    (tmp_path / "f.txt.gz").write_bytes(gzip.compress(b"q1 0\n"))
+    (tmp_path / "members.qrels.gz").write_bytes(gzip.compress(b"q0 0 2 1\n") + gzip.compress(b"q1 0 0 1\n"))
+    files = tmp_path / "p.run.gz", tmp_path / "y.qrels.bz2"
+    assert read_label_names(*files) == ("2", "1", "0")
+    dataset = read(*files, filter=tmp_path / "f.txt.gz")
+    assert rows_of(dataset)[1] == ({0: 0.0, 1: 0.25}, {})
+    members = rows_of(read(files[0], tmp_path / "members.qrels.gz"))
+    assert members == rows_of(read(*files))
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_compressed_file_that_is_cut_is_refused(tmp_path, form):
+    """Wherever a compressed file ends early, it is refused: the rows before the end are not taken for all of them."""
+    target = target_for(form, tmp_path)
+    packed = gzip.compress(write(tmp_path / "plain", form).read_bytes())
+    cut = tmp_path / f"cut.{FORMATS[form].suffixes[0]}.gz"
+    for length in range(1, len(packed), max(1, len(packed) // 25)):
+        cut.write_bytes(packed[:length])
+        with pytest.raises(DataFileError):
+            list(read(cut, target, format=(form, None)))
+
+
+def test_a_format_of_ones_own(tmp_path, monkeypatch, rows_of):
+    """Registered with a name, a suffix and a function, it is read by suffix, by name and by its first bytes."""
+    monkeypatch.setattr("tailmetrics.io.formats.FORMATS", FORMATS)
+    monkeypatch.delitem(FORMATS, "pipes", raising=False)
+
+    def open_pipes(asked):
+        rows = [line.split("|") for line in asked.path.read_text().splitlines()[1:]]
+        query, item = (pa.array([row[column] for row in rows], pa.string()) for column in (0, 1))
+        value = np.array([float(row[2]) for row in rows]) if asked.role else None
+        yield Triples(query, item, value, lambda index: f"line {index + 2}")
+
+    form = Format(
+        name="pipes",
+        holds="query|item|value below a line of pipes",
+        suffixes=("pipes",),
+        opener=open_pipes,
+        lines=True,
+        recognises=lambda head: head.data.startswith(b"|||"),
+    )
+    register_format(form)
+    try:
+        for name, named in (("p.pipes", None), ("p", None), ("p.csv", "pipes")):
+            (tmp_path / name).write_text("|||\na|x|1\na|y|2\n")
+            (tmp_path / f"y{name}").write_text("|||\na|y|1\n")
+            dataset = read(tmp_path / name, tmp_path / f"y{name}", format=named)
+            assert (dataset.label_names, rows_of(dataset)) == (("x", "y"), {0: ({0: 1.0, 1: 2.0}, {1: 1.0})})
+        with pytest.raises(ValueError, match="format='pipe' is not known; choose one of .*'pipes'"):
+            read(tmp_path / "p", tmp_path / "yp", format="pipe")
+        (tmp_path / "unknown").write_text("\x00")
+        with pytest.raises(DataFileError, match="neither its name nor its first lines") as caught:
+            read(tmp_path / "unknown", tmp_path / "yp")
+        assert "pipes" in caught.value.hint
+    finally:
+        del FORMATS["pipes"]
+
+
+def test_formats_are_listed_once():
+    """No source file but the registry lists four formats in a row; the documentation has a row for each."""
+    root = Path(__file__).parents[2]
+    names = "|".join(FORMATS)
+    listed = re.compile(rf"""(?:["'`.]*\b(?:{names})\b["'`]*,?\s+(?:and |or )?){{4}}""")
+    sources = {path.name: path.read_text() for path in (root / "src" / "tailmetrics").rglob("*.py")}
+    assert [name for name, text in sources.items() if listed.search(text)] == []
+    assert listed.search("one of npz, npy, pt, parquet, xmc")
+    page = (root / "docs" / "offline.md").read_text()
+    table = page[page.index("## Formats") :]
+    assert not [name for name in FORMATS if f"`{name}`" not in table]
+
+
+def test_a_source_of_ones_own_reads_rows(tmp_path, rows_of):
+    """A format whose rows stand one below the other returns a Source, such as that of another format."""
+    register_format(
+        Format(name="matrix", holds="CSR", suffixes=("matrix",), opener=lambda asked: NpzSource(asked.path))
+    )
+    try:
+        path = write(tmp_path / "p.matrix", "npz")
+        assert {row: preds for row, (preds, _) in rows_of(read(path, target_for("npz", tmp_path))).items()} == BY_ROW
+        assert len(list(read_target(path))) == 1
+    finally:
+        del FORMATS["matrix"]

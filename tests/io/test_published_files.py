@@ -1,0 +1,228 @@
+"""Files as the fields publish them: trec_eval's, BEIR's, MS MARCO's, Kaggle's, those of recommenders."""
+
+import math
+import random
+import warnings
+
+import pytest
+import pytrec_eval
+
+from tailmetrics import MAP, MRR, NDCGAtK, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+def named(dataset, rows_of):
+    """Return the rows by query, their labels by name."""
+    names = dataset.label_names
+    return {
+        dataset.row_names[row]: (
+            {names[label]: score for label, score in preds.items()},
+            {names[label]: gain for label, gain in target.items()}
+            if isinstance(target, dict)
+            else [names[label] for label in target],
+        )
+        for row, (preds, target) in rows_of(dataset).items()
+    }
+
+
+def test_what_trec_eval_ignores_is_ignored(write, rows_of):
+    """Fields behind the tag, lines that begin with # and names without a suffix: trec_eval's own files are read.
+
+    Source: get_trec_results.c and get_qrels.c of trec_eval.
+    """
+    run = write("input.run1", "# made by hand\n1 Q0 a 1 2.5 me and more\n  # not indented ones\n1 Q0 #b 2 1.5 me 17\n")
+    qrels = write("qrels.123", "# topics 1 to 3\n1 0 a 1\n#2 0 a 1\n1 0 #b 0\n")
+    assert named(read(run, qrels), rows_of) == {"1": ({"a": 2.5, "#b": 1.5}, {"a": 1.0, "#b": 0.0})}
+    assert read_label_names(run, qrels) == ("a", "#b")
+    with pytest.raises(DataFileError, match=r"qrels\.long, line 2: there are 5 fields, not 4"):
+        read(run, write("qrels.long", "1 0 a 1\n1 0 b 1 more\n"))
+    with pytest.raises(DataFileError, match=r"run\.short, line 3: there are 5 fields, not 6"):
+        read(write("run.short", "# x\n1 Q0 a 1 2.5 me\n1 Q0 b 1 2.5\n"), qrels)
+
+
+@pytest.mark.parametrize("grade", ["100000000000000000000", "-100000000000000000000", "9223372036854775808"])
+def test_a_grade_that_no_computer_holds_is_named(write, grade):
+    """A whole number beyond 64 bits is an error of its line."""
+    run = write("a.run", "1 Q0 a 1 2.5 me\n")
+    with pytest.raises(
+        DataFileError, match=rf"a\.qrels, line 2: grade '{grade}' is not a whole number of at most 9223"
+    ):
+        read(run, write("a.qrels", f"1 0 b 1\n1 0 a {grade}\n"))
+
+
+def judged(seed):
+    """Return a run and graded qrels as dicts and as text."""
+    source = random.Random(seed)
+    documents = [f"d{number}" for number in range(40)]
+    qrels = {f"q{n}": {d: source.randrange(-1, 4) for d in source.sample(documents, 20)} for n in range(15)}
+    run = {f"q{n}": {d: source.randrange(8) / 4 for d in source.sample(documents, 30)} for n in range(15)}
+    lines = [f"{query} Q0 {document} 0 {score} me\n" for query in run for document, score in run[query].items()]
+    grades = [f"{query} 0 {document} {grade}\n" for query in qrels for document, grade in qrels[query].items()]
+    source.shuffle(lines)
+    return run, qrels, "".join(lines), "".join(grades)
+
+
+MEASURES = {"P_5": "precision_k@5", "recall_10": "recall@10", "recip_rank": "mrr", "map": "map"}
+
+
+def evaluated(dataset):
+    """Return trec_eval's measures of a dataset."""
+    metrics = TopKCollection([PrecisionAtK(k=5, denominator="k"), RecallAtK(k=10), MRR(), MAP()])
+    for batch in dataset:
+        metrics.update(batch.preds, batch.target)
+    return {measure: float(metrics.compute()[key]) for measure, key in MEASURES.items()}
+
+
+@pytest.mark.parametrize("depth", [1, 3, 7, 100])
+@pytest.mark.parametrize("seed", range(3))
+def test_cut_is_trec_evals_number_of_documents(write, seed, depth):
+    """cut=N gives what trec_eval gives with -M N: of each query the N best documents, of equal scores the last by name."""
+    run, qrels, lines, grades = judged(seed)
+    best = {query: sorted(by, key=lambda d: (by[d], d), reverse=True)[:depth] for query, by in run.items()}
+    short = {query: {document: run[query][document] for document in some} for query, some in best.items()}
+    per_query = pytrec_eval.RelevanceEvaluator(qrels, set(MEASURES)).evaluate(short)
+    found = evaluated(read(write("a.run", lines), write("a.qrels", grades), cut=depth, batch_rows=4))
+    for measure, value in found.items():
+        assert value == pytest.approx(math.fsum(one[measure] for one in per_query.values()) / 15, abs=1e-12)
+
+
+def test_beir(write, rows_of):
+    """qrels/test.tsv of BEIR: a header with dashes, its score the gain; 0 is not relevant; a note says which is which."""
+    qrels = write("qrels.tsv", "query-id\tcorpus-id\tscore\n1\t31715818\t2\n1\t14717500\t0\n3\t14717500\t1\n")
+    run = write("run.tsv", "1 Q0 31715818 1 0.9 bm25\n3 Q0 31715818 1 0.8 bm25\n")
+    with pytest.warns(DataFileNote) as said:
+        dataset = read(run, qrels)
+    assert [str(one.message) for one in said] == [
+        f"{qrels}: column 'query-id' is the query, column 'corpus-id' is the item, column 'score' is the gain; "
+        "columns=Columns(query=NAME) chooses another one."
+    ]
+    assert named(dataset, rows_of) == {
+        "1": ({"31715818": pytest.approx(0.9)}, {"31715818": 2.0, "14717500": 0.0}),
+        "3": ({"31715818": pytest.approx(0.8)}, {"14717500": 1.0}),
+    }
+
+
+def test_ms_marco(write, rows_of):
+    """Its ranked list 'query passage rank' needs no score, its qrels.tsv are qrels; a wrong rank is named."""
+    run = write("run.dev.small.tsv", "2\t10\t1\n2\t9\t2\n2\t7\t3\n5\t7\t1\n")
+    qrels = write("qrels.dev.small.tsv", "2\t0\t9\t1\n5\t0\t9\t1\n")
+    rows = named(read(run, qrels), rows_of)
+    assert rows == {"2": ({"10": -1.0, "9": -2.0, "7": -3.0}, {"9": 1.0}), "5": ({"7": -1.0}, {"9": 1.0})}
+    with pytest.raises(DataFileError, match=r"bad\.tsv, line 2: holds the rank 0"):
+        read(write("bad.tsv", "2\t10\t1\n2\t9\t0\n"), qrels, format=("msmarco", None))
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_kaggle(write, rows_of):
+    """A submission 'id,a b c' is a ranked list per line, an empty one included, in targets what is relevant."""
+    preds = write("submission.csv", "id,predicted\n7,b a c\n8,\n9,c\n")
+    target = write("solution.csv", "id,labels\n7,a x\n8,b\n9,c\n")
+    dataset = read(preds, target)
+    assert dataset.missing_queries == 0
+    assert named(dataset, rows_of) == {
+        "7": ({"b": 0.0, "a": -1.0, "c": -2.0}, ["a", "x"]),
+        "8": ({}, ["b"]),
+        "9": ({"c": 0.0}, ["c"]),
+    }
+    for first in ("7,b a c", "7,x", "id,b a c"):
+        with pytest.raises(DataFileError, match=r"headless\.csv, line 1: .* are no names of columns"):
+            read(write("headless.csv", f"{first}\n8,x\n"), target, format="lists")
+    with pytest.raises(DataFileError, match=r"twice\.csv, line 4: has a second list of query '7'"):
+        read(write("twice.csv", "id,predicted\n7,b a\n8,a\n7,c\n"), target, format="lists")
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("query,item", None),
+        ("user_id,poi", None),
+        ("id,poi", Columns(query="id")),
+        ("u,place", Columns(query="u", item="place")),
+    ],
+)
+def test_pairs_whose_items_hold_blanks_are_not_taken_for_lists(write, header, columns):
+    """A column that is known to hold one item per line, or was named, is not cut at its blanks."""
+    target = write("y.csv", f"{header}\na,New York\nb,Paris\n")
+    assert read_target(target, columns=columns).label_names == ("New York", "Paris")
+
+
+USUAL = ["user_id,item_id,rating", "userId,movieId,rating", "query,doc,score", "qid,docid,score", "uid,iid,prediction"]
+
+
+@pytest.mark.filterwarnings("ignore:.*y.csv:tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize("header", USUAL)
+def test_usual_names_of_columns(write, rows_of, header):
+    """What recommenders and search engines call their columns is known, and a note says what was taken for what."""
+    preds = write("p.csv", f"timestamp,{header}\n9,u1,x,0.5\n9,u1,y,0.25\n")
+    target = write("y.csv", "user_id,item_id\nu1,y\n")
+    with pytest.warns(DataFileNote, match=r"p\.csv: column '") as said:
+        dataset = read(preds, target)
+    assert named(dataset, rows_of) == {"u1": ({"x": 0.5, "y": 0.25}, ["y"])}
+    query, item, score = header.split(",")
+    guessed = {"query": query, "item": item, "score": score}
+    parts = [f"column {name!r} is the {field}" for field, name in guessed.items() if name != field]
+    assert str(said[1].message).startswith(f"{preds}: {', '.join(parts)};")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        columns = Columns(query=query, item=item, score=score)
+        write("y.csv", f"{query},{item}\nu1,y\n")
+        assert named(read(preds, target, columns=columns), rows_of) == {"u1": ({"x": 0.5, "y": 0.25}, ["y"])}
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_a_column_of_ratings_in_a_target_is_its_gain(write, rows_of):
+    """Ratings are gains, as the note says; a negative one is refused."""
+    preds = write("p.csv", "user_id,item_id,rating\nu1,a,1\n")
+    target = write("y.csv", "user_id,item_id,rating\nu1,a,5\nu1,b,2\n")
+    assert named(read(preds, target), rows_of)["u1"][1] == {"a": 5.0, "b": 2.0}
+    with pytest.raises(DataFileError, match=r"y\.csv, query 'u1': holds the gain -1") as caught:
+        list(read(preds, write("y.csv", "user_id,item_id,rating\nu1,a,5\nu1,c,-1\n")))
+    assert "write 0 for what is not relevant" in caught.value.hint
+
+
+def test_a_column_that_was_named_has_to_be_there(write, tmp_path):
+    """A name that was given and is wrong is an error, also of the gain and of the lists of Parquet, which may be absent.
+
+    Without its gains every label would count the same; without its scores a row would be taken for ranked.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    preds = write("p.csv", "query,item,score\nu1,a,1\n")
+    target = write("y.csv", "query,item,grade\nu1,a,1\n")
+    with pytest.raises(DataFileError, match=r"y\.csv, line 1: there is no column 'relevance'"):
+        read(preds, target, columns=Columns(gain="relevance"))
+    pq.write_table(pa.table({"ids": [[1, 0]], "score": [[1.0, 2.0]]}), tmp_path / "p.parquet")
+    pq.write_table(pa.table({"labels": [[1]], "gain": [[1.0]]}), tmp_path / "y.parquet")
+    for columns, path, lacking in (
+        (Columns(scores="sc"), "p", "sc"),
+        (Columns(gains="ga"), "y", "ga"),
+    ):
+        with pytest.raises(DataFileError, match=rf"{path}\.parquet: has no column '{lacking}'"):
+            read(tmp_path / "p.parquet", tmp_path / "y.parquet", columns=columns, num_labels=2)
+
+
+def test_ndcg_of_beirs_own_evaluation(write):
+    """nDCG@10 of a run and BEIR's qrels is pytrec_eval's, which BEIR uses."""
+    run, qrels, lines, _ = judged(5)
+    qrels = {query: {d: max(0, grade) for d, grade in by.items()} for query, by in qrels.items()}
+    text = "".join(f"{query}\t{d}\t{grade}\n" for query, by in qrels.items() for d, grade in by.items())
+    target = write("qrels.tsv", f"query-id\tcorpus-id\tscore\n{text}")
+    per_query = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut_10"}).evaluate(run)
+    metric = NDCGAtK(k=10)
+    with pytest.warns(DataFileNote):
+        dataset = read(write("a.run", lines), target)
+    for batch in dataset:
+        metric.update(batch.preds, batch.target)
+    expected = math.fsum(one["ndcg_cut_10"] for one in per_query.values()) / 15
+    assert float(metric.compute()) == pytest.approx(expected, abs=1e-9)

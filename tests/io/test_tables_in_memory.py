@@ -1,0 +1,67 @@
+"""DataFrames, Arrow tables and dicts of runs in the place of files."""
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_target
+
+RUN = {"q1": {"a": 0.5, "b": 2.0}, "q2": {"a": 1.0}, "q3": {}}
+QRELS = {"q1": {"b": 1}, "q2": {"c": 2}, "q3": {"a": 1}}
+ROWS = [(query, item, score) for query, by in RUN.items() for item, score in by.items()]
+EXPECTED = {0: ({0: 0.5, 1: 2.0}, {1: 1.0}), 1: ({0: 1.0}, {2: 2.0}), 2: ({}, {0: 1.0})}
+
+
+def frame(rows=ROWS, names=("query", "item", "score")):
+    return pd.DataFrame(rows, columns=list(names))
+
+
+def test_dicts_of_runs(rows_of):
+    """A run and judgements as pytrec_eval and ranx have them; a query with an empty list counts as answered."""
+    dataset = read(RUN, QRELS)
+    assert (dataset.label_names, dataset.row_names, dataset.missing_queries) == (("a", "b", "c"), ["q1", "q2", "q3"], 0)
+    assert rows_of(dataset) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "make", [frame, lambda: pa.Table.from_pandas(frame()), lambda: frame().astype({"query": "category"})]
+)
+def test_tables(make, rows_of):
+    """A table holds one line per row, of pandas or Arrow, strings, categories or whole numbers."""
+    target = frame([(q, i, g) for q, by in QRELS.items() for i, g in by.items()], ("query", "item", "gain"))
+    dataset = read(make(), target, missing="zero")
+    assert rows_of(dataset) == EXPECTED
+    assert (dataset.missing_queries, dataset.unmatched_queries) == (1, 0)
+
+
+def test_tables_beside_files_and_usual_names(tmp_path, rows_of):
+    """A table goes with a file that names its queries, and its columns may have usual names, which is said."""
+    (tmp_path / "y.csv").write_text("query,item,gain\nq1,b,1\nq2,c,2\n")
+    with pytest.warns(DataFileNote, match=r"preds \(DataFrame\): column 'user_id' is the query"):
+        dataset = read(frame(names=("user_id", "item_id", "rating")), tmp_path / "y.csv")
+    assert rows_of(dataset) == {row: EXPECTED[row] for row in (0, 1)}
+    numbers = pd.DataFrame({"u": [1, 1, 2], "i": [3, 4, 3]})
+    dataset = read_target(numbers, columns=Columns(query="u", item="i"), num_labels=5)
+    assert [batch.target.tolist() for batch in dataset] == [[[3, 4], [3, -1]]]
+
+
+@pytest.mark.parametrize(
+    ("preds", "kind", "problem"),
+    [
+        (frame().assign(score=["x", "y", "z"]), ValueError, r"preds \(DataFrame\): cannot be read as a table"),
+        (frame([("q1", None, 1.0)]), ValueError, r"preds \(DataFrame\), row 0: has no 'item'"),
+        (frame([("q1", 0.5, 1.0)]), ValueError, r"preds \(DataFrame\): its column 'item' is double"),
+        (frame().drop(columns="score"), ValueError, r"preds \(DataFrame\), its columns: there is no column 'score'"),
+        (frame([("q1", "a", 1.0), ("q1", "a", 2.0)]), ValueError, "query 'q1': holds the label 'a' twice"),
+        ({"q1": ["a"]}, ValueError, r"preds \(dict\), query 'q1': holds list, not a dict"),
+        ({"q1": {"a": float("nan")}}, ValueError, "query 'q1': holds the score nan"),
+        ({}, ValueError, r"preds \(dict\): holds no rows"),
+        ([["a"]], TypeError, "read: preds is a list; pass the path of a file; a table"),
+    ],
+)
+def test_what_does_not_fit_is_named(preds, kind, problem):
+    """Missing values, other types and repeated items are the errors that a file gives."""
+    with pytest.raises(kind, match=problem) as caught:
+        list(read(preds, QRELS))
+    if kind is DataFileError:
+        assert caught.value.hint

@@ -1,0 +1,200 @@
+"""Labels listed twice, grades too low to count, lists that are cut, whole numbers taken for names."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from tailmetrics.io import DataFileError, read, read_label_counts, read_label_names, read_target
+from tailmetrics.io.rows import Ragged
+from tailmetrics.io.trimming import cut
+
+LISTS = [[3, 5, 3, 7], [1, 1, 1, 1], [2, 4, 6, 0]]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return a function that writes lists, with scores if given, and returns their path and that of a target."""
+
+    def files(form, lists=LISTS, scores=None):
+        preds = tmp_path / f"p.{form}"
+        if form == "parquet":
+            columns = {"ids": lists} if scores is None else {"ids": lists, "scores": scores}
+            pq.write_table(pa.table(columns), preds)
+        elif form == "npy":
+            np.save(preds, np.array(lists))
+        else:
+            torch.save((torch.tensor(scores), torch.tensor(lists)), preds)
+        np.save(tmp_path / "y.npy", np.arange(len(lists)))
+        return preds, tmp_path / "y.npy"
+
+    return files
+
+
+@pytest.mark.parametrize("form", ["parquet", "npy"])
+def test_lists_with_repeated_ids_keep_their_places(files, form):
+    """With duplicates='first' a list comes out as it was written, for rank to count later ones as misses."""
+    with pytest.raises(DataFileError, match="row 0: holds the label 3 twice") as caught:
+        list(read(*files(form)))
+    assert caught.value.hint.startswith("duplicates='first' leaves the later one in its place as a miss")
+    (batch,) = read(*files(form), duplicates="first")
+    assert batch.preds.tolist() == LISTS
+    with pytest.raises(ValueError, match="read: duplicates='last' is not known; choose one of 'error', 'first'"):
+        read(*files(form), duplicates="last")
+
+
+@pytest.mark.parametrize("form", ["parquet", "pt"])
+def test_candidates_with_repeated_ids_stay_a_pair(files, form):
+    """Scored candidates come out as scores and ids, never as a sparse matrix, which could not hold a label twice."""
+    scores = [[0.5, 0.25, 1.0, 0.0]] * 3
+    (batch,) = read(*files(form, scores=scores), num_labels=10_000, duplicates="first")
+    assert (batch.preds[0].tolist(), batch.preds[1].tolist()) == (scores, LISTS)
+
+
+def test_a_target_lists_a_label_once(tmp_path):
+    """In targets there is no place to keep: a repeated label is refused, whatever becomes of repeated predictions."""
+    np.save(tmp_path / "p.npy", [[0, 1]])
+    np.save(tmp_path / "y.npy", [[1, 1]])
+    with pytest.raises(DataFileError, match=r"y\.npy, row 0: holds the label 1 twice") as caught:
+        list(read(tmp_path / "p.npy", tmp_path / "y.npy", duplicates="first"))
+    assert "duplicates" not in caught.value.hint
+
+
+def test_the_least_gain_of_training_targets(tmp_path):
+    """Matrices and lists of gains lose what is below; where there are none, what is listed is relevant."""
+    gains = np.array([[0.5, 2, 1], [3, 0, 1.5]])
+    np.save(tmp_path / "gains.npy", gains)
+    pq.write_table(pa.table({"labels": [[0, 1], [2]], "gains": [[0.5, 2.0], [3.0]]}), tmp_path / "gains.parquet")
+    (batch,) = read_target(tmp_path / "gains.npy", min_gain=1.5)
+    assert batch.target.tolist() == [[0, 2, 0], [3, 0, 1.5]]
+    (batch,) = read_target(tmp_path / "gains.parquet", min_gain=1, num_labels=3)
+    assert batch.target.to_dense().tolist() == [[0, 2, 0], [0, 0, 3]]
+    np.save(tmp_path / "hot.npy", gains > 0)
+    np.save(tmp_path / "ids.npy", [0, 1])
+    for name in ("hot", "ids"):
+        (batch,) = read_target(tmp_path / f"{name}.npy", min_gain=2)
+        assert torch.equal(batch.target, next(iter(read_target(tmp_path / f"{name}.npy"))).target)
+    for wrong in (0, -1, float("inf"), "2"):
+        with pytest.raises(ValueError, match="is not a gain; pass a number above 0"):
+            read_target(tmp_path / "gains.npy", min_gain=wrong)
+
+
+def test_a_cut_of_nothing(tmp_path):
+    """A list that is cut keeps one label at least."""
+    np.save(tmp_path / "p.npy", np.zeros((2, 3)))
+    np.save(tmp_path / "y.npy", [0, 1])
+    with pytest.raises(ValueError, match="cut=0 is too small"):
+        read(tmp_path / "p.npy", tmp_path / "y.npy", cut=0)
+
+
+def plain_cut(scores, depth):
+    """Return the labels of the best scores, of equal ones the lower label."""
+    return sorted(sorted(scores, key=lambda label: (-scores[label], label))[:depth])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5, 20])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_cut_leaves_is_what_a_plain_sort_leaves(seed, depth):
+    """Matrices, candidates and ranked lists full of ties, -inf among them, keep the best and nothing else."""
+    source = random.Random(seed)
+    rows = [
+        {label: source.choice([-1.0, 0.0, 0.5, float("-inf")]) for label in source.sample(range(12), 12)}
+        for _ in range(9)
+    ]
+    matrix = np.array([[row[label] for label in range(12)] for row in rows], np.float32)
+    kept = cut(matrix, depth)
+    for row, found in zip(rows, kept, strict=True):
+        retrieved = [label for label in plain_cut(row, depth) if row[label] > -np.inf]
+        assert np.flatnonzero(found > -np.inf).tolist() == retrieved
+        assert all(found[label] == row[label] for label in retrieved)
+    entries = [(label, score) for row in rows for label, score in row.items()]
+    ids, values = (np.array(column) for column in zip(*entries, strict=True))
+    ragged = Ragged.from_lengths(np.full(9, 12), ids, values)
+    short = cut(ragged, depth)
+    for row in range(9):
+        assert sorted(short.ids[short.offsets[row] : short.offsets[row + 1]].tolist()) == plain_cut(rows[row], depth)
+    ranked = cut(Ragged(ragged.offsets, ids), depth)
+    assert ranked.ids.reshape(9, -1).tolist() == ids.reshape(9, 12)[:, :depth].tolist()
+
+
+@pytest.mark.parametrize("form", ["parquet", "npy", "pt"])
+def test_whole_numbers_as_names(files, form, tmp_path, rows_of):
+    """string_ids=True numbers the ids of lists by value, placeholders such as -100 and ids with gaps included."""
+    lists = [[30, -100], [7, 9_000_000_000], [30, 7]]
+    scores = None if form == "npy" else [[1.0, 0.5]] * 3
+    preds, _ = files(form, lists, scores)
+    target = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"labels": [[30], [8], [7]]}), target)
+    with pytest.raises(DataFileError, match="row 0: holds the label id -100") as caught:
+        list(read(preds, target))
+    assert "string_ids=True" in caught.value.hint
+    dataset = read(preds, target, string_ids=True, batch_rows=2)
+    assert dataset.label_names == ("-100", "30", "7", "8", "9000000000")  # not all whole: by text
+    names = dataset.label_names
+    found = {
+        row: ([names[label] for label in preds], [names[label] for label in target])
+        for row, (preds, target) in rows_of(dataset).items()
+    }
+    assert found == {row: ([str(label) for label in lists[row]], [one]) for row, one in enumerate(["30", "8", "7"])}
+    assert read_label_names(preds, target, string_ids=True) == names
+    positive = read(files(form, [[30, 7]] * 3, scores)[0], target, string_ids=True)
+    assert positive.label_names == ("7", "8", "30")
+    with pytest.raises(DataFileError, match="holds the unknown label '30'"):
+        list(read(files(form, [[30, 7]] * 3, scores)[0], target, string_ids=True, label_names=["7", "8"]))
+
+
+def test_columns_are_never_names(tmp_path):
+    """Where a label id is a column, string_ids=True has no meaning and is refused."""
+    np.save(tmp_path / "p.npy", np.zeros((2, 3)))
+    np.save(tmp_path / "y.npy", [0, 1])
+    with pytest.raises(DataFileError, match=r"p\.npy: numbers its labels itself, so that they cannot be names"):
+        read(tmp_path / "p.npy", tmp_path / "y.npy", string_ids=True)
+
+
+def test_ids_near_the_end_of_64_bits(tmp_path, rows_of):
+    """Ids up to 2^63 - 1 are compared within their rows without overflow, in checks and in filters."""
+    big = 2**63 - 1
+    lists = [[big, big - 1], [big], *[[big - 1, 5, big - row] for row in range(2, 40)]]
+    pq.write_table(pa.table({"ids": pa.array(lists, pa.list_(pa.int64()))}), tmp_path / "p.parquet")
+    pq.write_table(pa.table({"labels": pa.array([[big]] * 40, pa.list_(pa.int64()))}), tmp_path / "y.parquet")
+    (tmp_path / "f.txt").write_text(f"0 {big}\n39 5\n")
+    found = rows_of(read(tmp_path / "p.parquet", tmp_path / "y.parquet", filter=tmp_path / "f.txt"))
+    expected = [
+        [label for label in row if (number, label) not in {(0, big), (39, 5)}] for number, row in enumerate(lists)
+    ]
+    assert [found[row][0] for row in range(40)] == expected
+    assert found[0][1] == []
+    assert found[1][1] == [big]
+    lists[20] = [big - 1, 5, big - 1, 4, 3, 2]
+    pq.write_table(pa.table({"ids": pa.array(lists, pa.list_(pa.int64()))}), tmp_path / "p.parquet")
+    with pytest.raises(DataFileError, match=rf"row 20: holds the label {big - 1} twice"):
+        list(read(tmp_path / "p.parquet", tmp_path / "y.parquet"))
+    np.save(tmp_path / "p.npy", np.array([[2**63]], np.uint64))
+    np.save(tmp_path / "y.npy", [0])
+    with pytest.raises(DataFileError, match=rf"row 0: holds the label id {2**63}"):
+        list(read(tmp_path / "p.npy", tmp_path / "y.npy"))
+
+
+def test_counts_whose_labels_have_another_name(tmp_path):
+    """A column that usually holds items is that of the labels; one that nobody knows is not taken for nothing.
+
+    Counts in any order beside labels that are not read would go to the wrong labels.
+    """
+    path = tmp_path / "c.csv"
+    path.write_text("item_id,count\n2,7\n0,3\n")
+    assert read_label_counts(path, num_labels=3).tolist() == [3, 0, 7]
+    path.write_text("kind,count\n2,7\n0,3\n")
+    with pytest.raises(DataFileError, match="line 1: there is no column 'label' beside 'count', but 'kind'"):
+        read_label_counts(path)
+    path.write_text("label,label,count\n2,2,7\n")
+    with pytest.raises(DataFileError, match="there are several columns 'label'"):
+        read_label_counts(path)
+    path.write_text("label,count\n1000000000000000,7\n")
+    with pytest.raises(DataFileError, match=r"c\.csv: "):
+        read_label_counts(path)
+    np.save(tmp_path / "c.npy", np.array([2**63], np.uint64))
+    with pytest.raises(DataFileError, match=r"c\.npy, label 0: holds the count 9223372036854775808"):
+        read_label_counts(tmp_path / "c.npy")
