@@ -12,7 +12,9 @@ ties with other such scores; ``bins`` takes powers of two.
 from __future__ import annotations
 
 import math
+import os
 import warnings
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from wishes.rows import DECILES, NUM_LABELS, THREE, bits, candidates, csr, drawn
 
 AVERAGES = ["macro", "micro", "weighted"]
 SLACK = 1e-12
+FUZZ = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "120"))
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 every_average = pytest.mark.parametrize("average", AVERAGES)
@@ -132,6 +135,39 @@ def test_the_bounds_hold_the_exact_value(kind: Any, dtype: torch.dtype, average:
         target = relevance(generator, scores)
         metric = fed(tailmetrics.LabelAUC(average=average, num_labels=shape[1]), scores, target)
         assert_within(metric, exact(scores, target, average))
+
+
+@pytest.mark.parametrize("seed", range(FUZZ))
+def test_random_small_batches_lie_within_the_bounds(seed: int) -> None:
+    """2 to 30 rows, whose bounds often have no width to hide an error in: values in thirds, sevenths, elevenths.
+
+    By bucket or overall, any number of bins, in several batches, some scores -inf. More run with
+    ``TAILMETRICS_FUZZ_CASES=2000``.
+    """
+    rng, generator = Random(seed), torch.Generator().manual_seed(seed)
+    shape = (rng.choice([2, 3, 5, 8, 12, 30]), rng.choice([1, 2, 3, 6]))
+    dtype, kind = rng.choice(DTYPES), rng.choice(KINDS)
+    scores = kind(generator, shape).clamp(-60000, 60000).to(dtype)
+    if rng.random() < 0.3:
+        scores = scores.masked_fill(torch.rand(shape, generator=generator) < rng.choice([0.1, 0.8]), -math.inf)
+    target = relevance(generator, scores.double().clamp(min=-1e300))
+    average, bins = rng.choice(AVERAGES), rng.choice([{}, {}, {"bins": 2}, {"bins": 64}, {"bins": 1024}])
+    assignment = torch.randint(2, shape[1:], generator=generator)
+    buckets = tailmetrics.LabelBuckets.from_assignment(assignment, ["one", "other"]) if rng.random() < 0.4 else None
+    by = {} if buckets is None else {"buckets": buckets}
+    metric = tailmetrics.LabelAUC(average=average, num_labels=shape[1], **bins, **by)
+    for part in halves((scores, target), rng.randrange(shape[0] + 1)):
+        metric.update(*part)
+    low, high = (floats(bound) for bound in metric.error_bounds())
+    groups = [set(range(shape[1]))] if buckets is None else members(buckets)
+    for number, inside in enumerate(groups):
+        value = pairs.label_area(scores.double().tolist(), sets(target), inside, average)
+        found = floats(metric.compute())[number]
+        if math.isnan(value):
+            assert all(map(math.isnan, (found, low[number], high[number])))
+        else:
+            assert low[number] - SLACK <= value <= high[number] + SLACK
+            assert low[number] - SLACK <= found <= high[number] + SLACK
 
 
 @every_average
