@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from hashlib import sha256
 from inspect import Parameter, signature
 from typing import Any
@@ -41,6 +42,7 @@ NO_NEED = {"task": "the form of target says it; pass num_labels= where nothing e
 """Arguments of other libraries that say what is known here without them."""
 
 
+@cache
 def arguments(metric: type[Metric]) -> dict[str, Parameter]:
     """Return what a class takes by name: its own arguments, and those of its bases that it hands on."""
     found: dict[str, Parameter] = {}

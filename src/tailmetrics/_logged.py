@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
+from torchmetrics import Metric, MetricCollection
 
-RESULTS = "trainer.connectors.logger_connector.result"
-"""Where Lightning, in either package, asks a metric that it was given to log."""
+Place: TypeAlias = tuple[str, int]
+"""Name of a member, and place among its keys."""
 
 
 class LoggedScalar(Metric):
@@ -21,15 +20,14 @@ class LoggedScalar(Metric):
 
     Args:
         of: The scalars of the collection.
-        member: Name of the metric that has it.
-        place: Where it is among the keys of that metric.
+        place: The metric that has it, and where it is among that metric's keys.
     """
 
     full_state_update = False
 
-    def __init__(self, of: LoggedScalars, member: str, place: int) -> None:
+    def __init__(self, of: LoggedScalars, place: Place) -> None:
         super().__init__()
-        self._of, self._member, self._place = of, member, place
+        self._of, self._place = of, place
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Refuse: batches go to the collection."""
@@ -37,7 +35,7 @@ class LoggedScalar(Metric):
 
     def compute(self) -> Tensor:
         """Return the value over all batches and processes."""
-        return self._of.value(self._member, self._place)
+        return self._of.value(self._place)
 
     def reset(self) -> None:
         """Reset the collection, unless that was done through another of its scalars."""
@@ -46,13 +44,13 @@ class LoggedScalar(Metric):
     @property
     def device(self) -> torch.device:
         """Where the metric is."""
-        where: torch.device = self._of.member(self._member).device
+        where: torch.device = self._of.member(self._place).device
         return where
 
     @property  # type: ignore[override] # of the metric: what its ``forward`` returned last
     def _forward_cache(self) -> Tensor | None:
-        batch = vars(self._of.member(self._member)).get("_forward_cache")
-        return None if batch is None else batch.reshape(-1)[self._place]
+        batch = vars(self._of.member(self._place)).get("_forward_cache")
+        return None if batch is None else batch.reshape(-1)[self._place[1]]
 
     @_forward_cache.setter
     def _forward_cache(self, value: Any) -> None:
@@ -78,35 +76,37 @@ class LoggedScalars:
 
     def __init__(self, collection: Any) -> None:
         self._collection = collection
-        self._scalars: dict[tuple[str, int], LoggedScalar] = {}
-        self._values: dict[str, Tensor] = {}
+        self._scalars: dict[Place, LoggedScalar] = {}
+        self._values: dict[Place, Tensor] = {}
         self._computed_of: list[tuple[int, Any]] = []
         self._were_computed = False
 
-    def member(self, name: str) -> Any:
-        """Return a metric of the collection."""
-        return self._collection.members()[name]
+    def member(self, place: Place) -> Any:
+        """Return the metric of the collection that has a scalar."""
+        return self._collection.members()[place[0]]
 
     def items(self) -> Iterator[tuple[str, LoggedScalar]]:
         """Yield key and metric of each scalar, as the keys of ``compute()``."""
-        for name, metric in self._collection.members().items():
-            for place, key in enumerate(metric.keys()):
-                yield self._collection._set_name(key), self._scalar(name, place)
+        for place, key in self._keys().items():
+            yield key, self._scalar(place)
 
     def named_modules(self, memo: set[Any], prefix: str) -> Iterator[tuple[str, Metric]]:
         """Yield the scalars that are not in ``memo`` yet, as ``torch.nn.Module.named_modules`` does."""
-        for number, (_, scalar) in enumerate(self.items()):
+        if not self._scalars:
+            list(self.items())
+        for number, scalar in enumerate(self._scalars.values()):
             if scalar not in memo:
                 memo.add(scalar)
                 yield f"{prefix}{'.' if prefix else ''}logged_{number}", scalar
 
-    def value(self, name: str, place: int) -> Tensor:
+    def value(self, place: Place) -> Tensor:
         """Return a scalar; the first that is asked for computes all."""
         if not self._is_current():
-            self._values = self._collection.compute()
+            found = self._collection.compute()
+            self._values = {one: found[key] for one, key in self._keys().items()}
             self._computed_of = self._signs()
         self._were_computed = True
-        return self._values[self._collection._set_name(list(self.member(name).keys())[place])]
+        return self._values[place]
 
     def reset(self) -> None:
         """Reset the collection where there is something to reset."""
@@ -122,10 +122,16 @@ class LoggedScalars:
         if self._were_computed:
             self.reset()
 
-    def _scalar(self, name: str, place: int) -> LoggedScalar:
-        if (name, place) not in self._scalars:
-            self._scalars[name, place] = LoggedScalar(self, name, place)
-        return self._scalars[name, place]
+    def _keys(self) -> dict[Place, str]:
+        """Return the key of each scalar, prefix and postfix included."""
+        members = self._collection.members().items()
+        keys = {(name, place): key for name, metric in members for place, key in enumerate(metric.keys())}
+        return {place: self._collection._set_name(key) for place, key in keys.items()}
+
+    def _scalar(self, place: Place) -> LoggedScalar:
+        if place not in self._scalars:
+            self._scalars[place] = LoggedScalar(self, place)
+        return self._scalars[place]
 
     def _is_current(self) -> bool:
         now = zip(self._signs(), self._computed_of, strict=False)
@@ -143,30 +149,28 @@ class LoggedScalars:
         LoggedScalars.__init__(self, state["_collection"])
 
 
-class ForwardCache:
-    """The attribute ``_forward_cache`` of a metric; Lightning reads it when ``self.log`` is given the metric.
+class LoggedCollection(MetricCollection):
+    """A collection of which ``self.log_dict(collection)`` logs every scalar of every member under its key."""
 
-    That is the one moment to say that ``self.log`` takes one value: Lightning itself fails at the end of the epoch.
-    """
+    @property
+    def _logged(self) -> LoggedScalars:
+        if "_logged_scalars" not in vars(self):
+            self._logged_scalars = LoggedScalars(self)
+        return self._logged_scalars
 
-    def __get__(self, metric: Any, owner: type) -> Any:
-        """Return what ``forward`` returned last."""
-        if metric is None:
-            return self
-        if sys._getframe(1).f_globals.get("__name__", "").endswith(RESULTS):
-            _check_single(metric)
-        return vars(metric).get("_forward_cache")
+    def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Any]]:  # type: ignore[override] # as TorchMetrics has it
+        """Return names and members; without ``keep_base`` and ``copy_state``, as Lightning asks, keys and scalars."""
+        return super().items(keep_base, copy_state) if keep_base or copy_state else self._logged.items()
 
-    def __set__(self, metric: Any, value: Any) -> None:
-        """Keep what ``forward`` returned."""
-        vars(metric)["_forward_cache"] = value
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield the modules, and the scalars that Lightning logs: it looks them up here."""
+        memo = set() if memo is None else memo
+        yield from super().named_modules(memo, prefix, remove_duplicate)
+        yield from self._logged.named_modules(memo, prefix)
 
-
-def _check_single(metric: Any) -> None:
-    keys = list(metric.keys())
-    if (metric.k is not None and isinstance(metric.k, tuple)) or len(keys) != 1:
-        held = f"{len(keys)} ({', '.join(keys[:2])}, …)" if keys else "one for each label"
-        raise ValueError(
-            f"{type(metric).__name__}: self.log takes one value, but this metric has {held}; make it a member of a "
-            "TopKCollection, update that, and call self.log_dict(collection)."
-        )
+    @property
+    def metric_state(self) -> dict[str, dict[str, Any]]:
+        """The states of every member, by name."""
+        return {name: member.metric_state for name, member in super().items(copy_state=False)}

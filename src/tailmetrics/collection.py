@@ -7,9 +7,8 @@ from re import sub
 from typing import Any, cast
 
 from torch import Tensor
-from torchmetrics import MetricCollection
 
-from tailmetrics._logged import LoggedScalars
+from tailmetrics._logged import LoggedCollection
 from tailmetrics._summaries import per_label, summaries
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
@@ -23,7 +22,7 @@ from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
 
 
-class TopKCollection(MetricCollection):
+class TopKCollection(LoggedCollection):
     """Metrics that share one ranking per batch, and the states that several of them need.
 
     ``compute()`` is a flat dict of scalars, ready for ``self.log_dict(collection.compute())``; keys are unique by
@@ -63,7 +62,6 @@ class TopKCollection(MetricCollection):
         members = _named(metrics)
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
-        self._logged = LoggedScalars(self)
         for name, metric in members.items():
             self.add_module(name, metric)
             if row_groups is not None and metric.row_groups is None:
@@ -225,25 +223,6 @@ class TopKCollection(MetricCollection):
         keys = [metric.row_keys(group) for metric in by_bucket for group in metric.group_keys()]
         plain = {key: found[self._set_name(key)] for of_one in keys for key in of_one}
         return {self._set_name(key): value for key, value in summaries(plain, keys).items()}
-
-    def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Any]]:  # type: ignore[override] # as TorchMetrics
-        """Return names and members; without ``keep_base`` and ``copy_state``, as Lightning asks, keys and scalars."""
-        if keep_base or copy_state:
-            return super().items(keep_base, copy_state)
-        return self._logged.items()
-
-    def named_modules(
-        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
-        """Yield the modules, and the scalars that Lightning logs: it looks them up here."""
-        memo = set() if memo is None else memo
-        yield from super().named_modules(memo, prefix, remove_duplicate)
-        yield from self._logged.named_modules(memo, prefix)
-
-    @property
-    def metric_state(self) -> dict[str, dict[str, Any]]:
-        """The states of every member, by name."""
-        return {self._set_name(name): metric.metric_state for name, metric in self.members().items()}
 
     def plot(
         self,

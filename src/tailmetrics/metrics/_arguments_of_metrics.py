@@ -172,7 +172,7 @@ class ConfiguredMetric(ExactMetric):
     def row_keys(self, group: str = "") -> list[str]:
         """Return the keys of the values over all rows, one for each cut-off and bucket."""
         buckets = [f"/{name}" for name in self._bucket_names] or [""]
-        return [f"{self._key(k)}{group}{bucket}" for k in self.cutoffs for bucket in buckets]
+        return [f"{stem}{group}{bucket}" for stem in map(self._key, self.cutoffs) for bucket in buckets]
 
     def _key(self, k: int | None) -> str:
         cutoff = "" if k is None else f"@{k}"

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tailmetrics._logged import ForwardCache
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
+from tailmetrics.metrics._forward_cache import ForwardCache
 from tailmetrics.metrics._row_groups import check_rows
 from tailmetrics.metrics._states import Increments, PerRow, Prepared, State, add_cells, add_rows, weighted
 from tailmetrics.ranking import Ranking
