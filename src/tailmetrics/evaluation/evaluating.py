@@ -15,8 +15,8 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TieRateAtK, TopKMetric
-from tailmetrics.metrics._relevance import RelevanceMetric
+from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
+from tailmetrics.metrics._training import FACTS
 from tailmetrics.ranking._tensors import as_tensor, is_csr
 from tailmetrics.report.report import Report
 
@@ -101,7 +101,7 @@ def _completed(
     members = list(collection.members().values())
     if training is not None and all(metric.buckets is None for metric in members):
         found = training if isinstance(training, LabelBuckets) else training.deciles()
-        both = [*members, *(_by_bucket(metric, found) for metric in members if not isinstance(metric, TieRateAtK))]
+        both = [*members, *(_by_bucket(metric, found) for metric in members if _takes_buckets(metric))]
         collection = TopKCollection(both, prefix=collection.prefix, postfix=collection.postfix)
     return _bound(collection, training)
 
@@ -136,13 +136,19 @@ def _default_metrics(by_bucket: bool) -> list[TopKMetric]:
     ]
 
 
+def _takes_buckets(metric: TopKMetric) -> bool:
+    """Whether the metric has a value for a bucket: a tie or an overlap of lists has none, and its class refuses."""
+    try:
+        type(metric)(**{name: value for name, value in metric._given.items() if name not in FACTS}, buckets="deciles")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _by_bucket(metric: TopKMetric, buckets: LabelBuckets) -> TopKMetric:
-    """Return the same metric by bucket."""
-    twin = deepcopy(metric)
-    twin.buckets = buckets
-    if isinstance(twin, RelevanceMetric) and twin.empty_target_action == "neg":
-        twin.empty_target_action = "skip"  # what is the default overall gives way to the default within buckets
-    return twin.bind(buckets)
+    """Return the same metric by bucket: of the same arguments, and of the facts of training that it knows."""
+    facts = {name: value for name, value in vars(metric).items() if name in FACTS and value is not None}
+    return type(metric)(**{**metric._given, **facts, "buckets": buckets})
 
 
 def _batches(num_rows: int, size: int) -> Iterator[slice]:

@@ -75,12 +75,12 @@ class Contrast:
         )
 
     def _t_test(self) -> float:
-        if self.estimate.n < 2 or self.estimate.clusters is not None:
+        effect = self._cohens_dz()
+        if self.estimate.n < 2 or self.estimate.clusters is not None or abs(effect) == inf:
             return nan
         from scipy.special import stdtr  # tailmetrics.significance is imported without the extras
 
-        t = self._cohens_dz() * sqrt(self.estimate.n)
-        return float(2 * stdtr(self.estimate.n - 1, -abs(t)))
+        return float(2 * stdtr(self.estimate.n - 1, -abs(effect) * sqrt(self.estimate.n)))
 
     def _wins_and_losses(self) -> tuple[int, int]:
         first, second = self.estimate.values

@@ -16,7 +16,7 @@ class PValues:
         randomisation: Rows or clusters swapped between the runs; exact where few differ. The one to decide by.
         bootstrap: Rows or clusters resampled and studentised, for medians shifted to no difference; NaN with fewer
             than 10.
-        t: Paired t-test; means of independent rows only.
+        t: Paired t-test; means of independent rows only, and not where all differ by the same.
     """
 
     randomisation: float
