@@ -25,8 +25,8 @@ from tailmetrics.ranking._sequences import Batch
 class TopKCollection(LoggedCollection):
     """Metrics that share one ranking per batch, and the states that several of them need.
 
-    ``compute()`` is a flat dict of scalars, ready for ``self.log_dict(collection.compute())``; keys are unique by
-    construction. An update touches no metric unless it succeeds for all.
+    ``compute()`` is a flat dict of scalars, and Lightning's ``self.log_dict(collection)`` logs each of them; keys are
+    unique by construction. An update touches no metric unless it succeeds for all.
 
     Args:
         metrics: Metrics of this library, as a list or as a dict. The names of a dict replace the keys of its metrics:
