@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from griffe import Extension, Object
 
 ROLE = re.compile(r":(?:class|meth|func):`~?([\w.]+)`")
 DOCTEST = re.compile(r"^>>> .*?(?=\n[ \t]*\n|\Z)", re.DOTALL | re.MULTILINE)
-HOMES = {
-    "DataFileError": "tailmetrics.io",
-    "LabelAveragedMetric": "tailmetrics.metrics._labels",
-    "RelevanceMetric": "tailmetrics.metrics._rows",
-    "Report": "tailmetrics.report",
-    "_PropensityMetric": "tailmetrics.metrics.propensity",
-    "bind": "tailmetrics.TopKMetric",
-    "inverse_propensities": "tailmetrics.functional",
-    "precision_at_k": "tailmetrics.functional",
-    "read_label_names": "tailmetrics.io",
-    "scalars": "tailmetrics.TopKMetric",
-}
-"""Where names live that stand neither in the package root nor in the class that speaks of them."""
+RENDERED = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
+MEMBERS = dict.fromkeys(
+    ("bind", "compute", "scalars", "update"), "tailmetrics.TopKMetric"
+)
+"""Members that docstrings name without their class, also where another class has them."""
 ELSEWHERE = ("torchmetrics.Metric", "reset")
 """Names of TorchMetrics, which are not linked: the documentation is built without a network."""
 
@@ -39,14 +33,26 @@ class Docstrings(Extension):
             )
 
 
+@cache
+def _reference() -> dict[str, str]:
+    """Return the full name of everything that a page of the reference renders, by its last part."""
+    pages = (Path(__file__).parent / "reference").glob("*.md")
+    names = [name for page in pages for name in RENDERED.findall(page.read_text())]
+    # of two that end alike the shorter one is what users import
+    names.sort(key=len, reverse=True)
+    return {name.rpartition(".")[2]: name for name in names}
+
+
 def _link(name: str, obj: Object) -> str:
-    """Return a reference to a name: a member of the class it stands in, or a name of the package."""
+    """Return a reference to a name: a member of the class it stands in, or a name of the reference."""
     owner = obj if obj.is_class else obj.parent
     if name in ELSEWHERE:
         return f"`{name}`"
     if owner is not None and owner.is_class and name in owner.members:
         return f"[`{name}`][{owner.path}.{name}]"
-    home = (
-        "" if name.startswith("tailmetrics.") else f"{HOMES.get(name, 'tailmetrics')}."
-    )
-    return f"[`{name.removeprefix('tailmetrics.')}`][{home}{name}]"
+    if name in MEMBERS:
+        return f"[`{name}`][{MEMBERS[name]}.{name}]"
+    shown = name.removeprefix("tailmetrics.")
+    first, dot, rest = shown.partition(".")
+    home = _reference().get(first, f"tailmetrics.{first}")
+    return f"[`{shown}`][{name if name != shown else home + dot + rest}]"

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import tailmetrics
+from tailmetrics.metrics import REGISTRY
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -97,3 +98,10 @@ def test_installing_is_told_in_one_way() -> None:
         for paragraph in path.read_text().split("\n\n"):
             from_clone = re.search(r"pip install '?\.", paragraph)
             assert not from_clone or paragraph.startswith(UNTIL_PUBLISHED), f"{path.relative_to(ROOT)}: {paragraph}"
+
+
+def test_the_home_page_lists_every_metric() -> None:
+    """In its table of questions, and nothing that is not there."""
+    home = (ROOT / "docs" / "index.md").read_text()
+    listed = home.partition("## The metrics")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`([A-Z]\w+)`", listed)) == set(REGISTRY)
