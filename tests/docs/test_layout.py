@@ -23,7 +23,7 @@ FLOORS = {
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
     **dict.fromkeys(("_checks", "_arguments", "_exact_metric", "_logged"), 0),
-    "_summaries": 3,
+    **dict.fromkeys(("_summaries", "testing"), 3),
 }
 ROOT_FLOOR = 3
 """The package root re-exports what is up to here; what imports the root must stand above."""

@@ -48,6 +48,8 @@ class PairMetric(RowMeanMetric):
             raise ValueError(f"{self._caller}: candidates do not tell the number of labels; pass num_labels=.")
 
     def _num_labels_of(self, ranking: Ranking) -> int | None:
+        if ranking.documents is not None:
+            return int(ranking.documents.max()) if ranking.num_rows else 0
         return ranking.num_labels if self.num_labels is None else self.num_labels
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:

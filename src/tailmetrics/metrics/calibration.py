@@ -64,14 +64,12 @@ class CalibrationErrorAtK(ShownMetric):
         ranking, deepest = self._relevant(ranking), max(self.ks)
         ids = ranking.ids[:, :deepest]
         assert ranking.values is not None
-        chance = (
-            (ranking.values[:, : ids.shape[1]].to(torch.float64) - ranking.log_normaliser[:, None]).exp().clamp(max=1)
-        )
+        rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape)
+        chance = ranking.log_probabilities(ranking.values[:, : ids.shape[1]], rows).exp().clamp(max=1)
         chance = torch.where(ids >= 0, chance, 0.0)
         place = torch.bucketize(chance, _edges(self.bins, chance.device), right=True)
         buckets = self.bound_buckets
         bucket = torch.zeros_like(ids) if buckets is None else buckets.of(ids).clamp(max=len(buckets) - 1)
-        rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape)
         right = ranking.gains[:, :deepest] > 0
         cells, shown, hits, chances, of_rows = [], [], [], [], []
         for number, k in enumerate(self.ks):

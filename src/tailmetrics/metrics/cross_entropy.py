@@ -38,9 +38,9 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     scores = ranking.scores
     if scores is None:
         raise ValueError("cross_entropy: the ranking was made from ids or candidates; rank dense scores [N, L].")
-    own = scores[entries.rows, entries.ids.clamp(min=0)].to(ranking.log_normaliser.dtype)
+    own = scores[entries.rows, entries.ids.clamp(min=0)]
     # both -inf: a row without any retrieved label
-    loss = torch.where(own > -torch.inf, ranking.log_normaliser[entries.rows] - own, torch.inf).clamp(min=0.0)
+    loss = torch.where(own > -torch.inf, -ranking.log_probabilities(own, entries.rows), torch.inf).clamp(min=0.0)
     groups = 1 if buckets is None else len(buckets)
     keys = entries.rows if buckets is None else entries.rows * groups + buckets.of(entries.ids)
     keys = torch.where(entries.ids >= 0, keys, ranking.num_rows * groups)

@@ -36,8 +36,8 @@ def fall_out_at_k(ranks: TargetRanks, k: int, num_labels: Tensor | int | None = 
     Source: TorchMetrics, ``retrieval_fall_out``.
     """
     num_labels = ranks.num_labels if num_labels is None else num_labels
-    if num_labels is None and isinstance(ranks, Ranking) and not ranks.has_labels:
-        num_labels = ranks.length  # the documents of a flat query are all there are
+    if num_labels is None and isinstance(ranks, Ranking):
+        num_labels = ranks.documents  # those of a flat query are all there are
     if num_labels is None:
         raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels=.")
     return divide(ranks.length.clamp(max=k) - ranks.hits_at(k), num_labels - ranks.n_relevant)

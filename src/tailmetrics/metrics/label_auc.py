@@ -136,7 +136,10 @@ class LabelAUC(TopKMetric):
             states = {name: self._state(name) for name in self._names}
             groups = range(1 + len(self.row_groups or ()))
             areas = [self._areas({name: state[group] for name, state in states.items()}) for group in groups]
-        sides = (torch.tensor([[area[side] for area in of_group] for of_group in areas]) for side in (0, 2))
+        sides = (
+            torch.tensor([[area[side] for area in of_group] for of_group in areas], dtype=torch.float64)
+            for side in (0, 2)
+        )
         low, high = (side.to(self.device, real_dtype(self.device)) for side in sides)
         shaped = (side if self.row_groups else side.squeeze(0) for side in (low, high))
         low, high = (side if self.bound_buckets is not None else side.squeeze(-1) for side in shaped)

@@ -168,7 +168,15 @@ def _ranks_by_sorting(scores: Tensor, rows: Tensor, ids: Tensor) -> Tensor:
 
 
 def log_normaliser(scores: Tensor) -> Tensor:
-    """Return log Σ exp(score) over all L labels of each row, natural log.
+    """Return log Σ exp(score) over all L labels of each row, natural log, shape (N,); see :func:`log_sum`."""
+    largest, above = log_sum(scores)
+    return largest + above
+
+
+def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest score of each row, and log Σ exp(score - largest) over all L labels, natural log.
+
+    Their sum is the log-normaliser. Apart they keep the digits of the second where the scores are huge.
 
     The terms are added in pairs, pairs of pairs and so on, elementwise: unlike ``torch.logsumexp``, whose order of
     additions depends on shape and threads, this gives a row the same bits in a batch of any size and layout.
@@ -177,12 +185,12 @@ def log_normaliser(scores: Tensor) -> Tensor:
         scores: Shape (N, L), floating; L >= 1.
 
     Returns:
-        Shape (N,), float64 (float32 where the device has none); -inf for a row of -inf.
+        Two of shape (N,), float64 (float32 where the device has none); the second is -inf for a row of -inf.
     """
     num_rows, num_labels = scores.shape
     real = real_dtype(scores.device)
     if not num_labels:
-        return scores.new_full((num_rows,), -torch.inf, dtype=real)
+        return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
     together, last = (ADDED, 1) if reads_are_free(scores.device) else (ADDED_ON_DEVICE, ADDED_LAST)
     height = min(max(1, together // num_labels), max(1, num_rows))
     # one buffer for all blocks: fresh ones of this size may come to lie each behind the last, up to a gigabyte
@@ -192,7 +200,7 @@ def log_normaliser(scores: Tensor) -> Tensor:
         shifts.append(part.amax(dim=1, keepdim=True).to(real).clamp(min=torch.finfo(real).min))
         terms = buffer[: len(part)].copy_(part).sub_(shifts[-1]).exp_()
         sums.append(_added_up(terms, last).clone())
-    return _added_up(torch.cat(sums), 1).log_().add_(torch.cat(shifts)).squeeze(1)
+    return torch.cat(shifts).squeeze(1), _added_up(torch.cat(sums), 1).log_().squeeze(1)
 
 
 def _added_up(terms: Tensor, last: int) -> Tensor:

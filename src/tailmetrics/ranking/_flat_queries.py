@@ -15,8 +15,8 @@ from tailmetrics.ranking._tensors import as_tensor
 from tailmetrics.ranking._validation import check_gains
 
 
-def read_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any) -> tuple[Lists, Targets]:
-    """Return ranked lists and targets, one row for each query in ascending order of its index.
+def read_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any) -> tuple[Lists, Targets, Tensor]:
+    """Return ranked lists, targets and numbers of documents, one row for each query in ascending order of its index.
 
     Args:
         context: Who asks.
@@ -49,7 +49,7 @@ def read_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any)
     gain = gains.detach()[order].to(torch.float64)
     inside = gain > 0
     entries = Entries(row[inside], label[inside], None if bool((gain[inside] == 1).all()) else gain[inside], shape[1])
-    return lists, Targets(shape[0], context.num_labels, None, given=entries)
+    return lists, Targets(shape[0], context.num_labels, None, given=entries), counts
 
 
 def _check(caller: str, scores: Tensor, gains: Tensor, queries: Tensor, labels: Tensor | None) -> None:

@@ -48,6 +48,9 @@ def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None,
     groups = 1 if buckets is None else len(buckets)
     counts = torch.zeros(5, ranking.num_rows, groups, dtype=torch.int64, device=ranking.ids.device)
     entries = ranking.targets.entries
+    there = None  # of documents of flat queries, which rows have different numbers of
+    if ranking.documents is not None:
+        there = torch.arange(num_labels, device=ranking.ids.device) < ranking.documents[:, None]
     for first, block in dense_blocks(ranking, num_labels):
         inside = (entries.rows >= first) & (entries.rows < first + len(block)) & (entries.ids >= 0)
         here = entries.at(inside)
@@ -56,7 +59,8 @@ def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None,
         for group in range(groups):
             of_group = torch.ones_like(rows, dtype=torch.bool) if buckets is None else buckets.of(here.ids) == group
             within = None if buckets is None or scope == "global" else buckets.assignment.to(block.device) == group
-            part[:, :, group] = _count_of_group(block, rows, here.ids, of_group, within)
+            missing = torch.zeros_like(block, dtype=torch.bool) if there is None else ~there[first : first + len(block)]
+            part[:, :, group] = _count_of_group(block, rows, here.ids, of_group, within, missing)
     return PairCounts(*counts)
 
 
@@ -77,15 +81,17 @@ def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tenso
         yield first, block.scatter_reduce_(1, place, values, reduce="amax")[:, :num_labels]
 
 
-def _count_of_group(block: Tensor, rows: Tensor, ids: Tensor, of_group: Tensor, within: Tensor | None) -> Tensor:
-    """Return the five counts (5, R) of one bucket, of its relevant labels among the labels ``within``."""
+def _count_of_group(
+    block: Tensor, rows: Tensor, ids: Tensor, of_group: Tensor, within: Tensor | None, missing: Tensor
+) -> Tensor:
+    """Return the five counts (5, R) of one bucket, of its relevant labels among those ``within``, not ``missing``."""
     num_rows, width = len(block), max(1, int(torch.bincount(rows[of_group], minlength=1).max()) if len(rows) else 1)
     n = torch.bincount(rows[of_group], minlength=num_rows)
-    irrelevant = block.clone()
+    irrelevant = block.masked_fill(missing, torch.inf)
     irrelevant[rows, ids] = torch.inf  # behind all others, where the bounds below do not reach
     others = torch.bincount(rows, minlength=num_rows) if within is None else n
     irrelevant = irrelevant if within is None else irrelevant[:, within]
-    m = irrelevant.shape[1] - others
+    m = irrelevant.shape[1] - others - missing.sum(dim=1)
     irrelevant = _sorted(irrelevant)
     slots = Slots(rows[of_group], num_rows, width)
     own = slots.place(block[rows, ids][of_group], torch.inf).contiguous()

@@ -14,7 +14,7 @@ from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._context import Context, Duplicates
 from tailmetrics.ranking._counters import BucketCounters
 from tailmetrics.ranking._device import reads_are_free, real_dtype
-from tailmetrics.ranking._exact import exact_ranks, log_normaliser
+from tailmetrics.ranking._exact import exact_ranks, log_sum
 from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
 from tailmetrics.ranking._once import once
@@ -45,7 +45,8 @@ class Ranking(TargetRanks):
         rows: Row groups and row weights, where there are some.
         repeated: Shape (N, K), bool: the places whose id stands before in the same row, which count as misses; None
             where no id repeats.
-        has_labels: Whether ``ids`` are labels; flat queries without ids number the documents of each query.
+        documents: Shape (N,), int64: the number of documents of each row, where ``ids`` number them from 0 instead of
+            being labels, as in flat queries without ids; None where ids are labels.
     """
 
     ids: Tensor
@@ -56,7 +57,7 @@ class Ranking(TargetRanks):
     targets: Targets = field(repr=False)
     rows: BatchRows = field(repr=False, default=BatchRows())
     repeated: Tensor | None = field(repr=False, default=None)
-    has_labels: bool = field(repr=False, default=True)
+    documents: Tensor | None = field(repr=False, default=None)
 
     @classmethod
     def from_scores(
@@ -144,6 +145,11 @@ class Ranking(TargetRanks):
             validate_args: False skips the checks that read values.
         """
         return rank_flat(Context("Ranking.from_flat", num_labels, validate_args), preds, target, indexes, ids)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether ``ids`` are labels; flat queries without ids number the documents of each query."""
+        return self.documents is None
 
     @property
     def num_rows(self) -> int:
@@ -325,11 +331,20 @@ class Ranking(TargetRanks):
         flat = torch.arange(listed.numel(), device=listed.device)
         return self._counters(buckets, depth).ranks(flat).view(listed.shape)
 
+    def log_probabilities(self, scores: Tensor, rows: Tensor) -> Tensor:
+        """Return the log of the softmax over all labels at scores of given rows, float64; needs dense scores.
+
+        Args:
+            scores: Shape (...).
+            rows: Shape (...), int64: the row of each score.
+        """
+        largest, log_sum_above = self._log_sum
+        return (scores.to(largest.dtype) - largest[rows]) - log_sum_above[rows]
+
     @once
-    def log_normaliser(self) -> Tensor:
-        """Log Σ exp(score) over all labels of each row, shape (N,), float64; needs dense scores."""
+    def _log_sum(self) -> tuple[Tensor, Tensor]:
         assert self.scores is not None
-        return log_normaliser(self.scores)
+        return log_sum(self.scores)
 
     def check_ids_below(self, caller: str, num_labels: int) -> None:
         """Raise unless listed and relevant labels are below ``num_labels``, for lists that do not tell L."""
@@ -434,7 +449,7 @@ def rank_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any 
     """Rank the documents of many queries that stand one below the other; see :meth:`Ranking.from_flat`."""
     if ids is None:
         context = replace(context, num_labels=None)  # documents have no labels that could be out of range
-    lists, targets = read_flat(context, preds, target, indexes, ids)
+    lists, targets, documents = read_flat(context, preds, target, indexes, ids)
     return Ranking(
         lists.ids,
         lists.complete,
@@ -443,7 +458,7 @@ def rank_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any 
         None,
         targets,
         repeated=lists.repeated,
-        has_labels=ids is not None,
+        documents=documents if ids is None else None,
     )
 
 
