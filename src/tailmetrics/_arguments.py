@@ -28,6 +28,9 @@ class TorchMetricsArguments(TypedDict, total=False):
 
 KEYWORDS = tuple(TorchMetricsArguments.__annotations__)
 
+PRESENTATION = ("name", "validate_args")
+"""Arguments that no number depends on."""
+
 ELSEWHERE = {
     "num_classes": "num_labels",
     "num_items": "num_labels",

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from re import sub
 from typing import Any, cast
 
+import torch
 from torch import Tensor
-from torchmetrics import MetricCollection
 
 from tailmetrics._summaries import per_label, summaries
+from tailmetrics._travelling_collection import TravellingCollection
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
@@ -22,7 +23,7 @@ from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
 
 
-class TopKCollection(MetricCollection):
+class TopKCollection(TravellingCollection):
     """Metrics that share one ranking per batch, and the states that several of them need.
 
     ``compute()`` is a flat dict of scalars, ready for ``self.log_dict(collection.compute())``; keys are unique by
@@ -80,10 +81,6 @@ class TopKCollection(MetricCollection):
     def __setitem__(self, key: str, module: Any) -> None:
         """Refuse, as :meth:`add_metrics` does."""
         self.add_metrics([module])
-
-    def members(self) -> dict[str, TopKMetric]:
-        """Return the metrics by member name, without prefix and postfix."""
-        return cast("dict[str, TopKMetric]", dict(self._modules))
 
     def _share_states(self) -> None:
         """Group the members whose states are the same by name; one of a group is updated, all of it are read."""
@@ -180,6 +177,7 @@ class TopKCollection(MetricCollection):
         if len(self._groups) < len(self._modules):
             super()._compute_groups_create_state_ref(copy)
 
+    @torch.jit.unused
     def forward(self, preds: Any, target: Any = None, row_mask: Any = None, **more: Any) -> dict[str, Any]:
         """Add a batch and return its own values, as flat as those of :meth:`compute`."""
         ranking = self.rank(preds, target, row_mask, **more)
@@ -190,9 +188,11 @@ class TopKCollection(MetricCollection):
         return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
 
     def compute(self) -> dict[str, Any]:
-        """Return the scalars of all members in one flat dict."""
+        """Return the scalars of all members in one flat dict; over processes, states are sent for all at once."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
-        return self._flat({name: metric.scalars() for name, metric in members if metric.keys()})
+        computed = {name: metric for name, metric in members if metric.keys()}
+        with self._sent_together(computed):
+            return self._flat({name: metric.scalars() for name, metric in computed.items()})
 
     def per_label(self) -> dict[str, Tensor]:
         """Return what members know of single labels over all rows: a dict of vectors (L,).

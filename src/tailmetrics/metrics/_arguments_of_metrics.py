@@ -24,9 +24,6 @@ from tailmetrics.ranking._context import Duplicates
 Cutoffs: TypeAlias = int | Sequence[int]
 Buckets: TypeAlias = LabelBuckets | str
 
-PRESENTATION: Final = ("name", "validate_args")
-"""Arguments that no number depends on."""
-
 DATA: Final = ("k", *FACTS, "row_groups", "weighted", "duplicates", "ignore_index")
 """Arguments that say what the numbers are of, not by which convention they are made: they are no part of a key."""
 
@@ -113,12 +110,6 @@ class ConfiguredMetric(ExactMetric):
         """Make what depends on facts of training; called by the constructor and by ``bind``."""
 
     # one source for arguments
-
-    def settings(self) -> dict[str, Any]:
-        """Return the value of every argument that numbers depend on, by name; what ``bind`` completed included."""
-        values = {name: parameter.default for name, parameter in arguments(type(self)).items()} | self._given
-        values |= {name: vars(self)[name] for name in values if name in vars(self)}
-        return {name: value for name, value in values.items() if name not in PRESENTATION}
 
     def unusual_settings(self) -> dict[str, Any]:
         """Return the settings that are not the default."""
