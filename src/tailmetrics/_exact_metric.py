@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from inspect import get_annotations
 from typing import Any, ClassVar
 
 import torch
@@ -30,10 +31,12 @@ class ExactMetric(TravellingMetric):
     """Arguments of a base class that a class sets itself and does not take."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep TorchScript away from properties: a scripted module keeps its metrics, and does not run them."""
+        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
         super().__init_subclass__(**kwargs)
         properties = {name for base in cls.__mro__ for name, one in vars(base).items() if isinstance(one, property)}
+        annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
         cls.__jit_unused_properties__ = sorted(properties)
+        cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""
@@ -130,18 +133,21 @@ class ExactMetric(TravellingMetric):
         """Return itself unchanged: states are whole numbers in any precision of the model."""
         return self
 
-    def _apply(self, fn: Any, exclude_state: Sequence[str] = "", recurse: bool = True) -> Self:
+    def _apply(  # type: ignore[override]  # TorchMetrics has exclude_state where torch has recurse
+        self, fn: Any, exclude_state: Sequence[str] = "", recurse: bool = True
+    ) -> Self:
         """Move the states; a value computed before is dropped rather than rounded to the precision of a model.
 
         States that were made without memory, on ``meta``, have counted nothing: they are 0 once they have memory.
         """
         self._computed = None
         self._forward_cache = None
-        without_memory = [name for name, default in self._defaults.items() if getattr(default, "is_meta", False)]
+        without_memory = [name for name, state in self._tensors().items() if state.is_meta]
         super()._apply(fn, exclude_state)
         for name in without_memory:
-            self._defaults[name].zero_()
-            getattr(self, name).zero_()
+            default: Any = self._defaults[name]
+            for state in (default, self._tensors()[name]):
+                state.zero_()
         return self
 
     def __hash__(self) -> int:

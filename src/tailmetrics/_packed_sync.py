@@ -6,7 +6,7 @@ what differs raises everywhere instead of being added up, and no process waits f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from struct import unpack
@@ -20,7 +20,7 @@ from tailmetrics._meaning import Meaning, as_text, difference, from_text
 
 Reduction: TypeAlias = Literal["sum", "max"]
 
-REDUCTIONS: Final[dict[Callable[..., Any], Reduction]] = {dim_zero_sum: "sum", dim_zero_max: "max"}
+REDUCTIONS: Final[dict[Any, Reduction]] = {dim_zero_sum: "sum", dim_zero_max: "max"}
 """What TorchMetrics made of the name of a reduction."""
 
 
@@ -39,9 +39,7 @@ class Share:
     reductions: Mapping[str, Reduction]
 
 
-def over_processes(
-    caller: str, shares: Sequence[Share], group: Any, device: torch.device
-) -> list[dict[str, Tensor]]:
+def over_processes(caller: str, shares: Sequence[Share], group: Any, device: torch.device) -> list[dict[str, Tensor]]:
     """Return the states of each metric over all processes of a group; call it in each of them.
 
     Two collectives, three where there are states under ``max``. The memory does not depend on the number of processes.
@@ -84,7 +82,7 @@ def _reduced(states: Sequence[Tensor], reduction: Reduction, dtype: torch.dtype,
     if packed.numel():
         operation = distributed.ReduceOp.SUM if reduction == "sum" else distributed.ReduceOp.MAX
         distributed.all_reduce(packed, op=operation, group=group)
-    parts = packed.split([state.numel() for state in states])
+    parts = torch.split(packed, [state.numel() for state in states])
     return {id(state): part.view(state.shape).to(state.dtype) for state, part in zip(states, parts, strict=True)}
 
 

@@ -28,7 +28,7 @@ class TravellingCollection(MetricCollection):
         shares: dict[str, Share] = {}
         for group in self._groups.values():
             present = [name for name in group if name in members]
-            shares |= {name: members[name]._share(members[present[0]].metric_state) for name in present}
+            shares |= {name: members[name]._share(members[present[0]]._tensors()) for name in present}
         return {name: shares[name] for name in members}
 
     def _sent_together(self, members: Mapping[str, TopKMetric]) -> AbstractContextManager[None]:
@@ -50,8 +50,8 @@ class TravellingCollection(MetricCollection):
         if not isinstance(other, TravellingCollection):
             raise TypeError(f"TopKCollection.merge_state: other is a {type(other).__name__}; pass a TopKCollection.")
         own, others = self.members(), other.members()
-        meanings = [[metric._meaning() for metric in members.values()] for members in (own, others)]
-        differs = difference(*meanings, "here", "in other", list(own))
+        here, there = ([metric._meaning() for metric in members.values()] for members in (own, others))
+        differs = difference(here, there, "here", "in other", list(own))
         if differs is not None:
             raise ValueError(
                 f"TopKCollection.merge_state: other holds other metrics: {differs}. Merge collections of the same "
@@ -106,4 +106,3 @@ class TravellingCollection(MetricCollection):
         """Let the members of a group refer to the states of the first of them."""
         self._state_is_copy = False
         self._compute_groups_create_state_ref()
-

@@ -22,7 +22,7 @@ from tailmetrics._travelling_states import from_bytes, to_bytes
 
 
 class TravellingMetric(Metric, ABC):
-    """States are put together over processes in two or three collectives, and refused where they mean something else."""
+    """States that are put together over processes in two or three collectives, and refused where they differ."""
 
     _given: dict[str, Any]
     """What the metric was given by name."""
@@ -41,13 +41,17 @@ class TravellingMetric(Metric, ABC):
         self._known_meaning = None
         super().add_state(*args, **kwargs)
 
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return the states by name, themselves and not copies."""
+        return {name: getattr(self, name) for name in self._defaults}
+
     def _meaning(self) -> Meaning:
-        """What the numbers depend on; once there are states, all arguments are settled."""
+        """Return what the numbers depend on; once there are states, all arguments are settled."""
         if self._known_meaning is not None:
             return self._known_meaning
         states = {
             name: f"{shape_of(state)} under {REDUCTIONS.get(self._reductions[name], 'another reduction')}"
-            for name, state in self.metric_state.items()
+            for name, state in self._tensors().items()
         }
         settings = {name: identity(value) for name, value in self.settings().items()}
         meaning = Meaning(type(self).__qualname__, settings, states)
@@ -55,22 +59,23 @@ class TravellingMetric(Metric, ABC):
         return meaning
 
     def _share(self, states: Mapping[str, Tensor] | None = None) -> Share:
-        """What the metric has to send: its states, or ``states`` that it shares with another."""
+        """Return what the metric has to send: its states, or ``states`` that it shares with another."""
         reductions = {name: REDUCTIONS[reduction] for name, reduction in self._reductions.items()}
-        return Share(self._meaning(), self.metric_state if states is None else states, reductions)
+        return Share(self._meaning(), self._tensors() if states is None else states, reductions)
 
     # over processes
 
     @property
     def _travels_packed(self) -> bool:
         """Whether every state is a tensor of whole numbers under a sum or a maximum, as those of this library are."""
-        states = self.metric_state.values()
+        states = self._tensors().values()
         whole = all(isinstance(state, Tensor) and not state.is_floating_point() for state in states)
         return whole and all(reduction in REDUCTIONS for reduction in self._reductions.values())
 
     def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
         """Replace the states by those over all processes; TorchMetrics has kept the states of this one."""
-        self._cache = {name: getattr(self, name) for name in self._defaults}  # no copies: states are replaced
+        own = self._tensors()
+        self._cache = {**own}  # no copies: states are replaced
         try:
             if dist_sync_fn is not gather_all_tensors or not self._travels_packed:
                 super()._sync_dist(dist_sync_fn, process_group)
@@ -81,7 +86,7 @@ class TravellingMetric(Metric, ABC):
                 (states,) = over_processes(type(self).__name__, [self._share()], group, self.device)
             self._replace(states)
         except BaseException:
-            self._replace(self._cache)
+            self._replace(own)
             self._cache = None
             raise
 
@@ -91,9 +96,20 @@ class TravellingMetric(Metric, ABC):
 
     @property
     def _will_send(self) -> bool:
-        """Whether ``compute`` is going to put the states together over processes in the way of this library."""
-        asked = self._to_sync and self._computed is None and not self._is_synced and self.dist_sync_fn is None
+        """Whether states that are asked for are to be put together over processes, in the way of this library."""
+        asked = self._to_sync and not self._is_synced and self.dist_sync_fn is None
         return asked and self._travels_packed and bool(self.distributed_available_fn())
+
+    @contextmanager
+    def _over_all_processes(self) -> Iterator[None]:
+        """Hold the states of all processes for a while, if ``compute`` would."""
+        was_synced = self._is_synced
+        self.sync(dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync and not was_synced)
+        try:
+            yield
+        finally:
+            if self._is_synced and not was_synced:
+                self.unsync()
 
     # to another metric
 
@@ -104,7 +120,7 @@ class TravellingMetric(Metric, ABC):
             ValueError: If it is of other arguments, buckets or counts; the metric is then as before.
         """
         self._check_mergeable(incoming_state)
-        states = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
+        states: dict[str, Any] = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
         self._reduce_states({name: states[name].to(self.device) for name in self._defaults})
         self._computed = None
         self._update_count += incoming_state._update_count if isinstance(incoming_state, Metric) else 1
@@ -132,8 +148,7 @@ class TravellingMetric(Metric, ABC):
 
     def _problem_with(self, states: Mapping[str, Any]) -> str | None:
         """Say what keeps ``states`` from being those of this metric; None if nothing does."""
-        for name in self._defaults:
-            own = getattr(self, name)
+        for name, own in self._tensors().items():
             if name not in states:
                 return f"{name} is missing"
             if not isinstance(states[name], Tensor) or shape_of(states[name]) != shape_of(own):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from re import sub
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
 
-from tailmetrics._summaries import per_label, summaries
+from tailmetrics._summaries import keeps_labels, per_label, summaries
 from tailmetrics._travelling_collection import TravellingCollection
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
@@ -46,6 +46,8 @@ class TopKCollection(TravellingCollection):
     >>> {key: float(value) for key, value in collection.compute().items()}
     {'val/precision@1': 1.0, 'val/precision@2': 0.5, 'val/recall@2': 0.5}
     """
+
+    __jit_unused_properties__: ClassVar[list[str]] = ["metric_state", "is_bound"]
 
     def __init__(
         self,
@@ -191,7 +193,7 @@ class TopKCollection(TravellingCollection):
         """Return the scalars of all members in one flat dict; over processes, states are sent for all at once."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
         computed = {name: metric for name, metric in members if metric.keys()}
-        with self._sent_together(computed):
+        with self._sent_together({name: metric for name, metric in computed.items() if metric._computed is None}):
             return self._flat({name: metric.scalars() for name, metric in computed.items()})
 
     def per_label(self) -> dict[str, Tensor]:
@@ -202,10 +204,14 @@ class TopKCollection(TravellingCollection):
         have several), and the values by key, such as ``precision@5``. Members with ``average="none"``, ``"macro"`` or
         ``"weighted"`` know them.
 
+        Counts are those of all processes: call this in every process.
+
         Raises:
             ValueError: If no member keeps counts per label.
         """
-        return per_label(list(self.members().values()), self._training_counts)
+        members = self.members()
+        with self._sent_together({name: metric for name, metric in members.items() if keeps_labels(metric)}):
+            return per_label(list(members.values()), self._training_counts)
 
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Return the tail in one number: a gap and a spread for each cut-off of each member by bucket.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from hashlib import sha256
 from inspect import Parameter
 from typing import Any, ClassVar, Final, TypeAlias
@@ -113,10 +114,12 @@ class ConfiguredMetric(ExactMetric):
 
     def unusual_settings(self) -> dict[str, Any]:
         """Return the settings that are not the default."""
-        known = arguments(type(self))
-        defaults = {name: self._default(name, parameter.default) for name, parameter in known.items()}
-        settings = self.settings().items()
-        return {name: value for name, value in settings if identity(value) != identity(defaults.get(name))}
+        return {name: value for name, value in self.settings().items() if self._is_unusual(name, value)}
+
+    def _is_unusual(self, name: str, value: Any) -> bool:
+        known = arguments(type(self)).get(name)
+        default = None if known is None else self._default(name, known.default)
+        return identity(value) != identity(default)
 
     def _default(self, name: str, default: Any) -> Any:
         """Return the value of an argument that goes without saying."""
@@ -163,7 +166,7 @@ class ConfiguredMetric(ExactMetric):
     def row_keys(self, group: str = "") -> list[str]:
         """Return the keys of the values over all rows, one for each cut-off and bucket."""
         buckets = [f"/{name}" for name in self._bucket_names] or [""]
-        return [f"{self._key(k)}{group}{bucket}" for k in self.cutoffs for bucket in buckets]
+        return [f"{key}{group}{bucket}" for key in map(self._key, self.cutoffs) for bucket in buckets]
 
     def _key(self, k: int | None) -> str:
         cutoff = "" if k is None else f"@{k}"
@@ -175,10 +178,11 @@ class ConfiguredMetric(ExactMetric):
     def _prefix(self) -> str:
         return ""
 
-    @property
+    @cached_property  # what enters the key is never completed by bind, and keys are made at each compute
     def _convention(self) -> str:
         """What arguments that are not the default add to the key: a text as it is, a number behind its name."""
-        unusual = {name: value for name, value in self.unusual_settings().items() if self._enters_key(name)}
+        settings = {name: value for name, value in self.settings().items() if self._enters_key(name)}
+        unusual = {name: value for name, value in settings.items() if self._is_unusual(name, value)}
         return "".join(_in_key(self.key_words.get(name, name), value) for name, value in unusual.items())
 
     def _enters_key(self, name: str) -> bool:
