@@ -59,7 +59,8 @@ def difference(
         found = _difference(one, other, of_first, of_second)
         if found is not None:
             name = f" ({names[number]!r})" if names else ""
-            return f"member {number + 1}{name} differs: {found}"
+            kind = f", {one.metric}" if one.metric == other.metric else ""
+            return f"member {number + 1}{name}{kind}: {found}"
     if len(first) != len(second):
         listed = (", ".join(one.metric for one in some) or "no metric" for some in (first, second))
         return f"there are {next(listed)} {of_first} and {next(listed)} {of_second}"
@@ -77,9 +78,9 @@ def _difference(one: Meaning, other: Meaning, of_one: str, of_other: str) -> str
                 f"{what}{name} is {_shown(ours.get(name))} {of_one} and {_shown(theirs.get(name))} {of_other}"
                 for name in different
             )
-            return f"{one.metric}: {', '.join(parts)}"
+            return ", ".join(parts)
     if list(one.states) != list(other.states):
-        return f"{one.metric}: the states stand in another order {of_other}"
+        return f"the states stand in another order {of_other}"
     return None
 
 
