@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
 from inspect import Parameter, signature
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ class TorchMetricsArguments(TypedDict, total=False):
 
 KEYWORDS = tuple(TorchMetricsArguments.__annotations__)
 
+PRESENTATION = ("name", "validate_args")
+"""Arguments that no number depends on."""
+
 ELSEWHERE = {
     "num_classes": "num_labels",
     "num_items": "num_labels",
@@ -43,7 +47,7 @@ NO_NEED = {"task": "the form of target says it; pass num_labels= where nothing e
 
 
 @cache
-def arguments(metric: type[Metric]) -> dict[str, Parameter]:
+def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
     """Return what a class takes by name: its own arguments, and those of its bases that it hands on."""
     found: dict[str, Parameter] = {}
     named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -53,7 +57,7 @@ def arguments(metric: type[Metric]) -> dict[str, Parameter]:
         found |= {one.name: one for one in new}
         if own and all(one.kind != Parameter.VAR_KEYWORD for one in own):
             break
-    return found
+    return MappingProxyType(found)
 
 
 def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
+from inspect import get_annotations
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
-from torchmetrics import Metric
 from typing_extensions import Self, Unpack
 
 from tailmetrics._arguments import (
@@ -19,18 +19,24 @@ from tailmetrics._arguments import (
     given,
     unknown_arguments,
 )
-from tailmetrics._checks import shape_of
+from tailmetrics._travelling_metric import TravellingMetric
 
 
-class ExactMetric(Metric, ABC):
-    """What TorchMetrics would lose or change, kept: see each method. States are integer tensors."""
+class ExactMetric(TravellingMetric):
+    """What TorchMetrics would lose or change, kept: see each method. States are integer tensors, 0 at first."""
 
     full_state_update = False
     is_differentiable = False
     withheld: ClassVar[tuple[str, ...]] = ()
     """Arguments of a base class that a class sets itself and does not take."""
-    _given: dict[str, Any]
-    """What the metric was given by name."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
+        super().__init_subclass__(**kwargs)
+        properties = {name for base in cls.__mro__ for name, one in vars(base).items() if isinstance(one, property)}
+        annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
+        cls.__jit_unused_properties__ = sorted(properties)
+        cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""
@@ -68,6 +74,23 @@ class ExactMetric(Metric, ABC):
 
         return guarded
 
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        """Put the states of this process back after a compute that failed while it held those of all processes."""
+        wrapped = super()._wrap_compute(compute)
+
+        @wraps(compute)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            was_synced = self._is_synced
+            try:
+                return wrapped(*args, **kwargs)
+            except BaseException:
+                if self._is_synced and not was_synced:
+                    self.unsync()
+                raise
+
+        return guarded
+
+    @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its own value; after an error the metric is as before."""
         before = dict(self.__dict__)
@@ -76,31 +99,6 @@ class ExactMetric(Metric, ABC):
         except BaseException:
             self.__dict__.update(before)
             raise
-
-    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add the state of another metric of the same arguments, or its ``metric_state``."""
-        if isinstance(incoming_state, (dict, Metric)):
-            states = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
-            problem = self._problem_with(states)
-            if problem is not None:
-                other = f"those of {incoming_state!r}" if isinstance(incoming_state, Metric) else "the dict given"
-                raise ValueError(
-                    f"{type(self).__name__}.merge_state: {self!r} takes the states of a metric of the same arguments "
-                    f"and buckets, not {other}: {problem}."
-                )
-        super().merge_state(incoming_state)
-        self._computed = None
-        self._update_count += incoming_state._update_count if isinstance(incoming_state, Metric) else 1
-
-    def _problem_with(self, states: Mapping[str, Any]) -> str | None:
-        """Say what keeps ``states`` from being those of this metric; None if nothing does."""
-        for name in self._defaults:
-            own = getattr(self, name)
-            if name not in states:
-                return f"{name} is missing"
-            if not isinstance(states[name], Tensor) or shape_of(states[name]) != shape_of(own):
-                return f"{name} is {shape_of(states[name])}, but {shape_of(own)} is needed"
-        return None
 
     def _load_from_state_dict(
         self,
@@ -137,11 +135,21 @@ class ExactMetric(Metric, ABC):
         """Return itself unchanged: states are whole numbers in any precision of the model."""
         return self
 
-    def _apply(self, fn: Any, exclude_state: Sequence[str] = "") -> Self:
-        """Move the states; a value computed before is dropped rather than rounded to the precision of a model."""
+    def _apply(  # type: ignore[override]  # TorchMetrics has exclude_state where torch has recurse
+        self, fn: Any, exclude_state: Sequence[str] = "", recurse: bool = True
+    ) -> Self:
+        """Move the states; a value computed before is dropped rather than rounded to the precision of a model.
+
+        States that were made without memory, on ``meta``, have counted nothing: they are 0 once they have memory.
+        """
         self._computed = None
         self._forward_cache = None
+        without_memory = [name for name, state in self._tensors().items() if state.is_meta]
         super()._apply(fn, exclude_state)
+        for name in without_memory:
+            default: Any = self._defaults[name]
+            for state in (default, self._tensors()[name]):
+                state.zero_()
         return self
 
     def __hash__(self) -> int:

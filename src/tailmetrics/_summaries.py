@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -44,9 +45,14 @@ def _spread(values: Sequence[Tensor]) -> Tensor:
     return torch.full_like(values[0], deviation / mean)
 
 
+def keeps_labels(metric: TopKMetric) -> TypeGuard[LabelAveragedMetric]:
+    """Whether a metric knows values of single labels."""
+    return isinstance(metric, LabelAveragedMetric) and metric.keeps_labels
+
+
 def per_label(members: Sequence[TopKMetric], counts: Tensor | None) -> dict[str, Tensor]:
     """Return training counts, counts and values of single labels of all members that know them."""
-    known = [metric for metric in members if isinstance(metric, LabelAveragedMetric) and metric.keeps_labels]
+    known = [metric for metric in members if keeps_labels(metric)]
     if not known:
         raise ValueError(
             "TopKCollection: no member keeps counts per label; add one with average='none', such as "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from re import sub
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
+import torch
 from torch import Tensor
 
 from tailmetrics._logged import LoggedCollection
-from tailmetrics._summaries import per_label, summaries
+from tailmetrics._summaries import keeps_labels, per_label, summaries
+from tailmetrics._travelling_collection import TravellingCollection
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
@@ -22,7 +24,7 @@ from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
 
 
-class TopKCollection(LoggedCollection):
+class TopKCollection(LoggedCollection, TravellingCollection):
     """Metrics that share one ranking per batch, and the states that several of them need.
 
     ``compute()`` is a flat dict of scalars, and Lightning's ``self.log_dict(collection)`` logs each of them; keys are
@@ -45,6 +47,8 @@ class TopKCollection(LoggedCollection):
     >>> {key: float(value) for key, value in collection.compute().items()}
     {'val/precision@1': 1.0, 'val/precision@2': 0.5, 'val/recall@2': 0.5}
     """
+
+    __jit_unused_properties__: ClassVar[list[str]] = ["metric_state", "is_bound"]
 
     def __init__(
         self,
@@ -80,10 +84,6 @@ class TopKCollection(LoggedCollection):
     def __setitem__(self, key: str, module: Any) -> None:
         """Refuse, as :meth:`add_metrics` does."""
         self.add_metrics([module])
-
-    def members(self) -> dict[str, TopKMetric]:
-        """Return the metrics by member name, without prefix and postfix."""
-        return cast("dict[str, TopKMetric]", dict(self._modules))
 
     def _share_states(self) -> None:
         """Group the members whose states are the same by name; one of a group is updated, all of it are read."""
@@ -181,6 +181,7 @@ class TopKCollection(LoggedCollection):
         if len(self._groups) < len(self._modules):
             super()._compute_groups_create_state_ref(copy)
 
+    @torch.jit.unused
     def forward(self, preds: Any, target: Any = None, row_mask: Any = None, **more: Any) -> dict[str, Any]:
         """Add a batch and return its own values, as flat as those of :meth:`compute`."""
         ranking = self.rank(preds, target, row_mask, **more)
@@ -192,9 +193,11 @@ class TopKCollection(LoggedCollection):
         return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
 
     def compute(self) -> dict[str, Any]:
-        """Return the scalars of all members in one flat dict."""
+        """Return the scalars of all members in one flat dict; over processes, states are sent for all at once."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
-        return self._flat({name: metric.scalars() for name, metric in members if metric.keys()})
+        computed = {name: metric for name, metric in members if metric.keys()}
+        with self._sent_together({name: metric for name, metric in computed.items() if metric._computed is None}):
+            return self._flat({name: metric.scalars() for name, metric in computed.items()})
 
     def per_label(self) -> dict[str, Tensor]:
         """Return what members know of single labels over all rows: a dict of vectors (L,).
@@ -204,10 +207,14 @@ class TopKCollection(LoggedCollection):
         have several), and the values by key, such as ``precision@5``. Members with ``average="none"``, ``"macro"`` or
         ``"weighted"`` know them.
 
+        Counts are those of all processes: call this in every process.
+
         Raises:
             ValueError: If no member keeps counts per label.
         """
-        return per_label(list(self.members().values()), self._training_counts)
+        members = self.members()
+        with self._sent_together({name: metric for name, metric in members.items() if keeps_labels(metric)}):
+            return per_label(list(members.values()), self._training_counts)
 
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Return the tail in one number: a gap and a spread for each cut-off of each member by bucket.

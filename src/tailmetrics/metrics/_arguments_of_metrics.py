@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from hashlib import sha256
 from inspect import Parameter
 from typing import Any, ClassVar, Final, TypeAlias
@@ -23,9 +24,6 @@ from tailmetrics.ranking._context import Duplicates
 
 Cutoffs: TypeAlias = int | Sequence[int]
 Buckets: TypeAlias = LabelBuckets | str
-
-PRESENTATION: Final = ("name", "validate_args")
-"""Arguments that no number depends on."""
 
 DATA: Final = ("k", *FACTS, "row_groups", "weighted", "duplicates", "ignore_index")
 """Arguments that say what the numbers are of, not by which convention they are made: they are no part of a key."""
@@ -114,18 +112,14 @@ class ConfiguredMetric(ExactMetric):
 
     # one source for arguments
 
-    def settings(self) -> dict[str, Any]:
-        """Return the value of every argument that numbers depend on, by name; what ``bind`` completed included."""
-        values = {name: parameter.default for name, parameter in arguments(type(self)).items()} | self._given
-        values |= {name: vars(self)[name] for name in values if name in vars(self)}
-        return {name: value for name, value in values.items() if name not in PRESENTATION}
-
     def unusual_settings(self) -> dict[str, Any]:
         """Return the settings that are not the default."""
-        known = arguments(type(self))
-        defaults = {name: self._default(name, parameter.default) for name, parameter in known.items()}
-        settings = self.settings().items()
-        return {name: value for name, value in settings if identity(value) != identity(defaults.get(name))}
+        return {name: value for name, value in self.settings().items() if self._is_unusual(name, value)}
+
+    def _is_unusual(self, name: str, value: Any) -> bool:
+        known = arguments(type(self)).get(name)
+        default = None if known is None else self._default(name, known.default)
+        return identity(value) != identity(default)
 
     def _default(self, name: str, default: Any) -> Any:
         """Return the value of an argument that goes without saying."""
@@ -184,10 +178,11 @@ class ConfiguredMetric(ExactMetric):
     def _prefix(self) -> str:
         return ""
 
-    @property
+    @cached_property  # what enters the key is never completed by bind, and keys are made at each compute
     def _convention(self) -> str:
         """What arguments that are not the default add to the key: a text as it is, a number behind its name."""
-        unusual = {name: value for name, value in self.unusual_settings().items() if self._enters_key(name)}
+        settings = {name: value for name, value in self.settings().items() if self._enters_key(name)}
+        unusual = {name: value for name, value in settings.items() if self._is_unusual(name, value)}
         return "".join(_in_key(self.key_words.get(name, name), value) for name, value in unusual.items())
 
     def _enters_key(self, name: str) -> bool:

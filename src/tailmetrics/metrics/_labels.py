@@ -250,6 +250,8 @@ class LabelAveragedMetric(RowMeanMetric):
     def per_label(self, several: bool = False) -> dict[str, Tensor]:
         """Return support, predictions, true positives and the value of each label over all rows, shape (L,) each.
 
+        They are those of all processes: call this in every process.
+
         Args:
             several: Whether counts that depend on a cut-off have it in their names even where there is one.
 
@@ -258,7 +260,8 @@ class LabelAveragedMetric(RowMeanMetric):
         """
         if not self.keeps_labels:
             raise ValueError(f"{self._caller}: average={self.average!r} keeps no counts per label; use average='none'.")
-        states = {name: self._state(name)[0] for name in self._names}
+        with self._over_all_processes():
+            states = {name: self._state(name)[0].clone() for name in self._names}
         found: dict[str, Tensor] = {}
         for k, cut, name in zip(self.ks, self.cutoffs, self.cut_names(), strict=True):
             hits, predicted, support = self._label_counts(states, k)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, ClassVar
 
 import torch
@@ -53,6 +54,14 @@ class TopKMetric(ConfiguredMetric):
     registered: ClassVar[bool] = False
     """Whether the class is in the registry, whose formulas the suite holds to its laws."""
     _forward_cache = ForwardCache()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Say in TorchMetrics' words what the range is, for its plots."""
+        super().__init_subclass__(**kwargs)
+        low, high = (bound if isfinite(bound) else None for bound in cls.bounds)
+        said = {"plot_lower_bound": low, "plot_upper_bound": high, "plot_legend_name": getattr(cls, "stem", None)}
+        for name in said.keys() - vars(cls).keys():
+            setattr(cls, name, said[name])
 
     # what a family of metrics says
 

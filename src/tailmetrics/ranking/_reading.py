@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_count, check_row_mask, shape_of
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._list_columns import is_column_of_ids
 from tailmetrics.ranking._lists import (
     Lists,
     first_of,
@@ -117,8 +118,9 @@ def read_training_target(context: Context, target: Any, target_ids: Any, row_mas
         got = "both target and target_ids" if target is not None else "neither target nor target_ids"
         raise TypeError(f"{caller}: got {got}; pass one of them.")
     argument, value = ("target", target) if target_ids is None else ("target_ids", target_ids)
+    ids_only = target_ids is not None or is_column_of_ids(value)
     value = as_tensor(caller, argument, value)
-    given = value if target_ids is None else ExplicitTarget(ids=value)
+    given = ExplicitTarget(ids=value) if ids_only else value
     num_rows = value.shape[0] if value.ndim else 0
     context = replace(context, row_mask=check_row_mask(caller, row_mask, num_rows, value.device))
     assert context.num_labels is not None
@@ -193,6 +195,8 @@ def read_target(
 ) -> Targets:
     """Tell which form ``target`` has, check it against ``preds``, and bring it to what a ranking reads."""
     caller, gains, argument = context.caller, None, "target"
+    if not isinstance(target, (Tensor, ExplicitTarget)) and is_column_of_ids(target):
+        target = ExplicitTarget(ids=target)
     if isinstance(target, ExplicitTarget):
         argument, target, gains = _choose(caller, target)
     target = as_tensor(caller, argument, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,15 +11,19 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics.ranking._device import reads_are_free
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
+from tailmetrics.ranking._list_columns import Array as Array
+from tailmetrics.ranking._list_columns import from_column, is_column
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))  # 2.3 on
 
 
 def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
-    """Return tensors as they are, arrays and scipy sparse matrices as tensors; refuse anything else."""
+    """Return tensors as they are, arrays, columns and scipy sparse matrices as tensors; refuse anything else."""
+    if isinstance(value, Tensor):
+        return _accepted(caller, argument, value)
+    if is_column(value):
+        value = from_column(caller, argument, value)
     if isinstance(value, np.ndarray):
         value = _from_numpy(caller, argument, value)
     elif hasattr(value, "tocsr"):
@@ -27,8 +31,9 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return _accepted(caller, argument, value)
     raise TypeError(
-        f"{caller}: {argument} is a {type(value).__name__}; pass a tensor, such as torch.tensor(...), a numpy array or "
-        "a sparse matrix (tailmetrics.rank documents all forms). Lists of different lengths are padded with -1: "
+        f"{caller}: {argument} is a {type(value).__name__}; pass a tensor, such as torch.tensor(...), a numpy array, a "
+        "sparse matrix or a column of Arrow or pandas (tailmetrics.rank documents all forms). Lists of different "
+        "lengths are padded with -1: "
         "torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=-1)."
     )
 

@@ -1,0 +1,136 @@
+"""Columns of Arrow and pandas: lists of ids of any length, read as the padded arrays that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+import processes
+from tailmetrics import LabelFrequency, PrecisionAtK, Ranking, RecallAtK, TopKCollection, rank
+from tailmetrics.ranking._list_columns import from_column
+
+LISTS = [[4, 2, 7], [], [1], None, [0, 9, 3]]
+PADDED = [[4, 2, 7], [-1, -1, -1], [1, -1, -1], [-1, -1, -1], [0, 9, 3]]
+TARGET = [[2, 7], [5], None, [1], [3, 0, 8]]
+TARGET_PADDED = torch.tensor([[2, 7, -1], [5, -1, -1], [-1, -1, -1], [1, -1, -1], [3, 0, 8]])
+
+
+def chunked(lists: list[Any], kind: Any) -> Any:
+    """Two chunks, the second a slice of a longer array."""
+    return pa.chunked_array(
+        [pa.array(lists[:2], kind), pa.array([[99], *lists[2:], [98]], kind).slice(1, len(lists[2:]))]
+    )
+
+
+COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
+    "arrow": lambda lists: pa.array(lists, pa.list_(pa.int64())),
+    "arrow, 32 bits": lambda lists: pa.array(lists, pa.large_list(pa.int32())),
+    "arrow, unsigned": lambda lists: pa.array(lists, pa.list_(pa.uint16())),
+    "arrow, sliced": lambda lists: pa.array([[77], *lists], pa.list_(pa.int64())).slice(1),
+    "arrow, in chunks": lambda lists: chunked(lists, pa.list_(pa.int64())),
+    "pandas": lambda lists: pd.Series(lists),
+    "pandas, other index": lambda lists: pd.Series(lists, index=range(len(lists), 0, -1)),
+    "pandas of arrays": lambda lists: pd.Series([None if one is None else np.array(one, np.int32) for one in lists]),
+    "pandas of Arrow": lambda lists: pd.Series(lists, dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
+}
+
+every_column = pytest.mark.parametrize("made", COLUMNS.values(), ids=COLUMNS.keys())
+
+
+@every_column
+def test_lists_are_padded_and_a_missing_list_is_empty(made: Callable[[list[Any]], Any]) -> None:
+    """Row by row, however the column is kept."""
+    assert from_column("test", "preds", made(LISTS)).tolist() == PADDED
+    assert from_column("test", "preds", made([[], None])).shape == (2, 0)
+    assert from_column("test", "preds", made([])).shape == (0, 0)
+
+
+@every_column
+def test_update_and_rank_take_lists_of_predictions_and_of_targets(made: Callable[[list[Any]], Any]) -> None:
+    """precision@2: rows have 1/2, 0, 0, 0, 1/2 of their two places right, short lists judged by their length."""
+    preds, target = made(LISTS), made(TARGET)
+    collection = TopKCollection([PrecisionAtK(k=2), RecallAtK(k=3)])
+    collection.update(preds, target)
+    values = {name: float(value) for name, value in collection.compute().items()}
+    assert values["precision@2"] == (1 / 2 + 0 + 0 + 0 + 1 / 2) / 5
+    assert values["recall@3"] == (2 / 2 + 0 + 0 + 0 + 2 / 3) / 5
+    ranking = rank(preds, target, depth=2)
+    assert ranking.ids.tolist() == PADDED
+    assert Ranking.from_ids(preds, target_ids=target).n_relevant.tolist() == [2, 1, 0, 1, 3]
+
+
+@every_column
+def test_a_column_of_ids_is_never_one_number_per_label(made: Callable[[list[Any]], Any]) -> None:
+    """The longest list is as long as there are labels: still ids, where a tensor of that shape is multi-hot."""
+    scores = torch.tensor([[0.1, 0.9, 0.5], [0.7, 0.2, 0.3]])
+    metric = RecallAtK(k=1)
+    metric.update(scores, made([[1, 0, 2], [0]]))
+    assert float(metric.compute()) == (1 / 3 + 1) / 2
+    frequency = LabelFrequency(3)
+    frequency.update(made([[1, 0, 2], [0], None]))
+    assert frequency.compute().tolist() == [2, 1, 1]
+    assert frequency.num_rows == 3
+
+
+def test_scored_candidates_of_any_number() -> None:
+    """A pair of columns: where a list ends there is no candidate."""
+    scores, ids = pa.array([[0.1, 0.9], [0.3], None]), pa.array([[5, 6], [7], None])
+    for pair in ((scores, ids), (pd.Series([[0.1, 0.9], [0.3], []]), pd.Series([[5, 6], [7], []]))):
+        assert rank(pair, torch.tensor([6, 7, 1]), depth=2).ids.tolist() == [[6, 5], [7, -1], [-1, -1]]
+
+
+def test_gains_beside_ids_are_padded_with_none() -> None:
+    """target_ids and target_gains of one length in each row."""
+    ids, gains = pa.array([[3, 1], [2]]), pa.array([[2.0, 1.0], [3.0]])
+    ranking = Ranking.from_ids(pa.array([[1, 3], [2, 0]]), target_ids=ids, target_gains=gains)
+    assert ranking.gains.tolist() == [[1.0, 2.0], [3.0, 0.0]]
+
+
+def test_lists_of_one_length_are_a_matrix() -> None:
+    """Scores of all labels; a list of fixed size; one number per row."""
+    scores = pa.array([[0.1, 0.9], [0.3, 0.2]])
+    assert rank(scores, pa.array([1, 1]), depth=2).ids.tolist() == [[1, 0], [0, 1]]
+    fixed = pa.array([[0, 1], [1, 1]], pa.list_(pa.int64(), 2))
+    assert rank(scores, fixed, depth=1).n_relevant.tolist() == [1, 2], "as wide as there are labels: multi-hot"
+    assert rank(scores, pd.Series([0, 1]), depth=1).n_relevant.tolist() == [1, 1]
+    assert rank(scores, pd.Series([0, 1], dtype="Int64"), depth=1).n_relevant.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("preds", "wanted"),
+    [
+        (pa.array([[1], [2, None]]), "preds holds a null in row 1; leave the entry out"),
+        (pd.Series([[1], [2, None]]), "preds holds a null in row 1; leave the entry out"),
+        (pa.array([1, None]), "preds holds a null in row 1"),
+        (pd.Series([1, None], dtype="Int64"), "preds holds a null in row 1"),
+        (pa.array([["a"], ["b", "c"]]), "lists of object; pass lists of integers: number the labels"),
+        (pd.Series([["a"], ["b", "c"]]), "lists of <U1; pass lists of integers: number the labels"),
+        (pa.array([[0.5], [0.5, 0.25]]), "preds holds 1 numbers in row 0 and 2 in the longest row"),
+        (pd.Series([[1], 2]), "preds holds a int in row 1; pass one flat list per row"),
+        (pd.Series([[1], [[2]]]), "preds holds a list in row 1; pass one flat list per row"),
+        (pd.DataFrame({"a": [1, 2]}), "preds is a DataFrame; pass a tensor"),
+        (pa.table({"a": [1, 2]}), "preds is a Table; pass a tensor"),
+    ],
+)
+def test_what_is_no_column_of_ids_is_refused(preds: Any, wanted: str) -> None:
+    """Nulls inside lists, texts, scores of other lengths, single values among lists, tables."""
+    with pytest.raises((TypeError, ValueError), match=f"PrecisionAtK: .*{wanted}"):
+        PrecisionAtK(k=1).update(preds, torch.tensor([1, 1]))
+
+
+def test_neither_library_is_imported() -> None:
+    """An update with tensors leaves both alone."""
+    code = """
+import sys, torch, torchmetrics
+before = set(sys.modules)
+import tailmetrics
+tailmetrics.PrecisionAtK(k=1).update(torch.tensor([[1]]), torch.tensor([1]))
+found = {"pandas", "pyarrow"} & (set(sys.modules) - before)
+"""
+    assert processes.found_by(code) == set()
