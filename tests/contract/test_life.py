@@ -296,7 +296,9 @@ def test_training_counts_live_like_a_metric() -> None:
     with pytest.raises(RuntimeError, match="LabelFrequency.load_state_dict: counts is int64 .40., but int64 .41."):
         other.load_state_dict(frequency.state_dict())
     for wrong_length in (NUM_LABELS + 1, 1):
-        with pytest.raises(ValueError, match=r"merge_state: LabelFrequency\(num_labels=40\) takes .*: num_labels is 40"):
+        with pytest.raises(
+            ValueError, match=r"merge_state: LabelFrequency\(num_labels=40\) takes .*: num_labels is 40"
+        ):
             frequency.merge_state(LabelFrequency(wrong_length))
     assert states(frequency) == before
     with torch.inference_mode():
