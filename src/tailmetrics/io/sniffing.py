@@ -41,7 +41,15 @@ class Head:
         """Return the fields of each line."""
         if delimiter == "\t":
             return [line.split(delimiter) for line in self.lines]
-        return [next(csv.reader([line], delimiter=delimiter), []) for line in self.lines]
+        return [_fields(line, delimiter) for line in self.lines]
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    """Return the fields of a line; the line itself where its quotes or line ends are wrong."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return [line]
 
 
 def is_parquet(head: Head) -> bool:
@@ -126,7 +134,8 @@ def is_lists(head: Head) -> bool:
     """
     for rows in (head.fields(","), head.fields("\t")):
         if _is_lists(rows):
-            return head.columns.item not in rows[0] and not any(is_usual(name, "item") for name in rows[0])
+            known = (is_usual(name, kind) for name in rows[0] for kind in ("item", "score"))
+            return head.columns.item not in rows[0] and not any(known)
     return False
 
 

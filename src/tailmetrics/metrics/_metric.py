@@ -180,9 +180,9 @@ class TopKMetric(ConfiguredMetric):
         context = Context(self._caller, self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index)
         return rank_or_take(context, batch, self.reads, indexes)
 
-    def prepare(self, ranking: Ranking) -> Prepared:
-        """Return what a batch would add, for a later ``update(prepared)``; the second of its three steps."""
-        self._check_bound("before update")
+    def prepare(self, preds: Any, target: Any = None, row_mask: Any = None) -> Prepared:
+        """Return what a batch, or a :class:`Ranking`, would add, for a later ``update(prepared)``."""
+        ranking = self.rank_batch(Batch(preds, target, row_mask))
         self._check(ranking)
         groups = ranking.rows.groups if self.row_groups else None
         rows = BatchRows(groups, ranking.rows.weights if self.weighted else None)

@@ -62,7 +62,7 @@ class LabelAUC(TopKMetric):
 
     >>> import torch
     >>> metric = LabelAUC(num_labels=1)
-    >>> metric.update(torch.tensor([[0.1], [0.8], [0.6]]), torch.tensor([[0], [0], [-1]]))
+    >>> metric.update(torch.tensor([[0.1], [0.8], [0.6]]), torch.tensor([[True], [True], [False]]))
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def rows_of_sequences(context: Context, batch: Batch) -> Batch:
 
 
 def _flat(preds: Any) -> Any:
-    return preds.reshape(-1, preds.shape[-1]) if isinstance(preds, (Tensor, np.ndarray)) else preds
+    return preds.reshape(prod(preds.shape[:-1]), preds.shape[-1]) if isinstance(preds, (Tensor, np.ndarray)) else preds
 
 
 def _rows(caller: str, argument: str, value: Any, leading: tuple[int, ...]) -> Any:
@@ -50,7 +51,7 @@ def _rows(caller: str, argument: str, value: Any, leading: tuple[int, ...]) -> A
             f"{caller}: {argument} is {shown}, but preds has the axes {list(leading)} in front of its labels; pass "
             f"{argument} with the same axes in front."
         )
-    return value.reshape(-1, *value.shape[len(leading) :])
+    return value.reshape(prod(leading), *value.shape[len(leading) :])
 
 
 def _without_ignored(context: Context, batch: Batch) -> Batch:

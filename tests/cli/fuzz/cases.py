@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -61,11 +60,19 @@ class Case:
         try:
             if path.suffix == ".npy":
                 return {str(label): int(count) for label, count in enumerate(np.load(path).tolist())}
-            with path.open(newline="") as file:
-                rows = list(csv.reader(file, strict=True))[1:]
-            return {label: reading.whole(count) for label, count in rows}
-        except (ValueError, OSError, csv.Error, TypeError) as error:
+            return self._named_counts(path)
+        except (ValueError, OSError, TypeError) as error:
             raise RefusedError("counts") from error
+
+    def _named_counts(self, path: Path) -> dict[str, int]:
+        header, *rows = [reading.fields(line, ",") for line in reading.lines_of(reading.plain(path))] or [[]]
+        if sorted(header) != ["count", "label"] or any(len(row) != 2 for row in rows):
+            raise RefusedError("columns of counts")
+        label, count = header.index("label"), header.index("count")
+        counts = {row[label]: reading.whole(row[count]) for row in rows}
+        if len(counts) < len(rows) or any(one < 0 for one in counts.values()):
+            raise RefusedError("counts")
+        return counts
 
 
 def made(source: Random, folder: Path) -> Case:
