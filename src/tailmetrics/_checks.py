@@ -89,7 +89,8 @@ def check_between(caller: str, argument: str, value: Any, low: float, high: floa
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     """Return training counts per label as an int64 vector of shape [L] on the CPU."""
     try:
-        given: Tensor = torch.as_tensor(counts).detach().cpu()
+        device = counts.device if isinstance(counts, Tensor) else "cpu"  # whatever device is the default one
+        given: Tensor = torch.as_tensor(counts, device=device).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(
             f"{caller}: {argument} is a {type(counts).__name__}; pass whole numbers, one per label, as tensor or list."

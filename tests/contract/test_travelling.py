@@ -1,0 +1,380 @@
+"""States that travel: as bytes, to another metric, to a copy, to TorchScript, to memory; what differs is refused in words."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import struct
+import zlib
+from hashlib import sha256
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cases import NUM_LABELS, data, registered, training_counts
+from exactness.bits import CASES_OF_A_KIND, states
+from tailmetrics import (
+    MRR,
+    CatalogCoverageAtK,
+    DCGAtK,
+    GiniAtK,
+    LabelBuckets,
+    LabelFrequency,
+    NDCGAtK,
+    PopularityAtK,
+    PositiveCoverageAtK,
+    PrecisionAtK,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    TopKCollection,
+)
+from tailmetrics._travelling_states import MAGIC
+from tailmetrics.metrics import REGISTRY, RowMeanMetric
+
+BATCHES = [data(seed=seed, num_rows=7, graded=True) for seed in (201, 202, 203)]
+SOME = [case for number, case in enumerate(CASES_OF_A_KIND) if number % 7 == 0]
+
+
+def fed(metric: Any, *batches: Any) -> Any:
+    """The metric after the batches."""
+    for batch in batches:
+        metric.update(batch.scores, batch.target)
+    return metric
+
+
+def shared() -> TopKCollection:
+    """Two members that share a state, one with flags, one without either."""
+    return TopKCollection({
+        "gini": GiniAtK(k=3, num_labels=NUM_LABELS),
+        "coverage": CatalogCoverageAtK(k=3, num_labels=NUM_LABELS),
+        "positive": PositiveCoverageAtK(k=3, num_labels=NUM_LABELS),
+        "recall": RecallAtK(k=3),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SOME, ids=str)
+def test_a_metric_travels_as_bytes(case: Any) -> None:
+    """States and number of updates arrive; what was there is gone, a value computed before included."""
+    sent, received = fed(case.metric(), *BATCHES[:2]), fed(case.metric(), BATCHES[2])
+    received.compute()
+    received.load_state_bytes(sent.state_bytes())
+    assert states(received) == states(sent)
+    assert states(fed(received, BATCHES[2])) == states(fed(case.metric(), *BATCHES))
+
+
+def test_training_counts_travel_too() -> None:
+    """LabelFrequency; with another number of labels it says so."""
+    sent, received = LabelFrequency(NUM_LABELS), LabelFrequency(NUM_LABELS)
+    sent.update(BATCHES[0].target)
+    received.load_state_bytes(sent.state_bytes())
+    assert states(received) == states(sent)
+    message = (
+        "LabelFrequency.load_state_bytes: data holds the states of other metrics: num_labels is 41 here and 40 in data"
+    )
+    with pytest.raises(ValueError, match=message):
+        LabelFrequency(NUM_LABELS + 1).load_state_bytes(sent.state_bytes())
+
+
+def test_members_that_share_a_state_send_and_add_it_once() -> None:
+    """As bytes, and merged: the counts of one, and one state still."""
+    sent, received, whole = fed(shared(), *BATCHES[:2]), fed(shared(), BATCHES[2]), fed(shared(), *BATCHES)
+    alone = fed(TopKCollection({"gini": GiniAtK(k=3, num_labels=NUM_LABELS)}), *BATCHES[:2])
+    assert len(sent.state_bytes()) < len(alone.state_bytes()) + 700, "one vector of counts, and one of flags"
+    arrived = shared()
+    arrived.load_state_bytes(sent.state_bytes())
+    received.merge_state(arrived)
+    for name, metric in received.members().items():
+        assert states(metric) == states(whole.members()[name])
+    gini, coverage = ([*received.members()[name].metric_state.values()] for name in ("gini", "coverage"))
+    assert all(one is other for one, other in zip(gini, coverage, strict=True))
+    assert {key: float(value) for key, value in received.compute().items()} == {
+        key: float(value) for key, value in whole.compute().items()
+    }
+
+
+BY_DECILE = LabelBuckets.deciles(training_counts())
+BY_OTHERS = LabelBuckets.deciles(training_counts().flip(0))
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "wanted"),
+    [
+        (RecallAtK(k=1), PrecisionAtK(k=1), "it is RecallAtK here and PrecisionAtK {there}"),
+        (RecallAtK(k=1), RecallAtK(k=2, scope="global"), "k is 1 here and 2 {there}, scope is 'bucket' here and 'global' {there}"),
+        (RecallAtK(k=1, buckets=BY_DECILE), RecallAtK(k=1, buckets=BY_OTHERS), "buckets is LabelBuckets .* here and LabelBuckets .* {there}"),
+        (RecallAtK(k=1, num_labels=12), RecallAtK(k=1, num_labels=13), "num_labels is 12 here and 13 {there}"),
+        (
+            PopularityAtK(k=1, label_counts=training_counts()),
+            PopularityAtK(k=1, label_counts=training_counts() + 1),
+            r"label_counts is int64\(40,\)\w{{8}}… here and int64\(40,\)\w{{8}}… {there}",
+        ),
+    ],
+    ids=["class", "arguments", "buckets", "labels", "counts"],
+)  # fmt: skip
+def test_what_differs_is_said_and_nothing_changes(here: Any, there: Any, wanted: str) -> None:
+    """Each argument by name, of a member also which one; merged, and loaded, alone and in collections."""
+    mine, other = TopKCollection({"first": MRR(), "second": here}), TopKCollection({"first": MRR(), "second": there})
+    before = states(here)
+    for there_is, refuse in (
+        ("there", lambda: here.merge_state(there)),
+        ("in data", lambda: here.load_state_bytes(there.state_bytes())),
+        ("in other", lambda: mine.merge_state(other)),
+        ("in data", lambda: mine.load_state_bytes(other.state_bytes())),
+    ):
+        with pytest.raises(ValueError, match=wanted.format(there=there_is)):
+            refuse()
+    with pytest.raises(ValueError, match=r"TopKCollection.merge_state: .* member 2 \('second'\)"):
+        mine.merge_state(other)
+    assert states(here) == before
+
+
+def test_another_number_of_members_is_refused() -> None:
+    """Both lists are named."""
+    with pytest.raises(ValueError, match="there are MRR, RecallAtK here and MRR in other"):
+        TopKCollection([MRR(), RecallAtK(k=1)]).merge_state(TopKCollection([MRR()]))
+
+
+@pytest.mark.parametrize("other", [None, 5, "text", {}, MRR()])
+def test_what_is_no_collection_is_not_merged(other: Any) -> None:
+    """A TypeError that says what to pass."""
+    with pytest.raises(TypeError, match=r"TopKCollection.merge_state: other is a \w+; pass a TopKCollection"):
+        TopKCollection([MRR()]).merge_state(other)
+
+
+@pytest.mark.parametrize("other", [None, 5, "text", [1]])
+def test_what_is_no_bytes_is_not_loaded(other: Any) -> None:
+    """A TypeError that says what to pass."""
+    for metric in (MRR(), TopKCollection([MRR()])):
+        with pytest.raises(TypeError, match=r"load_state_bytes: data is a \w+; pass the bytes that state_bytes"):
+            metric.load_state_bytes(other)
+
+
+def test_bytes_with_one_bit_changed_or_cut_anywhere_are_refused() -> None:
+    """Every bit of every byte, every length: an error, and the metric as it was."""
+    sent, received = fed(RecallAtK(k=3), BATCHES[0]), fed(RecallAtK(k=3), BATCHES[1])
+    data, before = sent.state_bytes(), states(received)
+    broken = [data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :] for place in range(len(data))]
+    for one in [*broken, *(data[:length] for length in range(len(data))), data + b"\0", bytearray(data)[::-1]]:
+        with pytest.raises(ValueError, match=r"RecallAtK.load_state_bytes: data is "):
+            received.load_state_bytes(one)
+    assert states(received) == before
+    received.load_state_bytes(memoryview(data))
+    assert states(received) == states(sent)
+
+
+def forged(about: bytes, rest: bytes) -> bytes:
+    """Data with the right digest around what was not written by the library."""
+    packed = struct.pack("<Q", len(about)) + about + rest
+    return MAGIC + bytes([1]) + sha256(packed).digest() + packed
+
+
+def test_forged_bytes_are_refused_and_do_not_fill_the_memory() -> None:
+    """The right digest around something else; a gigabyte of zeros in a megabyte is not unpacked."""
+    metric = fed(RecallAtK(k=3), BATCHES[0])
+    data = metric.state_bytes()
+    packed = data[len(MAGIC) + 33 :]
+    end = 8 + struct.unpack("<Q", packed[:8])[0]
+    bomb = zlib.compress(bytes(2**28))
+    for about, rest in (
+        (packed[8:end], bomb),
+        (bomb, packed[end:]),
+        (zlib.compress(b"{}"), packed[end:]),
+        (zlib.compress(b'{"metrics": [1], "updates": [1]}'), packed[end:]),
+        (zlib.compress(b"\xff"), packed[end:]),
+        (b"", b""),
+        (packed[8:end], b""),
+        (packed[8:end], zlib.compress(b"12345678")),
+    ):
+        with pytest.raises(ValueError, match="data is not what state_bytes"):
+            metric.load_state_bytes(forged(about, rest))
+    assert metric.state_bytes() == data
+    newer = data[: len(MAGIC)] + bytes([2]) + data[len(MAGIC) + 1 :]
+    with pytest.raises(ValueError, match="data is of version 2, but this tailmetrics reads version 1"):
+        metric.load_state_bytes(newer)
+
+
+def test_at_three_million_labels_ten_metrics_are_below_ten_kilobytes() -> None:
+    """Even with states that no compression makes smaller; with counts per label, 8 bytes for each, compressed."""
+    counts = torch.arange(3_000_000).flip(0)
+    deciles, k = LabelBuckets.deciles(counts), (1, 5, 10)
+    names = (
+        "PrecisionAtK",
+        "RecallAtK",
+        "F1AtK",
+        "HitRateAtK",
+        "NormalizedRecallAtK",
+        "NDCGAtK",
+        "DCGAtK",
+        "MAP",
+        "MRR",
+    )
+    psp = PropensityScoredPrecisionAtK(k, buckets=deciles, label_counts=counts, num_train=3_000_000)
+    collection = TopKCollection([*(REGISTRY[name](k, buckets=deciles) for name in names), psp])
+    for metric in collection.members().values():
+        for state in metric.metric_state.values():
+            state.random_(2**50)
+    assert len(collection.state_bytes()) < 20_000
+    collection.reset()
+    collection.update(torch.randint(3_000_000, (500, 10)), torch.randint(3_000_000, (500,)))
+    assert len(collection.state_bytes()) < 10_000
+
+
+def test_before_bind_there_is_nothing_to_send_or_to_load() -> None:
+    """The error says to call bind."""
+    unbound = RecallAtK(k=1, buckets="deciles")
+    for metric in (unbound, TopKCollection([unbound])):
+        with pytest.raises(ValueError, match=r"state_bytes: the metric has no states yet; call bind"):
+            metric.state_bytes()
+        with pytest.raises(ValueError, match=r"load_state_bytes: the metric has no states yet; call bind"):
+            metric.load_state_bytes(b"")
+
+
+def test_while_it_holds_the_states_of_all_processes_a_metric_takes_no_others() -> None:
+    """What unsync would throw away is refused; sending the states of all is allowed."""
+    metric = fed(RecallAtK(k=3), BATCHES[0])
+    collection = TopKCollection([metric])
+    data, others = metric.state_bytes(), collection.state_bytes()
+    metric.sync(dist_sync_fn=lambda state, group: [state, state], distributed_available=lambda: True)
+    assert metric.state_bytes() != data
+    for refused in (
+        lambda: metric.load_state_bytes(data),
+        lambda: metric.merge_state(RecallAtK(k=3)),
+        lambda: collection.merge_state(TopKCollection([RecallAtK(k=3)])),
+        lambda: collection.load_state_bytes(others),
+    ):
+        with pytest.raises(ValueError, match=r"of all processes; call unsync\(\) first"):
+            refused()
+    metric.unsync()
+    assert metric.state_bytes() == data
+
+
+def test_a_metric_that_synchronises_in_forward_merges_as_any_other() -> None:
+    """Its states are the same sums."""
+    metric = fed(RecallAtK(k=3, dist_sync_on_step=True), BATCHES[0])
+    metric.merge_state(fed(RecallAtK(k=3), *BATCHES[1:]))
+    assert states(metric) == states(fed(RecallAtK(k=3), *BATCHES))
+
+
+# copies
+
+
+class Group:
+    """Like a process group: it belongs to its process, can neither be copied nor pickled."""
+
+    def __array__(self, *args: Any) -> Any:
+        raise TypeError("cannot be read")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("cannot pickle a group")
+
+
+def test_copies_share_the_process_group() -> None:
+    """clone, deepcopy, within a collection and a module: the very group, and states of their own."""
+    group = Group()
+    metric = fed(RecallAtK(k=3, process_group=group), BATCHES[0])
+    module = nn.Module()
+    module.metrics = TopKCollection([metric])
+    module.same = metric
+    for made in (metric.clone(), copy.deepcopy(metric), copy.deepcopy(module).same):
+        assert made.process_group is group
+        assert states(made) == states(metric)
+        before = states(metric)
+        fed(made, BATCHES[1])
+        assert states(metric) == before != states(made)
+    copied = copy.deepcopy(module)
+    assert copied.same is next(iter(copied.metrics.members().values()))
+
+
+def test_pickling_says_that_the_process_group_is_lost() -> None:
+    """A warning with the remedy; without a group, none."""
+    with pytest.warns(UserWarning, match="RecallAtK: process_group is not pickled.* set metric.process_group = group"):
+        data = pickle.dumps(fed(RecallAtK(k=3, process_group=Group()), BATCHES[0]))
+    loaded = pickle.loads(data)
+    assert loaded.process_group is None
+    assert states(fed(loaded, BATCHES[1])) == states(fed(RecallAtK(k=3), *BATCHES[:2]))
+
+
+# TorchScript, memory, plots
+
+
+class Model(nn.Module):
+    """A model that holds a metric, as a LightningModule does."""
+
+    def __init__(self, metric: Any) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.metric = metric
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+class Annotated(RowMeanMetric):
+    """A metric of one's own with annotations and properties."""
+
+    stem = "annotated"
+    factor: float
+    table: dict[str, Any]
+
+    def __init__(self, k: int, factor: float = 0.5, **kwargs: Any) -> None:
+        self.factor, self.table = factor, {"a": None}
+        super().__init__(k, **kwargs)
+
+    @property
+    def twice(self) -> dict[str, Any]:
+        return {"twice": 2 * self.factor}
+
+    def _row_value(self, ranks: Any, k: int) -> Tensor:
+        return ranks.hits_at(k) * self.factor
+
+
+@pytest.mark.parametrize("name", [*REGISTRY, "LabelFrequency", "TopKCollection", "Annotated"])
+def test_a_model_that_holds_a_metric_can_be_scripted(name: str) -> None:
+    """As one that holds a metric of TorchMetrics; the scripted model computes what the model does."""
+    others = {"LabelFrequency": LabelFrequency(3), "TopKCollection": shared(), "Annotated": Annotated(k=2)}
+    model = Model(others[name] if name in others else registered(name))
+    scripted = torch.jit.script(model)
+    x = torch.ones(1, 2)
+    assert torch.equal(scripted(x), model(x))
+
+
+COUNTS = training_counts()
+WITHOUT_COUNTS = [case for case in SOME if not case.name.startswith(("Propensity", "Popularity", "Novelty"))]
+MADE = [*(case.metric for case in WITHOUT_COUNTS[::4]), lambda: PopularityAtK(k=3, label_counts=COUNTS)]
+
+
+@pytest.mark.parametrize("make", MADE)
+def test_states_made_without_memory_are_zero_once_they_have_it(make: Any) -> None:
+    """Made on meta, moved by to_empty: 0 at once, and after a reset; then the metric counts as any other."""
+    with torch.device("meta"):
+        module = nn.Module()
+        module.inner, alone = make(), make()
+    for metric in (module.to_empty(device="cpu").inner, alone.to_empty(device="cpu")):
+        assert all(not state.any() for state in metric.metric_state.values())
+        for state in metric._defaults.values():
+            assert not state.any()
+        metric.reset()
+        assert states(fed(metric, *BATCHES)) == states(fed(make(), *BATCHES))
+
+
+def test_torchmetrics_finds_the_range_for_its_plots() -> None:
+    """plot_lower_bound, plot_upper_bound and plot_legend_name follow from bounds and stem, unless a class says its own."""
+    assert (NDCGAtK.plot_lower_bound, NDCGAtK.plot_upper_bound, NDCGAtK.plot_legend_name) == (0.0, 1.0, "ndcg")
+    assert (DCGAtK(k=3).plot_lower_bound, DCGAtK(k=3).plot_upper_bound) == (0.0, None)
+
+    class Own(Annotated):
+        bounds = (0.0, 0.5)
+        plot_legend_name = "own"
+
+    assert (Own.plot_lower_bound, Own.plot_upper_bound, Own.plot_legend_name) == (0.0, 0.5, "own")
+
+
+def test_keys_do_not_read_tables() -> None:
+    """Keys are made at each compute: what does not enter them, such as counts of all labels, is not digested again."""
+    metric = PopularityAtK(k=[1, 5], label_counts=training_counts(), buckets=BY_DECILE)
+    metric.label_counts = Group()
+    assert metric.keys()[0] == "popularity@1/decile_10"
+    assert re.fullmatch(r"popularity@5/unseen", metric.keys()[-1])
