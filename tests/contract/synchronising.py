@@ -220,6 +220,7 @@ def collectives(rank: int, world: int) -> Found:
     found: Found = {}
     for name, make in (("ten", ten), ("per label", per_label)):
         collection = fed(make(), rank, world)
+        collection.items(keep_base=True, copy_state=False)  # ties the states of members that were never updated
         own = {
             key: [id(state) for state in metric.metric_state.values()] for key, metric in collection.members().items()
         }
