@@ -19,7 +19,7 @@ from tailmetrics._arguments import (
     given,
     unknown_arguments,
 )
-from tailmetrics._travelling_metric import TravellingMetric
+from tailmetrics._travelling_metric import TravellingMetric, properties_of
 
 
 class ExactMetric(TravellingMetric):
@@ -33,9 +33,8 @@ class ExactMetric(TravellingMetric):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
         super().__init_subclass__(**kwargs)
-        properties = {name for base in cls.__mro__ for name, one in vars(base).items() if isinstance(one, property)}
         annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
-        cls.__jit_unused_properties__ = sorted(properties)
+        cls.__jit_unused_properties__ = properties_of(cls)
         cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import cast
+from typing import Any, cast
 
 from torchmetrics import MetricCollection
 from typing_extensions import Self
 
 from tailmetrics._meaning import difference
 from tailmetrics._packed_sync import Share
-from tailmetrics._travelling_metric import sent_together
+from tailmetrics._travelling_metric import properties_of, sent_together
 from tailmetrics._travelling_states import from_bytes, to_bytes
 from tailmetrics.metrics._metric import TopKMetric
 
 
 class TravellingCollection(MetricCollection):
     """Members that share a state send it once; what differs in any member is refused before any of them changes."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep TorchScript away from properties, as in the members."""
+        super().__init_subclass__(**kwargs)
+        cls.__jit_unused_properties__ = properties_of(cls)
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""

@@ -215,6 +215,11 @@ class TravellingMetric(Metric, ABC):
         return state | {"process_group": None}
 
 
+def properties_of(cls: type) -> list[str]:
+    """Return the names of the properties of a class: TorchScript would compile them, and is told not to."""
+    return sorted({name for base in cls.__mro__ for name, one in vars(base).items() if isinstance(one, property)})
+
+
 @contextmanager
 def sent_together(caller: str, metrics: Sequence[tuple[TravellingMetric, Share]]) -> Iterator[None]:
     """Send the states of metrics over processes at once, for those that are going to, and have them used in compute.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from re import sub
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -47,8 +47,6 @@ class TopKCollection(LoggedCollection, TravellingCollection):
     >>> {key: float(value) for key, value in collection.compute().items()}
     {'val/precision@1': 1.0, 'val/precision@2': 0.5, 'val/recall@2': 0.5}
     """
-
-    __jit_unused_properties__: ClassVar[list[str]] = ["metric_state", "is_bound"]
 
     def __init__(
         self,

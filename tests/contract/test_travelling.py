@@ -378,3 +378,21 @@ def test_keys_do_not_read_tables() -> None:
     metric.label_counts = Group()
     assert metric.keys()[0] == "popularity@1/decile_10"
     assert re.fullmatch(r"popularity@5/unseen", metric.keys()[-1])
+
+
+def test_a_lightning_module_goes_to_torchscript() -> None:
+    """With a collection and a metric in it, as Lightning's own documentation holds them."""
+    lightning = pytest.importorskip("pytorch_lightning")
+
+    class Module(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+            self.metrics, self.recall = shared(), RecallAtK(k=1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x)
+
+    module = Module()
+    x = torch.ones(1, 2)
+    assert torch.equal(module.to_torchscript()(x), module(x))

@@ -398,11 +398,12 @@ def rank(
     Args:
         preds: Floating (N, L), scores, ``-inf`` for a label that is not retrieved; integer (N, K), label ids already
             ranked, best first, -1 behind the end; a pair of scores (N, C) and ids (N, C), scored candidates in any
-            order; sparse CSR (N, L) of torch or scipy, stored entries are the candidates' scores.
+            order; sparse CSR (N, L) of torch or scipy, stored entries are the candidates' scores. Each may be a numpy
+            array, or a column of Arrow or pandas, whose lists of ids may have any length.
         target: Integer (N,), one relevant label per row, -1 for none; integer (N, M), relevant label ids, -1 pads;
             bool (N, L), multi-hot; floating (N, L), gains, relevant where > 0; integer (N, L) of the shape of score
-            ``preds``, multi-hot or gains, never ids; sparse CSR (N, L), stored values are gains. Both may have more
-            axes in front: (B, T, L) with (B, T) are B·T rows.
+            ``preds``, multi-hot or gains, never ids; sparse CSR (N, L), stored values are gains. A column of lists
+            of integers holds label ids. Both may have more axes in front: (B, T, L) with (B, T) are B·T rows.
         depth: How deep scores are ranked. Ids and candidates are kept whole.
         row_mask: Shape (N,), bool; False drops a row, such as a sampler's padding.
         num_labels: L, where neither ``preds`` nor ``target`` tells.
