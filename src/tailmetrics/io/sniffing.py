@@ -41,7 +41,15 @@ class Head:
         """Return the fields of each line."""
         if delimiter == "\t":
             return [line.split(delimiter) for line in self.lines]
-        return [next(csv.reader([line], delimiter=delimiter), []) for line in self.lines]
+        return [_fields(line, delimiter) for line in self.lines]
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    """Return the fields of a line; the line itself where its quotes or line ends are wrong."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return [line]
 
 
 def is_parquet(head: Head) -> bool:

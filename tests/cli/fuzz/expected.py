@@ -70,12 +70,13 @@ class Evaluated:
 
 def evaluated(data: Data, asked: Asked) -> Evaluated:
     """Return the rows, ranked, or raise RefusedError where the files do not go together."""
-    if isinstance(data.target, Keyed):
-        return _of_queries(data, asked)
-    return _of_rows(data, asked)
+    found = _of_queries(data, asked) if isinstance(data.target, Keyed) else _of_rows(data, asked)
+    if (asked.min_gain or 0) > 1 and not data.target.graded:
+        raise RefusedError("no gains")
+    return found
 
 
-def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int]:
+def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None]:
     """Return the label id of every item, and the number of labels."""
     files = [one for one in (data.preds, data.target, data.train) if one is not None]
     met = {item for one in files for _, item, _ in one.lines if item is not None}
@@ -87,9 +88,14 @@ def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int]:
     if by_number:
         if not all_whole:
             raise RefusedError("not whole numbers")
-        if asked.num_labels is not None and any(int(item) >= asked.num_labels for item in met):
+        limit = asked.num_labels
+        if limit is None and data.counts:
+            limit = 1 + max(map(int, data.counts))
+        if limit is not None and any(int(item) >= limit for item in met):
             raise RefusedError("out of range")
-        return {item: int(item) for item in met}, asked.num_labels or 0
+        if limit is None and (data.train is not None or any(name == "CatalogCoverageAtK" for name, _ in asked.metrics)):
+            raise RefusedError("the number of labels is not known")
+        return {item: int(item) for item in met}, limit
     by_value = all_whole and not asked.trec
     order = sorted(met, key=int) if by_value else sorted(met, reverse=asked.trec)
     if asked.num_labels is not None and asked.num_labels < len(order):
@@ -116,11 +122,11 @@ def _of_queries(data: Data, asked: Asked) -> Evaluated:
         gains.append({ids[item]: _gain(value) for item, value in listed if (query, item) not in dropped})
     counts, num_train = None, data.num_train
     if data.counts is not None:
-        counts = [0] * num_labels
+        counts = [0] * (num_labels or 0)
         for item, count in data.counts.items():
             counts[ids[item]] = count
     if data.train is not None:
-        counts, num_train = _count(_lists_of_queries(data.train, ids), num_labels, asked)
+        counts, num_train = _count(_lists_of_queries(data.train, ids), num_labels or 0, asked)
     return Evaluated(_ranked(preds, asked), preds, gains, num_labels, counts, num_train)
 
 
