@@ -125,7 +125,7 @@ def _of_queries(source: Random, folder: Path) -> Case:
     for role, form in forms.items():
         some = source.sample(queries, source.randrange(1, len(queries) + 1)) if source.random() < 0.5 else queries
         paths[role] = _write_keyed(source, folder, role, form, some, items, style)
-    words = _given(source, asked, names, items, paths, folder)
+    words = _given(source, asked, names, queries, items, paths, folder)
     asked.metrics = _metrics(source, "train" in forms or "counts" in paths, asked.duplicates == "error")
     words += [word for name, value in columns.items() for word in (f"--columns.{name}", value)]
     words += ["--config", str(_config(asked.metrics, folder)), *_files(paths)]
@@ -165,7 +165,7 @@ def _by_rank(data: Keyed, first: int) -> Keyed:
 
 
 def _given(
-    source: Random, asked: Asked, names: str, items: list[str], paths: dict[str, Path], folder: Path
+    source: Random, asked: Asked, names: str, queries: list[str], items: list[str], paths: dict[str, Path], folder: Path
 ) -> list[str]:
     """Draw options of keyed files, write what they name, and return the words."""
     words: list[str] = []
@@ -181,8 +181,17 @@ def _given(
             f"{item},{source.randrange(0, 50)}\n" for item in source.sample(items, source.randrange(1, len(items) + 1))
         ]
         paths["counts"].write_text("label,count\n" + "".join(lines))
+    if source.random() < 0.15:
+        asked.filtered = [(source.choice(queries), source.choice(items)) for _ in range(source.randrange(0, 5))]
+        words += _filter(asked, folder)
     words += _common(source, asked)
     return words
+
+
+def _filter(asked: Asked, folder: Path) -> list[str]:
+    path = folder / "filter.txt"
+    path.write_text("".join(f"{row} {label}\n" for row, label in asked.filtered) or "\n")
+    return ["--filter", str(path)]
 
 
 def _common(source: Random, asked: Asked) -> list[str]:
@@ -193,6 +202,9 @@ def _common(source: Random, asked: Asked) -> list[str]:
     if source.random() < 0.2:
         asked.cut = source.choice([1, 2, 5])
         words += ["--cut", str(asked.cut)]
+    if source.random() < 0.15:
+        asked.min_gain = source.choice([1.0, 2.0, 3.0])
+        words += ["--min-gain", f"{asked.min_gain:g}"]
     if source.random() < 0.1:
         asked.duplicates = "first"
         words += ["--duplicates", "first"]
@@ -230,6 +242,10 @@ def _of_rows(source: Random, folder: Path) -> Case:
     words = _common(source, asked)
     asked.num_labels = num_labels
     words += ["--num-labels", str(num_labels)]
+    if source.random() < 0.15:
+        some = [(str(source.randrange(how_many)), str(source.randrange(num_labels))) for _ in range(3)]
+        asked.filtered = some
+        words += _filter(asked, folder)
     if "train" not in paths and source.random() < 0.3:
         paths["counts"] = folder / "counts.npy"
         np.save(paths["counts"], [source.randrange(0, 50) for _ in range(num_labels)])

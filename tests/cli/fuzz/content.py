@@ -24,6 +24,11 @@ class Keyed:
     lines: list[tuple[str, str | None, float | None]]
 
     @property
+    def graded(self) -> bool:
+        """Whether there are values."""
+        return any(value is not None for _, _, value in self.lines)
+
+    @property
     def queries(self) -> list[str]:
         """The queries in the order in which they are first met."""
         return list(dict.fromkeys(query for query, _, _ in self.lines))
@@ -40,10 +45,12 @@ class Rows:
     Attributes:
         rows: Label and value of each entry of a row; the value is None where there is none.
         num_labels: Number of labels, where the file tells.
+        graded: Whether it has values.
     """
 
     rows: list[list[tuple[str, float | None]]]
     num_labels: int | None = None
+    graded: bool = False
 
 
 @dataclass

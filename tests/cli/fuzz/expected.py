@@ -70,9 +70,10 @@ class Evaluated:
 
 def evaluated(data: Data, asked: Asked) -> Evaluated:
     """Return the rows, ranked, or raise RefusedError where the files do not go together."""
-    if isinstance(data.target, Keyed):
-        return _of_queries(data, asked)
-    return _of_rows(data, asked)
+    found = _of_queries(data, asked) if isinstance(data.target, Keyed) else _of_rows(data, asked)
+    if (asked.min_gain or 0) > 1 and not data.target.graded:
+        raise RefusedError("no gains")
+    return found
 
 
 def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None]:

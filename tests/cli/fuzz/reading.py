@@ -287,7 +287,7 @@ def read_xmc(content: bytes) -> Rows:
         if any(len(pair) != 2 for pair in pairs):
             raise RefusedError("label:value")
         made.append([(str(whole(label)), real(value)) for label, value in pairs])
-    return Rows(made, num_labels)
+    return Rows(made, num_labels, graded=True)
 
 
 def _parquet(path: Path, role: str, num_labels: int | None) -> Rows:
@@ -305,7 +305,7 @@ def _parquet(path: Path, role: str, num_labels: int | None) -> Rows:
         made.append(
             [(str(label), None if value is None else float(value)) for label, value in zip(row, numbers, strict=True)]
         )
-    return Rows(made)
+    return Rows(made, graded=values in table.column_names)
 
 
 def _numpy(path: Path, role: str, num_labels: int | None) -> Rows:
@@ -340,7 +340,7 @@ def _array(array: np.ndarray, role: str, num_labels: int | None) -> Rows:
     if array.dtype.kind != "f":
         raise RefusedError("dtype")
     made = [[(str(label), value) for label, value in enumerate(row)] for row in array.astype(float).tolist()]
-    return Rows(made, array.shape[1])
+    return Rows(made, array.shape[1], graded=True)
 
 
 def _npz(path: Path, role: str, num_labels: int | None) -> Rows:
@@ -353,4 +353,4 @@ def _npz(path: Path, role: str, num_labels: int | None) -> Rows:
         made.append(
             list(zip(map(str, matrix.indices[part].tolist()), map(float, matrix.data[part].tolist()), strict=True))
         )
-    return Rows(made, matrix.shape[1])
+    return Rows(made, matrix.shape[1], graded=True)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from cli.fuzz import cases, damage, interruption, outputs
+from cli.fuzz import cases, comparison, damage, interruption, outputs
 from cli.fuzz.running import FoundError, check
 from tailmetrics.report import Report, files
+
+KINDS = ["sound", "damaged", "interrupted", "killed", "outputs", "compared"]
 
 
 @dataclass
@@ -41,7 +43,7 @@ def tried(number: int, folder: Path) -> Tried:
     inputs.mkdir()
     place.mkdir()
     case = cases.made(source, inputs)
-    what = source.choices(["sound", "damaged", "interrupted", "killed", "outputs"], [45, 35, 8, 4, 8])[0]
+    what = source.choices(KINDS, [42, 34, 8, 4, 7, 5])[0]
     files.write_figure = _drawn  # drawing takes longer than all the rest
     try:
         if what == "damaged":
@@ -49,6 +51,8 @@ def tried(number: int, folder: Path) -> Tried:
             what = f"damaged: {damage.damage(path, source)}"
         if what in ("interrupted", "killed"):
             ended = interruption.check_interrupted(case, place, source, killed=what == "killed")
+        elif what == "compared":
+            ended = comparison.check_compared(case, place, source)
         elif what == "outputs":
             ended = outputs.check_places(case, place, source)
         else:

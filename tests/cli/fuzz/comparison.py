@@ -1,0 +1,72 @@
+"""Two runs compared: values and differences of every key, held against plain loops."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from cli.fuzz import expected
+from cli.fuzz.cases import Case
+from cli.fuzz.content import RefusedError
+from cli.fuzz.running import TOLERANCE, FoundError, check_error, run, snapshot
+
+WITHOUT_ROWS = ("CatalogCoverageAtK", "PopularityAtK")
+
+
+def check_compared(case: Case, place: Path, source: Random) -> str:
+    """Compare a run with one in which lines have changed places; raise unless the differences are those of plain loops."""
+    other = replace(case, paths={**case.paths, "preds": _changed(case, source)})
+    words = list(case.words)
+    at = words.index("--preds")
+    words[at + 1 : at + 2] = [str(case.paths["preds"]), str(other.paths["preds"])]
+    words += ["--names", "a", "b", "--out", str(place / "out"), "--resamples", "300", "--quiet"]
+    before, known = snapshot(case.folder), snapshot(place)
+    ended = run(["compare", *words])
+    if snapshot(case.folder) != before:
+        raise FoundError("an input has changed")
+    if ended.status == 2:
+        check_error(ended)
+        if snapshot(place) != known:
+            raise FoundError("files were left behind an error")
+        return "error"
+    wanted = [_values(one) for one in (case, other)]
+    found = json.loads((place / "out" / "compare.json").read_text())["comparisons"]
+    keys = {re.sub(r"_min\d+", "", one["key"]): one for one in found}
+    if set(keys) != set(wanted[0]):
+        raise FoundError(f"compared are {sorted(keys)}, not {sorted(wanted[0])}")
+    for key, one in keys.items():
+        for mine, value in ((one["value"], wanted[1][key]), (one["baseline_value"], wanted[0][key])):
+            if not _same(mine, value):
+                raise FoundError(f"{key} is {value} by plain loops, {mine} compared")
+    return "numbers"
+
+
+def _same(found: float | None, value: float) -> bool:
+    if found is None or math.isnan(value):
+        return found is None and math.isnan(value)
+    return abs(found - value) <= TOLERANCE
+
+
+def _values(case: Case) -> dict[str, float]:
+    asked = replace(case.asked, metrics=[one for one in case.asked.metrics if one[0] not in WITHOUT_ROWS])
+    try:
+        return expected.values(expected.evaluated(case.read(), case.asked), asked)
+    except RefusedError as error:
+        raise FoundError(f"was taken for data, but {error}") from error
+
+
+def _changed(case: Case, source: Random) -> Path:
+    """Write predictions in which the items of some lines have changed places, in the same format."""
+    path = case.paths["preds"]
+    other = path.with_name(f"other-{path.name}")
+    content = path.read_bytes()
+    if case.forms["preds"] in ("trec", "csv", "tsv") and path.suffix.removeprefix(".") not in ("gz", "bz2"):
+        lines = content.split(b"\n")
+        source.shuffle(lines[1:])
+        content = b"\n".join(lines).replace(b"1.5", b"0.25").replace(b"2.0", b"-3.0")
+    other.write_bytes(content)
+    return other
