@@ -134,7 +134,8 @@ def is_lists(head: Head) -> bool:
     """
     for rows in (head.fields(","), head.fields("\t")):
         if _is_lists(rows):
-            known = (is_usual(name, kind) for name in rows[0] for kind in ("item", "score"))
+            one_number = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
+            known = (is_usual(name, "item") or name.lower() in one_number for name in rows[0])
             return head.columns.item not in rows[0] and not any(known)
     return False
 
