@@ -45,7 +45,7 @@ def check_count(caller: str, argument: str, value: Any, minimum: int = 1) -> int
 
 def _whole_number(value: Any) -> int | None:
     """Return an int, NumPy's included, as int; None for anything else, a bool included."""
-    if isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool:
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
         return None
     try:
         return index(value)
