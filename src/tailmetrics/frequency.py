@@ -12,6 +12,7 @@ from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._reading import read_training_target
 
 
@@ -91,10 +92,13 @@ class LabelFrequency(ExactMetric):
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "
                 f"{self.counts.device}; move the metric with .to({str(targets.device)!r})."
             )
-        ids = targets.entries.ids
         rows = targets.num_rows if targets.row_mask is None else targets.row_mask.sum()
         self.counts, self.rows = writable(self.counts), writable(self.rows)
-        self.counts.scatter_add_(0, ids.clamp(min=0), (ids >= 0).to(torch.int64))
+        if targets.dense is not None and not reads_are_free(targets.device):
+            self.counts += _column_sums(targets.dense, targets.row_mask)
+        else:
+            ids = targets.entries.ids
+            self.counts.scatter_add_(0, ids.clamp(min=0), (ids >= 0).to(torch.int64))
         self.rows += rows  # in place, so that no update of another thread is lost
 
     def compute(self) -> Tensor:
@@ -122,6 +126,12 @@ class LabelFrequency(ExactMetric):
     def thresholds(self, edges: list[int]) -> LabelBuckets:
         """Return :meth:`LabelBuckets.thresholds` of the counts over all ranks."""
         return LabelBuckets.thresholds(self.compute(), edges)
+
+
+def _column_sums(dense: Tensor, row_mask: Tensor | None) -> Tensor:
+    """Return how often each label is relevant in a matrix (N, L), without an entry per cell, shape (L,)."""
+    relevant = dense if dense.dtype == torch.bool else dense > 0
+    return (relevant if row_mask is None else relevant & row_mask[:, None]).sum(dim=0)
 
 
 def frequency_of(counts: Tensor, num_rows: int, **kwargs: Any) -> LabelFrequency:
