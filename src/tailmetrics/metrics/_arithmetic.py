@@ -17,18 +17,20 @@ LARGEST_EXPONENT = 1024
 """The first power of two that float64 does not hold."""
 
 
-def divide(top: Tensor, bottom: Tensor) -> Tensor:
+def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
     """Return ``top / bottom`` in float64; 0 where ``bottom`` is 0, for what is counted there is 0 too.
 
     Raises:
         TypeError: If either is floating but not float64: digits are lost already.
     """
     for part in (top, bottom):
-        if part.is_floating_point() and part.dtype != real_dtype(part.device):
+        if isinstance(part, Tensor) and part.is_floating_point() and part.dtype != real_dtype(part.device):
             raise TypeError(
                 f"divide: a part is {shape_of(part)}, which has lost digits; keep whole numbers or float64: "
                 "hits.double() * 0.5 instead of hits * 0.5."
             )
+    if isinstance(bottom, int):
+        return top.to(real_dtype(top.device)) / max(bottom, 1)
     least = torch.finfo(bottom.dtype).tiny if bottom.is_floating_point() else 1
     return top.to(real_dtype(top.device)) / bottom.clamp(min=least)
 

@@ -57,9 +57,10 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
         preds, args = (kwargs.pop("preds"), args) if "preds" in kwargs else _first_of(either.__name__, args)
         target, args = (kwargs.pop("target"), args) if "target" in kwargs else _first_of(either.__name__, args)
         k = shape.bind(None, *args, **kwargs).arguments.get("k")
-        if k is not None:
-            check_count(either.__name__, "k", k)
-        depth = reads or (Depth(1) if k is None else Depth(k, k))
+        for one in k if isinstance(k, tuple) else () if k is None else (k,):
+            check_count(either.__name__, "k", one)
+        deepest = max(k) if isinstance(k, tuple) else k
+        depth = reads or (Depth(1) if deepest is None else Depth(deepest, deepest))
         return function(rank_batch(Context(either.__name__), Batch(preds, target), depth), *args, **kwargs)  # type: ignore[arg-type]
 
     return either

@@ -9,7 +9,7 @@ from typing_extensions import Unpack
 
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._pairs import PairCounts, count_pairs
 from tailmetrics.ranking._reading import Depth
 
@@ -63,5 +63,9 @@ class PairMetric(RowMeanMetric):
         key = ("pairs", num_labels, None if buckets is None else (buckets.digest, self.scope))
         return ranking.remembered(key, lambda: count_pairs(ranking, num_labels, buckets, self.scope))
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _of_one_cutoff(self, values: Tensor) -> Tensor:
+        """Return values (N, G), with G = 1 without buckets, as those of the one cut-off that there is."""
+        return (values if self.bound_buckets is not None else values.squeeze(1)).unsqueeze(0)
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         raise NotImplementedError("pairs are a function of scores, not of ranks")

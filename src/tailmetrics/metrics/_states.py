@@ -100,9 +100,9 @@ def add_rows(given: Tensor, increment: PerRow, rows: BatchRows) -> Tensor:
         weights = rows.weights.view(-1, *[1] * (increment.values.ndim - 1))
         increment = PerRow(increment.values.to(weights.dtype) * weights, weighted(increment.fixed_point))
     if rows.groups is None or len(state) == 1:
-        state[0] += increment.total.view(state.shape[1:])
+        state[0].add_(increment.total.view(state.shape[1:]))
         return state
-    digits = increment.fixed_point.digits(increment.values).view(len(increment.values), *state.shape[1:])
+    digits = increment.fixed_point.digits(increment.values).reshape(len(increment.values), *state.shape[1:])
     by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)  # rows of no group come first
     by_group[0] = by_group.sum(dim=0)
     state += by_group

@@ -17,7 +17,7 @@ from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet
 from tailmetrics.metrics._relevance import Average, EmptyTargetAction
 from tailmetrics.metrics._states import AtCells, Increment
-from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._suggestions import suggestions, targets_above
@@ -160,17 +160,17 @@ class ThresholdMetric(LabelAveragedMetric):
         entries = ranking.targets.entries if ranking.scores is not None else ranking.found
         return (entries.rows, entries.ids), targets_above(ranking, threshold)
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         raise NotImplementedError("a decision is a function of scores, not of ranks")
 
-    def _row_values(self, ranking: Ranking) -> list[Tensor]:
+    def _row_values(self, ranking: Ranking) -> Tensor:
         ranks = self._ranks_of(ranking)
         hits, suggested = self._hits_and_suggested(self._relevant(ranking))
         if self.scope == "global":
             suggested = suggested.sum(dim=2, keepdim=True).expand_as(hits)
         values = divide(*self._label_ratio(hits, suggested, self._support(ranks)))
         values = torch.where(self._support(ranks) > 0, values, 0.0)
-        return [value.view(ranks.n_relevant.shape) for value in values.unbind(1)]
+        return values.movedim(1, 0).reshape(-1, *ranks.n_relevant.shape)
 
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
         found: dict[str, list[Increment]] = {}

@@ -14,7 +14,7 @@ from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._slots import Slots
 
@@ -105,10 +105,10 @@ class CrossEntropy(RowMeanMetric):
         ranking = self._relevant(ranking)
         return ranking if self.bound_buckets is None else ranking.by_bucket(self.bound_buckets, "global")
 
-    def _row_values(self, ranking: Ranking) -> list[Tensor]:
-        return [cross_entropy(self._relevant(ranking), self.bound_buckets)]
+    def _row_values(self, ranking: Ranking) -> Tensor:
+        return cross_entropy(self._relevant(ranking), self.bound_buckets).unsqueeze(0)
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         raise NotImplementedError("cross-entropy is a function of the scores, not of ranks")
 
 

@@ -14,18 +14,18 @@ from tailmetrics.metrics._arithmetic import exponential_gain
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
 
 
 @formula
-def err_at_k(ranks: TargetRanks, k: int, max_gain: float = 1.0) -> Tensor:
+def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     """Sum over the ranks r <= k of R_r / r times the product of 1 - R_i over the ranks i < r.
 
     Higher is better, in [0, 1); 0 without a hit. R_i = (2^g_i - 1) / 2^max_gain is the chance that label i satisfies.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         max_gain: The largest gain there can be; 1 for binary relevance.
 
     Returns:
@@ -36,11 +36,12 @@ def err_at_k(ranks: TargetRanks, k: int, max_gain: float = 1.0) -> Tensor:
 
     Source: Chapelle, Metzler, Zhang and Grinspan, CIKM 2009.
     """
-    within = ranks.within(k)[..., :k]
-    satisfies = torch.where(within, exponential_gain(ranks.target_gains[..., :k]) * 2.0**-max_gain, 0.0)
+    deepest = k if isinstance(k, int) else max(k)
+    within, found = ranks.within(k)[..., :deepest], ranks.target_ranks[..., :deepest]
+    satisfies = torch.where(within, exponential_gain(ranks.target_gains[..., :deepest]) * 2.0**-max_gain, 0.0)
     value = reads_on = None
     # one rank behind the other: a scan adds and multiplies in an order that depends on the device
-    for rank, chance in zip(ranks.target_ranks[..., :k].unbind(-1), satisfies.unbind(-1), strict=True):
+    for rank, chance in zip(found.unbind(-1), satisfies.unbind(-1), strict=True):
         here = chance / rank if reads_on is None else reads_on * chance / rank
         value = here if value is None else value + here
         reads_on = 1 - chance if reads_on is None else reads_on * (1 - chance)
@@ -88,5 +89,5 @@ class ERRAtK(RowMeanMetric):
                 "largest gain there can be as max_gain."
             )
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return err_at_k(ranks, k, self.max_gain or 1.0)

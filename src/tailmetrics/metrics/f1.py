@@ -9,18 +9,18 @@ from torch import Tensor
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import Denominator, LabelAveragedMetric
-from tailmetrics.ranking import TargetRanks
+from tailmetrics.ranking import Cutoff, TargetRanks
 
 
 @formula
-def f1_at_k(ranks: TargetRanks, k: int, denominator: Denominator = "predicted") -> Tensor:
+def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted") -> Tensor:
     """Harmonic mean of precision and recall at k: 2 h_k / (m_k + n), or 2 h_k / (k + n).
 
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         denominator: What precision divides by, as in :func:`precision_at_k`.
 
     Returns:
@@ -28,7 +28,7 @@ def f1_at_k(ranks: TargetRanks, k: int, denominator: Denominator = "predicted") 
 
     Source: evaluation notes, "F1 @k".
     """
-    listed = ranks.length.clamp(max=k) if denominator == "predicted" else k
+    listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
     return divide(2 * ranks.hits_at(k), listed + ranks.n_relevant)
 
 
@@ -55,7 +55,7 @@ class F1AtK(LabelAveragedMetric):
     higher_is_better = True
     stem = "f1"
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return f1_at_k(ranks, k, self.denominator)
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:

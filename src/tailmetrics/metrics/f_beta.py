@@ -13,18 +13,18 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric
-from tailmetrics.ranking import TargetRanks
+from tailmetrics.ranking import Cutoff, TargetRanks
 
 
 @formula
-def f_beta_at_k(ranks: TargetRanks, k: int, beta: float = 2.0, denominator: Denominator = "predicted") -> Tensor:
+def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: Denominator = "predicted") -> Tensor:
     """Harmonic mean of precision and recall, recall weighing beta^2: (1 + beta^2) h_k / (m_k + beta^2 n).
 
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         beta: How many times as much recall counts as precision, above 0.
         denominator: What precision divides by: ``"predicted"``, m_k; ``"k"``, k even for shorter lists.
 
@@ -37,11 +37,11 @@ def f_beta_at_k(ranks: TargetRanks, k: int, beta: float = 2.0, denominator: Deno
 
     Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
-    listed = ranks.length.clamp(max=k) if denominator == "predicted" else ranks.length * 0 + k
+    listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
     return divide(*_terms(ranks.hits_at(k), listed, ranks.n_relevant, beta))
 
 
-def _terms(hits: Tensor, predicted: Tensor, support: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+def _terms(hits: Tensor, predicted: Tensor | int, support: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     return (1 + beta**2) * hits.double(), predicted + beta**2 * support.double()
 
 
@@ -74,7 +74,7 @@ class FBetaAtK(LabelAveragedMetric):
         self.beta = check_between(self._caller, "beta", beta, 0.0, math.inf)
         super().__init__(k, **kwargs)
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return f_beta_at_k(ranks, k, self.beta, self.denominator)
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:

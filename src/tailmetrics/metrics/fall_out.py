@@ -10,18 +10,18 @@ from torch import Tensor
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
 
 
 @formula
-def fall_out_at_k(ranks: TargetRanks, k: int, num_labels: Tensor | int | None = None) -> Tensor:
+def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None = None) -> Tensor:
     """Share of the irrelevant labels that the top k shows: (m_k - h_k) / (L - n).
 
     Lower is better, in [0, 1]; 0 where every label is relevant.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         num_labels: L, or the number of labels of each bucket, (G,); None where scores tell.
 
     Returns:
@@ -40,7 +40,7 @@ def fall_out_at_k(ranks: TargetRanks, k: int, num_labels: Tensor | int | None = 
         num_labels = ranks.documents  # those of a flat query are all there are
     if num_labels is None:
         raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels=.")
-    return divide(ranks.length.clamp(max=k) - ranks.hits_at(k), num_labels - ranks.n_relevant)
+    return divide(ranks.length_at(k) - ranks.hits_at(k), num_labels - ranks.n_relevant)
 
 
 @final
@@ -69,7 +69,7 @@ class FallOutAtK(RowMeanMetric):
     stem = "fall_out"
     empty_actions = ("neg", "skip", "error")
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         sizes = self.num_labels if self.bound_buckets is None else self._labels_of_buckets(ranks.n_relevant.device)
         value = fall_out_at_k(ranks, k, sizes)
         return torch.where(ranks.n_relevant > 0, value, 0.0) if self.empty_target_action == "skip" else value

@@ -9,18 +9,18 @@ from torch import Tensor
 from tailmetrics.metrics._fixed_point import COUNT
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import TargetRanks
+from tailmetrics.ranking import Cutoff, TargetRanks
 
 
 @formula
-def hit_rate_at_k(ranks: TargetRanks, k: int) -> Tensor:
+def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Whether a relevant label is among the top k: 1 if h_k > 0.
 
     Higher is better, 0 or 1.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
 
     Returns:
         Shape (...), bool.
@@ -31,21 +31,21 @@ def hit_rate_at_k(ranks: TargetRanks, k: int) -> Tensor:
 
 
 @formula
-def relevance_at_k(ranks: TargetRanks, k: int) -> Tensor:
+def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Whether the label at rank k is relevant.
 
     Higher is better, 0 or 1.
 
     Args:
         ranks: Leading axes (...).
-        k: Rank.
+        k: Rank, or several as a tuple, for which the value has an axis in front.
 
     Returns:
         Shape (...), bool.
 
     Source: MAP@12 notebook, "Rel at K".
     """
-    return (ranks.within(k) & (ranks.target_ranks == k)).any(dim=-1)
+    return ranks.at(k).any(dim=-1)
 
 
 @final
@@ -71,7 +71,7 @@ class HitRateAtK(RowMeanMetric):
     stem = "hit_rate"
     fixed_point = COUNT
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return hit_rate_at_k(ranks, k)
 
 
@@ -98,7 +98,7 @@ class AccuracyAtK(RowMeanMetric):
     stem = "accuracy"
     fixed_point = COUNT
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return hit_rate_at_k(ranks, k)
 
 
@@ -125,5 +125,5 @@ class RelevanceAtK(RowMeanMetric):
     stem = "relevance"
     fixed_point = COUNT
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return relevance_at_k(ranks, k)

@@ -14,20 +14,22 @@ from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import EVERYTHING, TargetRanks
+from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
 
 HitsDenominator: TypeAlias = Literal["relevant", "attainable"]
 
 
 @formula
-def average_precision(ranks: TargetRanks, k: int | None = None, denominator: HitsDenominator = "relevant") -> Tensor:
+def average_precision(
+    ranks: TargetRanks, k: Cutoff | None = None, denominator: HitsDenominator = "relevant"
+) -> Tensor:
     """Sum over the hits j within the top k of h_j / j, divided by n or by min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off; None for everything retrieved, on dense scores all labels however deep the ranks.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front; None for everything retrieved, on dense scores all labels however deep the ranks.
         denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
 
     Returns:
@@ -39,8 +41,8 @@ def average_precision(ranks: TargetRanks, k: int | None = None, denominator: Hit
     found = ranks.within(k)
     hits = torch.arange(1, found.shape[-1] + 1, device=found.device)  # up to each, as nothing but hits stands before
     precision = hits / ranks.target_ranks.to(ranks.target_gains.dtype)
-    n = ranks.n_relevant
-    return divide(ordered_sum(torch.where(found, precision, 0.0)), n if denominator == "relevant" else n.clamp(max=k))
+    n = ranks.n_relevant if denominator == "relevant" else ranks.attainable_at(k)
+    return divide(ordered_sum(torch.where(found, precision, 0.0)), n)
 
 
 @final
@@ -78,5 +80,5 @@ class MAP(RowMeanMetric):
         self.denominator: HitsDenominator = check_choice(self._caller, "denominator", denominator, choices)
         super().__init__(k, **kwargs)
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return average_precision(ranks, k, self.denominator)

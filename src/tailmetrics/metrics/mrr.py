@@ -12,18 +12,19 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import EVERYTHING, TargetRanks
+from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
+from tailmetrics.ranking._device import real_dtype
 
 
 @formula
-def reciprocal_rank(ranks: TargetRanks, k: int | None = None) -> Tensor:
+def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     """One divided by the rank of the first relevant label.
 
     Higher is better, in [0, 1]; 0 if there is none within the top k.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off; None for everything retrieved, on dense scores all labels however deep the ranks.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front; None for everything retrieved, on dense scores all labels however deep the ranks.
 
     Returns:
         Shape (...), float64.
@@ -31,8 +32,8 @@ def reciprocal_rank(ranks: TargetRanks, k: int | None = None) -> Tensor:
     Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
-    found = ranks.within(k)
-    return torch.where(found, 1 / ranks.target_ranks.to(ranks.target_gains.dtype), 0.0).amax(dim=-1)
+    first = ranks.first_rank
+    return torch.where(first <= ranks.cutoffs(k), 1 / first.to(real_dtype(first.device)), 0.0)
 
 
 @final
@@ -61,5 +62,5 @@ class MRR(RowMeanMetric):
     def __init__(self, k: Cutoffs | None = None, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(k, **kwargs)
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return reciprocal_rank(ranks, k)

@@ -15,7 +15,7 @@ from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import Ranking, TargetRanks, discounts
+from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
 
 Gain: TypeAlias = Literal["linear", "exponential"]
 
@@ -27,19 +27,23 @@ def _gained(gains: Tensor, gain: Gain) -> Tensor:
     return gains if gain == "linear" else exponential_gain(gains)
 
 
-def _at(ranks: TargetRanks, k: int, terms: Tensor) -> Tensor:
+def _at(ranks: TargetRanks, k: Cutoff, terms: Tensor) -> Tensor:
     return ordered_sum(torch.where(ranks.within(k), terms, 0.0))
 
 
+def _discounted(ranks: TargetRanks, gain: Gain) -> Tensor:
+    return ranks.discounts if ranks.binary else _gained(ranks.target_gains, gain) * ranks.discounts
+
+
 @formula
-def cg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
+def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     """Sum of the gains in the top k.
 
     Higher is better, in [0, inf).
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
@@ -47,18 +51,20 @@ def cg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
 
     Source: evaluation notes 2, "CG@K".
     """
+    if ranks.binary:
+        return ranks.hits_at(k).to(ranks.target_gains.dtype)
     return _at(ranks, k, _gained(ranks.target_gains, gain))
 
 
 @formula
-def dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
+def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     """Sum of the gains in the top k, each divided by log2(rank + 1).
 
     Higher is better, in [0, inf).
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
@@ -66,16 +72,16 @@ def dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
 
     Source: evaluation notes, "DCG"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
-    return _at(ranks, k, _gained(ranks.target_gains, gain) * ranks.discounts)
+    return ranks.remembered(("dcg", k, gain), lambda: _at(ranks, k, _discounted(ranks, gain)))
 
 
 @formula
-def ideal_dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
+def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     """DCG of the best ranks there is: the min(k, n) largest gains in descending order.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
@@ -88,14 +94,14 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
 
 
 @formula
-def ndcg_at_k(ranks: TargetRanks, k: int, gain: Gain = "linear") -> Tensor:
+def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     """DCG divided by the DCG of the best ranks there is.
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1. The same for binary relevance.
 
     Returns:
@@ -154,7 +160,7 @@ class CGAtK(_GainMetric):
     bounds = (0.0, float("inf"))
     fixed_point = REAL
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return cg_at_k(ranks, k, self.gain)
 
 
@@ -183,7 +189,7 @@ class DCGAtK(_GainMetric):
     bounds = (0.0, float("inf"))
     fixed_point = REAL
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return dcg_at_k(ranks, k, self.gain)
 
 
@@ -210,5 +216,5 @@ class NDCGAtK(_GainMetric):
     higher_is_better = True
     stem = "ndcg"
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return ndcg_at_k(ranks, k, self.gain)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import final
 
-import torch
 from torch import Tensor
 
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._fixed_point import COUNT, UNIT, FixedPoint
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import Denominator, LabelAveragedMetric
-from tailmetrics.ranking import TargetRanks
+from tailmetrics.ranking import Cutoff, TargetRanks
 
 
 @formula
-def precision_at_k(ranks: TargetRanks, k: int, denominator: Denominator = "predicted") -> Tensor:
+def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted") -> Tensor:
     """Share of the top k that is relevant: h_k / m_k, or h_k / k.
 
     Higher is better, in [0, 1]; 0 for an empty list.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         denominator: ``"predicted"``, m_k, the labels there are among the top k; ``"k"``, k even for shorter lists.
 
     Returns:
@@ -30,8 +29,7 @@ def precision_at_k(ranks: TargetRanks, k: int, denominator: Denominator = "predi
 
     Source: thesis metric notes, "P@k".
     """
-    hits = ranks.hits_at(k)
-    return divide(hits, ranks.length.clamp(max=k) if denominator == "predicted" else torch.full_like(hits, k))
+    return divide(ranks.hits_at(k), ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k))
 
 
 @final
@@ -62,7 +60,7 @@ class PrecisionAtK(LabelAveragedMetric):
         """How values are written: h_k as it is where k divides it, else h_k / m_k."""
         return COUNT if self.denominator == "k" else UNIT
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return ranks.hits_at(k) if self.denominator == "k" else precision_at_k(ranks, k)
 
     def _per_one(self, k: int) -> int:

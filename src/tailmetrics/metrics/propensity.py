@@ -18,7 +18,7 @@ from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RatioMetric
 from tailmetrics.metrics._training_counts import check_counts_fit
-from tailmetrics.ranking import LabelWeights, Ranking, TargetRanks, discounts
+from tailmetrics.ranking import Cutoff, LabelWeights, Ranking, TargetRanks, discounts
 
 Normalization: TypeAlias = Literal["normalized", "sum"]
 
@@ -49,14 +49,14 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
     return inverse
 
 
-def _weighted_hits(ranks: TargetRanks, k: int, weights: LabelWeights) -> Tensor:
+def _weighted_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tensor:
     """Inverse propensity of each hit within the top k, 0 elsewhere, shape (..., W)."""
     return torch.where(ranks.within(k), ranks.weights_at_targets(weights), 0.0)
 
 
 @formula
 def propensity_scored_precision_at_k(
-    ranks: TargetRanks, k: int, weights: LabelWeights | Tensor
+    ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
 ) -> tuple[Tensor, Tensor]:
     """Sum of inverse propensities of the hits over k, and the best value attainable.
 
@@ -64,7 +64,7 @@ def propensity_scored_precision_at_k(
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         weights: Shape (L,), :func:`inverse_propensities`.
 
     Returns:
@@ -73,18 +73,21 @@ def propensity_scored_precision_at_k(
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
     weights = LabelWeights.of(weights)
-    return ordered_sum(_weighted_hits(ranks, k, weights)) / k, ordered_sum(ranks.best(k, weights)) / k
+    shown = ranks.cutoffs(k)
+    return ordered_sum(_weighted_hits(ranks, k, weights)) / shown, ordered_sum(ranks.best(k, weights)) / shown
 
 
 @formula
-def propensity_scored_recall_at_k(ranks: TargetRanks, k: int, weights: LabelWeights | Tensor) -> tuple[Tensor, Tensor]:
+def propensity_scored_recall_at_k(
+    ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor
+) -> tuple[Tensor, Tensor]:
     """Sum of inverse propensities of the hits, and of all relevant labels.
 
     Higher is better; 0 without a relevant label.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         weights: Shape (L,), :func:`inverse_propensities`.
 
     Returns:
@@ -93,13 +96,14 @@ def propensity_scored_recall_at_k(ranks: TargetRanks, k: int, weights: LabelWeig
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
     weights = LabelWeights.of(weights)
-    everything = ranks.best(max(1, ranks.most_relevant), weights)
-    return ordered_sum(_weighted_hits(ranks, k, weights)), ordered_sum(everything)
+    hits = ordered_sum(_weighted_hits(ranks, k, weights))
+    everything = ordered_sum(ranks.best(max(1, ranks.relevant.most), weights))
+    return hits, everything.expand_as(hits)
 
 
 @formula
 def propensity_scored_ndcg_at_k(
-    ranks: TargetRanks, k: int, weights: LabelWeights | Tensor, normalization: Normalization = "normalized"
+    ranks: TargetRanks, k: Cutoff, weights: LabelWeights | Tensor, normalization: Normalization = "normalized"
 ) -> tuple[Tensor, Tensor]:
     """Discounted sum of inverse propensities of the hits, and the best value attainable.
 
@@ -107,7 +111,7 @@ def propensity_scored_ndcg_at_k(
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         weights: Shape (L,), :func:`inverse_propensities`.
         normalization: ``"normalized"`` divides both by the row's unweighted ideal DCG; ``"sum"`` leaves them.
 
@@ -234,12 +238,12 @@ class _PropensityMetric(RatioMetric):
             )
         return LabelWeights(weights)
 
-    def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
+    def _row_terms(self, ranking: Ranking, k: Cutoff) -> tuple[Tensor, Tensor]:
         assert self._weights is not None
         return self._terms(self._ranks_of(ranking), k, self._weights)
 
     @abstractmethod
-    def _terms(self, ranks: TargetRanks, k: int, weights: LabelWeights) -> tuple[Tensor, Tensor]:
+    def _terms(self, ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> tuple[Tensor, Tensor]:
         """Return what each row adds to the numerator and the denominator, shape (...)."""
 
 
@@ -267,7 +271,7 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
     higher_is_better = True
     stem = "psp"
 
-    def _terms(self, ranks: TargetRanks, k: int, weights: LabelWeights) -> tuple[Tensor, Tensor]:
+    def _terms(self, ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> tuple[Tensor, Tensor]:
         return propensity_scored_precision_at_k(ranks, k, weights)
 
 
@@ -295,7 +299,7 @@ class PropensityScoredRecallAtK(_PropensityMetric):
     higher_is_better = True
     stem = "psr"
 
-    def _terms(self, ranks: TargetRanks, k: int, weights: LabelWeights) -> tuple[Tensor, Tensor]:
+    def _terms(self, ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> tuple[Tensor, Tensor]:
         return propensity_scored_recall_at_k(ranks, k, weights)
 
 
@@ -331,5 +335,5 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
         self.normalization: Normalization = check_choice(self._caller, "normalization", normalization, choices)
         super().__init__(k, **kwargs)
 
-    def _terms(self, ranks: TargetRanks, k: int, weights: LabelWeights) -> tuple[Tensor, Tensor]:
+    def _terms(self, ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> tuple[Tensor, Tensor]:
         return propensity_scored_ndcg_at_k(ranks, k, weights, self.normalization)

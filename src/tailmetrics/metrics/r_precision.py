@@ -11,7 +11,7 @@ from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import EVERYTHING, TargetRanks
+from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
 
 
 @formula
@@ -59,5 +59,5 @@ class RPrecision(RowMeanMetric):
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(None, **kwargs)
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
-        return r_precision(ranks)
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return r_precision(ranks).unsqueeze(0)

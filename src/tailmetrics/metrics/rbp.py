@@ -14,19 +14,19 @@ from tailmetrics.metrics._arithmetic import ordered_sum
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import TargetRanks
+from tailmetrics.ranking import Cutoff, TargetRanks
 from tailmetrics.ranking._device import made_once
 
 
 @formula
-def rbp_at_k(ranks: TargetRanks, k: int, persistence: float = 0.8) -> Tensor:
+def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
     """Rank-biased precision: (1 - p) times the sum of p^(j - 1) over the ranks j of the hits within the top k.
 
     Higher is better, in [0, 1); 0 without a hit.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
         persistence: p, the chance that a reader goes on to the next rank, in (0, 1).
 
     Returns:
@@ -37,8 +37,9 @@ def rbp_at_k(ranks: TargetRanks, k: int, persistence: float = 0.8) -> Tensor:
 
     Source: Moffat and Zobel, ACM TOIS 27 (2008).
     """
-    worth = _worth(persistence, k, ranks.target_gains.device)
-    return ordered_sum(torch.where(ranks.within(k), worth[(ranks.target_ranks - 1).clamp(max=k - 1)], 0.0))
+    deepest = k if isinstance(k, int) else max(k)
+    worth = _worth(persistence, deepest, ranks.target_gains.device)
+    return ordered_sum(torch.where(ranks.within(k), worth[(ranks.target_ranks - 1).clamp(max=deepest - 1)], 0.0))
 
 
 @made_once
@@ -76,5 +77,5 @@ class RBPAtK(RowMeanMetric):
         self.persistence = check_between(self._caller, "persistence", persistence, 0.0, 1.0)
         super().__init__(k, **kwargs)
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return rbp_at_k(ranks, k, self.persistence)

@@ -10,18 +10,18 @@ from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import TargetRanks
+from tailmetrics.ranking import Cutoff, TargetRanks
 
 
 @formula
-def recall_at_k(ranks: TargetRanks, k: int) -> Tensor:
+def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Share of the relevant labels that is among the top k: h_k / n.
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
 
     Returns:
         Shape (...), float64.
@@ -32,14 +32,14 @@ def recall_at_k(ranks: TargetRanks, k: int) -> Tensor:
 
 
 @formula
-def normalized_recall_at_k(ranks: TargetRanks, k: int) -> Tensor:
+def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Share of the hits attainable within the top k that is there: h_k / min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front.
 
     Returns:
         Shape (...), float64.
@@ -47,7 +47,7 @@ def normalized_recall_at_k(ranks: TargetRanks, k: int) -> Tensor:
     Source: thesis metric notes, "nR@k". It is not P@k, as the notes say it turned out: their script divided by
     min(k, number of rows). With k = 5, n = 2 and both found it is 1, P@5 is .4.
     """
-    return divide(ranks.hits_at(k), ranks.n_relevant.clamp(max=k))
+    return divide(ranks.hits_at(k), ranks.attainable_at(k))
 
 
 @final
@@ -72,7 +72,7 @@ class RecallAtK(LabelAveragedMetric):
     higher_is_better = True
     stem = "recall"
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return recall_at_k(ranks, k)
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,5 +101,5 @@ class NormalizedRecallAtK(RowMeanMetric):
     higher_is_better = True
     stem = "normalized_recall"
 
-    def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return normalized_recall_at_k(ranks, k)

@@ -57,11 +57,11 @@ class RowAUC(PairMetric):
         assert isinstance(stored, StoredRanks)
         return replace(stored, n_relevant=counts)
 
-    def _row_values(self, ranking: Ranking) -> list[Tensor]:
+    def _row_values(self, ranking: Ranking) -> Tensor:
         pairs = self._pairs(ranking)
         number = pairs.n_relevant * pairs.n_irrelevant
         value = divide(2 * number - 2 * pairs.wrong - pairs.tied, 2 * number)
-        return [value if self.bound_buckets is not None else value.squeeze(1)]
+        return self._of_one_cutoff(value)
 
 
 @final
@@ -89,9 +89,9 @@ class CoverageError(PairMetric):
     stem = "coverage_error"
     fixed_point = COUNT
 
-    def _row_values(self, ranking: Ranking) -> list[Tensor]:
+    def _row_values(self, ranking: Ranking) -> Tensor:
         depth = self._pairs(ranking).depth
-        return [depth if self.bound_buckets is not None else depth.squeeze(1)]
+        return self._of_one_cutoff(depth)
 
 
 @final
@@ -117,7 +117,7 @@ class RankingLoss(PairMetric):
     higher_is_better = False
     stem = "ranking_loss"
 
-    def _row_values(self, ranking: Ranking) -> list[Tensor]:
+    def _row_values(self, ranking: Ranking) -> Tensor:
         pairs = self._pairs(ranking)
         value = divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)
-        return [value if self.bound_buckets is not None else value.squeeze(1)]
+        return self._of_one_cutoff(value)

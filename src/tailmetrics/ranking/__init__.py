@@ -3,13 +3,14 @@
 from tailmetrics.ranking._discounts import discounts
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking, rank
-from tailmetrics.ranking._target_ranks import TargetRanks
+from tailmetrics.ranking._target_ranks import Cutoff, TargetRanks
 from tailmetrics.ranking._weights import LabelWeights
 
 __all__ = [
     "DEFAULT_DEPTH",
     "EVERYTHING",
     "NOT_RANKED",
+    "Cutoff",
     "LabelWeights",
     "Ranking",
     "TargetRanks",

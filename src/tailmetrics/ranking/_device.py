@@ -53,7 +53,8 @@ def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if args not in tables:
             *wanted, device = args
             with torch.inference_mode(False):  # a table made within would be of no use outside
-                tables[args] = make(*wanted).to(device, real_dtype(device))
+                table = make(*wanted)
+                tables[args] = table.to(device, real_dtype(device) if table.is_floating_point() else table.dtype)
         return tables[args]
 
     constant: Callable[..., Tensor] = assume_constant_result(kept)  # type: ignore[no-untyped-call]

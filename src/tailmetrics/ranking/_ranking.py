@@ -19,6 +19,7 @@ from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
+from tailmetrics.ranking._relevant import RelevantLabels
 from tailmetrics.ranking._sequences import Batch, rows_of_sequences
 from tailmetrics.ranking._slots import Slots
 from tailmetrics.ranking._target_ranks import StoredRanks, TargetRanks, ranks_by_bucket, stored_ranks
@@ -220,12 +221,10 @@ class Ranking(TargetRanks):
         one = torch.ones((), dtype=real_dtype(self.ids.device), device=self.ids.device)
         return one.expand(self.target_ranks.shape)
 
-    def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
-        entries = self.targets.entries
-        keys = entries.rows
-        if not reads_are_free(keys.device):
-            keys = torch.where(entries.ids >= 0, keys, self.num_rows)
-        return keys, self.num_rows, entries
+    @property
+    def relevant(self) -> RelevantLabels:  # type: ignore[override]
+        """All relevant labels, found or not."""
+        return self.targets.relevant()
 
     @once
     def _distinct_ids(self) -> Tensor:
@@ -274,7 +273,7 @@ class Ranking(TargetRanks):
         """The target ranks among everything retrieved; needs scores or complete lists."""
         if self.scores is None or self.complete:
             return self
-        found, args = self._found_anywhere, (self.n_relevant, self.length, self.num_labels, self._keyed_entries)
+        found, args = self._found_anywhere, (self.relevant, self.length, self.num_labels)
         return stored_ranks(found, found.rows, *args, self._deepest_anywhere, EVERYTHING)
 
     def at_least(self, min_gain: float | None) -> Ranking:
@@ -308,16 +307,16 @@ class Ranking(TargetRanks):
         return self.remembered(memo, lambda: self._by_bucket(buckets, scope, depth, exact))
 
     def _by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, exact: bool) -> StoredRanks:
-        entries, num_rows = self.targets.entries, self.num_rows
+        relevant = self.targets.relevant(buckets)
         if scope == "bucket":
             counters = self._counters(buckets, depth)
-            found = _within_buckets(self._found, counters, num_rows, min(depth, self.depth))
-            args = found, buckets, entries, num_rows, counters.totals(), self.num_labels
+            found = _within_buckets(self._found, counters, self.num_rows, min(depth, self.depth))
+            args = found, buckets, relevant, counters.totals(), self.num_labels
             return ranks_by_bucket(*args, self.deepest, EVERYTHING)
         found = self._found_anywhere if exact else self._found
         length = self.length[:, None].expand(-1, len(buckets))
         deepest, max_k = (self._deepest_anywhere, EVERYTHING) if exact else (self.deepest, self.max_k)
-        return ranks_by_bucket(found, buckets, entries, num_rows, length, self.num_labels, deepest, max_k)
+        return ranks_by_bucket(found, buckets, relevant, length, self.num_labels, deepest, max_k)
 
     def _counters(self, buckets: LabelBuckets, depth: int) -> BucketCounters:
         memo = ("counters", buckets.digest, depth)

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._best import best_by_sorting, best_side_by_side
-from tailmetrics.ranking._device import reads_are_free, real_dtype
+from tailmetrics.ranking._device import made_once, real_dtype
 from tailmetrics.ranking._discounts import discounts_at, ideal_discounts
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
 from tailmetrics.ranking._once import once
+from tailmetrics.ranking._relevant import RelevantLabels
 from tailmetrics.ranking._slots import Slots
 from tailmetrics.ranking._targets import Entries
 from tailmetrics.ranking._weights import LabelWeights
 
-KeyedEntries = Callable[[], tuple[Tensor, int, Entries]]
-"""Gives the row, or row and bucket, of each relevant label as one number below the second item, on demand."""
+Cutoff: TypeAlias = int | tuple[int, ...]
+"""A cut-off; or several, for which values have an axis in front."""
 
 Made = TypeVar("Made")
 
 
-class TargetRanks(ABC):
+class TargetRanks:
     """Ranks of the relevant labels over free leading axes: rows (N,), or rows and buckets (N, G).
 
     A formula reads these and nothing else, so that it holds for whole rows and for the part of a row that lies in a
@@ -40,6 +39,7 @@ class TargetRanks(ABC):
         target_ids: Shape (..., W), int64: the labels at ``target_ranks``, meaningless where not ranked.
         target_gains: Shape (..., W), float64: the gains at ``target_ranks``.
         n_relevant: Shape (...), int64: number of relevant labels, found or not.
+        relevant: All relevant labels, found or not.
         length: Shape (...), int64: number of labels in the list.
         binary: Whether every gain is 1.
         num_labels: L, or None when unknown.
@@ -51,15 +51,12 @@ class TargetRanks(ABC):
     target_ids: Tensor
     target_gains: Tensor
     n_relevant: Tensor
+    relevant: RelevantLabels
     length: Tensor
     binary: bool
     num_labels: int | None
     max_k: int
     deepest: int
-
-    @abstractmethod
-    def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
-        """Return the row of each relevant label as one number below the returned one, and the labels themselves."""
 
     @once
     def _memo(self) -> dict[object, Any]:
@@ -88,31 +85,62 @@ class TargetRanks(ABC):
             self.target_ids,
             torch.where(inside, self.target_gains, 0.0),
             self.n_relevant,
+            self.relevant,
             self.length,
             self.binary,
             self.num_labels,
-            self._keyed_entries,
             self.deepest,
             self.max_k,
         )
 
-    def within(self, k: int) -> Tensor:
+    # for one cut-off, or for several along an axis in front
+
+    def cutoffs(self, k: Cutoff) -> int | Tensor:
+        """Return ``k`` as what can be computed with values of shape (...): itself, or shape (len(k), 1, ...)."""
+        if isinstance(k, int):
+            return k
+        return cutoff_numbers(k, self.n_relevant.device).view(-1, *[1] * self.n_relevant.ndim)
+
+    def within(self, k: Cutoff) -> Tensor:
         """Return which of ``target_ranks`` are hits within the top ``k``, shape (..., W), bool.
 
         Raises:
             ValueError: If the list was cut above ``k``: what it does not show would count as not found.
         """
-        if k > self.max_k:
-            wanted = "everything (k=None)" if k >= EVERYTHING else f"k={k}"
+        largest = k if isinstance(k, int) else max(k)
+        if largest > self.max_k:
+            wanted = "everything (k=None)" if largest >= EVERYTHING else f"k={largest}"
             raise ValueError(
                 f"Ranking: {wanted} is deeper than the ranking ({self.max_k} ids per row); rank again with a greater "
                 "depth, or read ranking.exact, which has exact ranks among all scores."
             )
-        return self.target_ranks <= k
+        return self.remembered(("within", k), lambda: self.target_ranks <= self._behind_targets(k))
 
-    def hits_at(self, k: int) -> Tensor:
-        """Return the number of relevant labels among the first ``k``, shape (...), int64."""
-        return self.remembered(k, lambda: self.within(k).sum(dim=-1))
+    def at(self, k: Cutoff) -> Tensor:
+        """Return which of ``target_ranks`` are hits at rank ``k`` itself, shape (..., W), bool."""
+        return self.within(k) & (self.target_ranks == self._behind_targets(k))
+
+    def _behind_targets(self, k: Cutoff) -> int | Tensor:
+        """Return ``k`` as what can be compared with ``target_ranks``."""
+        numbers = self.cutoffs(k)
+        return numbers if isinstance(numbers, int) else numbers.unsqueeze(-1)
+
+    def hits_at(self, k: Cutoff) -> Tensor:
+        """Return the number of relevant labels among the first ``k``, h_k, shape (...), int64."""
+        return self.remembered(("hits", k), lambda: self.within(k).sum(dim=-1))
+
+    def length_at(self, k: Cutoff) -> Tensor:
+        """Return the number of labels among the first ``k``, m_k, shape (...), int64."""
+        return self.remembered(("length", k), lambda: self.length.clamp(max=self.cutoffs(k)))
+
+    def attainable_at(self, k: Cutoff) -> Tensor:
+        """Return the number of hits that there could be among the first ``k``, min(k, n), shape (...), int64."""
+        return self.remembered(("attainable", k), lambda: self.n_relevant.clamp(max=self.cutoffs(k)))
+
+    @property
+    def first_rank(self) -> Tensor:
+        """Rank of the first hit, ``NOT_RANKED`` without one, shape (...), int64."""
+        return self.target_ranks[..., 0]
 
     @once
     def num_answered(self) -> Tensor:
@@ -124,10 +152,10 @@ class TargetRanks(ABC):
         """1 / log2(rank + 1) at ``target_ranks``, 0 where not ranked, shape (..., W), float64."""
         return discounts_at(self.target_ranks, self.deepest)
 
-    def ideal_discount(self, k: int) -> Tensor:
+    def ideal_discount(self, k: Cutoff) -> Tensor:
         """Return the ideal DCG of binary relevance: the first min(k, n) discounts added up, shape (...), float64."""
-        most = min(k, self.most_relevant)
-        return ideal_discounts(self.n_relevant.clamp(max=most), most)
+        most = min(k if isinstance(k, int) else max(k), self.relevant.most)
+        return ideal_discounts(self.attainable_at(k).clamp(max=most), most)
 
     def weights_at_targets(self, weights: LabelWeights) -> Tensor:
         """Return the weights of the labels at ``target_ids``, shape (..., W)."""
@@ -135,14 +163,7 @@ class TargetRanks(ABC):
         on_device = weights.on(self.target_ids.device)
         return self.remembered(("at targets", weights.digest), lambda: on_device[self.target_ids.clamp(min=0)])
 
-    @once
-    def most_relevant(self) -> int:
-        """An upper bound of ``n_relevant``, the least one where that does not make a device wait."""
-        if reads_are_free(self.n_relevant.device):
-            return int(self.n_relevant.max()) if self.n_relevant.numel() else 0
-        return self._keyed_entries()[2].width
-
-    def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
+    def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
         """Return the ``k`` largest gains of each row's relevant labels, found or not, largest first, then zeros.
 
         Args:
@@ -152,29 +173,21 @@ class TargetRanks(ABC):
         Returns:
             Shape (..., W), W <= k, float64.
         """
-        memo = ("best", None if weights is None else weights.digest)
-        known: Tensor | None = self._memo.get(memo)
-        if known is None or known.shape[-1] < min(k, self.most_relevant):
-            if weights is not None:
-                self._memo["weights", weights.digest] = weights
-            known = self._memo[memo] = self._best(max(k, 16), weights)
-        return known[..., :k]
+        if isinstance(k, int):
+            return self.relevant.best(k, weights)
+        best = self.relevant.best(max(k), weights)
+        place = torch.arange(best.shape[-1], device=best.device)
+        return torch.where(place < self._behind_targets(k), best, 0.0)
 
-    def _best(self, k: int, weights: LabelWeights | None) -> Tensor:
-        keys, num_keys, entries = self._keyed_entries()
-        none_void = reads_are_free(keys.device)
-        if weights is not None:
-            value = weights.on(keys.device)[entries.ids if none_void else entries.ids.clamp(min=0)]
-        elif entries.gains is not None:
-            value = entries.gains
-        else:
-            value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
-        value = value if none_void else torch.where(entries.ids >= 0, value, 0)
-        if none_void and num_keys * self.most_relevant < 4 * len(keys) + 2**16:
-            best = best_side_by_side(keys, num_keys, value)
-        else:
-            best = best_by_sorting(keys, num_keys, value, min(k, self.most_relevant))
-        return best.view(*self.n_relevant.shape, best.shape[-1])
+
+@made_once
+def _numbers(ks: tuple[int, ...]) -> Tensor:
+    return torch.tensor(ks, device="cpu")
+
+
+def cutoff_numbers(ks: tuple[int, ...], device: torch.device) -> Tensor:
+    """Return cut-offs as a vector on a device."""
+    return _numbers(ks, device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,31 +198,27 @@ class StoredRanks(TargetRanks):
     target_ids: Tensor
     target_gains: Tensor
     n_relevant: Tensor
+    relevant: RelevantLabels = field(repr=False)
     length: Tensor
     binary: bool
     num_labels: int | None
-    keyed_entries: KeyedEntries = field(repr=False)
     deepest: int
     max_k: int = EVERYTHING
-
-    def _keyed_entries(self) -> tuple[Tensor, int, Entries]:
-        return self.keyed_entries()
 
 
 def stored_ranks(
     found: Entries,
     keys: Tensor,
-    n_relevant: Tensor,
+    relevant: RelevantLabels,
     length: Tensor,
     num_labels: int | None,
-    keyed_entries: KeyedEntries,
     deepest: int,
     max_k: int,
 ) -> StoredRanks:
     """Return the ranks of the labels ``found``, whose row, or row and bucket, is ``keys`` (ascending)."""
     assert found.ranks is not None
-    shape = n_relevant.shape
-    slots = Slots(keys, n_relevant.numel(), found.width)
+    shape = relevant.n.shape
+    slots = Slots(keys, relevant.n.numel(), found.width)
     ranks = slots.place(found.ranks, NOT_RANKED).view(*shape, slots.width)
     ids = slots.place(found.ids, -1).view(*shape, slots.width)
     if found.gains is None:
@@ -217,14 +226,13 @@ def stored_ranks(
     else:
         gains = slots.place(found.gains, 0.0).view(*shape, slots.width)
     binary = found.gains is None
-    return StoredRanks(ranks, ids, gains, n_relevant, length, binary, num_labels, keyed_entries, deepest, max_k)
+    return StoredRanks(ranks, ids, gains, relevant.n, relevant, length, binary, num_labels, deepest, max_k)
 
 
 def ranks_by_bucket(
     found: Entries,
     buckets: LabelBuckets,
-    entries: Entries,
-    num_rows: int,
+    relevant: RelevantLabels,
     length: Tensor,
     num_labels: int | None,
     deepest: int,
@@ -232,12 +240,7 @@ def ranks_by_bucket(
 ) -> StoredRanks:
     """Return the ranks per row and bucket, with the ranks that ``found`` has."""
     assert found.ranks is not None
-    num_buckets = len(buckets)
-    num_keys = num_rows * num_buckets
-    keys = torch.where(found.ranks < NOT_RANKED, found.rows * num_buckets + buckets.of(found.ids), num_keys)
+    num_keys = relevant.n.numel()
+    keys = torch.where(found.ranks < NOT_RANKED, found.rows * len(buckets) + buckets.of(found.ids), num_keys)
     order = keys.argsort(stable=True)  # keeps the order by rank within a bucket
-    entry_keys = torch.where(entries.ids >= 0, entries.rows * num_buckets + buckets.of(entries.ids), num_keys)
-    counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=entry_keys.device)
-    n_relevant = counts.scatter_add_(0, entry_keys, torch.ones_like(entry_keys))[:-1].view(num_rows, num_buckets)
-    keyed = (entry_keys, num_keys, entries)
-    return stored_ranks(found.at(order), keys[order], n_relevant, length, num_labels, lambda: keyed, deepest, max_k)
+    return stored_ranks(found.at(order), keys[order], relevant, length, num_labels, deepest, max_k)

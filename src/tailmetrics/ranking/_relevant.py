@@ -1,0 +1,89 @@
+"""How many labels are relevant, and the best of them, whether the list holds them or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.ranking._best import best_by_sorting, best_side_by_side
+from tailmetrics.ranking._device import reads_are_free, real_dtype
+from tailmetrics.ranking._once import once
+from tailmetrics.ranking._weights import LabelWeights
+
+if TYPE_CHECKING:
+    from tailmetrics.ranking._targets import Targets
+
+DEEP = 16
+"""How many of the best are found at least, so that most cut-offs share one search."""
+
+
+class RelevantLabels:
+    """The relevant labels of each row, or of each row and bucket.
+
+    Args:
+        targets: What is relevant in N rows.
+        buckets: G buckets; None for none.
+    """
+
+    def __init__(self, targets: Targets, buckets: LabelBuckets | None) -> None:
+        self._targets = targets
+        self._buckets = buckets
+        self._known: dict[str | None, Tensor] = {}
+
+    @once
+    def n(self) -> Tensor:
+        """How many there are, shape (N,) or (N, G), int64."""
+        if self._buckets is None:
+            return self._targets.n_relevant
+        counts = torch.zeros(self._num_keys + 1, dtype=torch.int64, device=self._keys.device)
+        ones = torch.ones_like(self._keys)
+        return counts.scatter_add_(0, self._keys, ones)[:-1].view(self._targets.num_rows, len(self._buckets))
+
+    @once
+    def most(self) -> int:
+        """An upper bound of :attr:`n`, the least one where that does not make a device wait."""
+        if reads_are_free(self._targets.device):
+            return int(self.n.max()) if self.n.numel() else 0
+        return self._targets.entries.width
+
+    def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
+        """Return their ``k`` largest gains, or weights, largest first, then zeros, shape (..., W), W <= k, float64."""
+        memo = None if weights is None else weights.digest
+        known = self._known.get(memo)
+        if known is None or known.shape[-1] < min(k, self.most):
+            known = self._known[memo] = self._best(max(k, DEEP), weights)
+        return known[..., :k]
+
+    @once
+    def _keys(self) -> Tensor:
+        """The row, or row and bucket, of each entry as one number; that behind the last for void ones."""
+        entries = self._targets.entries
+        if self._buckets is None:
+            if reads_are_free(entries.ids.device):
+                return entries.rows
+            return torch.where(entries.ids >= 0, entries.rows, self._num_keys)
+        keys = entries.rows * len(self._buckets) + self._buckets.of(entries.ids)
+        return torch.where(entries.ids >= 0, keys, self._num_keys)
+
+    @property
+    def _num_keys(self) -> int:
+        return self._targets.num_rows * (1 if self._buckets is None else len(self._buckets))
+
+    def _best(self, k: int, weights: LabelWeights | None) -> Tensor:
+        keys, entries = self._keys, self._targets.entries
+        none_void = reads_are_free(keys.device)
+        if weights is not None:
+            value = weights.on(keys.device)[entries.ids if none_void else entries.ids.clamp(min=0)]
+        elif entries.gains is not None:
+            value = entries.gains
+        else:
+            value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
+        value = value if none_void else torch.where(entries.ids >= 0, value, 0)
+        if none_void and self._num_keys * self.most < 4 * len(keys) + 2**16:
+            best = best_side_by_side(keys, self._num_keys, value)
+        else:
+            best = best_by_sorting(keys, self._num_keys, value, min(k, self.most))
+        return best.view(*self.n.shape, best.shape[-1])
