@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from re import sub
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._row_groups import check_row_groups
+from tailmetrics.metrics._states import Additions, total_together
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
@@ -164,10 +166,13 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
         ranking = self.rank(preds, target, row_mask, **more)
         leaders = [members[group[0]] for group in self._groups.values()]
-        prepared = [metric.prepare(ranking) for metric in leaders]
+        additions = Additions()
+        prepared = [replace(metric.prepare(ranking), additions=additions) for metric in leaders]
+        total_together(prepared)
         self._logged.before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric.update(one)
+        additions.carry_out()
         if len(leaders) < len(members):
             for name in (name for group in self._groups.values() for name in group[1:]):
                 members[name]._computed = None

@@ -14,7 +14,7 @@ from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
 from tailmetrics.metrics._forward_cache import ForwardCache
 from tailmetrics.metrics._row_groups import check_rows
-from tailmetrics.metrics._states import Increments, PerRow, Prepared, State, add_cells, add_rows, weighted
+from tailmetrics.metrics._states import Additions, Increments, PerRow, Prepared, State, add_cells, add_rows, weighted
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
@@ -159,14 +159,17 @@ class TopKMetric(ConfiguredMetric):
         if not isinstance(preds, Prepared):
             batch = Batch(preds, target, row_mask, row_groups, row_weights)
             prepared = self.prepare(self.rank_batch(batch, indexes))
+        additions = prepared.additions or Additions()
         for name, increment in prepared.increments.items():
             state, declared = self._state(name), self._declared[name]
             if isinstance(increment, PerRow):
-                added = add_rows(state, increment, prepared.rows)
+                added = add_rows(state, increment, prepared.rows, additions)
             else:
                 added = add_cells(state, increment, prepared.rows, declared.reduce)
             if added is not state:
                 setattr(self, self._names[name], added)
+        if prepared.additions is None:
+            additions.carry_out()
 
     def rank_batch(self, batch: Batch, indexes: Any = None) -> Ranking:
         """Rank a batch as deep as the metric reads it."""

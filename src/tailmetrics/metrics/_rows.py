@@ -48,8 +48,8 @@ class RowMeanMetric(RelevanceMetric):
         }
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        values = self._row_values(ranking).movedim(0, 1)
-        return {"sum": PerRow(values, self.fixed_point), "rows": rows_counted(ranking, self._ranks_of(ranking))}
+        values = self._row_values(ranking)
+        return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": rows_counted(ranking, self._ranks_of(ranking))}
 
     def _row_values(self, ranking: Ranking) -> Tensor:
         """Return the value of each cut-off and row, shape (K, ...)."""
@@ -114,7 +114,7 @@ class RatioMetric(RelevanceMetric):
         return {"sums": State((2, len(self.cutoffs), self._num_buckets, self._sums.columns))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        return {"sums": PerRow(self._terms_of_rows(ranking).movedim(2, 0), self.fixed_point)}
+        return {"sums": PerRow(self._terms_of_rows(ranking), self.fixed_point, row_axis=2)}
 
     def _terms_of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each cut-off and row, shape (2, K, ...)."""

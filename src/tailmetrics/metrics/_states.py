@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import writable
-from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
+from tailmetrics.metrics._fixed_point import COUNT, SMALL, FixedPoint
 from tailmetrics.ranking._batch_rows import BatchRows
+from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._once import once
 
 LARGEST_TOTAL = FixedPoint(7, lowest=-78)
@@ -43,15 +44,22 @@ class PerRow:
     Attributes:
         values: Shape (N, ...); whole numbers or bools for ``COUNT``, else floating.
         fixed_point: How values are written as whole numbers; the state has its columns behind the other axes.
+        row_axis: Which axis of ``values`` is that of the rows: there may be others in front of it.
     """
 
     values: Tensor
     fixed_point: FixedPoint = COUNT
+    row_axis: int = 0
 
     @once
     def total(self) -> Tensor:
         """The sum over all rows as whole numbers, shape (..., columns), int64."""
-        return self.fixed_point.add_up(self.values, dim=0)
+        return self.fixed_point.add_up(self.values, dim=self.row_axis)
+
+    @property
+    def rows_first(self) -> Tensor:
+        """The values with the axis of the rows in front."""
+        return self.values.movedim(self.row_axis, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +82,37 @@ Increment: TypeAlias = "PerRow | AtCells"
 Increments: TypeAlias = Mapping[str, Increment]
 
 
+class Additions:
+    """Amounts to be added to tensors, by one call for all of them."""
+
+    def __init__(self) -> None:
+        self._tensors: list[Tensor] = []
+        self._amounts: list[Tensor] = []
+
+    def note(self, tensor: Tensor, amount: Tensor) -> None:
+        """Note that an amount is to be added to a tensor of the same shape, in place."""
+        self._tensors.append(tensor)
+        self._amounts.append(amount)
+
+    def carry_out(self) -> None:
+        """Add all that was noted."""
+        if self._tensors:
+            torch._foreach_add_(self._tensors, self._amounts)
+
+
 @dataclass(frozen=True)
 class Prepared:
-    """What a batch adds to the states of one metric, computed but not yet added."""
+    """What a batch adds to the states of one metric, computed but not yet added.
+
+    Attributes:
+        increments: By the short name of the state.
+        rows: Row groups and row weights of the batch, where the metric reads them.
+        additions: Where sums are noted that the caller carries out later; None carries them out at once.
+    """
 
     increments: Increments
     rows: BatchRows
+    additions: Additions | None = None
 
 
 def at_labels(ids: Tensor, mask: Tensor) -> AtCells:
@@ -93,16 +126,40 @@ def weighted(fixed_point: FixedPoint) -> FixedPoint:
     return fixed_point if fixed_point.limbs and not fixed_point.bounded else LARGEST_TOTAL
 
 
-def add_rows(given: Tensor, increment: PerRow, rows: BatchRows) -> Tensor:
+def total_together(prepared: Iterable[Prepared]) -> None:
+    """Compute the totals of values that are written alike at once: a tenth of the calls for ten metrics.
+
+    On a CPU only of small batches, where calls are what costs.
+    """
+    alike: dict[object, list[PerRow]] = {}
+    for one in prepared:
+        for increment in one.increments.values() if one.rows == BatchRows() else ():
+            if isinstance(increment, PerRow) and increment.fixed_point.limbs:
+                shape = increment.values.shape[1:], increment.row_axis, increment.values.dtype
+                alike.setdefault((increment.fixed_point, *shape), []).append(increment)
+    for increments in alike.values():
+        first = increments[0]
+        sizes = [len(increment.values) for increment in increments]
+        numbers = sum(increment.values.numel() for increment in increments) * first.fixed_point.columns
+        if len(increments) == 1 or first.row_axis == 0 or (reads_are_free(first.values.device) and numbers > SMALL):
+            continue
+        values = torch.cat([increment.values for increment in increments])
+        totals = first.fixed_point.add_up(values, first.row_axis).split(sizes)
+        for increment, total in zip(increments, totals, strict=True):
+            object.__setattr__(increment, "total", total)
+
+
+def add_rows(given: Tensor, increment: PerRow, rows: BatchRows, additions: Additions) -> Tensor:
     """Add the values of all rows to the first entry of a state, and those of each row group to its own, in place."""
     state = writable(given)
     if rows.weights is not None:
-        weights = rows.weights.view(-1, *[1] * (increment.values.ndim - 1))
-        increment = PerRow(increment.values.to(weights.dtype) * weights, weighted(increment.fixed_point))
+        values = increment.rows_first
+        weights = rows.weights.view(-1, *[1] * (values.ndim - 1))
+        increment = PerRow(values.to(weights.dtype) * weights, weighted(increment.fixed_point))
     if rows.groups is None or len(state) == 1:
-        state[0].add_(increment.total.view(state.shape[1:]))
+        additions.note(state[0], increment.total.view(state.shape[1:]))
         return state
-    digits = increment.fixed_point.digits(increment.values).reshape(len(increment.values), *state.shape[1:])
+    digits = increment.fixed_point.digits(increment.rows_first).reshape(-1, *state.shape[1:])
     by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)  # rows of no group come first
     by_group[0] = by_group.sum(dim=0)
     state += by_group

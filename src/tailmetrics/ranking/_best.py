@@ -26,4 +26,4 @@ def best_side_by_side(keys: Tensor, num_keys: int, value: Tensor) -> Tensor:
         keys, value = keys[order], value[order]
     rows = Slots(keys, num_keys, len(keys)).place(value.neg(), 0.0).numpy()
     rows.sort(axis=1)
-    return torch.from_numpy(np.negative(rows, out=rows))
+    return torch.from_numpy(np.subtract(0.0, rows, out=rows))  # 0 - 0 is 0, and -0 no number of a gain
