@@ -156,14 +156,15 @@ class LabelBuckets:
     def of(self, ids: Tensor) -> Tensor:
         """Return the bucket of each id, in the shape of ``ids``, int64; ``len(buckets)`` for the padding id -1.
 
-        Reads a table of one byte per label: at a few hundred thousand labels it fits where 8-byte entries do not.
+        Reads a table of one byte per label: at a few hundred thousand labels it fits where 8-byte entries do not. Its
+        last entry is that of -1, which an index counts from the end.
         """
         table = self._tables.get(ids.device)
         if table is None:
             small = torch.uint8 if len(self) < 255 else torch.int32
-            table = torch.cat([torch.tensor([len(self)]), self.assignment]).to(small).to(ids.device)
+            table = torch.cat([self.assignment, torch.tensor([len(self)])]).to(small).to(ids.device)
             self._tables[ids.device] = table
-        return table.index_select(0, (ids + 1).reshape(-1)).view(ids.shape).to(torch.int64)
+        return table[ids].to(torch.int64)
 
     def __len__(self) -> int:
         """Return the number of buckets G."""

@@ -124,13 +124,14 @@ class RelevanceMetric(TopKMetric):
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads: the ranks of the relevant labels, by bucket where there are buckets."""
-        ranking, exact = self._relevant(ranking), None in self.cutoffs
+        ranking, exact, deepest = self._relevant(ranking), None in self.cutoffs, max(self.ks)
         if self.bound_buckets is None:
-            ranks = ranking.exact if exact else ranking
+            ranks = ranking.exact if exact else ranking.up_to(deepest)
         else:
-            ranks = ranking.by_bucket(self.bound_buckets, self.scope, self.depth, exact and self.scope == "global")
+            whole = exact and self.scope == "global"
+            ranks = ranking.by_bucket(self.bound_buckets, self.scope, self.depth, whole, deepest)
         # a formula that no law holds must not see what other metrics of a collection had ranked
-        return ranks if self.in_registry or exact else ranks.first(max(self.ks))
+        return ranks if self.in_registry or exact else ranks.first(deepest)
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)

@@ -133,7 +133,7 @@ def total_together(prepared: Iterable[Prepared]) -> None:
     """
     alike: dict[object, list[PerRow]] = {}
     for one in prepared:
-        for increment in one.increments.values() if one.rows == BatchRows() else ():
+        for increment in one.increments.values() if one.rows.plain else ():
             if isinstance(increment, PerRow) and increment.fixed_point.limbs:
                 shape = increment.values.shape[1:], increment.row_axis, increment.values.dtype
                 alike.setdefault((increment.fixed_point, *shape), []).append(increment)

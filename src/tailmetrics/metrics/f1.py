@@ -29,7 +29,7 @@ def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted
     Source: evaluation notes, "F1 @k".
     """
     listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
-    return divide(2 * ranks.hits_at(k), listed + ranks.n_relevant)
+    return divide(2 * ranks.real_hits_at(k), listed + ranks.n_relevant)
 
 
 @final

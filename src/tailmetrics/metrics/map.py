@@ -15,6 +15,7 @@ from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
+from tailmetrics.ranking._device import real_dtype
 
 HitsDenominator: TypeAlias = Literal["relevant", "attainable"]
 
@@ -40,9 +41,9 @@ def average_precision(
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
     found = ranks.within(k)
     hits = torch.arange(1, found.shape[-1] + 1, device=found.device)  # up to each, as nothing but hits stands before
-    precision = hits / ranks.target_ranks.to(ranks.target_gains.dtype)
+    precision = hits / ranks.target_ranks.to(real_dtype(found.device))
     n = ranks.n_relevant if denominator == "relevant" else ranks.attainable_at(k)
-    return divide(ordered_sum(torch.where(found, precision, 0.0)), n)
+    return divide(ordered_sum(precision * found), n)
 
 
 @final

@@ -33,7 +33,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
     first = ranks.first_rank
-    return torch.where(first <= ranks.cutoffs(k), 1 / first.to(real_dtype(first.device)), 0.0)
+    return first.to(real_dtype(first.device)).reciprocal() * (first <= ranks.cutoffs(k))
 
 
 @final

@@ -28,7 +28,7 @@ def _gained(gains: Tensor, gain: Gain) -> Tensor:
 
 
 def _at(ranks: TargetRanks, k: Cutoff, terms: Tensor) -> Tensor:
-    return ordered_sum(torch.where(ranks.within(k), terms, 0.0))
+    return ordered_sum(terms * ranks.within(k))
 
 
 def _discounted(ranks: TargetRanks, gain: Gain) -> Tensor:
@@ -52,7 +52,7 @@ def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     Source: evaluation notes 2, "CG@K".
     """
     if ranks.binary:
-        return ranks.hits_at(k).to(ranks.target_gains.dtype)
+        return ranks.real_hits_at(k)
     return _at(ranks, k, _gained(ranks.target_gains, gain))
 
 

@@ -29,7 +29,7 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
 
     Source: thesis metric notes, "P@k".
     """
-    return divide(ranks.hits_at(k), ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k))
+    return divide(ranks.real_hits_at(k), ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k))
 
 
 @final

@@ -51,7 +51,7 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
 
 def _weighted_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tensor:
     """Inverse propensity of each hit within the top k, 0 elsewhere, shape (..., W)."""
-    return torch.where(ranks.within(k), ranks.weights_at_targets(weights), 0.0)
+    return ranks.weights_at_targets(weights) * ranks.within(k)
 
 
 @formula

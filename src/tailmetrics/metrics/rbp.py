@@ -39,7 +39,7 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
     """
     deepest = k if isinstance(k, int) else max(k)
     worth = _worth(persistence, deepest, ranks.target_gains.device)
-    return ordered_sum(torch.where(ranks.within(k), worth[(ranks.target_ranks - 1).clamp(max=deepest - 1)], 0.0))
+    return ordered_sum(worth[(ranks.target_ranks - 1).clamp(max=deepest - 1)] * ranks.within(k))
 
 
 @made_once

@@ -28,7 +28,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Source: evaluation notes, "Recall @k".
     """
-    return divide(ranks.hits_at(k), ranks.n_relevant)
+    return divide(ranks.real_hits_at(k), ranks.n_relevant)
 
 
 @formula
@@ -47,7 +47,7 @@ def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Source: thesis metric notes, "nR@k". It is not P@k, as the notes say it turned out: their script divided by
     min(k, number of rows). With k = 5, n = 2 and both found it is 1, P@5 is .4.
     """
-    return divide(ranks.hits_at(k), ranks.attainable_at(k))
+    return divide(ranks.real_hits_at(k), ranks.attainable_at(k))
 
 
 @final

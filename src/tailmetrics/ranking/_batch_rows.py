@@ -27,6 +27,11 @@ class BatchRows:
     groups: Tensor | None = None
     weights: Tensor | None = None
 
+    @property
+    def plain(self) -> bool:
+        """Whether rows have neither groups nor weights."""
+        return self.groups is None and self.weights is None
+
 
 def read_batch_rows(
     context: Context, num_rows: int, device: torch.device, row_groups: Any, row_weights: Any

@@ -51,11 +51,14 @@ class BucketCounters:
 
 
 def plain_bucket_ranks(listed: Tensor, num_buckets: int) -> tuple[Tensor, Tensor]:
-    """Return the rank of every listed label within its bucket [N, K] and the totals [N, G], bucket by bucket."""
-    ranks = torch.zeros_like(listed)
-    totals = []
-    for bucket in range(num_buckets):
-        inside = listed == bucket
-        ranks = torch.where(inside, inside.cumsum(dim=1), ranks)
-        totals.append(inside.sum(dim=1))
-    return ranks, torch.stack(totals, dim=1)
+    """Return the rank of every listed label within its bucket [N, K], and the totals [N, G], both int64.
+
+    A counter of each bucket at each place: few steps, for devices. What stands behind the end of a list has no rank.
+    """
+    if not listed.shape[1]:
+        return listed, listed.new_zeros(len(listed), num_buckets)
+    counter = torch.int16 if listed.shape[1] < 2**15 else torch.int32
+    inside = listed.unsqueeze(2) == torch.arange(num_buckets, device=listed.device)
+    counts = inside.cumsum(dim=1, dtype=counter)
+    ranks = counts.gather(2, listed.clamp(max=num_buckets - 1).unsqueeze(2)).squeeze(2)
+    return ranks.to(torch.int64), counts[:, -1].to(torch.int64)

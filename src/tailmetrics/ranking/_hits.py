@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._targets import Entries, Targets
 from tailmetrics.ranking._tensors import Array
 
@@ -32,11 +31,10 @@ def find(targets: Targets, ids: Tensor) -> Entries:
     """Look the relevant labels of each row up in its ranked list ``ids`` [N, K], -1 padded.
 
     Returns:
-        The labels found, by row and within a row by rank; on devices as many for each row, void ones, of rank
-        ``NOT_RANKED``, behind the others.
+        The labels found, by row and within a row by rank.
+
+    Twin, for devices: :class:`tailmetrics.ranking._listed.ListedHits`.
     """
-    if not reads_are_free(ids.device):
-        return _find_all(targets, ids)
     if targets.dense is not None:
         hits = targets.dense.gather(1, ids.clamp(min=0)) & (ids >= 0) if targets.num_labels else ids >= 0
         return _at(hits.view(-1).nonzero().squeeze(1), ids, None)
@@ -149,39 +147,7 @@ def _small_enough(listed: Array, relevant: Array, width: int) -> tuple[Array, Ar
     return number[: listed.size].reshape(listed.shape), number[listed.size :], np.int64
 
 
-def _search_keys(entries: Entries, stride: int, void: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the targets as sorted (row, label) keys and the entry of each; void entries come last."""
-    keys = torch.where(void, torch.iinfo(torch.int64).max, entries.rows * stride + entries.ids)
-    return keys.sort()
-
-
 def _at(flat: Tensor, ids: Tensor, gains: Tensor | None) -> Entries:
     """Return the hits at ``flat`` positions of the list, in order."""
     depth = max(1, ids.shape[1])
     return Entries(flat // depth, ids.reshape(-1)[flat], gains, depth, ranks=flat % depth + 1)
-
-
-def _find_all(targets: Targets, ids: Tensor) -> Entries:
-    """Return as many entries for every list as it has places, the hits in front: nothing waits for the device."""
-    num_rows, depth = ids.shape
-    if targets.dense is not None:
-        listed = targets.dense.gather(1, ids.clamp(min=0)) if depth else ids
-        hits = (listed > 0) & (ids >= 0)
-        gains = None if targets.binary else listed.to(torch.float64).reshape(-1)
-    else:
-        # any id is a place among the sorted targets, so that (row, place) fits where (row, id) might not
-        known = targets.entries.ids.sort().values
-        places = Entries(targets.entries.rows, torch.searchsorted(known, targets.entries.ids), None, 0)
-        keys, order = _search_keys(places, len(known) + 1, void=targets.entries.ids < 0)
-        rows = torch.arange(num_rows, device=ids.device)[:, None]
-        listed = torch.searchsorted(known, ids.contiguous())
-        exact = known[listed.clamp(max=max(0, len(known) - 1))] == ids if len(known) else ids < -1
-        wanted = torch.where(exact, rows * (len(known) + 1) + listed, -1)
-        wanted = wanted.reshape(-1)
-        place = torch.searchsorted(keys, wanted).clamp(max=max(0, len(keys) - 1))
-        hits = (keys[place] == wanted).view(ids.shape) & (ids >= 0) if len(keys) else ids < -1
-        gains = None if targets.binary or not len(keys) else targets.entries.gains[order[place]]  # type: ignore[index]
-    ranks, order = torch.where(hits, torch.arange(1, depth + 1, device=ids.device), NOT_RANKED).sort(dim=1)
-    gains = None if gains is None else gains.view(ids.shape).gather(1, order).reshape(-1)
-    rows = torch.arange(num_rows, device=ids.device).repeat_interleave(depth, output_size=num_rows * depth)
-    return Entries(rows, ids.gather(1, order).reshape(-1), gains, depth, ranks=ranks.reshape(-1))

@@ -139,10 +139,11 @@ def _repeated(context: Context, ids: Tensor) -> Tensor | None:
 def _retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
     """Return ``ids`` with -1 where the score says not retrieved, or where the row does not count."""
     row_mask = context.row_mask
-    retrieved = values > -torch.inf if row_mask is None else (values > -torch.inf) & row_mask[:, None]
-    if reads_are_free(ids.device) and bool(retrieved.all()):
+    left_out = ~(values > -torch.inf)  # NaN, which no check may have looked for, is not retrieved either
+    left_out = left_out if row_mask is None else left_out | ~row_mask[:, None]
+    if reads_are_free(ids.device) and not bool(left_out.any()):
         return ids
-    return torch.where(retrieved, ids, -1)
+    return ids.masked_fill(left_out, -1)
 
 
 def _check_not_nan(context: Context, values: Tensor) -> None:

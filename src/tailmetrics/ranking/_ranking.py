@@ -12,14 +12,15 @@ from tailmetrics._checks import check_choice, check_count, check_ids_in_range
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._context import Context, Duplicates
-from tailmetrics.ranking._counters import BucketCounters
+from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
 from tailmetrics.ranking._device import reads_are_free, real_dtype
 from tailmetrics.ranking._exact import exact_ranks, log_sum
 from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
+from tailmetrics.ranking._listed import ListedHits, ListedRanks
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
-from tailmetrics.ranking._relevant import RelevantLabels
+from tailmetrics.ranking._relevant import DEEP, RelevantLabels
 from tailmetrics.ranking._sequences import Batch, rows_of_sequences
 from tailmetrics.ranking._slots import Slots
 from tailmetrics.ranking._target_ranks import StoredRanks, TargetRanks, ranks_by_bucket, stored_ranks
@@ -195,6 +196,9 @@ class Ranking(TargetRanks):
     @once
     def gains(self) -> Tensor:
         """Gain of each listed label, 0 where it is not relevant, shape (N, K), float64."""
+        if not reads_are_free(self.ids.device):
+            hits, gains = self._listed.hits[:, : self.depth], self._listed.gains
+            return hits.to(real_dtype(hits.device)) if gains is None else torch.where(hits, gains[:, : self.depth], 0.0)
         found = self._found
         cells = torch.zeros(self.ids.numel() + 1, dtype=real_dtype(self.ids.device), device=self.ids.device)
         assert found.ranks is not None
@@ -215,6 +219,8 @@ class Ranking(TargetRanks):
     @once
     def target_gains(self) -> Tensor:
         """The gains at ``target_ranks``, shape (N, W), float64."""
+        if not reads_are_free(self.ids.device):
+            return self.up_to(EVERYTHING).target_gains
         gains = None if self.binary else self._found.gains
         if gains is not None:
             return self._slots.place(gains, 0.0)
@@ -233,16 +239,28 @@ class Ranking(TargetRanks):
 
     @once
     def _found(self) -> Entries:
+        if not reads_are_free(self.ids.device):
+            return self._listed.entries()
         return find(self.targets, self._distinct_ids)
+
+    @once
+    def _listed(self) -> ListedHits:
+        return ListedHits.of(self.targets, self._distinct_ids)
 
     @property
     def found(self) -> Entries:
-        """The relevant labels that the list holds, with their ranks in it."""
+        """The relevant labels that the list holds, with their ranks in it.
+
+        On a device as many for each row as its list has places, void ones, of rank ``NOT_RANKED``, behind the others.
+        """
         return self._found
 
     @once
     def _hits(self) -> tuple[Tensor, Tensor]:
         """Ranks and labels of the hits."""
+        if not reads_are_free(self.ids.device):
+            ranks_of_list = self.up_to(EVERYTHING)
+            return ranks_of_list.target_ranks, ranks_of_list.target_ids
         small = find_in_small(self.targets, self._distinct_ids)
         if small is not None:
             return small
@@ -283,9 +301,28 @@ class Ranking(TargetRanks):
         level = float(min_gain)
         return self.remembered(("at least", level), lambda: replace(self, targets=self.targets.at_least(level)))
 
+    def up_to(self, k: int) -> TargetRanks:
+        """Return ranks that answer for cut-offs up to ``k``: on a device without what stands far below."""
+        if reads_are_free(self.ids.device):
+            return self
+        deepest = min(_rounded(k), self._listed.ids.shape[1])
+        return self.remembered(("up to", deepest), lambda: self._up_to(deepest))
+
+    def _up_to(self, deepest: int) -> ListedRanks:
+        places = torch.arange(1, deepest + 1, device=self.ids.device).expand(self.num_rows, deepest)
+        max_k = self.max_k if deepest >= self.depth else deepest
+        return ListedRanks(
+            self._listed, places, None, self.relevant, self.length, self.num_labels, deepest, max_k
+        )
+
     def by_bucket(
-        self, buckets: LabelBuckets, scope: Scope = "bucket", depth: int = DEFAULT_DEPTH, exact: bool = False
-    ) -> StoredRanks:
+        self,
+        buckets: LabelBuckets,
+        scope: Scope = "bucket",
+        depth: int = DEFAULT_DEPTH,
+        exact: bool = False,
+        up_to: int = EVERYTHING,
+    ) -> TargetRanks:
         """Return the ranks restricted to each bucket's labels, with a bucket axis behind the row axis.
 
         Args:
@@ -294,6 +331,7 @@ class Ranking(TargetRanks):
                 keeps the rank in the whole list, so that only what counts as relevant is restricted.
             depth: How much of the list ``scope="bucket"`` reads.
             exact: With ``scope="global"``: exact ranks, however deep.
+            up_to: The deepest cut-off that is read of it: on a device what stands far below is left out.
 
         Raises:
             ValueError: If the list was cut above ``depth``.
@@ -304,7 +342,31 @@ class Ranking(TargetRanks):
                 f"rank again with depth={depth}, or pass the depth there is."
             )
         memo = ("by bucket", buckets.digest, scope, depth if scope == "bucket" else None, exact)
+        if not exact and not reads_are_free(self.ids.device):
+            deepest = min(_rounded(up_to), self._listed.ids.shape[1])
+            return self.remembered((*memo, deepest), lambda: self._listed_by_bucket(buckets, scope, depth, deepest))
         return self.remembered(memo, lambda: self._by_bucket(buckets, scope, depth, exact))
+
+    def _listed_by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, deepest: int) -> ListedRanks:
+        relevant = self.targets.relevant(buckets)
+        if scope == "bucket":
+            bucket, ranks, length = self._ranks_within(buckets, depth)
+            max_k = EVERYTHING if deepest >= min(depth, self.depth) else deepest
+        else:
+            bucket = buckets.of(self._listed.ids[:, :deepest])
+            ranks = torch.arange(1, deepest + 1, device=bucket.device).expand(bucket.shape)
+            length = self.length[:, None].expand(-1, len(buckets))
+            max_k = self.max_k if deepest >= self.depth else deepest
+        return ListedRanks(self._listed, ranks, bucket, relevant, length, self.num_labels, deepest, max_k)
+
+    def _ranks_within(self, buckets: LabelBuckets, depth: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return, on a device, the bucket of each of the first places, its rank within it, and the length of each."""
+
+        def make() -> tuple[Tensor, Tensor, Tensor]:
+            bucket = buckets.of(self._listed.ids[:, :depth])
+            return bucket, *plain_bucket_ranks(bucket, len(buckets))
+
+        return self.remembered(("ranks within", buckets.digest, depth), make)
 
     def _by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, exact: bool) -> StoredRanks:
         relevant = self.targets.relevant(buckets)
@@ -326,6 +388,8 @@ class Ranking(TargetRanks):
         """Return the rank that ``scope`` gives to each listed label, shape (N, K) or (N, depth), int64."""
         if buckets is None or scope == "global":
             return torch.arange(1, self.depth + 1, device=self.ids.device).expand(self.ids.shape)
+        if not reads_are_free(self.ids.device):
+            return self._ranks_within(buckets, depth)[1][:, : self.depth]
         listed = self.ids[:, :depth]
         flat = torch.arange(listed.numel(), device=listed.device)
         return self._counters(buckets, depth).ranks(flat).view(listed.shape)
@@ -364,6 +428,11 @@ class Ranking(TargetRanks):
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
         tied = (self.values[:, k - 1] == self.values[:, k]) & (self.values[:, k] > -torch.inf)
         return tied if self.row_mask is None else tied & self.row_mask
+
+
+def _rounded(k: int) -> int:
+    """Return the depth to which ranks are found that are read up to ``k``: few of them, so that metrics share one."""
+    return max(DEEP, 1 << (k - 1).bit_length())
 
 
 def _within_buckets(found: Entries, counters: BucketCounters, num_rows: int, depth: int) -> Entries:

@@ -38,6 +38,10 @@ class RelevantLabels:
         """How many there are, shape (N,) or (N, G), int64."""
         if self._buckets is None:
             return self._targets.n_relevant
+        padded = self._targets.padded
+        if padded is not None and not reads_are_free(padded.device):
+            groups = torch.arange(len(self._buckets), device=padded.device)
+            return (self._buckets.of(padded).unsqueeze(2) == groups).sum(dim=1)
         counts = torch.zeros(self._num_keys + 1, dtype=torch.int64, device=self._keys.device)
         ones = torch.ones_like(self._keys)
         return counts.scatter_add_(0, self._keys, ones)[:-1].view(self._targets.num_rows, len(self._buckets))

@@ -84,8 +84,9 @@ def stable_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     height = max(1, ROUND_ELEMENTS // scores.shape[1])
     depth = min(k + 1, scores.shape[1])
-    values, ids = zip(*(_tournament(part, depth) for part in torch.split(scores, height)), strict=True)
-    return torch.cat(values), torch.cat(ids)[:, :k]
+    parts = [_tournament(part, depth) for part in torch.split(scores, height)]
+    values, ids = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
+    return values, ids[:, :k]
 
 
 def _tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

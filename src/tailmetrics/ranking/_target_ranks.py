@@ -129,6 +129,10 @@ class TargetRanks:
         """Return the number of relevant labels among the first ``k``, h_k, shape (...), int64."""
         return self.remembered(("hits", k), lambda: self.within(k).sum(dim=-1))
 
+    def real_hits_at(self, k: Cutoff) -> Tensor:
+        """Return :meth:`hits_at` as float64."""
+        return self.remembered(("real hits", k), lambda: self.hits_at(k).to(real_dtype(self.n_relevant.device)))
+
     def length_at(self, k: Cutoff) -> Tensor:
         """Return the number of labels among the first ``k``, m_k, shape (...), int64."""
         return self.remembered(("length", k), lambda: self.length.clamp(max=self.cutoffs(k)))
@@ -177,7 +181,7 @@ class TargetRanks:
             return self.relevant.best(k, weights)
         best = self.relevant.best(max(k), weights)
         place = torch.arange(best.shape[-1], device=best.device)
-        return torch.where(place < self._behind_targets(k), best, 0.0)
+        return best * (place < self._behind_targets(k))
 
 
 @made_once

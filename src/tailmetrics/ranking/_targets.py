@@ -78,6 +78,13 @@ class Targets:
         return self.given is None or self.given.gains is None
 
     @property
+    def widest(self) -> int:
+        """An upper bound of the number of relevant labels of a row, known without looking at them."""
+        if self.dense is not None:
+            return self.dense.shape[1]
+        return self.padded.shape[1] if self.padded is not None else self.entries.width
+
+    @property
     def mask(self) -> Tensor | None:
         """The dense matrix where it is bool, (N, L)."""
         return self.dense if self.dense is not None and self.dense.dtype == torch.bool else None
