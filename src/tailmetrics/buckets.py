@@ -162,6 +162,7 @@ class LabelBuckets:
         table = self._tables.get(ids.device)
         if table is None:
             small = torch.uint8 if len(self) < 255 else torch.int32
+            small = small if ids.device.type == "cpu" else torch.int64  # where a call costs more than the memory
             table = torch.cat([self.assignment, torch.tensor([len(self)])]).to(small).to(ids.device)
             self._tables[ids.device] = table
         return table[ids].to(torch.int64)

@@ -49,7 +49,10 @@ class RowMeanMetric(RelevanceMetric):
 
     def _prepare(self, ranking: Ranking) -> Increments:
         values = self._row_values(ranking)
-        return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": rows_counted(ranking, self._ranks_of(ranking))}
+        return {
+            "sum": PerRow(values, self.fixed_point, row_axis=1),
+            "rows": rows_counted(ranking, self._ranks_of(ranking)),
+        }
 
     def _row_values(self, ranking: Ranking) -> Tensor:
         """Return the value of each cut-off and row, shape (K, ...)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, final
 
-import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -15,22 +14,21 @@ from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
-from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._device import whole_numbers
 
 HitsDenominator: TypeAlias = Literal["relevant", "attainable"]
 
 
 @formula
-def average_precision(
-    ranks: TargetRanks, k: Cutoff | None = None, denominator: HitsDenominator = "relevant"
-) -> Tensor:
+def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: HitsDenominator = "relevant") -> Tensor:
     """Sum over the hits j within the top k of h_j / j, divided by n or by min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front; None for everything retrieved, on dense scores all labels however deep the ranks.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front; None for
+            everything retrieved, on dense scores all labels however deep the ranks.
         denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
 
     Returns:
@@ -40,10 +38,10 @@ def average_precision(
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
     found = ranks.within(k)
-    hits = torch.arange(1, found.shape[-1] + 1, device=found.device)  # up to each, as nothing but hits stands before
-    precision = hits / ranks.target_ranks.to(real_dtype(found.device))
-    n = ranks.n_relevant if denominator == "relevant" else ranks.attainable_at(k)
-    return divide(ordered_sum(precision * found), n)
+    hits = whole_numbers(found.shape[-1] + 1, found.device)[1:]  # up to each, as nothing but hits stands before
+    precision = hits / ranks.real_ranks
+    total = ordered_sum(precision * found)
+    return total / ranks.divisor if denominator == "relevant" else divide(total, ranks.attainable_at(k))
 
 
 @final

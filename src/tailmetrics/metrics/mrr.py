@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import final
 
-import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -13,7 +12,6 @@ from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
-from tailmetrics.ranking._device import real_dtype
 
 
 @formula
@@ -24,7 +22,8 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front; None for everything retrieved, on dense scores all labels however deep the ranks.
+        k: Cut-off, or several as a tuple, for which the value has an axis in front; None for
+            everything retrieved, on dense scores all labels however deep the ranks.
 
     Returns:
         Shape (...), float64.
@@ -32,8 +31,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
-    first = ranks.first_rank
-    return first.to(real_dtype(first.device)).reciprocal() * (first <= ranks.cutoffs(k))
+    return ranks.real_first_rank.reciprocal() * (ranks.first_rank <= ranks.cutoffs(k))
 
 
 @final

@@ -28,7 +28,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Source: evaluation notes, "Recall @k".
     """
-    return divide(ranks.real_hits_at(k), ranks.n_relevant)
+    return ranks.real_hits_at(k) / ranks.divisor
 
 
 @formula

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tailmetrics.ranking._device import whole_numbers
+
 
 class BucketCounters:
     """How many labels of each bucket a list holds up to each place.
@@ -53,12 +55,13 @@ class BucketCounters:
 def plain_bucket_ranks(listed: Tensor, num_buckets: int) -> tuple[Tensor, Tensor]:
     """Return the rank of every listed label within its bucket [N, K], and the totals [N, G], both int64.
 
-    A counter of each bucket at each place: few steps, for devices. What stands behind the end of a list has no rank.
+    A counter of each bucket at each place: few steps, for devices. What stands behind the end of a list has
+    ranks of its own.
     """
     if not listed.shape[1]:
         return listed, listed.new_zeros(len(listed), num_buckets)
     counter = torch.int16 if listed.shape[1] < 2**15 else torch.int32
-    inside = listed.unsqueeze(2) == torch.arange(num_buckets, device=listed.device)
+    inside = listed.unsqueeze(2) == whole_numbers(num_buckets + 1, listed.device)  # the last one is the end of a list
     counts = inside.cumsum(dim=1, dtype=counter)
-    ranks = counts.gather(2, listed.clamp(max=num_buckets - 1).unsqueeze(2)).squeeze(2)
-    return ranks.to(torch.int64), counts[:, -1].to(torch.int64)
+    ranks = counts.gather(2, listed.unsqueeze(2)).squeeze(2)
+    return ranks.to(torch.int64), counts[:, -1, :num_buckets].to(torch.int64)

@@ -41,6 +41,16 @@ def real_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
+def whole_numbers(how_many: int, device: torch.device) -> Tensor:
+    """Return 0, 1, 2 ... as a vector of int64: part of a table that is kept, not to be changed."""
+    return _whole_numbers(1 << max(8, (how_many - 1).bit_length()), device)[:how_many]
+
+
+def constant(value: int | float, device: torch.device) -> Tensor:
+    """Return a number as a tensor without axes, int64 or real: ``torch.where`` would make one in each call."""
+    return _constant(value, device)
+
+
 def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Let a table be made on the CPU once and kept on each device: the same bits everywhere, no wait but the first.
 
@@ -59,3 +69,13 @@ def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     constant: Callable[..., Tensor] = assume_constant_result(kept)  # type: ignore[no-untyped-call]
     return constant
+
+
+@made_once
+def _whole_numbers(how_many: int) -> Tensor:
+    return torch.arange(how_many, device="cpu")
+
+
+@made_once
+def _constant(value: int | float) -> Tensor:
+    return torch.tensor(value, dtype=torch.int64 if isinstance(value, int) else torch.float64, device="cpu")

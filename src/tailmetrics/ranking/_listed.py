@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._device import constant, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._relevant import RelevantLabels
@@ -44,7 +44,7 @@ class ListedHits:
     def entries(self) -> Entries:
         """Return as many entries for every list as it has places, by rank, the void ones behind the others."""
         num_rows, depth = self.ids.shape
-        places = torch.arange(1, depth + 1, device=self.ids.device)
+        places = whole_numbers(depth + 1, self.ids.device)[1:]
         ranks, order = torch.where(self.hits, places, NOT_RANKED).sort(dim=1)
         gains = None if self.gains is None else self.gains.gather(1, order).reshape(-1)
         rows = torch.arange(num_rows, device=self.ids.device).repeat_interleave(depth, output_size=num_rows * depth)
@@ -84,33 +84,30 @@ class ListedRanks(TargetRanks):
 
     @once
     def _cells(self) -> Tensor:
-        """Where each place goes in a table of rows (and buckets) and ranks; behind its end if it is no hit."""
+        """Where each place goes in a table of rows, buckets and ranks, from 1; 0 if it is no hit."""
+        assert self.bucket is not None
         num_rows, num_places = self.ranks.shape
-        groups = self.n_relevant[0].numel() if num_rows else 1
-        first = torch.arange(-1, num_rows * groups * self.deepest - 1, groups * self.deepest, device=self.ranks.device)
-        cells = self.ranks + first[:, None]
-        if self.bucket is not None:
-            cells.add_(self.bucket, alpha=self.deepest)
-        left_out = ~self.listed.hits[:, :num_places] | (self.ranks > self.deepest)
-        return cells.masked_fill_(left_out, self._num_cells).view(-1)
-
-    @property
-    def _num_cells(self) -> int:
-        return self.n_relevant.numel() * self.deepest
+        of_row = self.n_relevant.shape[1] * self.deepest
+        first = torch.arange(0, num_rows * of_row, of_row, device=self.ranks.device)
+        cells = (self.ranks + first[:, None]).add_(self.bucket, alpha=self.deepest)
+        return cells.mul_(self.listed.hits[:, :num_places] & (self.ranks <= self.deepest)).view(-1)
 
     def _table(self, values: Tensor, fill: float) -> Tensor:
-        """Return values of places (N, K) in the cells of the hits, shape (..., deepest)."""
-        table = values.new_full((self._num_cells + 1,), fill).scatter_(0, self._cells, values.reshape(-1))
-        return table[:-1].view(*self.n_relevant.shape, self.deepest)
+        """Return values of places (N, K) in the cells of the hits, shape (N, G, deepest)."""
+        table = values.new_full((1 + self.n_relevant.numel() * self.deepest,), fill)
+        table.scatter_(0, self._cells, values.reshape(-1))
+        return table[1:].view(*self.n_relevant.shape, self.deepest)
 
     @once
     def _sorted(self) -> tuple[Tensor, Tensor]:
         if self.bucket is None:  # one row of the table is one list: its places are the ranks
-            ranks = self.ranks.masked_fill(~self.listed.hits[:, : self.deepest], NOT_RANKED)
+            not_ranked = constant(NOT_RANKED, self.ranks.device)
+            ranks = torch.where(self.listed.hits[:, : self.deepest], self.ranks, not_ranked)
         else:
             ranks = self._table(self.ranks, NOT_RANKED)
         ranks, order = ranks.sort(dim=-1)
-        width = max(1, min(self.listed.most, self.deepest))
+        most = self.listed.most + self.listed.most % 2  # an even number of terms adds up in fewer steps
+        width = max(1, min(most, self.deepest))
         return ranks[..., :width], order[..., :width]
 
     @property

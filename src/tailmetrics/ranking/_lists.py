@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._device import constant, reads_are_free
 from tailmetrics.ranking._selection import strictly_descending, top_k
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct
@@ -139,11 +139,10 @@ def _repeated(context: Context, ids: Tensor) -> Tensor | None:
 def _retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
     """Return ``ids`` with -1 where the score says not retrieved, or where the row does not count."""
     row_mask = context.row_mask
-    left_out = ~(values > -torch.inf)  # NaN, which no check may have looked for, is not retrieved either
-    left_out = left_out if row_mask is None else left_out | ~row_mask[:, None]
-    if reads_are_free(ids.device) and not bool(left_out.any()):
+    retrieved = values > -torch.inf if row_mask is None else (values > -torch.inf) & row_mask[:, None]
+    if reads_are_free(ids.device) and bool(retrieved.all()):
         return ids
-    return ids.masked_fill(left_out, -1)
+    return torch.where(retrieved, ids, constant(-1, ids.device))
 
 
 def _check_not_nan(context: Context, values: Tensor) -> None:

@@ -13,7 +13,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._context import Context, Duplicates
 from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
-from tailmetrics.ranking._device import reads_are_free, real_dtype
+from tailmetrics.ranking._device import reads_are_free, real_dtype, whole_numbers
 from tailmetrics.ranking._exact import exact_ranks, log_sum
 from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
@@ -309,11 +309,9 @@ class Ranking(TargetRanks):
         return self.remembered(("up to", deepest), lambda: self._up_to(deepest))
 
     def _up_to(self, deepest: int) -> ListedRanks:
-        places = torch.arange(1, deepest + 1, device=self.ids.device).expand(self.num_rows, deepest)
+        places = whole_numbers(deepest + 1, self.ids.device)[1:].expand(self.num_rows, deepest)
         max_k = self.max_k if deepest >= self.depth else deepest
-        return ListedRanks(
-            self._listed, places, None, self.relevant, self.length, self.num_labels, deepest, max_k
-        )
+        return ListedRanks(self._listed, places, None, self.relevant, self.length, self.num_labels, deepest, max_k)
 
     def by_bucket(
         self,
@@ -354,7 +352,7 @@ class Ranking(TargetRanks):
             max_k = EVERYTHING if deepest >= min(depth, self.depth) else deepest
         else:
             bucket = buckets.of(self._listed.ids[:, :deepest])
-            ranks = torch.arange(1, deepest + 1, device=bucket.device).expand(bucket.shape)
+            ranks = whole_numbers(deepest + 1, bucket.device)[1:].expand(bucket.shape)
             length = self.length[:, None].expand(-1, len(buckets))
             max_k = self.max_k if deepest >= self.depth else deepest
         return ListedRanks(self._listed, ranks, bucket, relevant, length, self.num_labels, deepest, max_k)

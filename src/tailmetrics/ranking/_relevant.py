@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._best import best_by_sorting, best_side_by_side
-from tailmetrics.ranking._device import reads_are_free, real_dtype
+from tailmetrics.ranking._device import reads_are_free, real_dtype, whole_numbers
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._weights import LabelWeights
 
@@ -40,7 +40,7 @@ class RelevantLabels:
             return self._targets.n_relevant
         padded = self._targets.padded
         if padded is not None and not reads_are_free(padded.device):
-            groups = torch.arange(len(self._buckets), device=padded.device)
+            groups = whole_numbers(len(self._buckets), padded.device)
             return (self._buckets.of(padded).unsqueeze(2) == groups).sum(dim=1)
         counts = torch.zeros(self._num_keys + 1, dtype=torch.int64, device=self._keys.device)
         ones = torch.ones_like(self._keys)
@@ -51,7 +51,7 @@ class RelevantLabels:
         """An upper bound of :attr:`n`, the least one where that does not make a device wait."""
         if reads_are_free(self._targets.device):
             return int(self.n.max()) if self.n.numel() else 0
-        return self._targets.entries.width
+        return self._targets.widest
 
     def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
         """Return their ``k`` largest gains, or weights, largest first, then zeros, shape (..., W), W <= k, float64."""

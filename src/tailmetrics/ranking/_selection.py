@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import isqrt, log2
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._device import reads_are_free, whole_numbers
 from tailmetrics.ranking._packed import can_pack, packed_top_k
 
 BLOCK_ELEMENTS = 2**20
@@ -99,7 +100,7 @@ def _tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     whole = width - width % chunk
     chunks = scores[:, :whole].view(num_rows, -1, chunk)
     best = _tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # places among them in the order of labels
-    found = chunks[torch.arange(num_rows, device=scores.device)[:, None], best].flatten(1)
+    found = chunks[whole_numbers(num_rows, scores.device)[:, None], best].flatten(1)
     found = torch.cat([found, scores[:, whole:]], dim=1) if whole < width else found
     values, place = _tournament(found, k)
     in_chunks = place.clamp(max=k * chunk - 1) if whole < width else place
@@ -109,14 +110,19 @@ def _tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, ids
 
 
+@cache
 def _narrowing(width: int, k: int) -> int:
     """Return the size of chunks that leaves about as many chunks as labels within the chosen ones; 1 for no chunks.
 
     Fewer chunks than can be sorted in one pass; and so many that choosing ``k`` leaves at least three out of four.
+    Where a size up to twice as large or small leaves no rest of the row, the one next to it: a rest takes five calls.
     """
     if width <= SORTED:
         return 1
-    return min(max(-(-width // SORTED), isqrt(width // k)), width // (4 * k))
+    least, most = -(-width // SORTED), width // (4 * k)
+    wanted = min(max(least, isqrt(width // k)), most)
+    sizes = range(max(2, least, -(-wanted // 2)), min(most, 2 * wanted) + 1)
+    return min((size for size in sizes if width % size == 0), key=lambda size: abs(size - wanted), default=wanted)
 
 
 def _packs(scores: Tensor, k: int) -> bool:

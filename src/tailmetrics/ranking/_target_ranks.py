@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import made_once, real_dtype
+from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
 from tailmetrics.ranking._discounts import discounts_at, ideal_discounts
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
 from tailmetrics.ranking._once import once
@@ -129,6 +129,16 @@ class TargetRanks:
         """Return the number of relevant labels among the first ``k``, h_k, shape (...), int64."""
         return self.remembered(("hits", k), lambda: self.within(k).sum(dim=-1))
 
+    @once
+    def real_ranks(self) -> Tensor:
+        """Return ``target_ranks`` as float64, shape (..., W)."""
+        return self.target_ranks.to(real_dtype(self.target_ranks.device))
+
+    @once
+    def real_first_rank(self) -> Tensor:
+        """Return :attr:`first_rank` as float64, shape (...)."""
+        return self.real_ranks[..., 0]
+
     def real_hits_at(self, k: Cutoff) -> Tensor:
         """Return :meth:`hits_at` as float64."""
         return self.remembered(("real hits", k), lambda: self.hits_at(k).to(real_dtype(self.n_relevant.device)))
@@ -140,6 +150,11 @@ class TargetRanks:
     def attainable_at(self, k: Cutoff) -> Tensor:
         """Return the number of hits that there could be among the first ``k``, min(k, n), shape (...), int64."""
         return self.remembered(("attainable", k), lambda: self.n_relevant.clamp(max=self.cutoffs(k)))
+
+    @once
+    def divisor(self) -> Tensor:
+        """The number of relevant labels, or 1 where there is none: what is divided by it is 0 there."""
+        return self.n_relevant.clamp(min=1)
 
     @property
     def first_rank(self) -> Tensor:
@@ -159,7 +174,7 @@ class TargetRanks:
     def ideal_discount(self, k: Cutoff) -> Tensor:
         """Return the ideal DCG of binary relevance: the first min(k, n) discounts added up, shape (...), float64."""
         most = min(k if isinstance(k, int) else max(k), self.relevant.most)
-        return ideal_discounts(self.attainable_at(k).clamp(max=most), most)
+        return ideal_discounts(self.attainable_at(k), most)
 
     def weights_at_targets(self, weights: LabelWeights) -> Tensor:
         """Return the weights of the labels at ``target_ids``, shape (..., W)."""
@@ -180,7 +195,7 @@ class TargetRanks:
         if isinstance(k, int):
             return self.relevant.best(k, weights)
         best = self.relevant.best(max(k), weights)
-        place = torch.arange(best.shape[-1], device=best.device)
+        place = whole_numbers(best.shape[-1], best.device)
         return best * (place < self._behind_targets(k))
 
 
