@@ -37,7 +37,7 @@ class LabelBuckets:
         self.names = tuple(names)
         self.counts = counts
         self.digest = sha256(repr(self.names).encode() + assignment.contiguous().numpy().tobytes()).hexdigest()
-        self._tables: dict[torch.device, Tensor] = {}
+        self._tables: dict[object, Any] = {}
 
     @classmethod
     def deciles(cls, counts: Any) -> LabelBuckets:
@@ -159,13 +159,19 @@ class LabelBuckets:
         Reads a table of one byte per label: at a few hundred thousand labels it fits where 8-byte entries do not. Its
         last entry is that of -1, which an index counts from the end.
         """
-        table = self._tables.get(ids.device)
-        if table is None:
-            small = torch.uint8 if len(self) < 255 else torch.int32
-            small = small if ids.device.type == "cpu" else torch.int64  # where a call costs more than the memory
-            table = torch.cat([self.assignment, torch.tensor([len(self)])]).to(small).to(ids.device)
-            self._tables[ids.device] = table
+        table: Tensor = self.kept(("of", ids.device), lambda: self._table(ids.device))
         return table[ids].to(torch.int64)
+
+    def _table(self, device: torch.device) -> Tensor:
+        small = torch.uint8 if len(self) < 255 else torch.int32
+        small = small if device.type == "cpu" else torch.int64  # where a call costs more than the memory
+        return torch.cat([self.assignment, torch.tensor([len(self)])]).to(small).to(device)
+
+    def kept(self, key: object, make: Callable[[], Any]) -> Any:
+        """Return what ``make`` returned when the key was first asked for: tables that are made of the buckets."""
+        if key not in self._tables:
+            self._tables[key] = make()
+        return self._tables[key]
 
     def __len__(self) -> int:
         """Return the number of buckets G."""

@@ -20,8 +20,8 @@ LIMB_BITS = 26
 SMALL = 2**16
 """Limbs up to which the CPU makes all of them at once: what costs there are calls; beyond, it is memory."""
 
-BLOCK_LIMBS = 2**23
-"""Limbs that a device makes at once: 64 MB."""
+BLOCK_LIMBS = 5 * 2**20
+"""Limbs that a device makes at once: 40 MB."""
 
 
 @dataclass(frozen=True)
@@ -67,29 +67,35 @@ class FixedPoint:
             return torch.stack([_sum(limb, dim) for limb in self._one_by_one(values)], dim=-1)
         of_a_row = (1 + self.columns) * (values.numel() // max(1, values.shape[dim]))
         parts = torch.split(values, max(1, BLOCK_LIMBS // max(1, of_a_row)), dim)
-        sums = [_sum(self._limbs(part), dim + 1) for part in parts]
+        sums = [self._sum_of_limbs(part, dim) for part in parts]
         return (sums[0] if len(sums) == 1 else torch.stack(sums).sum(dim=0)).movedim(0, -1)
+
+    def _sum_of_limbs(self, values: Tensor, dim: int) -> Tensor:
+        limbs, too_large = self._limbs(values)
+        sums = _sum(limbs, dim + 1)
+        return sums if too_large is None else torch.cat([sums, too_large.sum(dim=dim).unsqueeze(0)])
 
     def digits(self, values: Tensor) -> Tensor:
         """Return each value as its limbs, most significant first, and 1 behind them where it is too large."""
         if self.limbs == 0:
             return values.to(torch.int64).unsqueeze(-1)
-        return self._limbs(values).to(torch.int64).movedim(0, -1)
+        limbs, too_large = self._limbs(values)
+        columns = limbs if too_large is None else torch.cat([limbs, too_large.unsqueeze(0)])
+        return columns.to(torch.int64).movedim(0, -1)
 
-    def _limbs(self, values: Tensor) -> Tensor:
-        """Return what :meth:`digits` does, but as whole floats and with the columns in front.
+    def _limbs(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the limbs of values as whole floats, along an axis in front, and which values are too large for them.
 
         All limbs at once, in 3 steps instead of 30: a limb is what a value has above its end, less 2^26 times what it
         has above the end of the limb before. Powers of two, floor and that difference are exact in floating point:
         nothing is lost but what is below the last limb. Twin: :meth:`_one_by_one`.
         """
-        if values.dtype != torch.float64:  # 2^156 is no number of a smaller type
-            return torch.stack(list(self._one_by_one(values)))
         too_large = self._too_large(values)
+        if values.dtype != torch.float64:  # 2^156 is no number of a smaller type
+            return torch.stack(list(self._one_by_one(values))[: self.limbs]), too_large
         values = values if too_large is None else values.masked_fill(too_large, 0.0)
         above = (values * _scales(self, values.device).view(-1, *[1] * values.ndim)).floor_()
-        limbs = torch.sub(above[1:], above[:-1], alpha=2.0**LIMB_BITS)
-        return limbs if too_large is None else torch.cat([limbs, too_large.unsqueeze(0)])
+        return torch.sub(above[1:], above[:-1], alpha=2.0**LIMB_BITS), too_large
 
     def _too_large(self, values: Tensor) -> Tensor | None:
         """Return which values the limbs cannot hold, NaN included; None where that is known of all."""

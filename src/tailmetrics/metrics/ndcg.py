@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, final
 
-import torch
 from torch import Tensor
 from typing_extensions import Unpack
 

@@ -137,7 +137,6 @@ class ListedRanks(TargetRanks):
 
 def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return which places of lists (N, K) are hits, and their gains."""
-    num_rows, depth = ids.shape
     if targets.dense is not None:
         if not targets.dense.shape[1]:
             return ids >= 0, None
@@ -145,7 +144,7 @@ def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
         hits = (listed > 0) & (ids >= 0)
         return hits, None if targets.binary else listed.to(torch.float64)
     wanted = targets.padded
-    if wanted is not None and wanted.numel() * depth <= COMPARED:
+    if wanted is not None and wanted.numel() * ids.shape[1] <= COMPARED:
         # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
         return (ids.unsqueeze(1) == wanted.masked_fill(wanted < 0, -2).unsqueeze(2)).any(dim=1), None
     return _searched(targets.entries, ids)

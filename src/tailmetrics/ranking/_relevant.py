@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._best import best_by_sorting, best_side_by_side
+from tailmetrics.ranking._columns import CHUNK, ColumnChunks
 from tailmetrics.ranking._device import reads_are_free, real_dtype, whole_numbers
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._weights import LabelWeights
@@ -38,6 +39,8 @@ class RelevantLabels:
         """How many there are, shape (N,) or (N, G), int64."""
         if self._buckets is None:
             return self._targets.n_relevant
+        if self._chunks is not None:
+            return self._looked_over[0]
         padded = self._targets.padded
         if padded is not None and not reads_are_free(padded.device):
             groups = whole_numbers(len(self._buckets), padded.device)
@@ -58,7 +61,7 @@ class RelevantLabels:
         memo = None if weights is None else weights.digest
         known = self._known.get(memo)
         if known is None or known.shape[-1] < min(k, self.most):
-            known = self._known[memo] = self._best(max(k, DEEP), weights)
+            known = self._known[memo] = self._best(k, weights)
         return known[..., :k]
 
     @once
@@ -76,7 +79,41 @@ class RelevantLabels:
     def _num_keys(self) -> int:
         return self._targets.num_rows * (1 if self._buckets is None else len(self._buckets))
 
+    @once
+    def _chunks(self) -> ColumnChunks | None:
+        """The columns of a dense matrix on a device by bucket; None of any other form."""
+        dense = self._targets.dense
+        if dense is None or not dense.numel() or reads_are_free(dense.device):
+            return None
+        return ColumnChunks.of(self._buckets, dense.shape[1], dense.device)
+
+    @once
+    def _looked_over(self) -> tuple[Tensor, Tensor | None]:
+        """The number of relevant labels, and the largest gains of each chunk of columns where there are gains."""
+        return self._look_over(None)
+
+    def _look_over(self, weights: LabelWeights | None) -> tuple[Tensor, Tensor | None]:
+        targets = self._targets
+        assert self._chunks is not None
+        assert targets.dense is not None
+        maxima = weights is not None or not targets.binary
+        counts, largest = self._chunks.look_over(targets.dense, weights, maxima)
+        return counts if targets.row_mask is None else counts * targets.row_mask[:, None], largest
+
+    def _best_in_chunks(self, k: int, weights: LabelWeights | None) -> Tensor:
+        targets = self._targets
+        assert self._chunks is not None
+        assert targets.dense is not None
+        maxima = (self._looked_over if weights is None else self._look_over(weights))[1]
+        assert maxima is not None
+        best = self._chunks.best(targets.dense, maxima, k, weights)
+        best = best if targets.row_mask is None else best * targets.row_mask[:, None, None]
+        return best.view(*self.n.shape, k)
+
     def _best(self, k: int, weights: LabelWeights | None) -> Tensor:
+        if self._chunks is not None and k <= CHUNK and not (weights is None and self._targets.binary):
+            return self._best_in_chunks(k, weights)
+        k = max(k, DEEP)
         keys, entries = self._keys, self._targets.entries
         none_void = reads_are_free(keys.device)
         if weights is not None:
