@@ -60,7 +60,7 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
         for one in k if isinstance(k, tuple) else () if k is None else (k,):
             check_count(either.__name__, "k", one)
         deepest = max(k) if isinstance(k, tuple) else k
-        depth = reads or (Depth(1) if deepest is None else Depth(deepest, deepest))
+        depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
         return function(rank_batch(Context(either.__name__), Batch(preds, target), depth), *args, **kwargs)  # type: ignore[arg-type]
 
     return either

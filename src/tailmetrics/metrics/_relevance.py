@@ -112,7 +112,7 @@ class RelevanceMetric(TopKMetric):
         """How much of a batch has to be ranked."""
         if self._uses_depth:
             return Depth(self.depth, self.depth)
-        deepest = max((k for k in self.cutoffs if k is not None), default=1)
+        deepest = max((k for k in self.cutoffs if k is not None), default=0)
         return Depth(deepest, None if None in self.cutoffs else deepest)
 
     @property

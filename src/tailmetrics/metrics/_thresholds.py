@@ -110,7 +110,7 @@ class ThresholdMetric(LabelAveragedMetric):
     @property
     def reads(self) -> Depth:
         """How much of a batch has to be ranked."""
-        return Depth(1, None, decisions=True)
+        return Depth(0, None, decisions=True)
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)

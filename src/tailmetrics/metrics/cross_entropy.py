@@ -85,7 +85,7 @@ class CrossEntropy(RowMeanMetric):
     @property
     def reads(self) -> Depth:
         """How much of a batch has to be ranked."""
-        return Depth(1, 1)
+        return Depth(0, 1)
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)

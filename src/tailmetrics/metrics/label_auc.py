@@ -91,7 +91,7 @@ class LabelAUC(TopKMetric):
     @property
     def reads(self) -> Depth:
         """How much of a batch has to be ranked."""
-        return Depth(1, None)
+        return Depth(0, None)
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)

@@ -17,6 +17,9 @@ from tailmetrics.ranking._targets import Entries, Targets
 COMPARED = 2**27
 """Comparisons of a relevant label with a place of a list up to which all of them are made: 128 MB of flags."""
 
+LARGE = 2**20
+"""Ranks from which a part of a table is copied, so that the table is not kept for its sake: 8 MB."""
+
 
 @dataclass(frozen=True, eq=False)
 class ListedHits:
@@ -108,7 +111,8 @@ class ListedRanks(TargetRanks):
         ranks, order = ranks.sort(dim=-1)
         most = self.listed.most + self.listed.most % 2  # an even number of terms adds up in fewer steps
         width = max(1, min(most, self.deepest))
-        return ranks[..., :width], order[..., :width]
+        ranks, order = ranks[..., :width], order[..., :width]
+        return (ranks.clone(), order.clone()) if ranks.numel() > LARGE else (ranks, order)
 
     @property
     def target_ranks(self) -> Tensor:  # type: ignore[override]
@@ -146,7 +150,8 @@ def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
     wanted = targets.padded
     if wanted is not None and wanted.numel() * ids.shape[1] <= COMPARED:
         # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
-        return (ids.unsqueeze(1) == wanted.masked_fill(wanted < 0, -2).unsqueeze(2)).any(dim=1), None
+        wanted = torch.where(targets.padded_with_labels, wanted, constant(-2, wanted.device))
+        return (ids.unsqueeze(1) == wanted.unsqueeze(2)).any(dim=1), None
     return _searched(targets.entries, ids)
 
 

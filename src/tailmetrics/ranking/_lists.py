@@ -38,6 +38,8 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     scores = scores.detach()
     num_labels = scores.shape[1]
     depth = min(depth, num_labels)
+    if num_labels and not depth:
+        return _not_ranked(context, scores)
     values, ids, distinct = top_k(scores, depth)
     complete = depth == num_labels
     if distinct and context.row_mask is None and not complete:
@@ -45,6 +47,15 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     if context.validate:  # NaN sorts first, but for a negative one on a device, where its bits are sorted
         _check_not_nan(context, values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True))
     return Lists(_retrieved(context, values[:, :depth], ids), values, complete)
+
+
+def _not_ranked(context: Context, scores: Tensor) -> Lists:
+    """Return empty lists, for metrics that read scores alone; what is left out first is the largest score."""
+    values = scores.amax(dim=1, keepdim=True) if context.validate else None
+    if values is not None:
+        _check_not_nan(context, values)
+    nothing = torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device)
+    return Lists(nothing, values, complete=False)
 
 
 def first_of(lists: Lists, depth: int | None) -> Lists:

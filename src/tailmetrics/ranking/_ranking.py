@@ -14,7 +14,8 @@ from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._context import Context, Duplicates
 from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
 from tailmetrics.ranking._device import reads_are_free, real_dtype, whole_numbers
-from tailmetrics.ranking._exact import exact_ranks, log_sum
+from tailmetrics.ranking._exact import log_sum
+from tailmetrics.ranking._exact_ranks import ExactRanks
 from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
 from tailmetrics.ranking._listed import ListedHits, ListedRanks
@@ -23,7 +24,7 @@ from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
 from tailmetrics.ranking._relevant import DEEP, RelevantLabels
 from tailmetrics.ranking._sequences import Batch, rows_of_sequences
 from tailmetrics.ranking._slots import Slots
-from tailmetrics.ranking._target_ranks import StoredRanks, TargetRanks, ranks_by_bucket, stored_ranks
+from tailmetrics.ranking._target_ranks import StoredRanks, TargetRanks, ranks_by_bucket
 from tailmetrics.ranking._targets import Entries, Targets
 
 DEFAULT_DEPTH = 500
@@ -273,26 +274,11 @@ class Ranking(TargetRanks):
         return Slots(self._found.rows, self.num_rows, self._found.width)
 
     @once
-    def _found_anywhere(self) -> Entries:
-        """The relevant labels with their exact ranks among all labels, however deep."""
-        if self.scores is None or self.complete:
-            return self._found
-        ranks = exact_ranks(self.scores, self.targets.entries)
-        order = ranks.argsort(stable=True)
-        order = order[self.targets.entries.rows[order].argsort(stable=True)]
-        return replace(self.targets.entries, ranks=ranks).at(order)
-
-    @property
-    def _deepest_anywhere(self) -> int:
-        return self.depth if self.scores is None else self.scores.shape[1]
-
-    @once
     def exact(self) -> TargetRanks:
         """The target ranks among everything retrieved; needs scores or complete lists."""
         if self.scores is None or self.complete:
             return self
-        found, args = self._found_anywhere, (self.relevant, self.length, self.num_labels)
-        return stored_ranks(found, found.rows, *args, self._deepest_anywhere, EVERYTHING)
+        return ExactRanks(self.scores, self.targets, self.length, self.num_labels)
 
     def at_least(self, min_gain: float | None) -> Ranking:
         """Return the same ranking with only the labels of a gain of at least ``min_gain`` as relevant; None: all."""
@@ -373,10 +359,10 @@ class Ranking(TargetRanks):
             found = _within_buckets(self._found, counters, self.num_rows, min(depth, self.depth))
             args = found, buckets, relevant, counters.totals(), self.num_labels
             return ranks_by_bucket(*args, self.deepest, EVERYTHING)
-        found = self._found_anywhere if exact else self._found
+        ranks = self.exact if exact else self
+        assert isinstance(ranks, (Ranking, ExactRanks))
         length = self.length[:, None].expand(-1, len(buckets))
-        deepest, max_k = (self._deepest_anywhere, EVERYTHING) if exact else (self.deepest, self.max_k)
-        return ranks_by_bucket(found, buckets, relevant, length, self.num_labels, deepest, max_k)
+        return ranks_by_bucket(ranks.found, buckets, relevant, length, self.num_labels, ranks.deepest, ranks.max_k)
 
     def _counters(self, buckets: LabelBuckets, depth: int) -> BucketCounters:
         memo = ("counters", buckets.digest, depth)

@@ -112,10 +112,16 @@ class Targets:
         return Entries(rows, ids, gains, self.dense.shape[1])
 
     @once
+    def padded_with_labels(self) -> Tensor:
+        """Where ``padded`` holds a label, shape (N, M), bool."""
+        assert self.padded is not None
+        return self.padded >= 0
+
+    @once
     def n_relevant(self) -> Tensor:
         """Number of relevant labels per row, shape (N,), int64."""
         if self.padded is not None:
-            return (self.padded >= 0).sum(dim=1)
+            return self.padded_with_labels.sum(dim=1)
         if self.dense is None:
             relevant = (self.entries.ids >= 0).to(torch.int64)
             zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
