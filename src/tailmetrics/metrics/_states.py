@@ -144,7 +144,7 @@ def total_together(prepared: Iterable[Prepared]) -> None:
         if len(increments) == 1 or first.row_axis == 0 or (reads_are_free(first.values.device) and numbers > SMALL):
             continue
         values = torch.cat([increment.values for increment in increments])
-        totals = first.fixed_point.add_up(values, first.row_axis).split(sizes)
+        totals = torch.split(first.fixed_point.add_up(values, first.row_axis), sizes)
         for increment, total in zip(increments, totals, strict=True):
             object.__setattr__(increment, "total", total)
 

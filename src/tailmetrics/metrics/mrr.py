@@ -31,7 +31,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
-    return ranks.real_first_rank.reciprocal() * (ranks.first_rank <= ranks.cutoffs(k))
+    return ranks.real_first_rank.reciprocal() * ranks.first_within(k)
 
 
 @final

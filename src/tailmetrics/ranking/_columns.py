@@ -60,8 +60,8 @@ class ColumnChunks:
         cells = (int(num_chunks.sum()) + 1) * CHUNK
         columns = torch.full((cells,), -1).scatter_(0, place, order).view(-1, CHUNK)
         of_chunks = torch.arange(num_buckets).repeat_interleave(num_chunks)
-        tables = (table.to(device) for table in (columns.clamp(min=0), columns < 0, of_chunks))
-        return cls(*tables, tuple(first.tolist()), tuple(num_chunks.tolist()))
+        sizes_of_buckets = tuple(first.tolist()), tuple(num_chunks.tolist())
+        return cls(columns.clamp(min=0).to(device), (columns < 0).to(device), of_chunks.to(device), *sizes_of_buckets)
 
     def look_over(self, matrix: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
         """Read a matrix (N, L) once.

@@ -80,7 +80,7 @@ class ExactRanks(TargetRanks):
         return self._stored.target_gains
 
     @once
-    def first_rank(self) -> Tensor:  # type: ignore[override]
+    def first_rank(self) -> Tensor:
         """Rank of the best relevant label, ``NOT_RANKED`` without one, shape (N,), int64."""
         dense = self.targets.dense is not None and not reads_are_free(self.scores.device)
         entries = self._best_of_matrix() if dense else self.targets.entries
@@ -100,7 +100,9 @@ class ExactRanks(TargetRanks):
         assert dense is not None
         height = max(1, 4 * COPIED // max(1, dense.shape[1]))
         parts = zip(torch.split(self.scores, height), torch.split(dense, height), strict=True)
-        best = [part.masked_fill(relevant <= 0, -torch.inf).max(dim=1).indices for part, relevant in parts]
-        answered = self.n_relevant > 0 if row_mask is None else (self.n_relevant > 0) & row_mask
-        ids = torch.where(answered, torch.cat(best), constant(-1, self.scores.device))
+        best = [part.masked_fill(relevant <= 0, -torch.inf).max(dim=1) for part, relevant in parts]
+        retrieved = torch.cat([of_part.values for of_part in best]) > -torch.inf
+        retrieved = retrieved if row_mask is None else retrieved & row_mask
+        labels = torch.cat([of_part.indices for of_part in best])
+        ids = torch.where(retrieved, labels, constant(-1, self.scores.device))
         return Entries(whole_numbers(len(ids), ids.device), ids, None, 1)

@@ -86,14 +86,17 @@ def stable_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     height = max(1, ROUND_ELEMENTS // scores.shape[1])
     depth = min(k + 1, scores.shape[1])
     parts = [_tournament(part, depth) for part in torch.split(scores, height)]
-    values, ids = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
+    if len(parts) == 1:
+        values, ids = parts[0][0].clone(memory_format=torch.contiguous_format), parts[0][1].contiguous()
+    else:  # either way not parts of something wide that would be kept
+        values, ids = map(torch.cat, zip(*parts, strict=True))
     return values, ids[:, :k]
 
 
 def _tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the ``k`` best values and their places, both (N, k), as part of something wider."""
     num_rows, width = scores.shape
-    chunk = _narrowing(width, k)
+    chunk = _narrowing(width, k, SORTED)
     if chunk < 2:
         values, places = torch.sort(scores, dim=1, descending=True, stable=True)
         return values[:, :k], places[:, :k]
@@ -111,15 +114,15 @@ def _tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 @cache
-def _narrowing(width: int, k: int) -> int:
+def _narrowing(width: int, k: int, at_once: int) -> int:
     """Return the size of chunks that leaves about as many chunks as labels within the chosen ones; 1 for no chunks.
 
-    Fewer chunks than can be sorted in one pass; and so many that choosing ``k`` leaves at least three out of four.
+    Fewer chunks than can be sorted ``at_once``; and so many that choosing ``k`` leaves at least three out of four.
     Where a size up to twice as large or small leaves no rest of the row, the one next to it: a rest takes five calls.
     """
-    if width <= SORTED:
+    if width <= at_once:
         return 1
-    least, most = -(-width // SORTED), width // (4 * k)
+    least, most = -(-width // at_once), width // (4 * k)
     wanted = min(max(least, isqrt(width // k)), most)
     sizes = range(max(2, least, -(-wanted // 2)), min(most, 2 * wanted) + 1)
     return min((size for size in sizes if width % size == 0), key=lambda size: abs(size - wanted), default=wanted)

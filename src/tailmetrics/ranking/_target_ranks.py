@@ -107,6 +107,15 @@ class TargetRanks:
         Raises:
             ValueError: If the list was cut above ``k``: what it does not show would count as not found.
         """
+        self._check_deep_enough(k)
+        return self.remembered(("within", k), lambda: self.target_ranks <= self._behind_targets(k))
+
+    def first_within(self, k: Cutoff) -> Tensor:
+        """Return whether the first hit is within the top ``k``, shape (...), bool; raises as :meth:`within` does."""
+        self._check_deep_enough(k)
+        return self.first_rank <= self.cutoffs(k)
+
+    def _check_deep_enough(self, k: Cutoff) -> None:
         largest = k if isinstance(k, int) else max(k)
         if largest > self.max_k:
             wanted = "everything (k=None)" if largest >= EVERYTHING else f"k={largest}"
@@ -114,7 +123,6 @@ class TargetRanks:
                 f"Ranking: {wanted} is deeper than the ranking ({self.max_k} ids per row); rank again with a greater "
                 "depth, or read ranking.exact, which has exact ranks among all scores."
             )
-        return self.remembered(("within", k), lambda: self.target_ranks <= self._behind_targets(k))
 
     def at(self, k: Cutoff) -> Tensor:
         """Return which of ``target_ranks`` are hits at rank ``k`` itself, shape (..., W), bool."""

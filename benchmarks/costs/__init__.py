@@ -1,0 +1,1 @@
+"""What an update costs on a device, counted without one: launches, bytes, memory, waits and copies."""

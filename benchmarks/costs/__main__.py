@@ -1,0 +1,43 @@
+"""Count what updates cost on a device, and write the table of docs/performance.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.costs.lines import LINES, Line
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "benchmarks" / "page.md", ROOT / "docs" / "performance.md"
+START, STOP = "<!-- written by python -m benchmarks.costs -->", "<!-- until here -->"
+
+
+def table() -> str:
+    """Return the costs of each line beside what they may be."""
+    heads = ["update", "launches", "may be", "GB moved", "may be", "peak MB", "may be"]
+    rows = [heads, ["---", *["---:"] * 6], *map(_cells, LINES)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def _cells(line: Line) -> list[str]:
+    costs, _, _ = line.count()
+    most = line.most
+    launches = [str(costs.launches), str(most.launches)]
+    return [
+        str(line),
+        *launches,
+        *(f"{number:.3g}" for number in (costs.gigabytes, most.gigabytes)),
+        *(f"{number:.3g}" for number in (costs.megabytes, most.megabytes)),
+    ]
+
+
+def main() -> None:
+    """Write the table."""
+    found = table()
+    print(found)
+    for page in PAGES:
+        head, behind = page.read_text().split(START)
+        page.write_text(f"{head}{START}\n\n{found}\n\n{STOP}{behind.split(STOP)[1]}")
+
+
+if __name__ == "__main__":
+    main()

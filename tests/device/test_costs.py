@@ -1,0 +1,51 @@
+"""What an update costs on a device: counted on torch's meta device, and held to the most it may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.costs.__main__ import table
+from benchmarks.costs.counting import CountedCosts
+from benchmarks.costs.lines import LINES, Line
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("line", LINES, ids=str)
+def test_an_update_costs_no_more_than_it_may(line: Line) -> None:
+    """Launches, bytes moved and memory held; it waits for nothing and copies nothing from one device to another."""
+    costs, waits, copies = line.count()
+    assert costs.within(line.most), costs
+    assert (waits, copies) == (0, 0)
+
+
+@pytest.mark.parametrize("page", ["benchmarks/page.md", "docs/performance.md"])
+def test_the_page_shows_the_costs_as_they_are(page: str) -> None:
+    """``python -m benchmarks.costs`` was run after the last change."""
+    assert table() in (ROOT / page).read_text()
+
+
+def test_costs_are_counted_as_by_hand() -> None:
+    """An addition reads two tensors and writes one; a view is free; two of three tensors live at the end."""
+    with CountedCosts() as counted:
+        first = torch.zeros(1000, dtype=torch.float32, device="meta")
+        second = first + first.view(10, 100).view(-1)
+        second = second.sort().values
+    assert counted.launches == 1 + 1 + 6
+    assert counted.bytes == 4000 + (4000 + 4000 + 4000) + 1000 * (4 + 4 + 8 + 4 + 8)
+    assert counted.peak == 4000 + 4000 + (4000 + 8000)
+    assert (counted.waits, counted.copies) == (0, 0)
+
+
+def test_a_wait_and_a_copy_are_counted() -> None:
+    """Asking where a mask is true waits; a tensor of a Python list is a copy."""
+    flags = torch.zeros(10, dtype=torch.bool)
+    with CountedCosts("cpu") as counted:
+        flags.nonzero()
+        flags[flags]
+        torch.tensor([1, 2])
+    assert counted.waits == 2
+    assert counted.copies == 1
