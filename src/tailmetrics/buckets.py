@@ -23,6 +23,7 @@ class LabelBuckets:
         assignment: Shape (L,), int64; the bucket of each label, an index into ``names``.
         names: Bucket names from the most frequent labels to the rarest.
         counts: Shape (L,), int64 training counts, or None when unknown.
+        sizes: How many labels each bucket holds.
         digest: SHA-256 of names and assignment; equal buckets have equal digests in every process.
 
     >>> buckets = LabelBuckets.quantiles([4, 2, 1, 1, 0], 2)
@@ -37,6 +38,7 @@ class LabelBuckets:
         self.names = tuple(names)
         self.counts = counts
         self.digest = sha256(repr(self.names).encode() + assignment.contiguous().numpy().tobytes()).hexdigest()
+        self.sizes: tuple[int, ...] = tuple(torch.bincount(assignment, minlength=len(self.names)).tolist())
         self._tables: dict[object, Any] = {}
 
     @classmethod
@@ -151,7 +153,7 @@ class LabelBuckets:
     @property
     def label_counts(self) -> Tensor:
         """Number of labels in each bucket, shape (G,), int64."""
-        return torch.bincount(self.assignment, minlength=len(self))
+        return torch.tensor(self.sizes, dtype=torch.int64)
 
     def of(self, ids: Tensor) -> Tensor:
         """Return the bucket of each id, in the shape of ``ids``, int64; ``len(buckets)`` for the padding id -1.

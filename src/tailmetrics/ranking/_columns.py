@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -30,38 +31,22 @@ class ColumnChunks:
         columns: Shape (C + 1, CHUNK), int64: columns by bucket; 0 where the last chunk of a bucket is filled up.
         filled: Shape (C + 1, CHUNK), bool: where it is.
         bucket: Shape (C,), int64, ascending: the bucket of each chunk.
-        first: The first chunk of each of G buckets.
-        num_chunks: How many a bucket has.
+        sizes: How many labels each of G buckets holds.
     """
 
     columns: Tensor
     filled: Tensor
     bucket: Tensor
-    first: tuple[int, ...]
-    num_chunks: tuple[int, ...]
+    sizes: tuple[int, ...]
 
     @classmethod
     def of(cls, buckets: LabelBuckets | None, num_labels: int, device: torch.device) -> ColumnChunks:
         """Return the chunks, made once for each device; without buckets those of one bucket of all labels."""
         if buckets is None:
-            return cls._of(torch.zeros(num_labels, dtype=torch.int64), 1, device)
-        kept = buckets.kept(("chunks", device), lambda: cls._of(buckets.assignment, len(buckets), device))
+            return _one_bucket(num_labels, device)
+        kept = buckets.kept(("chunks", device), lambda: _chunks(buckets.assignment, buckets.sizes, device))
         assert isinstance(kept, cls)
         return kept
-
-    @classmethod
-    def _of(cls, assignment: Tensor, num_buckets: int, device: torch.device) -> ColumnChunks:
-        sizes = torch.bincount(assignment, minlength=num_buckets)
-        num_chunks = (sizes + CHUNK - 1) // CHUNK
-        first = num_chunks.cumsum(0) - num_chunks
-        order = assignment.argsort(stable=True)
-        bucket = assignment[order]
-        place = torch.arange(len(order)) - (sizes.cumsum(0) - sizes)[bucket] + first[bucket] * CHUNK
-        cells = (int(num_chunks.sum()) + 1) * CHUNK
-        columns = torch.full((cells,), -1).scatter_(0, place, order).view(-1, CHUNK)
-        of_chunks = torch.arange(num_buckets).repeat_interleave(num_chunks)
-        sizes_of_buckets = tuple(first.tolist()), tuple(num_chunks.tolist())
-        return cls(columns.clamp(min=0).to(device), (columns < 0).to(device), of_chunks.to(device), *sizes_of_buckets)
 
     def look_over(self, matrix: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
         """Read a matrix (N, L) once.
@@ -79,7 +64,7 @@ class ColumnChunks:
         height = max(1, COPIED // max(1, self.columns.numel() * size))
         parts = [self._look_over(part, weights, maxima) for part in torch.split(matrix, height)]
         counts = torch.cat([of_part for of_part, _ in parts]).to(torch.int64)
-        by_bucket = counts.new_zeros(len(matrix), len(self.first)).index_add_(1, self.bucket, counts)
+        by_bucket = counts.new_zeros(len(matrix), len(self.sizes)).index_add_(1, self.bucket, counts)
         return by_bucket, torch.cat([largest for _, largest in parts if largest is not None]) if maxima else None
 
     def _look_over(self, part: Tensor, weights: LabelWeights | None, maxima: bool) -> tuple[Tensor, Tensor | None]:
@@ -105,7 +90,7 @@ class ColumnChunks:
         order = maxima.argsort(dim=1, descending=True, stable=True)
         order = order.gather(1, self.bucket[order].argsort(dim=1, stable=True))  # by bucket, the largest in front
         order = F.pad(order, (0, 1), value=len(self.bucket))  # the chunk without a column
-        places = chosen_chunks(self.first, self.num_chunks, len(self.bucket), k, matrix.device)
+        places = chosen_chunks(self.sizes, k, matrix.device)
         chunks = order.index_select(1, places.view(-1))
         height = max(1, CHOSEN // (places.numel() * CHUNK))
         parts = zip(torch.split(matrix, height), torch.split(chunks, height), strict=True)
@@ -117,13 +102,38 @@ class ColumnChunks:
         columns = self.columns[chunks].flatten(1)
         cells = part.gather(1, columns)
         cells = cells if weights is None else (cells > 0) * weights.on(part.device)[columns]
-        cells = cells.masked_fill_(self.filled[chunks].flatten(1), 0).view(len(part), len(self.first), -1)
+        cells = cells.masked_fill_(self.filled[chunks].flatten(1), 0).view(len(part), len(self.sizes), -1)
         return cells.sort(dim=2, descending=True).values[..., :k].to(real_dtype(part.device))
 
 
+def _num_chunks(sizes: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Return how many chunks each bucket has, and which is the first."""
+    number = [-(-size // CHUNK) for size in sizes]
+    return number, [sum(number[:bucket]) for bucket in range(len(sizes))]
+
+
+def _chunks(assignment: Tensor, sizes: tuple[int, ...], device: torch.device) -> ColumnChunks:
+    number, first = _num_chunks(sizes)
+    order = assignment.argsort(stable=True)
+    # a label stands behind those of its bucket, and they behind the places that are filled up in buckets before
+    empty = [CHUNK * start - sum(sizes[:bucket]) for bucket, start in enumerate(first)]
+    place = torch.arange(len(order)) + torch.tensor(empty)[assignment[order]]
+    columns = torch.full(((sum(number) + 1) * CHUNK,), -1).scatter_(0, place, order).view(-1, CHUNK)
+    of_chunks = torch.tensor([bucket for bucket, chunks in enumerate(number) for _ in range(chunks)])
+    return ColumnChunks(columns.clamp(min=0).to(device), (columns < 0).to(device), of_chunks.to(device), sizes)
+
+
+@cache
+def _one_bucket(num_labels: int, device: torch.device) -> ColumnChunks:
+    return _chunks(torch.zeros(num_labels, dtype=torch.int64), (num_labels,), device)
+
+
 @made_once
-def chosen_chunks(first: tuple[int, ...], num_chunks: tuple[int, ...], void: int, k: int) -> Tensor:
-    """Return the places of the first ``k`` chunks of each bucket, ``void`` where it has fewer, shape (G, k)."""
-    number = torch.arange(k)
-    there = number < torch.tensor(num_chunks)[:, None]
-    return torch.where(there, torch.tensor(first)[:, None] + number, void)
+def chosen_chunks(sizes: tuple[int, ...], k: int) -> Tensor:
+    """Return the places of the first ``k`` chunks of each bucket, that behind all where it has fewer, shape (G, k)."""
+    number, first = _num_chunks(sizes)
+    void = sum(number)
+    places = [
+        [start + one if one < chunks else void for one in range(k)] for start, chunks in zip(first, number, strict=True)
+    ]
+    return torch.tensor(places, dtype=torch.int64)

@@ -10,7 +10,7 @@ from torch import Tensor
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._best import best_by_sorting, best_side_by_side
 from tailmetrics.ranking._columns import CHUNK, ColumnChunks
-from tailmetrics.ranking._device import reads_are_free, real_dtype, whole_numbers
+from tailmetrics.ranking._device import is_compiling, reads_are_free, real_dtype, whole_numbers
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._weights import LabelWeights
 
@@ -79,11 +79,14 @@ class RelevantLabels:
     def _num_keys(self) -> int:
         return self._targets.num_rows * (1 if self._buckets is None else len(self._buckets))
 
-    @once
+    @property
     def _chunks(self) -> ColumnChunks | None:
-        """The columns of a dense matrix on a device by bucket; None of any other form."""
+        """The columns of a dense matrix on a device by bucket; None of any other form.
+
+        While ``torch.compile`` traces there are none: it cannot take tables along that are kept outside.
+        """
         dense = self._targets.dense
-        if dense is None or not dense.numel() or reads_are_free(dense.device):
+        if dense is None or not dense.numel() or reads_are_free(dense.device) or is_compiling():
             return None
         return ColumnChunks.of(self._buckets, dense.shape[1], dense.device)
 
