@@ -210,7 +210,7 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: {self._depth_name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
                 f"per row); rank again with depth={reads.scores}."
             )
-        if reads.lists is None and not ranking.complete and ranking.scores is None:
+        if reads.lists is None and not ranking.complete and not ranking.scores_all:
             raise ValueError(
                 f"{self._caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
                 "rank the scores or whole lists."

@@ -157,7 +157,7 @@ class ThresholdMetric(LabelAveragedMetric):
 
     def _entries_above(self, ranking: Ranking, threshold: float | Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """Return rows and ids of relevant labels, all or those found, and whether each is above the threshold."""
-        entries = ranking.targets.entries if ranking.scores is not None else ranking.found
+        entries = ranking.targets.entries if ranking.scores_all else ranking.found
         return (entries.rows, entries.ids), targets_above(ranking, threshold)
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:

@@ -97,6 +97,11 @@ class LabelAUC(TopKMetric):
         super()._check(ranking)
         if ranking.scores is None and ranking.values is None:
             raise ValueError(f"{self._caller}: preds are ranked ids, which have no scores; pass scores.")
+        if ranking.beyond is not None:
+            raise ValueError(
+                f"{self._caller}: the labels came in pieces; make one metric for each piece, with its scores and its "
+                "part of the targets."
+            )
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
