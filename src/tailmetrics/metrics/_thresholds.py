@@ -175,7 +175,7 @@ class ThresholdMetric(LabelAveragedMetric):
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
         found: dict[str, list[Increment]] = {}
         whole = self.row_groups is None and not self.weighted  # rows need not be told apart
-        for one in suggestions(ranking, self._limits):
+        for one in suggestions(ranking, self._limits) if "predicted" in self._counts_kept else ():
             shown = self._in_rows_counted(one.rows, one.ids, counted)
             found.setdefault(self._label_state(f"predicted_at_{one.threshold}"), []).append(shown)
         for number, threshold in enumerate(self._limits):
