@@ -17,6 +17,8 @@ from tailmetrics.metrics import RowMeanMetric as RowMeanMetric
 from tailmetrics.metrics import TopKMetric as TopKMetric
 from tailmetrics.ranking import Ranking as Ranking
 from tailmetrics.ranking import rank as rank
+from tailmetrics.ranking import rank_chunks as rank_chunks
+from tailmetrics.ranking import rank_shards as rank_shards
 
 __version__ = "0.1.0"
 
@@ -34,6 +36,8 @@ else:
         "evaluate",
         "functional",
         "rank",
+        "rank_chunks",
+        "rank_shards",
     ]
     __all__.extend(REGISTRY)
 

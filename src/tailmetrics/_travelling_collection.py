@@ -29,11 +29,12 @@ class TravellingCollection(MetricCollection):
         return cast("dict[str, TopKMetric]", dict(self._modules))
 
     def _shares(self, members: Mapping[str, TopKMetric]) -> dict[str, Share]:
-        """Return what each of some members holds; those of one group hold the states of the first of them."""
+        """Return what each of some members holds; those of one group hold one tensor for each state."""
         shares: dict[str, Share] = {}
         for group in self._groups.values():
-            present = [name for name in group if name in members]
-            shares |= {name: members[name]._share(members[present[0]]._tensors()) for name in present}
+            present = {name: members[name]._tensors() for name in group if name in members}
+            first = {name: state for held in reversed(present.values()) for name, state in held.items()}
+            shares |= {one: members[one]._share({name: first[name] for name in held}) for one, held in present.items()}
         return {name: shares[name] for name in members}
 
     def _sent_together(self, members: Mapping[str, TopKMetric]) -> AbstractContextManager[None]:

@@ -86,12 +86,21 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         self.add_metrics([module])
 
     def _share_states(self) -> None:
-        """Group the members whose states are the same by name; one of a group is updated, all of it are read."""
-        groups: dict[frozenset[str], list[str]] = {}
-        for name, metric in self.members().items():
-            key = frozenset(metric._defaults) if metric.shares_states else frozenset({name})
-            groups.setdefault(key, []).append(name)
-        self._enable_compute_groups = list(groups.values())
+        """Group the members that need no state that the first of the group has not; it is updated, all are read.
+
+        States are the same where their names are.
+        """
+        groups: list[tuple[set[str], list[str]]] = []
+        members = self.members()
+        for name in sorted(members, key=lambda name: -len(members[name]._defaults)):
+            metric = members[name]
+            needed = set(metric._defaults) if metric.shares_states else {f"those of {name}"}
+            group = next((group for held, group in groups if needed <= held), None)
+            if group is None:
+                groups.append((needed, [name]))
+            else:
+                group.append(name)
+        self._enable_compute_groups = [group for _, group in groups]
         self._init_compute_groups()
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> TopKCollection:

@@ -1,5 +1,7 @@
 """Each fast form gives the bits of the plain one it stands for."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -7,10 +9,11 @@ from torch import Tensor
 
 import tailmetrics
 from tailmetrics import LabelBuckets, Ranking
-from tailmetrics.ranking import NOT_RANKED, _exact, _hits
+from tailmetrics.ranking import NOT_RANKED, _exact, _hits, _log_sum
 from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
 from tailmetrics.ranking._device import force_plain
-from tailmetrics.ranking._exact import exact_ranks, log_normaliser
+from tailmetrics.ranking._exact import exact_ranks
+from tailmetrics.ranking._log_sum import log_normaliser, log_of, log_sum, terms_added_up
 from tailmetrics.ranking._targets import Entries, count_true
 
 
@@ -174,13 +177,13 @@ def test_no_rows_have_no_exact_ranks() -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 7, 1024, 1025, 5000])
 def test_log_normaliser_of_a_device_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows a few at a time, the last additions for all rows at once; -inf, infinity, and no row at all."""
+    """Rows a few at a time or all at once; -inf, infinity, and no row at all."""
     scores = _random(9, width, seed=width) * 20
     scores[2], scores[3, :1], scores[4, -1:] = -torch.inf, -torch.inf, torch.inf
     for dtype in (torch.float16, torch.float32, torch.float64):
         wanted = log_normaliser(scores.to(dtype))
         for together in (1, 3 * width, 2**23):
-            monkeypatch.setattr(_exact, "ADDED_ON_DEVICE", together)
+            monkeypatch.setattr(_log_sum, "TOGETHER_ON_DEVICE", together)
             with force_plain():
                 found = log_normaliser(scores.to(dtype))
                 assert log_normaliser(scores[:0]).shape == (0,)
@@ -197,6 +200,23 @@ def test_log_normaliser_has_the_same_bits_in_any_batch() -> None:
     wide[:, 7:1008] = scores
     assert torch.equal(together, log_normaliser(wide[:, 7:1008]))
     torch.testing.assert_close(together, scores.double().logsumexp(1), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("widths", [(1001,), (1, 1000), (400, 600, 1), (7,) * 143])
+def test_log_normaliser_has_the_same_bits_in_pieces(widths: tuple[int, ...]) -> None:
+    """Sums over columns add up in any order of the pieces."""
+    scores = _random(33, 1001, seed=6) * 20
+    largest, wanted = log_sum(scores)
+    pieces = reversed(scores.split(list(widths), dim=1))
+    sums = torch.stack([terms_added_up(piece, largest, 1001)[1] for piece in pieces]).sum(dim=0)
+    assert torch.equal(log_of(sums, 1001), wanted)
+
+
+def test_log_normaliser_of_a_sure_row_keeps_its_digits() -> None:
+    """What all other labels add to a term of 1 is e^-40 and e^-60, of which a sum of floats would leave nothing."""
+    largest, above = log_sum(torch.tensor([[3.0, -37.0], [0.0, -60.0], [5.0, -torch.inf]]))
+    assert largest.tolist() == [3.0, 0.0, 5.0]
+    assert above.tolist() == pytest.approx([math.exp(-40), math.exp(-60), 0.0], rel=1e-3)
 
 
 def test_buckets_restrict_a_ranking_to_a_ranking_of_their_labels() -> None:

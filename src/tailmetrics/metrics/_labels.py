@@ -25,7 +25,7 @@ from tailmetrics.ranking._counters import BucketCounters
 Denominator: TypeAlias = Literal["predicted", "k"]
 LabelSet: TypeAlias = Literal["present", "union", "all"]
 
-BLOCK_LABELS = 2**20
+BLOCK_LABELS = 2**18
 """Labels averaged at once, to bound the memory at millions of labels."""
 
 
@@ -51,6 +51,8 @@ class LabelAveragedMetric(RowMeanMetric):
     """
 
     averages: ClassVar[tuple[Average, ...]] = ("samples", "micro", "macro", "weighted", "none")
+    ratio_reads: ClassVar[tuple[str, ...]] = ("predicted", "support")
+    """What the ratio of a label is made of, besides its true positives."""
 
     def __init__(
         self,
@@ -98,9 +100,20 @@ class LabelAveragedMetric(RowMeanMetric):
             return {"counts": State(shape), "counted": State((self._num_buckets, self._counts.columns))}
         assert self.num_labels is not None
         per_label = State((self.num_labels, *self._weight_columns), shared=True)
-        names = [self._label_state(f"{what}_at_{k}") for k in self.ks for what in ("hits", "predicted")]
+        at_k = ("hits", "predicted") if "predicted" in self._counts_kept else ("hits",)
+        names = [self._label_state(f"{what}_at_{k}") for k in self.ks for what in at_k]
+        names += [self._label_state("support")] if "support" in self._counts_kept else []
         counted = {self._label_state("counted"): State((self._num_buckets, self._counts.columns), shared=True)}
-        return dict.fromkeys([*names, self._label_state("support")], per_label) | counted
+        return dict.fromkeys(names, per_label) | counted
+
+    @property
+    def _counts_kept(self) -> frozenset[str]:
+        """Which counts of labels the average reads, besides true positives."""
+        if self.average == "none":
+            return frozenset({"predicted", "support"})
+        sets: dict[LabelSet, tuple[str, ...]] = {"present": ("support",), "union": ("predicted", "support"), "all": ()}
+        weights = ("support",) if self.average == "weighted" else sets[self.labels]
+        return frozenset({*self.ratio_reads, *weights})
 
     def _prepare(self, ranking: Ranking) -> Increments:
         if self.average == "samples":
@@ -109,13 +122,11 @@ class LabelAveragedMetric(RowMeanMetric):
         counted = self._counted(ranking, ranks)
         if self.average == "micro":
             return {"counts": PerRow(self._row_counts(ranking, ranks, counted)), "counted": _by_bucket(counted)}
-        entries = ranking.targets.entries
-        support = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
-        return {
-            **self._label_increments(ranking, ranks, counted),
-            self._label_state("support"): support,
-            self._label_state("counted"): _by_bucket(counted),
-        }
+        increments = self._label_increments(ranking, ranks, counted)
+        if "support" in self._counts_kept:
+            entries = ranking.targets.entries
+            increments[self._label_state("support")] = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
+        return increments | {self._label_state("counted"): _by_bucket(counted)}
 
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
         """Return what a batch adds to true positives and predictions of the labels."""
@@ -123,7 +134,8 @@ class LabelAveragedMetric(RowMeanMetric):
         for k in self.ks:
             hits = ranks.within(k) & counted.unsqueeze(-1)
             increments[self._label_state(f"hits_at_{k}")] = at_labels(ranks.target_ids, hits)
-            increments[self._label_state(f"predicted_at_{k}")] = at_labels(*self._shown(ranking, k, counted))
+            if "predicted" in self._counts_kept:
+                increments[self._label_state(f"predicted_at_{k}")] = at_labels(*self._shown(ranking, k, counted))
         return increments
 
     def _counted(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
@@ -183,9 +195,16 @@ class LabelAveragedMetric(RowMeanMetric):
         return (self._counts.columns,) if self.weighted else ()
 
     def _label_counts(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
-        """Return true positives, predictions and support of each label, shape (..., L) each; float64 if weighted."""
-        counts = [states[self._label_state(what)] for what in (f"hits_at_{k}", f"predicted_at_{k}", "support")]
-        return [self._counts.floats(count) for count in counts] if self.weighted else counts
+        """Return true positives, predictions and support of each label, shape (..., L) each; float64 if weighted.
+
+        A count that is not kept is 0, and takes no memory.
+        """
+        names = (self._label_state(what) for what in (f"hits_at_{k}", f"predicted_at_{k}", "support"))
+        kept = [states.get(name) for name in names]
+        counts = [count if count is None or not self.weighted else self._counts.floats(count) for count in kept]
+        hits = counts[0]
+        assert hits is not None
+        return [hits.new_zeros(()).expand(hits.shape) if count is None else count for count in counts]
 
     def _mean_over_labels(self, states: Mapping[str, Tensor], k: int) -> list[float]:
         counts = self._label_counts(states, k)
@@ -195,15 +214,17 @@ class LabelAveragedMetric(RowMeanMetric):
             _SumByBucket(REAL if self.weighted else COUNT, self.bound_buckets),
         )
         for start in range(0, len(counts[0]), BLOCK_LABELS):
-            part = slice(start, start + BLOCK_LABELS)
-            hits, predicted, support = (count[part].cpu() for count in counts)
+            hits, predicted, support = (count[start : start + BLOCK_LABELS].cpu() for count in counts)
             weight = self._label_weight(predicted, support)
-            sums.add(part, divide(*self._label_ratio(hits, predicted, support)) * weight)
-            weights.add(part, weight)
+            weighed, found = (amount.nonzero().squeeze(1) for amount in (weight, hits))
+            weights.add(weighed + start, weight[weighed])
+            # a label without a hit has the value 0, as most of millions have
+            ratio = self._label_ratio(*(count[found] for count in (hits, predicted, support)))
+            sums.add(found + start, divide(*ratio) * weight[found])
         # rows that count but no label to average over make 0; no row at all makes NaN
         counted = self._counts.totals(states[self._label_state("counted")])
-        found = zip(sums.totals(), weights.totals(), counted, strict=True)
-        return [float(top / bottom if bottom else 0) if some else float("nan") for top, bottom, some in found]
+        means = zip(sums.totals(), weights.totals(), counted, strict=True)
+        return [float(top / bottom if bottom else 0) if some else float("nan") for top, bottom, some in means]
 
     def _label_weight(self, predicted: Tensor, support: Tensor) -> Tensor:
         if self.average == "weighted":
@@ -248,7 +269,9 @@ class LabelAveragedMetric(RowMeanMetric):
         return super().scalars(value)
 
     def per_label(self, several: bool = False) -> dict[str, Tensor]:
-        """Return support, predictions, true positives and the value of each label over all rows, shape (L,) each.
+        """Return what is kept of support, predictions and true positives of each label, and its value, over all rows.
+
+        With ``average="none"`` all of them are kept, else those that the average reads. Shape (L,) each.
 
         They are those of all processes: call this in every process.
 
@@ -266,7 +289,9 @@ class LabelAveragedMetric(RowMeanMetric):
         for k, cut, name in zip(self.ks, self.cutoffs, self.cut_names(), strict=True):
             hits, predicted, support = self._label_counts(states, k)
             at = f"@{name}" if several or len(self.ks) > 1 else ""
-            found |= {"support": support, f"predicted{at}": predicted, f"hits{at}": hits}
+            known = {"support": support, "predicted": predicted}
+            found |= {what if what == "support" else f"{what}{at}": known[what] for what in sorted(self._counts_kept)}
+            found[f"hits{at}"] = hits
             found[self._label_key(cut)] = divide(*self._label_ratio(hits, predicted, support))
         return found
 
@@ -311,13 +336,13 @@ class _SumByBucket:
         self._fixed_point, self._buckets = fixed_point, buckets
         self._sums = torch.zeros(1 if buckets is None else len(buckets), fixed_point.columns, dtype=torch.int64)
 
-    def add(self, labels: slice, values: Tensor) -> None:
-        """Add the values of a range of labels."""
-        bucket = (
-            torch.zeros_like(values, dtype=torch.int64) if self._buckets is None else self._buckets.assignment[labels]
-        )
+    def add(self, labels: Tensor, values: Tensor) -> None:
+        """Add the values of some labels."""
         exact = values if self._fixed_point.limbs == 0 else values.to(torch.float64)
-        self._sums.index_add_(0, bucket, self._fixed_point.digits(exact))
+        if self._buckets is None:
+            self._sums[0] += self._fixed_point.add_up(exact)
+        else:
+            self._sums.index_add_(0, self._buckets.assignment[labels], self._fixed_point.digits(exact))
 
     def totals(self) -> list[Fraction]:
         """Return the sum of each bucket."""

@@ -14,7 +14,18 @@ from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
 from tailmetrics.metrics._forward_cache import ForwardCache
 from tailmetrics.metrics._row_groups import check_rows
-from tailmetrics.metrics._states import Additions, Increments, PerRow, Prepared, State, add_cells, add_rows, weighted
+from tailmetrics.metrics._states import (
+    Additions,
+    InBlocks,
+    Increments,
+    PerRow,
+    Prepared,
+    State,
+    add_blocks,
+    add_cells,
+    add_rows,
+    weighted,
+)
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
@@ -164,6 +175,8 @@ class TopKMetric(ConfiguredMetric):
             state, declared = self._state(name), self._declared[name]
             if isinstance(increment, PerRow):
                 added = add_rows(state, increment, prepared.rows, additions)
+            elif isinstance(increment, InBlocks):
+                added = add_blocks(state, increment, prepared.rows, declared.reduce)
             else:
                 added = add_cells(state, increment, prepared.rows, declared.reduce)
             if added is not state:
@@ -210,7 +223,7 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: {self._depth_name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
                 f"per row); rank again with depth={reads.scores}."
             )
-        if reads.lists is None and not ranking.complete and ranking.scores is None:
+        if reads.lists is None and not ranking.complete and not ranking.scores_all:
             raise ValueError(
                 f"{self._caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
                 "rank the scores or whole lists."

@@ -78,7 +78,18 @@ class AtCells:
     rows: Tensor
 
 
-Increment: TypeAlias = "PerRow | AtCells"
+@dataclass(frozen=True, eq=False)
+class InBlocks:
+    """Amounts for single cells that are made a few rows at a time, while they are added.
+
+    Attributes:
+        blocks: Makes them anew at each call; it must not fail, since some of them may have been added by then.
+    """
+
+    blocks: Callable[[], Iterator[AtCells]]
+
+
+Increment: TypeAlias = "PerRow | AtCells | InBlocks"
 Increments: TypeAlias = Mapping[str, Increment]
 
 
@@ -177,6 +188,14 @@ def add_cells(given: Tensor, increment: AtCells, rows: BatchRows, reduce: Litera
         group = rows.groups[increment.rows]
         place = (group.clamp(min=0) + 1) * state[0].numel() + increment.cells
         _scatter(state.view(-1), place, torch.where(group >= 0, amounts, 0), reduce)
+    return state
+
+
+def add_blocks(given: Tensor, increment: InBlocks, rows: BatchRows, reduce: Literal["sum", "max"]) -> Tensor:
+    """Add the amounts of all blocks, one after the other."""
+    state = given
+    for part in increment.blocks():
+        state = add_cells(state, part, rows, reduce)
     return state
 
 

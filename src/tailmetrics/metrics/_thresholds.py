@@ -157,7 +157,7 @@ class ThresholdMetric(LabelAveragedMetric):
 
     def _entries_above(self, ranking: Ranking, threshold: float | Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """Return rows and ids of relevant labels, all or those found, and whether each is above the threshold."""
-        entries = ranking.targets.entries if ranking.scores is not None else ranking.found
+        entries = ranking.targets.entries if ranking.scores_all else ranking.found
         return (entries.rows, entries.ids), targets_above(ranking, threshold)
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
@@ -175,7 +175,7 @@ class ThresholdMetric(LabelAveragedMetric):
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
         found: dict[str, list[Increment]] = {}
         whole = self.row_groups is None and not self.weighted  # rows need not be told apart
-        for one in suggestions(ranking, self._limits):
+        for one in suggestions(ranking, self._limits) if "predicted" in self._counts_kept else ():
             shown = self._in_rows_counted(one.rows, one.ids, counted)
             found.setdefault(self._label_state(f"predicted_at_{one.threshold}"), []).append(shown)
         for number, threshold in enumerate(self._limits):

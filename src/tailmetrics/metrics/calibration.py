@@ -50,7 +50,7 @@ class CalibrationErrorAtK(ShownMetric):
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
-        if ranking.scores is None:
+        if not ranking.scores_all:
             raise ValueError(
                 f"{self._caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
                 "dense scores [N, L]."

@@ -35,10 +35,9 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     Source: next-location guide, "Cross-Entropy Loss".
     """
     entries = ranking.targets.entries
-    scores = ranking.scores
-    if scores is None:
+    if not ranking.scores_all:
         raise ValueError("cross_entropy: the ranking was made from ids or candidates; rank dense scores [N, L].")
-    own = scores[entries.rows, entries.ids.clamp(min=0)]
+    own = ranking.scores_of_targets
     # both -inf: a row without any retrieved label
     loss = torch.where(own > -torch.inf, -ranking.log_probabilities(own, entries.rows), torch.inf).clamp(min=0.0)
     groups = 1 if buckets is None else len(buckets)
@@ -89,7 +88,7 @@ class CrossEntropy(RowMeanMetric):
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
-        if ranking.scores is None:
+        if not ranking.scores_all:
             raise ValueError(
                 f"{self._caller}: preds are ids or candidates, which say nothing of the other labels; pass dense "
                 "scores [N, L]."

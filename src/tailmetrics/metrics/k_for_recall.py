@@ -114,6 +114,13 @@ class KForRecall(RelevanceMetric):
     def _key(self, k: int | None) -> str:
         return self.name or f"{super()._key(None)}@{self.min_recall:g}"
 
+    def _ranks_of(self, ranking: Ranking) -> TargetRanks:
+        """Return the ranks within the list: what stands below ``depth`` is a miss, wherever it stands."""
+        ranking, buckets = self._relevant(ranking), self.bound_buckets
+        if buckets is None:
+            return ranking.up_to(self.depth)
+        return ranking.by_bucket(buckets, self.scope, self.depth, up_to=self.depth)
+
     def _states(self) -> dict[str, State]:
         return {
             "histogram": State((self._num_buckets, self.depth + 1, self._counts.columns)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import fsum
 from typing import ClassVar, Literal, TypeAlias, final
 
@@ -13,13 +13,16 @@ from typing_extensions import Unpack
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._states import AtCells, Increments, State
+from tailmetrics.metrics._states import AtCells, InBlocks, Increments, State
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._pairs import dense_blocks
 from tailmetrics.ranking._reading import Depth
 
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted"]
+
+BLOCK_SCORES = 2**18
+"""Scores that are put into bins together: some ten tensors of 2 MB."""
 
 FINEST = 4096
 """Most bins: 64 for each octave from 2^-8 to 2^8 of either sign, 4 for each other octave, two for infinities."""
@@ -39,6 +42,19 @@ def _bin_of(scores: Tensor) -> Tensor:
     coarse_above = 119 * 4 + 16 * 64 + (exponent - 135) * 4 + (fraction >> 21)
     place = torch.where(inner < 0, exponent * 4 + (fraction >> 21), torch.where(inner < 16, fine, coarse_above))
     return torch.where(bits < 0, FINEST // 2 - 1 - place, FINEST // 2 + place).to(torch.int64)
+
+
+def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
+    """Return the scores of the relevant labels; -inf for one that a list does not hold."""
+    if ranking.scores is not None:
+        return ranking.scores_of_targets
+    entries = ranking.targets.entries
+    own = torch.full(entries.ids.shape, -torch.inf, dtype=torch.float32, device=entries.ids.device)
+    for first, block in dense_blocks(ranking, num_labels):
+        inside = (entries.rows >= first) & (entries.rows < first + len(block)) & (entries.ids >= 0)
+        place = inside.nonzero().squeeze(1)
+        own[place] = block[entries.rows[place] - first, entries.ids[place]].to(own.dtype)
+    return own
 
 
 @final
@@ -97,6 +113,11 @@ class LabelAUC(TopKMetric):
         super()._check(ranking)
         if ranking.scores is None and ranking.values is None:
             raise ValueError(f"{self._caller}: preds are ranked ids, which have no scores; pass scores.")
+        if ranking.beyond is not None:
+            raise ValueError(
+                f"{self._caller}: the labels came in pieces; make one metric for each piece, with its scores and its "
+                "part of the targets."
+            )
 
     def _states(self) -> dict[str, State]:
         assert self.num_labels is not None
@@ -107,22 +128,27 @@ class LabelAUC(TopKMetric):
     def _prepare(self, ranking: Ranking) -> Increments:
         assert self.num_labels is not None
         ranking = self._relevant(ranking)
-        blocks = [self._cells(block).view(-1) for _, block in dense_blocks(ranking, self.num_labels)]
-        cells = torch.cat([ranking.ids.new_zeros(0), *blocks])
-        rows = torch.arange(ranking.num_rows, device=cells.device)
-        rows = rows.repeat_interleave(self.num_labels, output_size=len(cells))
-        counted = torch.ones_like(rows, dtype=torch.bool) if ranking.row_mask is None else ranking.row_mask[rows]
         entries = ranking.targets.entries
-        own = cells[(entries.rows * self.num_labels + entries.ids.clamp(min=0)).clamp(max=max(0, len(cells) - 1))]
-        return {
-            f"scores_in_{self.bins}": AtCells(cells, counted, rows),
-            f"relevant_in_{self.bins}": AtCells(own, entries.ids >= 0, entries.rows),
-        }
+        label = entries.ids.clamp(min=0)
+        own = AtCells(self._cells(label, _scores_of_targets(ranking, self.num_labels)), entries.ids >= 0, entries.rows)
+        return {f"scores_in_{self.bins}": InBlocks(lambda: self._blocks(ranking)), f"relevant_in_{self.bins}": own}
 
-    def _cells(self, block: Tensor) -> Tensor:
-        """Return the cell of each score of a block (R, L) in a state (L, bins)."""
-        label = torch.arange(block.shape[1], device=block.device)
-        return label * self.bins + _bin_of(block) // (FINEST // self.bins)
+    def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
+        """Yield the cells of the scores of a few rows at a time."""
+        assert self.num_labels is not None
+        label = torch.arange(self.num_labels, device=ranking.ids.device)
+        height = max(1, BLOCK_SCORES // max(1, self.num_labels))
+        for first, block in dense_blocks(ranking, self.num_labels):
+            for number, part in enumerate(torch.split(block, height)):
+                start = first + number * height
+                row = torch.arange(start, start + len(part), device=part.device)
+                counted = row >= 0 if ranking.row_mask is None else ranking.row_mask[row]
+                rows, amounts = (one[:, None].expand(part.shape).reshape(-1) for one in (row, counted))
+                yield AtCells(self._cells(label, part).view(-1), amounts, rows)
+
+    def _cells(self, label: Tensor, scores: Tensor) -> Tensor:
+        """Return the cell of scores of labels in a state (L, bins)."""
+        return label * self.bins + _bin_of(scores) // (FINEST // self.bins)
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         return [[middle for _, middle, _ in self._areas(states)]]

@@ -54,6 +54,7 @@ class PrecisionAtK(LabelAveragedMetric):
 
     higher_is_better = True
     stem = "precision"
+    ratio_reads = ("predicted",)
 
     @property
     def fixed_point(self) -> FixedPoint:  # type: ignore[override]

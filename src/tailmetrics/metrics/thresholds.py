@@ -32,6 +32,7 @@ class PrecisionAtThreshold(ThresholdMetric):
 
     higher_is_better = True
     stem = "precision"
+    ratio_reads = ("predicted",)
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         return hits, predicted
@@ -60,6 +61,7 @@ class RecallAtThreshold(ThresholdMetric):
 
     higher_is_better = True
     stem = "recall"
+    ratio_reads = ("support",)
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         return hits, support

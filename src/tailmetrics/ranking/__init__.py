@@ -1,8 +1,10 @@
 """Floor 1: a batch ranked once, and where its relevant labels stand."""
 
+from tailmetrics.ranking._chunks import rank_chunks
 from tailmetrics.ranking._discounts import discounts
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking, rank
+from tailmetrics.ranking._shards import rank_shards
 from tailmetrics.ranking._target_ranks import Cutoff, TargetRanks
 from tailmetrics.ranking._weights import LabelWeights
 
@@ -16,4 +18,6 @@ __all__ = [
     "TargetRanks",
     "discounts",
     "rank",
+    "rank_chunks",
+    "rank_shards",
 ]

@@ -1,4 +1,4 @@
-"""What metrics without a cut-off need from dense scores: exact ranks of the targets, and the log-normaliser."""
+"""What metrics without a cut-off need from dense scores: exact ranks of the targets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import reads_are_free, real_dtype
+from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._targets import Entries
 
@@ -24,15 +24,6 @@ FEW_TARGETS = 32
 
 CHUNK = 64
 """Labels that share a bar on a device: the bars are then neglected beside the scores."""
-
-ADDED = 2**20
-"""Scores whose exponentials are added up together on the CPU: 8 MB."""
-
-ADDED_ON_DEVICE = 2**23
-"""The same on a device, where few large steps are better: 64 MB."""
-
-ADDED_LAST = 2**10
-"""Terms of a row that a device leaves for additions of all rows at once: more than half of the steps."""
 
 
 def exact_ranks(scores: Tensor, entries: Entries) -> Tensor:
@@ -165,49 +156,3 @@ def _ranks_by_sorting(scores: Tensor, rows: Tensor, ids: Tensor) -> Tensor:
     ranks = torch.empty_like(order)
     ranks.scatter_(1, order, torch.arange(1, scores.shape[1] + 1, device=scores.device).expand_as(order))
     return ranks[rows, ids.clamp(min=0)]
-
-
-def log_normaliser(scores: Tensor) -> Tensor:
-    """Return log Σ exp(score) over all L labels of each row, natural log, shape (N,); see :func:`log_sum`."""
-    largest, above = log_sum(scores)
-    return largest + above
-
-
-def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest score of each row, and log Σ exp(score - largest) over all L labels, natural log.
-
-    Their sum is the log-normaliser. Apart they keep the digits of the second where the scores are huge.
-
-    The terms are added in pairs, pairs of pairs and so on, elementwise: unlike ``torch.logsumexp``, whose order of
-    additions depends on shape and threads, this gives a row the same bits in a batch of any size and layout.
-
-    Args:
-        scores: Shape (N, L), floating; L >= 1.
-
-    Returns:
-        Two of shape (N,), float64 (float32 where the device has none); the second is -inf for a row of -inf.
-    """
-    num_rows, num_labels = scores.shape
-    real = real_dtype(scores.device)
-    if not num_labels:
-        return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
-    together, last = (ADDED, 1) if reads_are_free(scores.device) else (ADDED_ON_DEVICE, ADDED_LAST)
-    height = min(max(1, together // num_labels), max(1, num_rows))
-    # one buffer for all blocks: fresh ones of this size may come to lie each behind the last, up to a gigabyte
-    buffer = scores.new_empty(height, num_labels, dtype=real)
-    shifts, sums = [], []
-    for part in torch.split(scores, height):
-        shifts.append(part.amax(dim=1, keepdim=True).to(real).clamp(min=torch.finfo(real).min))
-        terms = buffer[: len(part)].copy_(part).sub_(shifts[-1]).exp_()
-        sums.append(_added_up(terms, last).clone())
-    return torch.cat(shifts).squeeze(1), _added_up(torch.cat(sums), 1).log_().squeeze(1)
-
-
-def _added_up(terms: Tensor, last: int) -> Tensor:
-    """Add the right half of each row to the left half, in place, until at most ``last`` terms are left."""
-    while terms.shape[1] > last:
-        half = (terms.shape[1] + 1) // 2
-        pairs = terms[:, half:]
-        terms = terms[:, :half]
-        terms[:, : pairs.shape[1]].add_(pairs)  # += would copy the sum onto itself
-    return terms

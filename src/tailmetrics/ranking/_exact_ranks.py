@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from tailmetrics.ranking._beyond import Beyond
 from tailmetrics.ranking._device import constant, reads_are_free, real_dtype, whole_numbers
 from tailmetrics.ranking._exact import COPIED, exact_ranks
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
@@ -21,11 +22,11 @@ class ExactRanks(TargetRanks):
     """Target ranks among all scores, found when they are read; the first of each row without the others.
 
     Attributes:
-        scores: Shape (N, L).
+        scores: Shape (N, L); or what is known where they came in pieces.
         targets: What is relevant.
     """
 
-    scores: Tensor = field(repr=False)
+    scores: Tensor | Beyond = field(repr=False)
     targets: Targets = field(repr=False)
     length: Tensor
     num_labels: int | None
@@ -49,13 +50,18 @@ class ExactRanks(TargetRanks):
     @property
     def deepest(self) -> int:  # type: ignore[override]
         """No rank is larger."""
-        return self.scores.shape[1]
+        return self.scores.num_labels if isinstance(self.scores, Beyond) else self.scores.shape[1]
+
+    def _ranks_of(self, entries: Entries) -> Tensor:
+        if isinstance(self.scores, Beyond):
+            return self.scores.standings_of(entries).ranks
+        return exact_ranks(self.scores, entries)
 
     @once
     def found(self) -> Entries:
         """The relevant labels with their ranks, by row and within a row by rank."""
         entries = self.targets.entries
-        ranks = exact_ranks(self.scores, entries)
+        ranks = self._ranks_of(entries)
         order = ranks.argsort(stable=True)
         return replace(entries, ranks=ranks).at(order[entries.rows[order].argsort(stable=True)])
 
@@ -82,27 +88,30 @@ class ExactRanks(TargetRanks):
     @once
     def first_rank(self) -> Tensor:
         """Rank of the best relevant label, ``NOT_RANKED`` without one, shape (N,), int64."""
-        dense = self.targets.dense is not None and not reads_are_free(self.scores.device)
-        entries = self._best_of_matrix() if dense else self.targets.entries
-        ranks = exact_ranks(self.scores, entries)
-        if len(ranks) == len(self.scores) and entries.width == 1:
+        dense = self.targets.dense is not None and not reads_are_free(self.length.device)
+        if dense and isinstance(self.scores, Tensor):
+            entries = self._best_of_matrix(self.scores)
+        else:
+            entries = self.targets.entries
+        ranks = self._ranks_of(entries)
+        if len(ranks) == len(self.length) and entries.width == 1:
             return ranks
-        return ranks.new_full((len(self.scores),), NOT_RANKED).scatter_reduce_(0, entries.rows, ranks, reduce="amin")
+        return ranks.new_full((len(self.length),), NOT_RANKED).scatter_reduce_(0, entries.rows, ranks, reduce="amin")
 
     @once
     def real_first_rank(self) -> Tensor:
         """:attr:`first_rank` as float64, shape (N,)."""
-        return self.first_rank.to(real_dtype(self.scores.device))
+        return self.first_rank.to(real_dtype(self.length.device))
 
-    def _best_of_matrix(self) -> Entries:
+    def _best_of_matrix(self, scores: Tensor) -> Entries:
         """Return the relevant label of each row that scores most, the lowest of equals, without an entry per cell."""
         dense, row_mask = self.targets.dense, self.targets.row_mask
         assert dense is not None
         height = max(1, 4 * COPIED // max(1, dense.shape[1]))
-        parts = zip(torch.split(self.scores, height), torch.split(dense, height), strict=True)
+        parts = zip(torch.split(scores, height), torch.split(dense, height), strict=True)
         best = [part.masked_fill(relevant <= 0, -torch.inf).max(dim=1) for part, relevant in parts]
         retrieved = torch.cat([of_part.values for of_part in best]) > -torch.inf
         retrieved = retrieved if row_mask is None else retrieved & row_mask
         labels = torch.cat([of_part.indices for of_part in best])
-        ids = torch.where(retrieved, labels, constant(-1, self.scores.device))
+        ids = torch.where(retrieved, labels, constant(-1, scores.device))
         return Entries(whole_numbers(len(ids), ids.device), ids, None, 1)

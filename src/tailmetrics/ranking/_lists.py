@@ -45,15 +45,15 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     if distinct and context.row_mask is None and not complete:
         return Lists(ids, values, complete)  # no NaN, and -inf at most behind the list
     if context.validate:  # NaN sorts first, but for a negative one on a device, where its bits are sorted
-        _check_not_nan(context, values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True))
-    return Lists(_retrieved(context, values[:, :depth], ids), values, complete)
+        check_not_nan(context, values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True))
+    return Lists(retrieved(context, values[:, :depth], ids), values, complete)
 
 
 def _not_ranked(context: Context, scores: Tensor) -> Lists:
     """Return empty lists, for metrics that read scores alone; what is left out first is the largest score."""
     values = scores.amax(dim=1, keepdim=True) if context.validate else None
     if values is not None:
-        _check_not_nan(context, values)
+        check_not_nan(context, values)
     nothing = torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device)
     return Lists(nothing, values, complete=False)
 
@@ -91,7 +91,7 @@ def lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complet
     if context.validate:
         counted = context.counted(ids)
         check_ids_in_range(caller, "ids in preds", counted, context.num_labels, None)
-        _check_not_nan(context, scores)
+        check_not_nan(context, scores)
         if context.duplicates == "error":
             check_distinct(caller, "preds", counted)
     scores = torch.where(ids >= 0, scores, -torch.inf)
@@ -99,7 +99,7 @@ def lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complet
         order = ids.argsort(dim=1, stable=True)
         order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
         scores, ids = scores.gather(1, order), ids.gather(1, order)
-    ids = _retrieved(context, scores, ids)
+    ids = retrieved(context, scores, ids)
     return Lists(ids, scores, complete, places_repeated(ids) if context.duplicates == "first" else None)
 
 
@@ -127,7 +127,7 @@ def lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists
     scores = values.new_full((num_rows * width + 1,), -torch.inf).scatter_(0, place, values[order])[:-1]
     scores = scores.view(num_rows, width)
     depth = width if depth is None else min(depth, width)
-    return Lists(_retrieved(context, scores[:, :depth], listed[:, :depth]), scores, complete=depth >= longest)
+    return Lists(retrieved(context, scores[:, :depth], listed[:, :depth]), scores, complete=depth >= longest)
 
 
 def places_repeated(ids: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ def _repeated(context: Context, ids: Tensor) -> Tensor | None:
     return None
 
 
-def _retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
+def retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
     """Return ``ids`` with -1 where the score says not retrieved, or where the row does not count."""
     row_mask = context.row_mask
     retrieved = values > -torch.inf if row_mask is None else (values > -torch.inf) & row_mask[:, None]
@@ -156,7 +156,7 @@ def _retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
     return torch.where(retrieved, ids, constant(-1, ids.device))
 
 
-def _check_not_nan(context: Context, values: Tensor) -> None:
+def check_not_nan(context: Context, values: Tensor) -> None:
     """Raise if a row that counts holds NaN."""
     wrong = values.isnan().any(dim=1) if values.shape[1] else values.new_zeros(len(values), dtype=torch.bool)
     wrong = wrong if context.row_mask is None else wrong & context.row_mask

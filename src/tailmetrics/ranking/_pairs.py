@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.ranking._beyond import Beyond
 from tailmetrics.ranking._ranking import Ranking, Scope
 from tailmetrics.ranking._slots import Slots
 
@@ -45,6 +46,8 @@ def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None,
         buckets: G buckets; None for none.
         scope: ``"bucket"``: pairs within the bucket; ``"global"``: its relevant labels against all irrelevant ones.
     """
+    if ranking.beyond is not None:
+        return _pairs_of_standings(ranking, ranking.beyond, buckets, scope)
     groups = 1 if buckets is None else len(buckets)
     counts = torch.zeros(5, ranking.num_rows, groups, dtype=torch.int64, device=ranking.ids.device)
     entries = ranking.targets.entries
@@ -62,6 +65,44 @@ def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None,
             missing = torch.zeros_like(block, dtype=torch.bool) if there is None else ~there[first : first + len(block)]
             part[:, :, group] = _count_of_group(block, rows, here.ids, of_group, within, missing)
     return PairCounts(*counts)
+
+
+def _pairs_of_standings(ranking: Ranking, beyond: Beyond, buckets: LabelBuckets | None, scope: Scope) -> PairCounts:
+    """Count the pairs of every row from where its relevant labels stand among all labels, or those of their bucket."""
+    entries, groups = ranking.targets.entries, 1 if buckets is None else len(buckets)
+    bucket = torch.zeros_like(entries.ids) if buckets is None else buckets.of(entries.ids)
+    shape, keys = (ranking.num_rows, groups), entries.rows * groups + bucket
+    n = torch.bincount(keys, minlength=shape[0] * groups).view(shape)
+    if buckets is not None and scope == "bucket":
+        standings, among, size = beyond.standings_within(entries, buckets), keys, buckets.label_counts.to(n.device)
+        m = size - n
+    else:
+        standings, among = beyond.standings_of(entries), entries.rows
+        m = (beyond.num_labels - n.sum(dim=1, keepdim=True)).expand(shape)
+    above, tied = _among_relevant(standings.own, among)
+    zeros = torch.zeros(n.numel(), dtype=torch.int64, device=n.device)
+    wrong = zeros.index_add(0, keys, standings.above - above).view(shape)
+    same = zeros.index_add(0, keys, standings.tied - tied).view(shape)
+    depth = zeros.scatter_reduce(0, keys, standings.above + standings.tied + 1, reduce="amax").view(shape)
+    return PairCounts(n, m, wrong, same, depth)
+
+
+def _among_relevant(own: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many other relevant labels of the same key score more than each, and how many the same."""
+    order = own.argsort(descending=True, stable=True)
+    order = order[keys[order].argsort(stable=True)]
+    score, key = own[order], keys[order]
+    place = torch.arange(len(order), device=own.device)
+    new_key = torch.ones_like(key, dtype=torch.bool)
+    new_key[1:] = key[1:] != key[:-1]
+    new_score = new_key.clone()
+    new_score[1:] |= score[1:] != score[:-1]
+    start_of_key, start = (torch.where(new, place, 0).cummax(0).values for new in (new_key, new_score))
+    run = new_score.cumsum(0) - 1
+    size = torch.bincount(run, minlength=1)
+    above, tied = torch.empty_like(place), torch.empty_like(place)
+    above[order], tied[order] = start - start_of_key, size[run] - 1 if len(order) else place
+    return above, tied
 
 
 def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:

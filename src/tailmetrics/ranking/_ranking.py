@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -11,14 +12,16 @@ from torch import Tensor
 from tailmetrics._checks import check_choice, check_count, check_ids_in_range
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
+from tailmetrics.ranking._beyond import Beyond
 from tailmetrics.ranking._context import Context, Duplicates
 from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
 from tailmetrics.ranking._device import reads_are_free, real_dtype, whole_numbers
-from tailmetrics.ranking._exact import log_sum
 from tailmetrics.ranking._exact_ranks import ExactRanks
 from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
+from tailmetrics.ranking._index_shards import side_by_side
 from tailmetrics.ranking._listed import ListedHits, ListedRanks
+from tailmetrics.ranking._log_sum import log_sum
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
 from tailmetrics.ranking._relevant import DEEP, RelevantLabels
@@ -48,6 +51,7 @@ class Ranking(TargetRanks):
         rows: Row groups and row weights, where there are some.
         repeated: Shape (N, K), bool: the places whose id stands before in the same row, which count as misses; None
             where no id repeats.
+        beyond: What the labels outside the list say, where they came in chunks or shards; None otherwise.
         documents: Shape (N,), int64: the number of documents of each row, where ``ids`` number them from 0 instead of
             being labels, as in flat queries without ids; None where ids are labels.
     """
@@ -61,6 +65,7 @@ class Ranking(TargetRanks):
     rows: BatchRows = field(repr=False, default=BatchRows())
     repeated: Tensor | None = field(repr=False, default=None)
     documents: Tensor | None = field(repr=False, default=None)
+    beyond: Beyond | None = field(repr=False, default=None)
 
     @classmethod
     def from_scores(
@@ -149,10 +154,52 @@ class Ranking(TargetRanks):
         """
         return rank_flat(Context("Ranking.from_flat", num_labels, validate_args), preds, target, indexes, ids)
 
+    @classmethod
+    def from_shards(
+        cls,
+        shards: Any,
+        *,
+        first_labels: Sequence[int] | None = None,
+        num_labels: int | None = None,
+        target_ids: Any = None,
+        target_mask: Any = None,
+        target_gains: Any = None,
+        complete: bool = False,
+        duplicates: Duplicates = "error",
+        row_mask: Any = None,
+        validate_args: bool = True,
+    ) -> Ranking:
+        """Merge the lists that shards of an index returned, each of them the best of its own labels.
+
+        Args:
+            shards: For each shard a pair of scores (N, C) and ids (N, C), a higher score being better; id -1 or score
+                ``-inf`` is no candidate. C may differ.
+            first_labels: What is added to the ids of each shard, where shards number their labels from 0.
+            num_labels: L; None when unknown.
+            target_ids: Shape (N,) or (N, M), -1 pads.
+            target_mask: Shape (N, L), bool.
+            target_gains: Shape (N, L), dense or CSR; or (N, M) beside ``target_ids``.
+            complete: Whether shards returned everything they hold. If they were cut, as they are unless this is said,
+                the merged list is as deep as the shortest of them, and answers no metric without a cut-off.
+            duplicates: ``"error"`` or ``"first"``, as in :func:`rank`, where shards share labels.
+            row_mask: Shape (N,), bool; False drops a row.
+            validate_args: False skips the checks that read values.
+        """
+        context = Context("Ranking.from_shards", num_labels, validate_args, duplicates=duplicates)
+        scores, ids, shortest = side_by_side(context, shards, first_labels)
+        target = ExplicitTarget(target_ids, target_mask, target_gains)
+        amount = Depth(None, None if complete else shortest, complete=complete)
+        return rank_batch(context, Batch((scores, ids), target, row_mask), amount, scored=True)
+
     @property
     def has_labels(self) -> bool:
         """Whether ``ids`` are labels; flat queries without ids number the documents of each query."""
         return self.documents is None
+
+    @property
+    def scores_all(self) -> bool:
+        """Whether it was made from scores of all labels, in a matrix or in pieces."""
+        return self.scores is not None or self.beyond is not None
 
     @property
     def num_rows(self) -> int:
@@ -276,9 +323,11 @@ class Ranking(TargetRanks):
     @once
     def exact(self) -> TargetRanks:
         """The target ranks among everything retrieved; needs scores or complete lists."""
-        if self.scores is None or self.complete:
+        if self.complete or not self.scores_all:
             return self
-        return ExactRanks(self.scores, self.targets, self.length, self.num_labels)
+        scores = self.scores if self.beyond is None else self.beyond
+        assert scores is not None
+        return ExactRanks(scores, self.targets, self.length, self.num_labels)
 
     def at_least(self, min_gain: float | None) -> Ranking:
         """Return the same ranking with only the labels of a gain of at least ``min_gain`` as relevant; None: all."""
@@ -389,7 +438,18 @@ class Ranking(TargetRanks):
         return (scores.to(largest.dtype) - largest[rows]) - log_sum_above[rows]
 
     @once
+    def scores_of_targets(self) -> Tensor:
+        """The scores of the relevant labels, one for each of ``targets.entries``; needs scores of all labels."""
+        entries = self.targets.entries
+        if self.beyond is not None:
+            return self.beyond.standings_of(entries).own
+        assert self.scores is not None
+        return self.scores[entries.rows, entries.ids.clamp(min=0)]
+
+    @once
     def _log_sum(self) -> tuple[Tensor, Tensor]:
+        if self.beyond is not None:
+            return self.beyond.log_sum
         assert self.scores is not None
         return log_sum(self.scores)
 

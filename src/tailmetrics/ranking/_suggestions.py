@@ -13,6 +13,7 @@ from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._lanes import true_cells
 
 if TYPE_CHECKING:
+    from tailmetrics.ranking._beyond import Beyond
     from tailmetrics.ranking._ranking import Ranking
 
 BLOCK_SCORES = 2**19
@@ -40,7 +41,9 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
     Dense scores are read once, a block of rows at a time; scores are compared in their own type, as torch does. Cells
     that are not stored and candidates that are not listed are not suggested; decisions (N, L) are taken as they are.
     """
-    if ranking.scores is None:
+    if ranking.beyond is not None:
+        yield from _of_pieces(ranking, ranking.beyond, thresholds)
+    elif ranking.scores is None:
         yield from _of_lists(ranking, thresholds)
     elif reads_are_free(ranking.scores.device):
         yield from _of_blocks(ranking.scores, ranking.row_mask, thresholds)
@@ -52,8 +55,8 @@ def targets_above(ranking: Ranking, threshold: float | Tensor) -> Tensor:
     """Return whether each entry of the targets has a score above the threshold, shape (T,), bool."""
     entries = ranking.targets.entries
     ids = entries.ids.clamp(min=0)
-    if ranking.scores is not None:
-        return _above(ranking.scores[entries.rows, ids], threshold, ids) & (entries.ids >= 0)
+    if ranking.scores_all:
+        return _above(ranking.scores_of_targets, threshold, ids) & (entries.ids >= 0)
     found = ranking.found
     assert ranking.values is not None
     assert found.ranks is not None
@@ -66,6 +69,16 @@ def _above(scores: Tensor, threshold: float | Tensor, ids: Tensor) -> Tensor:
     if scores.dtype == torch.bool:
         return scores
     return scores > (threshold.to(scores.device)[ids] if isinstance(threshold, Tensor) else threshold)
+
+
+def _of_pieces(ranking: Ranking, beyond: Beyond, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
+    """Yield what is suggested of each piece of the label space, each of them a matrix of its own."""
+    for first, scores in beyond.pieces():
+        labels = slice(first, first + scores.shape[1])
+        of_piece = [threshold[labels] if isinstance(threshold, Tensor) else threshold for threshold in thresholds]
+        of_cpu = reads_are_free(scores.device)
+        for one in (_of_blocks if of_cpu else _of_matrix)(scores, ranking.row_mask, of_piece):
+            yield Suggestions(one.threshold, one.rows, torch.where(one.ids >= 0, one.ids + first, -1))
 
 
 def _of_blocks(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:

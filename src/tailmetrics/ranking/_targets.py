@@ -11,7 +11,7 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._device import reads_are_free, real_dtype
 from tailmetrics.ranking._lanes import count_true, true_cells
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._relevant import RelevantLabels
@@ -139,6 +139,20 @@ class Targets:
     @once
     def _relevant(self) -> dict[str | None, RelevantLabels]:
         return {}
+
+    def without_void(self) -> Targets:
+        """Return the same with entries that are all relevant labels; it waits for a device."""
+        if reads_are_free(self.device):
+            return self
+        if self.dense is None:
+            entries = self.entries.at(self.entries.ids >= 0)
+        else:
+            rows, ids = true_cells(self.dense)
+            gains = None if self.binary else self.dense[rows, ids].to(real_dtype(self.device))
+            entries = Entries(rows, ids, gains, 0)
+            entries = entries if self.row_mask is None else entries.at(self.row_mask[rows])
+        longest = int(torch.bincount(entries.rows, minlength=1).max())
+        return Targets(self.num_rows, self.num_labels, self.row_mask, given=replace(entries, width=longest))
 
     def at_least(self, min_gain: float) -> Targets:
         """Return the same with only the labels of a gain of at least ``min_gain`` > 0 as relevant."""

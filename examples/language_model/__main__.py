@@ -1,0 +1,89 @@
+"""How good is a language model at rare words? `python -m examples.language_model` from the root of the repository."""
+
+from collections.abc import Iterator
+from math import exp
+
+import torch
+from torch import Tensor
+
+from tailmetrics import MRR, AccuracyAtK, CrossEntropy, LabelBuckets, TopKCollection
+
+from .data import PACKAGES, Text, read_text
+from .model import NextWord, contexts, train, unigram
+
+IGNORED = -100
+ROWS, LENGTH = 8, 128
+
+
+def metrics(buckets: LabelBuckets) -> TopKCollection:
+    """Return accuracy, MRR and cross-entropy of the next word, over all words and by how often training holds them.
+
+    One target per row makes the scope global: the word has to be found among all words, not among those of its decile.
+    """
+    skip = {"ignore_index": IGNORED, "num_labels": len(buckets.assignment)}
+    by_decile = {**skip, "buckets": buckets}
+    return TopKCollection(
+        [
+            AccuracyAtK(k=[1, 10], **skip),
+            MRR(**skip),
+            CrossEntropy(**skip),
+            AccuracyAtK(k=[1, 10], scope="global", **by_decile),
+            MRR(scope="global", **by_decile),
+            CrossEntropy(**by_decile),
+        ]
+    )
+
+
+def batches(text: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield contexts (ROWS, LENGTH, CONTEXT) and the next words (ROWS, LENGTH), unknown ones and padding ignored."""
+    context, target = contexts(text)
+    target = torch.where(target == 0, IGNORED, target)
+    for start in range(0, len(target), ROWS * LENGTH):
+        part = slice(start, start + ROWS * LENGTH)
+        missing = ROWS * LENGTH - len(target[part])
+        rows = torch.nn.functional.pad(context[part], (0, 0, 0, missing))
+        words = torch.nn.functional.pad(target[part], (0, missing), value=IGNORED)
+        yield rows.view(ROWS, LENGTH, -1), words.view(ROWS, LENGTH)
+
+
+@torch.inference_mode()
+def scalars(text: Text, model: NextWord | Tensor, buckets: LabelBuckets) -> dict[str, float]:
+    """Return the metrics of a model, or of logits that are the same for every word."""
+    collection = metrics(buckets)
+    for context, target in batches(text.test):
+        logits = model(context) if isinstance(model, NextWord) else model.expand(ROWS, LENGTH, -1)
+        collection.update(logits, target)
+    return {key: float(value) for key, value in collection.compute().items()}
+
+
+def lines(found: dict[str, dict[str, float]], buckets: LabelBuckets) -> Iterator[str]:
+    """Yield a table: a line for all words and one for each decile, perplexity being the exponential of cross-entropy."""
+    yield " " * 23 + "".join(f"{model:^44}" for model in found).rstrip()
+    yield f"{'':10} {'words':>11} " + ("  acc@1   acc@10      MRR   perplexity     " * len(found)).rstrip()
+    sizes = buckets.label_counts.tolist()
+    for bucket, size in [("all", sum(sizes)), *zip(buckets.names, sizes, strict=True)]:
+        scope, where = ("", "") if bucket == "all" else ("global_", f"/{bucket}")
+        line = f"{bucket:10} {size:11,} "
+        for values in found.values():
+            one, ten, mrr = (values[f"{scope}{name}{where}"] for name in ("accuracy@1", "accuracy@10", "mrr"))
+            perplexity = exp(values[f"cross_entropy{where}"])
+            line += f"{one:7.4f} {ten:8.4f} {mrr:8.4f} {perplexity:12,.1f}     "
+        yield line.rstrip()
+
+
+def main(packages: tuple[str, ...] = PACKAGES, epochs: int = 2) -> dict[str, dict[str, float]]:
+    """Print both models from the most frequent words to the rarest, and return their metrics."""
+    text = read_text(packages)
+    size = len(text.words)
+    counts = torch.bincount(text.train, minlength=size)
+    counts[0] = 0  # no word
+    buckets = LabelBuckets.deciles(counts)
+    print(f"{len(text.train):,} words to learn from, {len(text.test):,} held out, {size - 1:,} different ones\n")
+    models = {"unigram": unigram(text.train, size), "neural network": train(text.train, size, epochs)}
+    found = {name: scalars(text, model, buckets) for name, model in models.items()}
+    print("\n".join(lines(found, buckets)))
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""A batch ranked whose scores come in chunks of labels, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import check_count, check_row_mask
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.ranking._batch_rows import read_batch_rows
+from tailmetrics.ranking._beyond import Beyond
+from tailmetrics.ranking._chunk_reader import ChunkReader, Chunks
+from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._lists import check_not_nan, retrieved
+from tailmetrics.ranking._log_sum import log_of, shift_of, terms_added_up
+from tailmetrics.ranking._merging import Best, best_of, merged
+from tailmetrics.ranking._once import once
+from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
+from tailmetrics.ranking._reading import read_target
+from tailmetrics.ranking._sequences import Batch, rows_of_sequences
+from tailmetrics.ranking._standings import Standings, count_above, count_piece, own_scores
+from tailmetrics.ranking._targets import Entries
+
+
+def rank_chunks(
+    chunks: Chunks,
+    target: Any,
+    depth: int = DEFAULT_DEPTH,
+    row_mask: Any = None,
+    *,
+    num_labels: int,
+    ignore_index: int | None = None,
+    row_groups: Any = None,
+    row_weights: Any = None,
+    validate_args: bool = True,
+) -> Ranking:
+    """Rank a batch whose scores come in chunks of labels: the ranking of the whole matrix, without ever holding it.
+
+    The memory is that of one chunk and of the lists. Metrics with a cut-off need one reading of the chunks. Ranks
+    without a cut-off, cross-entropy and calibration need a second one, in which labels are counted against the
+    scores that the first has found; thresholds and areas need one more for each metric.
+
+    Args:
+        chunks: Pairs of the first label of a chunk and its scores (N, C), or scores alone where each chunk goes on
+            behind the last. A list, or a callable that makes the chunks anew, can be read more than once; of a
+            generator only metrics with a cut-off can be computed. Chunks may come in any order.
+        target: What is relevant, as in :func:`rank`; every process and every reading has the whole of it.
+        depth: How many labels are ranked.
+        row_mask: Shape (N,), bool; False drops a row.
+        num_labels: L; the chunks hold each label once.
+        ignore_index: Rows with this label do not count.
+        row_groups: Shape (N,), integers: the row group of each row, -1 for none.
+        row_weights: Shape (N,), numbers of at least 0: what each row weighs.
+        validate_args: False skips the checks that read values.
+
+    Returns:
+        The ranking, with the bits that :func:`rank` gives for the whole matrix.
+
+    Raises:
+        TypeError: If chunks are no floating tensors of one type, or no iterable.
+        ValueError: If chunks overlap, leave labels out, differ in rows, or hold NaN.
+    """
+    caller = "rank_chunks"
+    check_count(caller, "depth", depth)
+    context = Context(caller, check_count(caller, "num_labels", num_labels), validate_args, ignore_index=ignore_index)
+    reader = ChunkReader(context, chunks)
+    readings = reader.read()
+    first = next(readings)
+    batch = rows_of_sequences(context, Batch(reader.like, target, row_mask, row_groups, row_weights))
+    num_rows, device = len(batch.preds), batch.preds.device
+    context = replace(context, row_mask=check_row_mask(caller, batch.row_mask, num_rows, device))
+    shape = torch.Size((num_rows, num_labels))
+    targets = read_target(context, batch.target, num_rows, shape, device).without_void()
+    own = batch.preds.new_full((len(targets.entries.ids),), -torch.inf)
+    best = _first_reading(context, chain([first], readings), targets.entries, own, depth)
+    complete = depth >= num_labels
+    ids = retrieved(context, best.values[:, :depth], best.ids[:, :depth])
+    beyond = _BeyondChunks(reader, targets.entries, num_labels, own, best.values[:, 0])
+    rows = read_batch_rows(context, num_rows, device, batch.row_groups, batch.row_weights)
+    return Ranking(ids, complete, num_labels, best.values, None, targets, rows, beyond=beyond)
+
+
+def _first_reading(
+    context: Context, chunks: Iterable[tuple[int, Tensor]], entries: Entries, own: Tensor, depth: int
+) -> Best:
+    """Return the best labels, one more than asked for, and write the scores of the relevant ones into ``own``."""
+    best, end = None, 0
+    for first, scores in chunks:
+        if not scores.shape[1]:
+            continue
+        new = best_of(scores, first, depth + 1)
+        if context.validate:
+            first_of_all = new.values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True)
+            check_not_nan(context, first_of_all)
+        own_scores(entries, scores, first, own)
+        best = new if best is None else merged([best, new], depth + 1, in_order=first >= end)
+        end = max(end, first + scores.shape[1])
+    assert best is not None
+    return best
+
+
+class _BeyondChunks(Beyond):
+    """What further readings of the chunks tell, which are made when it is first asked for."""
+
+    def __init__(self, reader: ChunkReader, entries: Entries, num_labels: int, own: Tensor, largest: Tensor) -> None:
+        super().__init__(entries, num_labels)
+        self._reader = reader
+        self._own = own
+        self._largest = shift_of(largest)
+
+    def pieces(self) -> Iterator[tuple[int, Tensor]]:
+        return self._reader.read()
+
+    @once
+    def _second_reading(self) -> tuple[Standings, Tensor]:
+        """Count against the scores that the first reading has found, and add up the exponentials."""
+        entries, own = self.entries, self._own
+        counts = own.new_zeros(3, len(own), dtype=torch.int64)
+        sums: Tensor | None = None
+        again = torch.full_like(own, -torch.inf)
+        for first, scores in self.pieces():
+            own_scores(entries, scores, first, again)
+            counts += count_piece(entries, own, scores, first)
+            added = terms_added_up(scores, self._largest, self.num_labels)[1]
+            sums = added if sums is None else sums + added
+        self._check_same(again)
+        assert sums is not None
+        return Standings(own, *counts), log_of(sums, self.num_labels)
+
+    def _check_same(self, again: Tensor) -> None:
+        if not torch.equal(again, self._own):
+            raise ValueError(
+                "rank_chunks: a second reading of the chunks has other scores than the first, so no rank could be "
+                "told; make the same chunks each time: model.eval(), and no buffer that is written over."
+            )
+
+    @property
+    def standings(self) -> Standings:
+        return self._second_reading[0]
+
+    @property
+    def log_sum(self) -> tuple[Tensor, Tensor]:
+        return self._largest, self._second_reading[1]
+
+    def standings_within(self, entries: Entries, buckets: LabelBuckets) -> Standings:
+        places = [(buckets.of(entries.ids) == number).nonzero().squeeze(1) for number in range(len(buckets))]
+        own = self.standings_of(entries).own
+        counts = own.new_zeros(2, len(own), dtype=torch.int64)
+        for first, scores in self.pieces():
+            assigned = buckets.of(torch.arange(first, first + scores.shape[1], device=own.device))
+            for number, place in enumerate(places):
+                inside = scores[:, assigned == number]
+                counts[:, place] += torch.stack(count_above(entries.rows[place], own[place], inside))
+        above, same = counts
+        return Standings(own, above, same - 1, torch.zeros_like(same))

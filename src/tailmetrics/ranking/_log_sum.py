@@ -1,0 +1,96 @@
+"""The log-normaliser of dense scores: exponentials added up as whole numbers, whose order does not matter.
+
+So a row has the same bits in a batch of any size, on any number of threads, and where its labels come in pieces.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tailmetrics.ranking._device import reads_are_free, real_dtype
+
+TOGETHER = 2**18
+"""Scores whose exponentials are added up together on the CPU: 2 MB, which stay in the cache from step to step."""
+
+TOGETHER_ON_DEVICE = 2**22
+"""The same on a device, where few large steps are better: 32 MB."""
+
+
+def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest score of each row, and log Σ exp(score - largest) over all L labels, natural log.
+
+    Their sum is the log-normaliser. Apart they keep the digits of the second where the scores are huge.
+
+    Args:
+        scores: Shape (N, L), floating; L >= 1.
+
+    Returns:
+        Two of shape (N,), float64 (float32 where the device has none); the second is -inf for a row of -inf.
+    """
+    num_rows, num_labels = scores.shape
+    if not num_labels:
+        real = real_dtype(scores.device)
+        return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
+    largest, sums = terms_added_up(scores, None, num_labels)
+    return largest, log_of(sums, num_labels)
+
+
+def log_normaliser(scores: Tensor) -> Tensor:
+    """Return log Σ exp(score) over all L labels of each row, natural log, shape (N,); see :func:`log_sum`."""
+    largest, above = log_sum(scores)
+    return largest + above
+
+
+def shift_of(largest: Tensor) -> Tensor:
+    """Return the largest scores of rows as what is subtracted from all of them: a finite number also for -inf."""
+    real = real_dtype(largest.device)
+    return largest.to(real).clamp(min=torch.finfo(real).min)
+
+
+def terms_added_up(scores: Tensor, largest: Tensor | None, num_labels: int) -> tuple[Tensor, Tensor]:
+    """Return the largest scores, and Σ exp(score - largest) over the columns as two whole numbers for each row.
+
+    Args:
+        scores: Shape (N, C), floating: all labels or some of them.
+        largest: Shape (N,): the largest score of the whole row, from :func:`shift_of`; None where ``scores`` are whole.
+        num_labels: L, of the whole row.
+
+    Returns:
+        ``largest``, and shape (2, N): what each term has above its ``_bits`` digits behind the point, and the same of
+        the next digits. Sums of several pieces add up without a loss.
+    """
+    bits, real = _bits(num_labels), real_dtype(scores.device)
+    exact = None if real == torch.float64 else torch.int64  # whole numbers that float32 has too few digits for
+    shifts = scores.new_empty(len(scores), dtype=real) if largest is None else largest
+    sums = torch.empty(2, len(scores), dtype=exact or real, device=scores.device)
+    # the same buffers for all blocks: fresh ones of this size may come to lie each behind the last, up to a gigabyte
+    height = min(_height(scores), max(1, len(scores)))
+    buffers = scores.new_empty(2, height, scores.shape[1], dtype=real)
+    parts = (torch.split(part, height, dim=-1) for part in (shifts, sums))
+    for part, shift, added in zip(torch.split(scores, height), *parts, strict=True):
+        if largest is None:
+            shift.copy_(shift_of(part.amax(dim=1)))
+        terms, whole = buffers[:, : len(part)]
+        terms.copy_(part).sub_(shift[:, None]).exp_().mul_(2.0**bits)
+        added[0] = torch.floor(terms, out=whole).sum(dim=1, dtype=exact)
+        added[1] = terms.sub_(whole).mul_(2.0**bits).floor_().sum(dim=1, dtype=exact)
+    return shifts, sums
+
+
+def log_of(sums: Tensor, num_labels: int) -> Tensor:
+    """Return the log of the sum that :func:`terms_added_up` returned, shape (N,)."""
+    bits, real = _bits(num_labels), real_dtype(sums.device)
+    one: int = 2**bits  # the term of the largest score, taken out so that what is small beside it keeps its digits
+    others = (sums[0] - one).to(real) * 2.0**-bits + sums[1].to(real) * 2.0 ** (-2 * bits)
+    return others.log1p()
+
+
+def _bits(num_labels: int) -> int:
+    """Return how many digits behind the point L terms of at most 1 may have so that their sum is exact in float64."""
+    return 53 - max(0, num_labels - 1).bit_length()
+
+
+def _height(scores: Tensor) -> int:
+    together = TOGETHER if reads_are_free(scores.device) else TOGETHER_ON_DEVICE
+    return max(1, together // max(1, scores.shape[1]))
