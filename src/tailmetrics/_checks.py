@@ -121,11 +121,14 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
     low, high = (int(bound) for bound in torch.aminmax(ids))
     if low < -1:
         hint = " clamp(min=-1) turns the -100 of other libraries into padding." if argument.startswith("target") else ""
+        hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint
         raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
     if num_labels is not None and high >= num_labels:
+        remedy = "check num_labels or the ids" + ("; ids that start at 1 need - 1" if high == num_labels else "")
+        remedy += ", and pass integer scores as floats, preds.float()" if argument == "preds" else ""
         raise ValueError(
             f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "
-            f"(ids 0 to {num_labels - 1}); check num_labels or the ids."
+            f"(ids 0 to {num_labels - 1}); {remedy}."
         )
     return low
 

@@ -21,6 +21,7 @@ from tailmetrics.metrics._states import Additions, total_together
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
@@ -49,6 +50,8 @@ class TopKCollection(LoggedCollection, TravellingCollection):
     >>> {key: float(value) for key, value in collection.compute().items()}
     {'val/precision@1': 1.0, 'val/precision@2': 0.5, 'val/recall@2': 0.5}
     """
+
+    _doubts = True  # of the first batch
 
     def __init__(
         self,
@@ -139,8 +142,12 @@ class TopKCollection(LoggedCollection, TravellingCollection):
             any(metric.validate_args for metric in members),
             duplicates=_agreed("duplicates", members),
             ignore_index=_agreed("ignore_index", members),
+            doubts=self._doubts,
         )
-        return rank_or_take(context, batch, _deepest(metric.reads for metric in members), indexes)
+        ranking = rank_or_take(context, batch, _deepest(metric.reads for metric in members), indexes)
+        if self._doubts and not is_compiling():
+            self._doubts = False
+        return ranking
 
     def update(
         self,

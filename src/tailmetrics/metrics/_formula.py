@@ -61,7 +61,7 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
             check_count(either.__name__, "k", one)
         deepest = max(k) if isinstance(k, tuple) else k
         depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
-        return function(rank_batch(Context(either.__name__), Batch(preds, target), depth), *args, **kwargs)  # type: ignore[arg-type]
+        return function(rank_batch(Context(either.__name__, doubts=True), Batch(preds, target), depth), *args, **kwargs)  # type: ignore[arg-type]
 
     return either
 

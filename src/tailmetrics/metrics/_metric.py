@@ -18,7 +18,7 @@ from tailmetrics.metrics._states import Additions, Increments, PerRow, Prepared,
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._device import is_compiling, real_dtype
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
@@ -54,6 +54,8 @@ class TopKMetric(ConfiguredMetric):
     registered: ClassVar[bool] = False
     """Whether the class is in the registry, whose formulas the suite holds to its laws."""
     _forward_cache = ForwardCache()
+    _doubts = True
+    """Whether the next batch is asked what it means; only the first one is."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Say in TorchMetrics' words what the range is, for its plots."""
@@ -180,8 +182,11 @@ class TopKMetric(ConfiguredMetric):
                     raise ValueError(
                         f"{self._caller}: {argument} need a metric that takes them; make it with {asked}=."
                     )
-        context = Context(self._caller, self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index)
-        return rank_or_take(context, batch, self.reads, indexes)
+        given = (self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index)
+        ranking = rank_or_take(Context(self._caller, *given, doubts=self._doubts), batch, self.reads, indexes)
+        if self._doubts and not is_compiling():
+            self._doubts = False
+        return ranking
 
     def prepare(self, preds: Any, target: Any = None, row_mask: Any = None) -> Prepared:
         """Return what a batch, or a :class:`Ranking`, would add, for a later ``update(prepared)``."""

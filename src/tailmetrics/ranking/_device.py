@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 try:
-    from torch.compiler import assume_constant_result, is_compiling
+    from torch.compiler import assume_constant_result
+    from torch.compiler import is_compiling as is_compiling
 except ImportError:  # before torch 2.3
-    from torch._dynamo import assume_constant_result, is_compiling
+    from torch._dynamo import assume_constant_result
+    from torch._dynamo import is_compiling as is_compiling
 
 _forced = [False]
 

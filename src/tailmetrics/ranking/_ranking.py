@@ -475,7 +475,7 @@ def rank(
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
     depth = check_count("rank", "depth", depth)
-    context = Context("rank", num_labels, validate_args, duplicates=duplicates, ignore_index=ignore_index)
+    context = Context("rank", num_labels, validate_args, None, duplicates, ignore_index, doubts=True)
     batch = Batch(preds, target, row_mask, row_groups, row_weights)
     return rank_batch(context, batch, Depth(depth, complete=complete))
 
