@@ -13,6 +13,7 @@ from torch import Tensor
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._summaries import keeps_labels, per_label, summaries
 from tailmetrics._travelling_collection import TravellingCollection
+from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
@@ -53,6 +54,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
 
     _doubts = True  # of the first batch
 
+    @in_words
     def __init__(
         self,
         metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
@@ -97,6 +99,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         self._enable_compute_groups = list(groups.values())
         self._init_compute_groups()
 
+    @in_words
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> TopKCollection:
         """Complete what members left open, such as ``buckets="deciles"``; all of them share one table.
 
@@ -120,6 +123,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         """Whether no member is left open."""
         return all(metric.is_bound for metric in self.members().values())
 
+    @in_words
     def rank(
         self,
         preds: Any,
@@ -149,6 +153,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
             self._doubts = False
         return ranking
 
+    @in_words
     def update(
         self,
         preds: Any,
@@ -192,8 +197,19 @@ class TopKCollection(LoggedCollection, TravellingCollection):
             super()._compute_groups_create_state_ref(copy)
 
     @torch.jit.unused
-    def forward(self, preds: Any, target: Any = None, row_mask: Any = None, **more: Any) -> dict[str, Any]:
+    @in_words
+    def forward(
+        self,
+        preds: Any,
+        target: Any = None,
+        row_mask: Any = None,
+        *,
+        row_groups: Any = None,
+        row_weights: Any = None,
+        indexes: Any = None,
+    ) -> dict[str, Any]:
         """Add a batch and return its own values, as flat as those of :meth:`compute`."""
+        more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
         ranking = self.rank(preds, target, row_mask, **more)
         self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
         members = self.members()

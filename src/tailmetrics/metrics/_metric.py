@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from tailmetrics._checks import shape_of
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
 from tailmetrics.metrics._forward_cache import ForwardCache
@@ -206,6 +207,11 @@ class TopKMetric(ConfiguredMetric):
 
     def _check(self, ranking: Ranking) -> None:
         """Raise unless the metric can read ``ranking``."""
+        if not isinstance(ranking, Ranking):
+            raise TypeError(
+                f"{self._caller}: ranking is {shape_of(ranking)}; pass a Ranking, such as "
+                "tailmetrics.rank(preds, target)."
+            )
         reads = self.reads
         if ranking.scores is not None and ranking.scores.dtype == torch.bool:
             if not reads.decisions:
@@ -282,6 +288,11 @@ class TopKMetric(ConfiguredMetric):
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
         """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""
         value = self.compute() if value is None else value
+        if not isinstance(value, Tensor) or value.numel() != len(self.keys()):
+            raise ValueError(
+                f"{self._caller}: value is {shape_of(value)}; pass what compute() or forward() of this metric "
+                f"returned, {len(self.keys())} numbers."
+            )
         return dict(zip(self.keys(), value.reshape(-1), strict=True))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
