@@ -56,6 +56,8 @@ class RBPAtK(RowMeanMetric):
 
     Use it when users read from the top and stop at any rank: a small persistence looks at the first labels alone.
 
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         persistence: The chance that a reader goes on to the next rank, in (0, 1).
