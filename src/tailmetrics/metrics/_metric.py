@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from math import isfinite
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from tailmetrics._arguments import identity
 from tailmetrics._checks import shape_of
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
@@ -107,7 +109,12 @@ class TopKMetric(ConfiguredMetric):
         if not state.shared or owner is not preparer:
             return f"{self._identity}_{name}"
         groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
-        return f"{owner.__name__}_{name}_of_{self.num_labels}{groups}"
+        # which rows count, and where an id counts once: what one metric adds is not what another would
+        unusual = {
+            key: value for key, value in self.unusual_settings().items() if key in ("duplicates", "ignore_index")
+        }
+        told_apart = f"_{sha256(identity(unusual).encode()).hexdigest()[:8]}" if unusual else ""
+        return f"{owner.__name__}_{name}_of_{self.num_labels}{groups}{told_apart}"
 
     @property
     def in_registry(self) -> bool:
