@@ -73,8 +73,15 @@ def test_every_formula_of_a_row_is_compiled_here() -> None:
     assert len(REGISTRY) > 20
 
 
-GRADED = ("cg_at_k", "dcg_at_k", "ideal_dcg_at_k", "ndcg_at_k", "err_at_k", "propensity_scored_ndcg_at_k")
-"""Formulas that read gains; the others read hits alone."""
+GRADED = (
+    "cg_at_k",
+    "dcg_at_k",
+    "ideal_dcg_at_k",
+    "ndcg_at_k",
+    "err_at_k",
+    *(name for name in FORMULAS if "propensity" in name),
+)
+"""Formulas that read gains or weights; the others read hits alone."""
 QUICK = ("recall_at_k", "ndcg_at_k", "average_precision")
 
 
