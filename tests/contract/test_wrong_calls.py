@@ -19,9 +19,12 @@ from tailmetrics import (
     RBPAtK,
     RecallAtK,
     TopKCollection,
+    evaluate,
     functional,
     rank,
 )
+from tailmetrics.io import read, read_label_names, read_target
+from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.metrics import REGISTRY
 
 SCORES = torch.rand(4, 12, generator=torch.Generator().manual_seed(0))
@@ -108,6 +111,20 @@ CALLS: list[tuple[Call, str]] = [
         lambda: rank(SCORES, TARGET).by_bucket(LabelBuckets.deciles([1] * 12), "all"),  # type: ignore[arg-type]
         "Ranking.by_bucket: scope='all' is not known",
     ),
+    (
+        lambda: evaluate([PrecisionAtK(k=1)], SCORES, sample_weight=1),  # type: ignore[call-arg]
+        r"evaluate: sample_weight is not taken here; evaluate takes .*; pass row_weights=",
+    ),
+    (lambda: evaluate(SCORES), r"evaluate: target is missing; pass evaluate\("),  # type: ignore[call-arg]
+    (lambda: read("scores.npy"), r"read: target is missing; pass read\(preds, target\)"),  # type: ignore[call-arg]
+    (lambda: read_target("a.npy", "b.npy"), "read_target: 2 arguments stand side by side; read_target takes at most 1"),  # type: ignore[misc]
+    (lambda: read_label_names(3), "int is no path; pass the path of a file, as text or Path"),  # type: ignore[arg-type]
+    (lambda: HeadToTailReport(), "HeadToTailReport: metrics is missing"),  # type: ignore[call-arg]
+    (
+        lambda: HeadToTailReport([PrecisionAtK(k=1)], folder="runs"),  # type: ignore[call-arg]
+        "HeadToTailReport: folder is not taken here; HeadToTailReport takes metrics, num_labels",
+    ),
+    (lambda: HeadToTailReport([PrecisionAtK(k=1)], name=3), "HeadToTailReport: name=3 is no part of a file name"),  # type: ignore[arg-type]
     (
         lambda: functional.recall_at_k(SCORES, TARGET),
         r"recall_at_k: k is missing; pass recall_at_k\(preds, target, k\)",
