@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from zlib import crc32
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import deciles
-from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK
+from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection
 
 counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000), min_size=0, max_size=80)
 
@@ -138,3 +139,24 @@ def test_frequency_merges_and_survives_a_checkpoint() -> None:
     resumed.merge_state(second)
     assert resumed.compute().tolist() == whole.compute().tolist() == [1, 3, 0, 1]
     assert resumed.num_rows == whole.num_rows == 6
+
+
+def test_buckets_whose_checksums_collide_are_told_apart() -> None:
+    """Two assignments of 48 labels with one CRC-32: two digests, and in one collection the values of two metrics."""
+    first, second = (
+        LabelBuckets.from_assignment([int(bucket) for bucket in digits], ["head", "tail"])
+        for digits in (
+            "000000111110000100010100100011101011100001100011",
+            "100010000000100110001101000000001011011110111011",
+        )
+    )
+    names = repr(("head", "tail")).encode()
+    assert len({crc32(one.assignment.numpy().tobytes(), crc32(names)) for one in (first, second)}) == 1
+    assert first.digest != second.digest
+    collection = TopKCollection({
+        "first": RecallAtK(k=1, buckets=first, empty_target_action="neg"),
+        "second": RecallAtK(k=1, buckets=second, empty_target_action="neg"),
+    })  # fmt: skip
+    collection.update(torch.tensor([[0, 6]]), torch.tensor([0]))  # label 0: head in the first, tail in the second
+    found = {key: float(value) for key, value in collection.compute().items()}
+    assert found == {"first/head": 1.0, "first/tail": 0.0, "second/head": 0.0, "second/tail": 1.0}

@@ -5,7 +5,7 @@ A message names the caller, the argument with its value or shape, what is needed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import index
 from typing import Any, TypeVar
 
@@ -15,6 +15,10 @@ from torch import Tensor
 Choice = TypeVar("Choice", bound=str)
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+LARGEST_COUNT = 2**62
+LARGEST_CUTOFF = 2**31 - 1
 
 
 def shape_of(value: Any) -> str:
@@ -33,13 +37,15 @@ def check_choice(caller: str, argument: str, value: Any, choices: Sequence[Choic
     raise ValueError(f"{caller}: {argument}={value!r} is not known; choose one of {listed}.")
 
 
-def check_count(caller: str, argument: str, value: Any, minimum: int = 1) -> int:
-    """Return ``value`` as int if it is a whole number of at least ``minimum``."""
+def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:
+    """Return ``value`` as int if it is a whole number from ``minimum`` to ``maximum``."""
     number = _whole_number(value)
     if number is None:
         raise TypeError(f"{caller}: {argument}={value!r} is not a whole number; pass an int of at least {minimum}.")
     if number < minimum:
         raise ValueError(f"{caller}: {argument}={number} is too small; pass an int of at least {minimum}.")
+    if number > maximum:
+        raise ValueError(f"{caller}: {argument}={number} is too large; pass an int of at most {maximum}.")
     return number
 
 
@@ -59,10 +65,12 @@ def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]
         if optional:
             return (None,)
         raise ValueError(f"{caller}: k=None, the whole ranking, means nothing here; pass an int such as k=10.")
+    if getattr(k, "ndim", 0) or isinstance(k, (set, frozenset, dict, Iterator)):
+        raise TypeError(f"{caller}: k is a {type(k).__name__}; pass one int or a list of them, such as k=(1, 5, 10).")
     cutoffs = tuple(k) if isinstance(k, Sequence) and not isinstance(k, str) else (k,)
     if not cutoffs:
         raise ValueError(f"{caller}: k={k!r} holds no cut-off; pass at least one, such as k=(1, 5, 10).")
-    checked = tuple(check_count(caller, "k", cutoff) for cutoff in cutoffs)
+    checked = tuple(check_count(caller, "k", cutoff, maximum=LARGEST_CUTOFF) for cutoff in cutoffs)
     if len(set(checked)) != len(checked):
         raise ValueError(f"{caller}: k={k!r} repeats a cut-off; pass each once.")
     return checked
@@ -121,11 +129,14 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
     low, high = (int(bound) for bound in torch.aminmax(ids))
     if low < -1:
         hint = " clamp(min=-1) turns the -100 of other libraries into padding." if argument.startswith("target") else ""
+        hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint
         raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
     if num_labels is not None and high >= num_labels:
+        remedy = "check num_labels or the ids" + ("; ids that start at 1 need - 1" if high == num_labels else "")
+        remedy += ", and pass integer scores as floats, preds.float()" if argument == "preds" else ""
         raise ValueError(
             f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "
-            f"(ids 0 to {num_labels - 1}); check num_labels or the ids."
+            f"(ids 0 to {num_labels - 1}); {remedy}."
         )
     return low
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import get_annotations
+from inspect import get_annotations, signature
 from typing import Any, ClassVar
 
 import torch
@@ -20,6 +20,7 @@ from tailmetrics._arguments import (
     unknown_arguments,
 )
 from tailmetrics._travelling_metric import TravellingMetric, properties_of
+from tailmetrics._wrong_calls import in_words, wrong_call
 
 
 class ExactMetric(TravellingMetric):
@@ -31,8 +32,14 @@ class ExactMetric(TravellingMetric):
     """Arguments of a base class that a class sets itself and does not take."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
+        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none.
+
+        A call that Python would refuse in the name of a base class is refused in words.
+        """
         super().__init_subclass__(**kwargs)
+        for name in ("__init__", "bind", "row_values"):
+            if name in vars(cls):
+                setattr(cls, name, in_words(vars(cls)[name]))
         annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
         cls.__jit_unused_properties__ = properties_of(cls)
         cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
@@ -60,15 +67,18 @@ class ExactMetric(TravellingMetric):
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         """Take back the count of an update that failed, also one that was called with the wrong arguments."""
-        wrapped = super()._wrap_update(update)
+        wrapped, shape = super()._wrap_update(update), signature(update)
 
         @wraps(update)
         def guarded(*args: Any, **kwargs: Any) -> None:
             count = self._update_count
             try:
                 wrapped(*args, **kwargs)
-            except BaseException:
+            except BaseException as error:
                 self._update_count = count
+                wrong = isinstance(error, TypeError) and wrong_call(type(self).__name__, "update", shape, args, kwargs)
+                if wrong:
+                    raise wrong from None
                 raise
 
         return guarded

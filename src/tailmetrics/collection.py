@@ -13,6 +13,7 @@ from torch import Tensor
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._summaries import keeps_labels, per_label, summaries
 from tailmetrics._travelling_collection import TravellingCollection
+from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
@@ -21,6 +22,7 @@ from tailmetrics.metrics._states import Additions, total_together
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
@@ -50,6 +52,9 @@ class TopKCollection(LoggedCollection, TravellingCollection):
     {'val/precision@1': 1.0, 'val/precision@2': 0.5, 'val/recall@2': 0.5}
     """
 
+    _doubts = True  # of the first batch
+
+    @in_words
     def __init__(
         self,
         metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
@@ -103,6 +108,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         self._enable_compute_groups = [group for _, group in groups]
         self._init_compute_groups()
 
+    @in_words
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> TopKCollection:
         """Complete what members left open, such as ``buckets="deciles"``; all of them share one table.
 
@@ -126,6 +132,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         """Whether no member is left open."""
         return all(metric.is_bound for metric in self.members().values())
 
+    @in_words
     def rank(
         self,
         preds: Any,
@@ -148,9 +155,14 @@ class TopKCollection(LoggedCollection, TravellingCollection):
             any(metric.validate_args for metric in members),
             duplicates=_agreed("duplicates", members),
             ignore_index=_agreed("ignore_index", members),
+            doubts=self._doubts,
         )
-        return rank_or_take(context, batch, _deepest(metric.reads for metric in members), indexes)
+        ranking = rank_or_take(context, batch, _deepest(metric.reads for metric in members), indexes)
+        if self._doubts and not is_compiling():
+            self._doubts = False
+        return ranking
 
+    @in_words
     def update(
         self,
         preds: Any,
@@ -194,8 +206,19 @@ class TopKCollection(LoggedCollection, TravellingCollection):
             super()._compute_groups_create_state_ref(copy)
 
     @torch.jit.unused
-    def forward(self, preds: Any, target: Any = None, row_mask: Any = None, **more: Any) -> dict[str, Any]:
+    @in_words
+    def forward(
+        self,
+        preds: Any,
+        target: Any = None,
+        row_mask: Any = None,
+        *,
+        row_groups: Any = None,
+        row_weights: Any = None,
+        indexes: Any = None,
+    ) -> dict[str, Any]:
         """Add a batch and return its own values, as flat as those of :meth:`compute`."""
+        more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
         ranking = self.rank(preds, target, row_mask, **more)
         self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
         members = self.members()

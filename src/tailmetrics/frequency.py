@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any, Literal, final
 
 import torch
@@ -14,6 +15,10 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._reading import read_training_target
+from tailmetrics.ranking._targets import Targets
+
+ADDING = Lock()
+"""Held while counts are added: torch's own steps run beside one another in several threads, in-place ones too."""
 
 
 @final
@@ -38,6 +43,7 @@ class LabelFrequency(ExactMetric):
 
     counts: Tensor
     rows: Tensor
+    _doubts = True  # of the first batch
 
     def __init__(self, num_labels: int, *, validate_args: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -85,21 +91,26 @@ class LabelFrequency(ExactMetric):
         if isinstance(target, Ranking) and target_ids is None and row_mask is None:
             targets = target.targets
         else:
-            context = Context("LabelFrequency", self.num_labels, self.validate_args)
+            context = Context("LabelFrequency", self.num_labels, self.validate_args, doubts=self._doubts)
             targets = read_training_target(context, target, target_ids, row_mask)
+            self._doubts = False
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "
                 f"{self.counts.device}; move the metric with .to({str(targets.device)!r})."
             )
         rows = targets.num_rows if targets.row_mask is None else targets.row_mask.sum()
+        with ADDING:
+            self._add(targets, rows)
+
+    def _add(self, targets: Targets, rows: int | Tensor) -> None:
         self.counts, self.rows = writable(self.counts), writable(self.rows)
         if targets.dense is not None and not reads_are_free(targets.device):
             self.counts += _column_sums(targets.dense, targets.row_mask)
         else:
             ids = targets.entries.ids
             self.counts.scatter_add_(0, ids.clamp(min=0), (ids >= 0).to(torch.int64))
-        self.rows += rows  # in place, so that no update of another thread is lost
+        self.rows += rows
 
     def compute(self) -> Tensor:
         """Return the counts over all ranks, shape (L,), int64."""

@@ -23,6 +23,7 @@ from tailmetrics import (
     DCGAtK,
     EntropyAtK,
     F1AtK,
+    F1AtThreshold,
     GiniAtK,
     HitRateAtK,
     KForRecall,
@@ -119,6 +120,40 @@ DIFFERENT: dict[str, tuple[Pair, str]] = {
     "empty targets": (
         (lambda: RecallAtK(k=1), lambda: RecallAtK(k=1, empty_target_action="skip")),
         "empty_target_action is",
+    ),
+    "average": (
+        (
+            lambda: F1AtK(k=1, average="macro", num_labels=NUM_LABELS),
+            lambda: F1AtK(k=1, average="weighted", num_labels=NUM_LABELS),
+        ),
+        "average is 'macro' on process 0 and 'weighted' on process",
+    ),
+    "gain": (
+        (lambda: NDCGAtK(k=1), lambda: NDCGAtK(k=1, gain="exponential")),
+        "gain is 'linear' on process 0 and 'exp",
+    ),
+    "least gain": (
+        (lambda: RecallAtK(k=1), lambda: RecallAtK(k=1, min_gain=2.0)),
+        "min_gain is None on process 0 and 2.0",
+    ),
+    "ignored rows": (
+        (lambda: RecallAtK(k=1), lambda: RecallAtK(k=1, ignore_index=-100)),
+        "ignore_index is None on process 0 and -100 on process",
+    ),
+    "repeated ids": (
+        (lambda: RecallAtK(k=1), lambda: RecallAtK(k=1, duplicates="first")),
+        "duplicates is 'error' on process 0 and 'first' on process",
+    ),
+    "threshold": (
+        (lambda: F1AtThreshold(0.5), lambda: F1AtThreshold([0.5, 0.6])),
+        "threshold is 0.5 on process 0 and (0.5,0.6) on process",
+    ),
+    "buckets of other counts and one size": (
+        (
+            lambda: RecallAtK(k=1, buckets=LabelBuckets.thresholds(COUNTS, [1, 5])),
+            lambda: RecallAtK(k=1, buckets=LabelBuckets.thresholds(COUNTS, [1, 6])),
+        ),
+        "buckets is LabelBuckets",
     ),
     "groups of rows": (
         (lambda: RecallAtK(k=1, row_groups=["a", "b"]), lambda: RecallAtK(k=1, row_groups=["b", "a"])),

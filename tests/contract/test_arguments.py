@@ -264,14 +264,16 @@ def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
     assert type(LabelFrequency(five).num_labels) is int
     assert LabelBuckets.quantiles([3, 2, 1], np.int64(2)) == LabelBuckets.quantiles([3, 2, 1], 2)
     assert rank(SCORES, TARGET, depth=five).depth == 5
-    for wrong in (np.bool_(True), torch.tensor(True), np.float64(5), np.array([5])):
+    for wrong in (np.bool_(True), torch.tensor(True), np.float64(5)):
         with pytest.raises(TypeError, match="RecallAtK: k=.*is not a whole number"):
             RecallAtK(k=wrong)
 
 
 def test_arguments_by_name_are_by_name_only() -> None:
     """`KForRecall(0.8, "mean")` does not say what "mean" is."""
-    with pytest.raises(TypeError, match="positional"):
+    with pytest.raises(
+        TypeError, match=r"KForRecall: 2 arguments stand side by side; .*, the others by name: statistic="
+    ):
         REGISTRY["KForRecall"](0.8, "mean")
 
 
@@ -279,7 +281,9 @@ def test_the_padding_of_other_libraries_is_answered_with_ours() -> None:
     """-100 among the target ids; in preds, where nothing is padded so, no such hint."""
     with pytest.raises(ValueError, match=r"target holds the id -100; .* clamp\(min=-1\) turns the -100 of other lib"):
         RecallAtK(k=1).update(SCORES, torch.tensor([1, -100, 2]))
-    with pytest.raises(ValueError, match="preds holds the id -100; ids start at 0, and -1 pads a row.$"):
+    with pytest.raises(
+        ValueError, match="preds holds the id -100; ids start at 0, and -1 pads a row. Integers are ids here"
+    ):
         RecallAtK(k=1).update(torch.tensor([[1, -100]]), torch.tensor([1]))
 
 

@@ -73,10 +73,26 @@ def test_every_formula_of_a_row_is_compiled_here() -> None:
     assert len(REGISTRY) > 20
 
 
-@pytest.mark.parametrize(
-    "graded", [pytest.param(False, marks=pytest.mark.slow, id="binary"), pytest.param(True, id="graded")]
+GRADED = (
+    "cg_at_k",
+    "dcg_at_k",
+    "ideal_dcg_at_k",
+    "ndcg_at_k",
+    "err_at_k",
+    *(name for name in FORMULAS if "propensity" in name),
 )
-@pytest.mark.parametrize("name", FORMULAS)
+"""Formulas that read gains or weights; the others read hits alone."""
+QUICK = ("recall_at_k", "ndcg_at_k", "average_precision")
+
+
+@pytest.mark.parametrize(
+    ("name", "graded"),
+    [
+        pytest.param(name, graded, marks=() if name in QUICK else pytest.mark.slow, id=f"{name}-{graded}")
+        for name in FORMULAS
+        for graded in ((False, True) if name in GRADED else (False,))
+    ],
+)
 def test_a_formula_compiles_without_a_graph_break(name: str, graded: bool) -> None:
     """On a ranking nobody has read yet, and by bucket, with the bits of eager execution."""
     target = BATCH.target if graded else BATCH.target > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -148,21 +147,6 @@ MESSAGES: list[tuple[Call, str]] = [
         "PrecisionAtK: num_labels=3, but the buckets are of 2 labels; leave num_labels out",
     ),
 ]
-
-
-def test_preds_and_target_that_look_swapped_are_asked_about() -> None:
-    """Probabilities as target, which make every label relevant; not gains said to be gains, zeros, ones or few labels."""
-    chances = torch.rand(3, 12, generator=torch.Generator().manual_seed(0)) * 0.9 + 0.05
-    with pytest.warns(
-        UserWarning, match=r"PrecisionAtK: every label of every row is relevant by target, float32 \[3, 12"
-    ):
-        PrecisionAtK(k=5).update((chances > 0.5).float(), chances)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Ranking.from_scores(chances, target_gains=chances)
-        for target in (chances.where(chances > 0.2, 0.0), torch.ones(3, 12), chances * 5):
-            PrecisionAtK(k=5).update(chances, target)
-        PrecisionAtK(k=5).update(chances[:, :9], chances[:, :9])
 
 
 @pytest.mark.parametrize(("call", "message"), MESSAGES, ids=[message[:40] for _, message in MESSAGES])

@@ -73,7 +73,7 @@ def test_prefix_sums_are_ordered_sums(width: int) -> None:
 
 
 @pytest.mark.parametrize("graded", [False, True], ids=["binary", "graded"])
-@pytest.mark.parametrize("depth", [3, 40])
+@pytest.mark.parametrize("depth", [3, pytest.param(40, marks=pytest.mark.slow)])
 def test_no_metric_depends_on_the_order_in_which_a_device_adds(graded: bool, depth: int) -> None:
     """Every state, from a batch and from rows one by one, is that of the CPU; no metric scans floats."""
     batch = data(seed=61, num_rows=21, graded=graded)

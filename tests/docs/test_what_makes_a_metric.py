@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
+import re
+
 import pytest
 
 from docs.lacking import ORACLES, a_formula_lacks, a_metric_lacks, classes, formulas, rendered
@@ -26,3 +30,19 @@ def test_nothing_is_named_that_does_not_exist() -> None:
     assert REGISTRY.keys() >= ORACLES
     assert rendered("functional") <= {f"tailmetrics.functional.{name}" for name in formulas() | {*functional.__all__}}
     assert {*functional.__all__} <= vars(functional).keys()
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_the_help_of_a_metric_says_when_to_use_it_and_what_shapes_it_takes(name: str) -> None:
+    """A reader of ``help`` learns both from the class itself."""
+    said = inspect.cleandoc(REGISTRY[name].__doc__ or "")
+    assert re.search(r"^Use it (when|with) .+\.$", said, re.MULTILINE), name
+    assert re.search(r"^``preds`` are .*\(N, L\)", said, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("name", functional.__all__)
+def test_every_formula_shows_one_call_that_is_executed(name: str) -> None:
+    """The suite runs doctests: an example that is wrong fails there, one that is missing here."""
+    examples = doctest.DocTestFinder().find(getattr(functional, name), name)[0].examples
+    assert any(f"{name}(" in example.source for example in examples), name
+    assert examples[-1].want, name

@@ -9,7 +9,7 @@ import tailmetrics
 from cases import Case, Data, data
 from contract.forms import INTEGER_FORMS, LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, explicit_forms
 from exactness.bits import CASES_OF_A_KIND as CASES
-from exactness.bits import bits, compute_all
+from exactness.bits import ONE_OF_EACH, bits, compute_all
 from tailmetrics.metrics import TopKMetric
 
 BINARY, GRADED = data(seed=2, num_rows=40), data(seed=2, num_rows=40, graded=True)
@@ -96,3 +96,18 @@ def test_masked_rows_leave_no_trace(row_mask: torch.Tensor) -> None:
     wanted = compute_all(metrics, [tailmetrics.rank(*feed) for feed in kept])
     found = compute_all(metrics, [tailmetrics.rank(scores, target, row_mask=row_mask)])
     assert [str(case) for case, one, other in zip(CASES, found, wanted, strict=True) if one != other] == []
+
+
+@pytest.mark.parametrize("form", [*TARGET_FORMS, *MULTI_HOT_FORMS])
+def test_masked_rows_leave_no_trace_in_any_form_of_target(form: str) -> None:
+    """Per label, by ratio, by bucket and of what is shown: the bits of leaving the rows out, and so for training counts."""
+    row_mask = torch.arange(40) % 3 > 0
+    make = {**TARGET_FORMS, **MULTI_HOT_FORMS}[form]
+    metrics = [case.metric() for case in ONE_OF_EACH]
+    wanted = compute_all(metrics, [tailmetrics.rank(BINARY.scores[row_mask], make(BINARY.target[row_mask]))])
+    found = compute_all(metrics, [tailmetrics.rank(BINARY.scores, make(BINARY.target), row_mask=row_mask)])
+    assert [str(case) for case, one, other in zip(ONE_OF_EACH, found, wanted, strict=True) if one != other] == []
+    masked, left_out = tailmetrics.LabelFrequency(40), tailmetrics.LabelFrequency(40)
+    masked.update(make(BINARY.target), row_mask)
+    left_out.update(make(BINARY.target[row_mask]))
+    assert torch.equal(masked.compute(), left_out.compute())

@@ -47,6 +47,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert (Path(run.logger.log_dir) / "report_val.md").exists()
 
 
+@pytest.mark.slow
 def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables with all values, and a picture, in the folder of the offline run; files in a folder of the run."""
     pytest.importorskip("wandb")
@@ -70,6 +71,7 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not list(tmp_path.glob("report*"))
 
 
+@pytest.mark.slow
 def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Picture and text as artifacts, one of each step; files in a folder of the run."""
     pytest.importorskip("mlflow")

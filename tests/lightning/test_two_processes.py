@@ -14,6 +14,7 @@ import test_log_dict
 from counted import ROWS
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

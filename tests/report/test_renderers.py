@@ -308,3 +308,21 @@ def test_frequencies_count_rows_for_propensities():
     )
     assert report.scalars["psp@1"] == 1.0
     assert report.settings[0]["num_train"] == 4
+
+
+def test_names_and_titles_do_nothing_in_markdown_and_in_a_spreadsheet(report):
+    """A title with a tag and a line of its own, a key that is a formula: words on one line, and text in a cell."""
+    bad = replace(
+        report,
+        title='a <script>alert("x")</script>\n# b',
+        scalars={'=HYPERLINK("evil")|c': -0.5, **report.scalars},
+        notes=("a\n| b | c |\n<img src=x>",),
+    )
+    text = markdown(bad, picture="p.png")
+    assert "<script" not in text
+    assert "<img" not in text
+    assert text.startswith('# a &lt;script&gt;alert("x")&lt;/script&gt; # b\n')
+    assert "> **Note:** a \\| b \\| c \\| &lt;img src=x&gt;\n" in text
+    assert '| =HYPERLINK("evil")\\|c |' in text
+    cells = list(csv.reader(StringIO(table(bad))))
+    assert cells[1][:3] == ['\'=HYPERLINK("evil")|c', "", "-0.5"]

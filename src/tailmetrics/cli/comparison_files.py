@@ -14,6 +14,7 @@ from rich.table import Table
 
 from tailmetrics.cli.plain import plain_record, write_csv
 from tailmetrics.report.formatting import shown
+from tailmetrics.report.inert import in_markdown
 from tailmetrics.report.terminal import heading
 from tailmetrics.significance import Comparison
 
@@ -75,8 +76,8 @@ def _markdown(found: Sequence[Comparison], correction: str) -> str:
     parts = ["# Comparison\n"]
     for (run, baseline), part in _by_pair(found):
         align = ["---", *("---:" for _ in COLUMNS[1:])]
-        lines = [list(COLUMNS), align, *(_cells(comparison) for comparison in part)]
-        parts.append(f"## {run} against {baseline}\n")
+        lines = [list(COLUMNS), align, *([in_markdown(one.key), *_cells(one)[1:]] for one in part)]
+        parts.append(f"## {in_markdown(run)} against {in_markdown(baseline)}\n")
         parts.append("".join(f"| {' | '.join(cells)} |\n" for cells in lines))
     return "\n".join([*parts, _legend(found, correction), ""])
 

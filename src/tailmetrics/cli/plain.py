@@ -8,6 +8,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from tailmetrics.report.inert import in_cell
+
 
 def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record in which what is not finite, which strict JSON cannot say, is None."""
@@ -19,4 +21,5 @@ def write_csv(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(records[0]))
         writer.writeheader()
-        writer.writerows(records)
+        for record in records:
+            writer.writerow({key: in_cell(one) if isinstance(one, str) else one for key, one in record.items()})

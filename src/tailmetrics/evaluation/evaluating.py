@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import check_count, check_row_mask, shape_of
+from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
@@ -23,6 +24,7 @@ from tailmetrics.report.report import Report
 CALLER = "evaluate"
 
 
+@in_words
 def evaluate(
     preds: Any,
     target: Any,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import pickle
 import sys
 import tokenize
@@ -93,6 +94,8 @@ def reading(path: Path, form: str) -> Iterator[None]:
 
 def check_file(path: str | Path) -> Path:
     """Return ``path`` if it is a file that holds anything."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{type(path).__name__} is no path; pass the path of a file, as text or Path.")
     path = Path(path)
     if not path.exists():
         raise DataFileError(path, "there is no such file", hint="check the path.")

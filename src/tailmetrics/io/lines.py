@@ -130,12 +130,15 @@ def parse_numbers(
 
 
 def _number(text: str, kind: type[int] | type[float]) -> float | None:
-    """Return the number that a text spells, None if it spells none that 64 bits hold; 1_000 is not taken for one."""
+    """Return the number that a text spells, None if it spells none that 64 bits hold.
+
+    1_000 is not taken for one, nor are digits and blanks beyond ASCII, which Python takes.
+    """
     try:
         number = kind(text)
     except ValueError:
         return None
-    return None if "_" in text or (kind is int and abs(number) > LARGEST) else number
+    return None if "_" in text or not text.isascii() or (kind is int and abs(number) > LARGEST) else number
 
 
 def place_of_word(lines: Lines, counts: Array) -> Callable[[int], str]:

@@ -130,13 +130,13 @@ def is_tsv(head: Head) -> bool:
 def is_lists(head: Head) -> bool:
     """Whether lines hold a query and its labels, separated by blanks, as submissions of Kaggle do.
 
-    A column that is known to hold one item per line says otherwise.
+    A column that is known to hold one item per line says otherwise, and so does a query in the place of the list.
     """
     for rows in (head.fields(","), head.fields("\t")):
         if _is_lists(rows):
             one_number = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
             known = (is_usual(name, "item") or name.lower() in one_number for name in rows[0])
-            return head.columns.item not in rows[0] and not any(known)
+            return head.columns.item not in rows[0] and not any(known) and not is_usual(rows[0][1], "query")
     return False
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from tailmetrics._wrong_calls import in_words
 from tailmetrics.collection import TopKCollection
 from tailmetrics.lightning._folder import run_folder
 from tailmetrics.lightning._history import History
@@ -51,6 +52,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         name: Tells this callback from others: ``val/name/…``, ``report_name_val.*``.
     """
 
+    @in_words
     def __init__(
         self,
         metrics: list[TopKMetric] | TopKCollection,
@@ -67,7 +69,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         name: str = "",
     ) -> None:
         super().__init__()
-        if not re.fullmatch(r"[\w.-]*", name):
+        if not isinstance(name, str) or not re.fullmatch(r"[\w.-]*", name):
             raise ValueError(
                 f"HeadToTailReport: name={name!r} is no part of a file name; use letters, digits, '_', '-' and '.'."
             )

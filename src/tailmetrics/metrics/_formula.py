@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from tailmetrics._checks import check_count
+from tailmetrics._checks import check_cutoffs
+from tailmetrics._wrong_calls import wrong_call
 from tailmetrics.ranking import TargetRanks
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._ranking import rank_batch
@@ -46,27 +47,26 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
         The function of a ranking or of arrays.
     """
     shape = signature(function)
-    first = next(iter(shape.parameters))
+    first, *others = shape.parameters.values()
+    arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
+    of_arrays = shape.replace(parameters=[*arrays, *others])
 
     @wraps(function)
     def either(*args: Any, **kwargs: Any) -> Value_co:
         if "ranking" in kwargs:
-            kwargs[first] = kwargs.pop("ranking")
-        if first in kwargs or (args and isinstance(args[0], TargetRanks)):
+            kwargs[first.name] = kwargs.pop("ranking")
+        if first.name in kwargs or (args and isinstance(args[0], TargetRanks)):
             return function(*args, **kwargs)
-        preds, args = (kwargs.pop("preds"), args) if "preds" in kwargs else _first_of(either.__name__, args)
-        target, args = (kwargs.pop("target"), args) if "target" in kwargs else _first_of(either.__name__, args)
-        k = shape.bind(None, *args, **kwargs).arguments.get("k")
-        for one in k if isinstance(k, tuple) else () if k is None else (k,):
-            check_count(either.__name__, "k", one)
+        problem = wrong_call("", either.__name__, of_arrays, args, kwargs)
+        if problem is not None:
+            raise problem
+        rest = of_arrays.bind(*args, **kwargs).arguments
+        batch, k = Batch(rest.pop("preds"), rest.pop("target")), rest.get("k")
+        if "k" in shape.parameters:
+            check_cutoffs(either.__name__, k, optional=shape.parameters["k"].default is None)
         deepest = max(k) if isinstance(k, tuple) else k
         depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
-        return function(rank_batch(Context(either.__name__), Batch(preds, target), depth), *args, **kwargs)  # type: ignore[arg-type]
+        ranking = rank_batch(Context(either.__name__, doubts=True), batch, depth)
+        return function(ranking, **rest)  # type: ignore[arg-type, call-arg]
 
     return either
-
-
-def _first_of(caller: str, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    if not args:
-        raise TypeError(f"{caller}: pass a ranking, or preds and target: {caller}(preds, target, …).")
-    return args[0], args[1:]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from math import isfinite
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from tailmetrics._arguments import identity
+from tailmetrics._checks import shape_of
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
 from tailmetrics.metrics._forward_cache import ForwardCache
@@ -29,7 +32,7 @@ from tailmetrics.metrics._states import (
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._device import is_compiling, real_dtype
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
@@ -65,6 +68,8 @@ class TopKMetric(ConfiguredMetric):
     registered: ClassVar[bool] = False
     """Whether the class is in the registry, whose formulas the suite holds to its laws."""
     _forward_cache = ForwardCache()
+    _doubts = True
+    """Whether the next batch is asked what it means; only the first one is."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Say in TorchMetrics' words what the range is, for its plots."""
@@ -115,7 +120,12 @@ class TopKMetric(ConfiguredMetric):
         if not state.shared or owner is not preparer:
             return f"{self._identity}_{name}"
         groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
-        return f"{owner.__name__}_{name}_of_{self.num_labels}{groups}"
+        # which rows count, and where an id counts once: what one metric adds is not what another would
+        unusual = {
+            key: value for key, value in self.unusual_settings().items() if key in ("duplicates", "ignore_index")
+        }
+        told_apart = f"_{sha256(identity(unusual).encode()).hexdigest()[:8]}" if unusual else ""
+        return f"{owner.__name__}_{name}_of_{self.num_labels}{groups}{told_apart}"
 
     @property
     def in_registry(self) -> bool:
@@ -193,8 +203,11 @@ class TopKMetric(ConfiguredMetric):
                     raise ValueError(
                         f"{self._caller}: {argument} need a metric that takes them; make it with {asked}=."
                     )
-        context = Context(self._caller, self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index)
-        return rank_or_take(context, batch, self.reads, indexes)
+        given = (self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index)
+        ranking = rank_or_take(Context(self._caller, *given, doubts=self._doubts), batch, self.reads, indexes)
+        if self._doubts and not is_compiling():
+            self._doubts = False
+        return ranking
 
     def prepare(self, preds: Any, target: Any = None, row_mask: Any = None) -> Prepared:
         """Return what a batch, or a :class:`Ranking`, would add, for a later ``update(prepared)``."""
@@ -214,6 +227,11 @@ class TopKMetric(ConfiguredMetric):
 
     def _check(self, ranking: Ranking) -> None:
         """Raise unless the metric can read ``ranking``."""
+        if not isinstance(ranking, Ranking):
+            raise TypeError(
+                f"{self._caller}: ranking is {shape_of(ranking)}; pass a Ranking, such as "
+                "tailmetrics.rank(preds, target)."
+            )
         reads = self.reads
         if ranking.scores is not None and ranking.scores.dtype == torch.bool:
             if not reads.decisions:
@@ -290,6 +308,11 @@ class TopKMetric(ConfiguredMetric):
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
         """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""
         value = self.compute() if value is None else value
+        if not isinstance(value, Tensor) or value.numel() != len(self.keys()):
+            raise ValueError(
+                f"{self._caller}: value is {shape_of(value)}; pass what compute() or forward() of this metric "
+                f"returned, {len(self.keys())} numbers."
+            )
         return dict(zip(self.keys(), value.reshape(-1), strict=True))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:

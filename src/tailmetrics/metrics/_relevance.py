@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_choice, check_count
+from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import PerRow
@@ -76,7 +76,7 @@ class RelevanceMetric(TopKMetric):
         self.average: Average = check_choice(caller, "average", average, choices)
         if average not in self.averages:
             raise ValueError(f"{caller}: average={average!r} means nothing here; only average='samples' does.")
-        self.depth = check_count(caller, "depth", depth)
+        self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
         self.empty_target_action: EmptyTargetAction = empty_target_action or self._empty_default(
             kwargs.get("buckets") is not None
         )

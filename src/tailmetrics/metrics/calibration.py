@@ -27,6 +27,8 @@ class CalibrationErrorAtK(ShownMetric):
 
     Use it when scores are read as probabilities, such as a confidence beside a suggestion.
 
+    ``preds`` are scores of all labels (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         bins: Number of bins of equal width, closed at their lower end.

@@ -32,6 +32,10 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     Returns:
         Shape (N,), or (N, G) with buckets; float64.
 
+    >>> import torch
+    >>> round(float(cross_entropy(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))), 4)
+    0.6931
+
     Source: next-location guide, "Cross-Entropy Loss".
     """
     entries = ranking.targets.entries
@@ -58,6 +62,10 @@ class CrossEntropy(RowMeanMetric):
 
     Lower is better, in [0, inf]; NaN before any row. A row without a relevant label counts 0 overall, as in every
     metric: pass ``empty_target_action="skip"`` where targets hold -1 for "unknown".
+
+    Use it when probabilities are what the model is trained for, or are used as such.
+
+    ``preds`` are scores of all labels (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`; the scope makes no difference.

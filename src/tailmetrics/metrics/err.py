@@ -56,6 +56,8 @@ class ERRAtK(RowMeanMetric):
 
     Use it when gains are grades and one very good label makes the labels below it worth less.
 
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         max_gain: The largest gain there can be; None is 1, for binary relevance.

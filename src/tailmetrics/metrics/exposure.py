@@ -18,6 +18,10 @@ def catalog_coverage(shown: Tensor) -> float:
     Args:
         shown: Shape (L,), int64, how often each label is shown.
 
+    >>> import torch
+    >>> catalog_coverage(torch.tensor([2, 0, 1, 0]))
+    0.5
+
     Source: Ge, Delgado-Battenfeld and Jannach, RecSys 2010, "catalog coverage".
     """
     return total(shown > 0) / len(shown) if len(shown) else float("nan")
@@ -30,6 +34,10 @@ def gini(shown: Tensor) -> float:
 
     Args:
         shown: Shape (L,), int64, how often each label is shown, zeros included.
+
+    >>> import torch
+    >>> gini(torch.tensor([0, 4]))
+    0.5
 
     Source: Shani and Gunawardana, Recommender Systems Handbook (2011), "Gini index".
     """
@@ -48,6 +56,10 @@ def entropy(shown: Tensor) -> float:
     Args:
         shown: Shape (L,), int64, how often each label is shown.
 
+    >>> import torch
+    >>> round(entropy(torch.tensor([2, 2])), 4)
+    0.6931
+
     Source: Shani and Gunawardana, Recommender Systems Handbook (2011), "Shannon entropy".
     """
     counts = shown[shown > 0].double()
@@ -62,6 +74,10 @@ class CatalogCoverageAtK(ExposureMetric):
     """Share of the labels that are shown to anyone among the top k.
 
     Higher is better, in [0, 1]; NaN for a bucket without labels.
+
+    Use it when labels that nobody is shown are lost, such as items of a shop.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.
@@ -90,6 +106,10 @@ class GiniAtK(ExposureMetric):
 
     Lower is more even, in [0, 1); NaN when nothing is shown.
 
+    Use it when a few labels must not take all the exposure.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         num_labels: L, where buckets do not tell.
@@ -116,6 +136,10 @@ class EntropyAtK(ExposureMetric):
     """Entropy, in nats, of how often each label is shown among the top k.
 
     Higher is more even, in [0, ln L]; NaN when nothing is shown.
+
+    Use it when exposure is to be spread: e to its power is the number of labels shown as if evenly.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.

@@ -26,6 +26,10 @@ def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted
     Returns:
         Shape (...), float64.
 
+    >>> import torch
+    >>> f1_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
+    [0.5]
+
     Source: evaluation notes, "F1 @k".
     """
     listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
@@ -38,6 +42,10 @@ class F1AtK(LabelAveragedMetric):
 
     Higher is better, in [0, 1]; NaN before any row. ``F1AtK(k=1, average="weighted")`` on class-index targets is the
     weighted F1 of classification.
+
+    Use it when finding labels and showing few wrong ones weigh the same, and one number is asked for.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.

@@ -53,6 +53,8 @@ class FBetaAtK(LabelAveragedMetric):
 
     Use it when a missed label costs more than a wrong one (beta above 1), or less (beta below 1).
 
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         beta: How many times as much recall counts as precision, above 0; 1 is F1.

@@ -52,6 +52,8 @@ class FallOutAtK(RowMeanMetric):
 
     Use it when showing a wrong label has a cost of its own, as in screening.
 
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.

@@ -25,6 +25,10 @@ def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Returns:
         Shape (...), bool.
 
+    >>> import torch
+    >>> hit_rate_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=1).tolist()
+    [True]
+
     Source: next-location guide, "Top-K Accuracy", where a row has one target.
     """
     return ranks.hits_at(k) > 0
@@ -43,6 +47,10 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Returns:
         Shape (...), bool.
 
+    >>> import torch
+    >>> relevance_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
+    [False]
+
     Source: MAP@12 notebook, "Rel at K".
     """
     return ranks.at(k).any(dim=-1)
@@ -53,6 +61,10 @@ class HitRateAtK(RowMeanMetric):
     """Share of rows with a relevant label among the top k.
 
     Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when one good suggestion is enough, such as the next location or the next item.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.
@@ -81,6 +93,10 @@ class AccuracyAtK(RowMeanMetric):
 
     Higher is better, in [0, 1]; NaN before any row.
 
+    Use it when each row has one class, as in classification: k=1 is its accuracy.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
@@ -107,6 +123,10 @@ class RelevanceAtK(RowMeanMetric):
     """Share of rows whose label at rank k is relevant.
 
     Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when a place in the list matters by itself, such as the one that is shown largest.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Rank, or several.

@@ -36,6 +36,10 @@ def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     Returns:
         Shape (...), int64.
 
+    >>> import torch
+    >>> k_for_recall(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), min_recall=1.0).tolist()
+    [3]
+
     Source: thesis metric notes, "median_k_for_recall".
     """
     found = ranks.target_ranks < NOT_RANKED
@@ -59,6 +63,10 @@ class KForRecall(RelevanceMetric):
 
     Lower is better, in [1, inf) but for ``miss_value=0``; NaN without a row that has a relevant label. Rows without one
     are skipped, always.
+
+    Use it when the length of the list is still to be chosen: it answers in numbers of suggestions.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         min_recall: Recall to max_k, in (0, 1].

@@ -34,6 +34,10 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     Returns:
         Shape (...), float64.
 
+    >>> import torch
+    >>> round(float(average_precision(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]))), 4)
+    0.8333
+
     Source: evaluation notes, "AP" and "MAP"; MAP@12 notebook, which divides by min(k, n).
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
@@ -49,6 +53,10 @@ class MAP(RowMeanMetric):
     """Mean over rows of the average precision: of the precision at the rank of each relevant label.
 
     Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when all relevant labels count, the earlier the better, and gains are 0 and 1.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several; None for the whole ranking, on dense scores all labels.

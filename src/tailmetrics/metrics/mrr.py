@@ -28,6 +28,10 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     Returns:
         Shape (...), float64.
 
+    >>> import torch
+    >>> reciprocal_rank(torch.tensor([[0, 1, 2]]), torch.tensor([1])).tolist()
+    [0.5]
+
     Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
@@ -39,6 +43,10 @@ class MRR(RowMeanMetric):
     """Mean over rows of one divided by the rank of the first relevant label.
 
     Higher is better, in [0, 1]; NaN before any row. 1 / MRR is a harmonic mean of ranks, not an average rank.
+
+    Use it when users stop at the first relevant label, as in question answering.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several; None for the whole ranking, on dense scores all labels.

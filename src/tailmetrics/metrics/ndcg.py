@@ -48,6 +48,10 @@ def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     Returns:
         Shape (...), float64.
 
+    >>> import torch
+    >>> cg_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[3.0, 0.0, 1.0]]), k=3).tolist()
+    [4.0]
+
     Source: evaluation notes 2, "CG@K".
     """
     if ranks.binary:
@@ -69,6 +73,10 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     Returns:
         Shape (...), float64.
 
+    >>> import torch
+    >>> dcg_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=3).tolist()
+    [1.5]
+
     Source: evaluation notes, "DCG"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
     return ranks.remembered(("dcg", k, gain), lambda: _at(ranks, k, _discounted(ranks, gain)))
@@ -85,6 +93,10 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tens
 
     Returns:
         Shape (...), float64; 0 without a relevant label.
+
+    >>> import torch
+    >>> round(float(ideal_dcg_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=3)), 4)
+    1.6309
     """
     if ranks.binary:
         return ranks.ideal_discount(k)
@@ -105,6 +117,10 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Returns:
         Shape (...), float64.
+
+    >>> import torch
+    >>> round(float(ndcg_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=3)), 4)
+    0.9197
 
     Source: thesis metric notes, "nDCG@k"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
@@ -140,6 +156,10 @@ class CGAtK(_GainMetric):
 
     Higher is better, in [0, inf); NaN before any row.
 
+    Use it when gains add up and the order within the top k makes no difference.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several; None for the whole ranking.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
@@ -169,6 +189,10 @@ class DCGAtK(_GainMetric):
 
     Higher is better, in [0, inf); NaN before any row.
 
+    Use it when gains add up, early ranks count more, and rows with more to find may weigh more.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several; None for the whole ranking.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
@@ -197,6 +221,10 @@ class NDCGAtK(_GainMetric):
     """DCG divided by the DCG of the best ranking there is.
 
     Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when gains are graded, or early ranks count more, and every row is to weigh the same.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several; None for the whole ranking.

@@ -22,6 +22,10 @@ def personalization(shown: Tensor, num_rows: int, k: int) -> float:
         num_rows: R, number of rows.
         k: Length of the lists; two lists overlap by the labels that they share, divided by k.
 
+    >>> import torch
+    >>> personalization(torch.tensor([2, 1, 1]), num_rows=2, k=2)
+    0.5
+
     Source: the recommender library recmetrics, "personalization", with overlap in place of cosine similarity.
     """
     shared = sum(count * (count - 1) for count in shown[shown > 1].tolist())
@@ -36,6 +40,8 @@ class PersonalizationAtK(ExposureMetric):
     Higher is more personal, in [0, 1]; NaN with fewer than two rows.
 
     Use it when a recommender that shows everybody the same must be told from one that does not.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.

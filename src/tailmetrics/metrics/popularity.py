@@ -26,6 +26,10 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
         shown: Shape (L,), int64, how often each label is shown; float64, how much weight saw it.
         label_counts: Shape (L,), int64, how often each label occurs in training.
 
+    >>> import torch
+    >>> popularity(torch.tensor([1, 1]), torch.tensor([6, 3]))
+    4.5
+
     Source: Yin et al., PVLDB 5 (2012), average recommendation popularity.
     """
     if shown.is_floating_point():
@@ -52,6 +56,10 @@ def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
         shown: Shape (L,), int64, how often each label is shown.
         label_counts: Shape (L,), int64, how often each label occurs in training.
         num_train: Number of training rows.
+
+    >>> import torch
+    >>> novelty(torch.tensor([1, 1]), torch.tensor([4, 2]), num_train=8)
+    1.5
 
     Source: Zhou et al., PNAS 107 (2010), self-information of what is recommended.
     """
@@ -92,6 +100,10 @@ class PopularityAtK(_TrainingMetric):
 
     Higher is more popular, in [0, inf); NaN when nothing is shown.
 
+    Use it when the question is how much a model leans on frequent labels.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
@@ -123,6 +135,8 @@ class PopularityLiftAtK(_TrainingMetric):
     when nothing is shown, or nothing seen in training is relevant.
 
     Use it when the popularity bias of a model is asked for in one number.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.
@@ -170,6 +184,10 @@ class NoveltyAtK(_TrainingMetric):
     """Mean of -log2 of the share of training rows that have a label, over the labels shown among the top k.
 
     Higher is more novel, in [0, inf); NaN when nothing is shown.
+
+    Use it when users know the frequent labels without being shown them.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.

@@ -25,6 +25,10 @@ class PositiveCoverageAtK(ShownMetric):
 
     Higher is better, in [0, 1]; NaN for a bucket without such labels.
 
+    Use it when every label is to be found at least once, as in coding with many rare classes.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         denominator: ``"observed"``, the labels in the targets; ``"known"``, all labels (of the bucket).

@@ -27,6 +27,10 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
     Returns:
         Shape (...), float64.
 
+    >>> import torch
+    >>> precision_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
+    [0.5]
+
     Source: thesis metric notes, "P@k".
     """
     return divide(ranks.real_hits_at(k), ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k))
@@ -37,6 +41,10 @@ class PrecisionAtK(LabelAveragedMetric):
     """Share of the top k that is relevant.
 
     Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when each of the k places is seen, and a wrong label in one of them costs the same.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.

@@ -21,6 +21,10 @@ class PredictionProportionAtK(ShownMetric):
 
     Neither direction is better, in [0, 1]; NaN before any row. Without buckets: the share of places that are filled.
 
+    Use it with buckets when the question is how much of the lists head and tail take up.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         kwargs: See :class:`TopKMetric`.

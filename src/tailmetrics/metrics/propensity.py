@@ -42,6 +42,9 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
     Returns:
         Shape (L,), float64.
 
+    >>> [round(weight, 4) for weight in inverse_propensities([100, 0], num_train=1000).tolist()]
+    [1.7704, 8.8242]
+
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
     c = (log(num_train) - 1) * (b + 1) ** a
@@ -70,6 +73,12 @@ def propensity_scored_precision_at_k(
     Returns:
         Two of shape (...), float64; the metric is the ratio of their sums over rows.
 
+    >>> import torch
+    >>> weights = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
+    >>> ids, target = torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]])
+    >>> [value.tolist() for value in propensity_scored_precision_at_k(ids, target, k=2, weights=weights)]
+    [[0.5], [2.5]]
+
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
     weights = LabelWeights.of(weights)
@@ -92,6 +101,12 @@ def propensity_scored_recall_at_k(
 
     Returns:
         Two of shape (...), float64; the metric is the ratio of their sums over rows.
+
+    >>> import torch
+    >>> weights = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
+    >>> ids, target = torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]])
+    >>> [value.tolist() for value in propensity_scored_recall_at_k(ids, target, k=2, weights=weights)]
+    [[1.0], [5.0]]
 
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
@@ -117,6 +132,13 @@ def propensity_scored_ndcg_at_k(
 
     Returns:
         Two of shape (...), float64; the metric is the ratio of their sums over rows.
+
+    >>> import torch
+    >>> weights = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
+    >>> ids, target = torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]])
+    >>> found, best = propensity_scored_ndcg_at_k(ids, target, k=2, weights=weights, normalization="sum")
+    >>> float(found), round(float(best), 4)
+    (1.0, 4.6309)
 
     Source: Jain, Prabhu and Varma, KDD 2016; both conventions are in use.
     """
@@ -253,6 +275,10 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
 
     Higher is better, in [0, 1]; NaN without a relevant label.
 
+    Use it when targets miss rare labels more often, as in extreme classification, whose papers report it.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
@@ -281,6 +307,10 @@ class PropensityScoredRecallAtK(_PropensityMetric):
 
     Higher is better, in [0, 1]; NaN without a relevant label.
 
+    Use it when targets miss rare labels more often, and what is missed counts.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         k: Cut-off, or several.
         label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
@@ -308,6 +338,10 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
     """nDCG at k with hits weighted by inverse propensity, divided by the best attainable: a ratio of means.
 
     Higher is better, in [0, 1]; NaN without a relevant label.
+
+    Use it when targets miss rare labels more often, and early ranks count more.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.

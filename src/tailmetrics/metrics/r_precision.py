@@ -26,6 +26,10 @@ def r_precision(ranks: TargetRanks) -> Tensor:
     Returns:
         Shape (...), float64.
 
+    >>> import torch
+    >>> r_precision(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]])).tolist()
+    [0.5]
+
     Source: NIST trec_eval, "Rprec".
     """
     ranks = ranks.exact
@@ -38,6 +42,10 @@ class RPrecision(RowMeanMetric):
     """Precision at the cut-off n, the row's number of relevant labels.
 
     Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when rows have very different numbers of relevant labels, and no k fits all of them.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.

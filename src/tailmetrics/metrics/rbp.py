@@ -37,7 +37,7 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
 
     Source: Moffat and Zobel, ACM TOIS 27 (2008).
     """
-    deepest = k if isinstance(k, int) else max(k)
+    deepest = min(k if isinstance(k, int) else max(k), 1 << ranks.deepest.bit_length())  # no rank is larger
     worth = _worth(persistence, deepest, ranks.target_gains.device)
     return ordered_sum(worth[(ranks.target_ranks - 1).clamp(max=deepest - 1)] * ranks.within(k))
 
@@ -55,6 +55,8 @@ class RBPAtK(RowMeanMetric):
     Higher is better, in [0, 1); NaN before any row.
 
     Use it when users read from the top and stop at any rank: a small persistence looks at the first labels alone.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.

@@ -26,6 +26,10 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Returns:
         Shape (...), float64.
 
+    >>> import torch
+    >>> recall_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
+    [0.5]
+
     Source: evaluation notes, "Recall @k".
     """
     return ranks.real_hits_at(k) / ranks.divisor
@@ -44,6 +48,10 @@ def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Returns:
         Shape (...), float64.
 
+    >>> import torch
+    >>> normalized_recall_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=1).tolist()
+    [1.0]
+
     Source: thesis metric notes, "nR@k". It is not P@k, as the notes say it turned out: their script divided by
     min(k, number of rows). With k = 5, n = 2 and both found it is 1, P@5 is .4.
     """
@@ -55,6 +63,10 @@ class RecallAtK(LabelAveragedMetric):
     """Share of the relevant labels that is among the top k.
 
     Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when a missed label costs, and the list goes to a second stage or a patient reader.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.
@@ -85,6 +97,10 @@ class NormalizedRecallAtK(RowMeanMetric):
     """Share of the hits attainable within the top k that is there.
 
     Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when rows may have more than k relevant labels: recall could not reach 1 there.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.

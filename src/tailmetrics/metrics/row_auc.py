@@ -26,6 +26,8 @@ class RowAUC(PairMetric):
 
     Use it when the whole order matters and no cut-off is natural; recommenders call it GAUC.
 
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         kwargs: See :class:`PairMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
 
@@ -72,6 +74,8 @@ class CoverageError(PairMetric):
 
     Use it when every relevant label has to be found, and reading one more label costs the same at any rank.
 
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         kwargs: See :class:`PairMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
 
@@ -101,6 +105,8 @@ class RankingLoss(PairMetric):
     Lower is better, in [0, 1]; 0 for a row without a pair.
 
     Use it when the order of all labels matters and ties are mistakes; ``RowAUC`` counts them one half.
+
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         kwargs: See :class:`PairMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.

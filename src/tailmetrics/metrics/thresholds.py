@@ -17,6 +17,8 @@ class PrecisionAtThreshold(ThresholdMetric):
 
     Use it when a model decides for each label by itself, as in medical coding or tagging.
 
+    ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         threshold: A number, several, or a tensor (L,) with a threshold for each label.
         kwargs: See :class:`ThresholdMetric`.
@@ -46,6 +48,8 @@ class RecallAtThreshold(ThresholdMetric):
 
     Use it when a model decides for each label by itself, and a missed label is what costs.
 
+    ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
     Args:
         threshold: A number, several, or a tensor (L,) with a threshold for each label.
         kwargs: See :class:`ThresholdMetric`.
@@ -74,6 +78,8 @@ class F1AtThreshold(ThresholdMetric):
     Higher is better, in [0, 1]; 0 where nothing is suggested or relevant, NaN before any row.
 
     Use it when papers of medical coding or product tagging report micro and macro F1.
+
+    ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         threshold: A number, several, or a tensor (L,) with a threshold for each label.

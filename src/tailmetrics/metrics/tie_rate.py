@@ -23,6 +23,11 @@ class TieRateAtK(ShownMetric):
     Lower is better, in [0, 1]; NaN without a row that has scores. There the lower label id is shown: with ids in order
     of frequency, a model that gives every label the same score looks good on the head.
 
+    Use it when scores may be equal, as those of a model that is cast to few bits or has learnt little.
+
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L), as ids have no scores that could tie; ``target`` is
+    (N,), (N, M) or (N, L), and is not read.
+
     Args:
         k: Cut-off, or several.
         kwargs: See :class:`TopKMetric`; buckets make no difference and are refused.

@@ -22,6 +22,7 @@ class Context:
         duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` keeps its later places
             as misses.
         ignore_index: The label of rows that do not count; None for no such label.
+        doubts: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
     """
 
     caller: str
@@ -30,6 +31,7 @@ class Context:
     row_mask: Tensor | None = None
     duplicates: Duplicates = "error"
     ignore_index: int | None = None
+    doubts: bool = False
 
     def counted(self, ids: Tensor) -> Tensor:
         """Return ``ids`` (N, ...) with -1 in the rows that do not count."""

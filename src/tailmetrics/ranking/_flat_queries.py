@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._doubts import doubt_gains, doubt_scores
 from tailmetrics.ranking._lists import Lists, lists_from_candidates
 from tailmetrics.ranking._targets import Entries, Targets
 from tailmetrics.ranking._tensors import as_tensor
@@ -33,6 +34,8 @@ def read_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any)
     _check(caller, scores, gains, queries, labels)
     if context.validate:
         check_gains(caller, "target", gains, None)
+        doubt_scores(context, scores, gains)
+        doubt_gains(context, "target", gains)
     _, row = torch.unique(queries.detach(), return_inverse=True)
     order = row.argsort(stable=True)
     counts = torch.bincount(row)
@@ -63,7 +66,7 @@ def _check(caller: str, scores: Tensor, gains: Tensor, queries: Tensor, labels: 
     if not scores.is_floating_point() or queries.dtype not in INTEGERS:
         raise TypeError(
             f"{caller}: preds is {shape_of(scores)}, indexes is {shape_of(queries)}; pass floating scores and the "
-            "query of each document as integers."
+            "query of each document as integers; preds come first, target second."
         )
     if labels is not None and labels.dtype not in INTEGERS:
         raise TypeError(f"{caller}: ids is {shape_of(labels)}; labels are integers.")

@@ -109,7 +109,9 @@ def lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists
     num_rows, num_labels = matrix.shape
     rows, ids, values = csr_entries(matrix)
     if not values.is_floating_point():
-        raise TypeError(f"{caller}: the CSR preds store {shape_of(values)}; scores are floating.")
+        raise TypeError(
+            f"{caller}: the CSR preds store {shape_of(values)}; scores are floating, and a target comes second."
+        )
     if context.validate:
         check_csr(caller, "preds", matrix, rows)
         wrong = values.isnan() if row_mask is None else values.isnan() & row_mask[rows]

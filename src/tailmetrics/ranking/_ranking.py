@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import check_choice, check_count, check_ids_in_range
+from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count, check_ids_in_range, check_number, shape_of
+from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._beyond import Beyond
@@ -68,6 +69,7 @@ class Ranking(TargetRanks):
     beyond: Beyond | None = field(repr=False, default=None)
 
     @classmethod
+    @in_words
     def from_scores(
         cls,
         scores: Any,
@@ -96,10 +98,11 @@ class Ranking(TargetRanks):
         """
         context = Context("Ranking.from_scores", None, validate_args, duplicates=duplicates)
         target = ExplicitTarget(target_ids, target_mask, target_gains)
-        amount = Depth(check_count(context.caller, "depth", depth), complete=complete)
+        amount = Depth(check_count(context.caller, "depth", depth, maximum=LARGEST_CUTOFF), complete=complete)
         return rank_batch(context, Batch(scores, target, row_mask), amount, scored=True)
 
     @classmethod
+    @in_words
     def from_ids(
         cls,
         ids: Any,
@@ -131,6 +134,7 @@ class Ranking(TargetRanks):
         return rank_batch(context, Batch(ids, target, row_mask), Depth(None, complete=complete), scored=False)
 
     @classmethod
+    @in_words
     def from_flat(
         cls,
         preds: Any,
@@ -333,7 +337,7 @@ class Ranking(TargetRanks):
         """Return the same ranking with only the labels of a gain of at least ``min_gain`` as relevant; None: all."""
         if min_gain is None:
             return self
-        level = float(min_gain)
+        level = check_number("Ranking.at_least", "min_gain", min_gain, 0.0, float("inf"))
         return self.remembered(("at least", level), lambda: replace(self, targets=self.targets.at_least(level)))
 
     def up_to(self, k: int) -> TargetRanks:
@@ -367,8 +371,17 @@ class Ranking(TargetRanks):
             up_to: The deepest cut-off that is read of it: on a device what stands far below is left out.
 
         Raises:
-            ValueError: If the list was cut above ``depth``.
+            TypeError: If ``buckets`` are no buckets.
+            ValueError: If the list was cut above ``depth``, or the buckets are of another number of labels.
         """
+        if not isinstance(buckets, LabelBuckets):
+            raise TypeError(f"Ranking.by_bucket: buckets is {shape_of(buckets)}; pass LabelBuckets.")
+        check_choice("Ranking.by_bucket", "scope", scope, ("bucket", "global"))
+        if self.num_labels not in (None, buckets.num_labels):
+            raise ValueError(
+                f"Ranking.by_bucket: the ranking is of {self.num_labels} labels, the buckets of {buckets.num_labels}; "
+                "make both for the same labels."
+            )
         if scope == "bucket" and depth > self.max_k:
             raise ValueError(
                 f"Ranking.by_bucket: depth={depth} is deeper than the ranking ({self.depth} ids per row); "
@@ -491,6 +504,7 @@ def _within_buckets(found: Entries, counters: BucketCounters, num_rows: int, dep
     return replace(found, ranks=torch.where(inside, ranks, NOT_RANKED))
 
 
+@in_words
 def rank(
     preds: Any,
     target: Any,
@@ -534,8 +548,8 @@ def rank(
         TypeError: If an argument is of a kind that is not listed above.
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
-    depth = check_count("rank", "depth", depth)
-    context = Context("rank", num_labels, validate_args, duplicates=duplicates, ignore_index=ignore_index)
+    depth = check_count("rank", "depth", depth, maximum=LARGEST_CUTOFF)
+    context = Context("rank", num_labels, validate_args, None, duplicates, ignore_index, doubts=True)
     batch = Batch(preds, target, row_mask, row_groups, row_weights)
     return rank_batch(context, batch, Depth(depth, complete=complete))
 
@@ -543,6 +557,8 @@ def rank(
 def rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
     """Read the arguments of an update and rank them; see :func:`rank`."""
     check_choice(context.caller, "duplicates", context.duplicates, ("error", "first"))
+    if context.ignore_index is not None:
+        check_count(context.caller, "ignore_index", context.ignore_index, -(2**62))
     batch = rows_of_sequences(context, batch)
     context, predictions, lists, targets = read_batch(context, batch.preds, batch.target, batch.row_mask, depth, scored)
     main, dense = predictions.main, predictions.dense

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_count, check_row_mask, shape_of
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._doubts import doubt_ids, doubt_scores, doubt_stored_scores
 from tailmetrics.ranking._list_columns import is_column_of_ids
 from tailmetrics.ranking._lists import (
     Lists,
@@ -108,7 +109,22 @@ def read_batch(
     targets = read_target(context, target, main.shape[0], shape, main.device)
     if context.num_labels is None:
         context = replace(context, num_labels=targets.num_labels)
-    return context, predictions, _ranked(context, predictions, depth), targets
+    lists = _ranked(context, predictions, depth)
+    if context.doubts:
+        _doubt(context, predictions, target, depth)
+    return context, predictions, lists, targets
+
+
+def _doubt(context: Context, predictions: Predictions, target: Any, depth: Depth) -> None:
+    """Warn if ``preds`` may mean something else."""
+    scores, ids = predictions.scores, predictions.ids
+    if scores is None:
+        assert ids is not None
+        doubt_ids(context, ids)
+    elif predictions.dense is not None:
+        doubt_scores(context, scores, target, order_matters=not depth.decisions)
+    elif ids is None:
+        doubt_stored_scores(context, scores)
 
 
 def read_training_target(context: Context, target: Any, target_ids: Any, row_mask: Any) -> Targets:
@@ -137,7 +153,10 @@ def read_predictions(context: Context, preds: Any, scored: bool | None, decision
     if decisions and preds.dtype == torch.bool and preds.ndim == 2:
         return Predictions(preds, None)
     if preds.dtype not in INTEGERS and not preds.is_floating_point():
-        raise TypeError(f"{caller}: preds is {shape_of(preds)}; pass floating scores or integer ids.")
+        raise TypeError(
+            f"{caller}: preds is {shape_of(preds)}; pass floating scores or integer ids. Decisions go to a metric with "
+            "a threshold, and a target comes second."
+        )
     if scored is False and preds.is_floating_point():
         raise TypeError(
             f"{caller}: ids is {shape_of(preds)}; label ids are integers. Scores go to Ranking.from_scores."
@@ -147,7 +166,7 @@ def read_predictions(context: Context, preds: Any, scored: bool | None, decision
     if preds.ndim != 2:
         raise ValueError(
             f"{caller}: preds is {shape_of(preds)}; pass shape [N, L] for scores or [N, K] for ranked ids "
-            "(a single row needs a row axis: preds[None])."
+            "(a single row needs a row axis: preds[None]; a target, such as class indices, comes second)."
         )
     if not preds.is_floating_point() and not is_csr(preds):
         return Predictions(None, preds)

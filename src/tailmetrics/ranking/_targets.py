@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from warnings import warn
 
 import torch
 from torch import Tensor
@@ -12,14 +11,12 @@ from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import reads_are_free, real_dtype
+from tailmetrics.ranking._doubts import doubt_gains
 from tailmetrics.ranking._lanes import count_true, true_cells
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._relevant import RelevantLabels
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct, check_gains, check_width
-
-MANY_LABELS = 10
-"""Labels from which it is strange that each is relevant in every row, by a gain below 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +169,7 @@ def targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor
     if ids.dtype not in INTEGERS or ids.ndim not in (1, 2):
         raise TypeError(
             f"{caller}: {argument} is {shape_of(ids)}; label ids are integers of shape [N] (one per row) "
-            "or [N, M] padded with -1."
+            "or [N, M] padded with -1: pass target.long()."
         )
     if gains is not None and gains.shape != ids.shape:
         raise ValueError(
@@ -199,7 +196,8 @@ def targets_from_matrix(context: Context, argument: str, matrix: Tensor) -> Targ
     check_width(context.caller, argument, matrix.shape[1], context.num_labels)
     matrix = matrix.detach()
     if matrix.dtype != torch.bool and context.validate:
-        _check_gains_of_matrix(context, argument, matrix)
+        check_gains(context.caller, argument, matrix, row_mask)
+        doubt_gains(context, argument, matrix)
     if matrix.dtype == torch.bool or not reads_are_free(matrix.device):
         return Targets(len(matrix), matrix.shape[1], row_mask, dense=matrix)
     rows, ids = true_cells(matrix)
@@ -225,17 +223,6 @@ def targets_from_csr(context: Context, argument: str, matrix: Tensor) -> Targets
     gains = None if values.dtype == torch.bool else values.to(torch.float64)
     entries = _without_void(Entries(rows, torch.where(relevant, ids, -1), gains, width))
     return Targets(num_rows, width, row_mask, given=_binary_if_ones(entries))
-
-
-def _check_gains_of_matrix(context: Context, argument: str, matrix: Tensor) -> None:
-    low, high = check_gains(context.caller, argument, matrix, context.row_mask)
-    if argument == "target" and 0 < low < 1 and high <= 1 and matrix.shape[1] >= MANY_LABELS:
-        warn(
-            f"{context.caller}: every label of every row is relevant by target, {shape_of(matrix)}, whose values lie "
-            "between 0 and 1 as scores do. If preds and target are swapped, swap them; if these are probabilities, "
-            "say which labels are relevant, such as target > 0.5; gains go to Ranking.from_scores(target_gains=).",
-            stacklevel=2,
-        )
 
 
 def _entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:

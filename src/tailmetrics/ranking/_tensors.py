@@ -30,11 +30,14 @@ def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
         value = _from_scipy(caller, argument, value)
     if isinstance(value, Tensor):
         return _accepted(caller, argument, value)
+    pair = (
+        " A pair of scores and ids goes first, as preds." if argument == "target" and isinstance(value, tuple) else ""
+    )
     raise TypeError(
         f"{caller}: {argument} is a {type(value).__name__}; pass a tensor, such as torch.tensor(...), a numpy array, a "
         "sparse matrix or a column of Arrow or pandas (tailmetrics.rank documents all forms). Lists of different "
         "lengths are padded with -1: "
-        "torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=-1)."
+        f"torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=-1).{pair}"
     )
 
 

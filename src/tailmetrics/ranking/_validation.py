@@ -42,15 +42,15 @@ def check_width(caller: str, argument: str, width: int, num_labels: int | None) 
     if num_labels is not None and width != num_labels:
         raise ValueError(
             f"{caller}: {argument} has {width} columns, but there are {num_labels} labels; "
-            "pass one column per label, or label ids."
+            "pass one column per label, or label ids, which are integers."
         )
 
 
-def check_gains(caller: str, argument: str, gains: Tensor, row_mask: Tensor | None) -> tuple[float, float]:
-    """Raise unless all gains are numbers that add up exactly; return the least and the largest, or 0."""
+def check_gains(caller: str, argument: str, gains: Tensor, row_mask: Tensor | None) -> None:
+    """Raise unless all gains are numbers that add up exactly."""
     gains = gains if row_mask is None else gains[row_mask]
     if not gains.numel() or gains.dtype == torch.bool:
-        return 0.0, 0.0
+        return
     low, high = (float(bound) for bound in torch.aminmax(gains))
     if low < 0:
         meant = "look whether preds and target are swapped"
@@ -65,7 +65,6 @@ def check_gains(caller: str, argument: str, gains: Tensor, row_mask: Tensor | No
         raise ValueError(
             f"{caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
         )
-    return low, high
 
 
 def _sorted(values: Tensor) -> Tensor:
@@ -86,11 +85,21 @@ def check_distinct(caller: str, argument: str, ids: Tensor) -> None:
         named = torch.as_tensor(repeated & (ordered[:, 1:] >= 0)).nonzero()
         if len(named):
             row, column = named[0].tolist()
-            remedy = ", or pass duplicates='first' to count later places as misses" if argument == "preds" else ""
+            remedy = REMEDIES.get(argument, "")
             raise ValueError(
                 f"{caller}: {argument} names the label {int(ordered[row, column])} twice in row {first + row}; "
                 f"each label can stand in a row once{remedy}."
             )
+
+
+REMEDIES = {
+    "preds": (
+        ", or pass duplicates='first' to count later places as misses. Integers are ids here: pass scores as floats, "
+        "preds.float(), and a target second"
+    ),
+    "target": ". Integers are ids here: pass a multi-hot target as bool, target.bool()",
+}
+"""What whoever repeats an id may have meant, by the argument."""
 
 
 def _sorted_blocks(ids: Tensor) -> Iterator[tuple[int, Any]]:

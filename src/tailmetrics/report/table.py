@@ -7,6 +7,8 @@ import math
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from tailmetrics.report.inert import in_cell
+
 if TYPE_CHECKING:
     from tailmetrics.report.report import Report
 
@@ -20,9 +22,9 @@ def table(report: Report) -> str:
     Lines without a bucket are the values over all labels; ``occurrences`` are those in training.
     """
     known = {row.name: (row.labels, row.occurrences, row.positives) for row in report.buckets}
-    lines: list[tuple[object, ...]] = [(metric, "", _cell(value)) for metric, value in report.overall.items()]
+    lines: list[tuple[object, ...]] = [(in_cell(metric), "", _cell(value)) for metric, value in report.overall.items()]
     for metric, values in report.by_bucket.items():
-        lines += [(metric, bucket, _cell(value), *known[bucket]) for bucket, value in values.items()]
+        lines += [(in_cell(metric), in_cell(bucket), _cell(value), *known[bucket]) for bucket, value in values.items()]
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

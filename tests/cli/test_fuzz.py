@@ -1,0 +1,24 @@
+"""A few of the random command lines of ``python -m cli.fuzz``, and each that has ever found something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.fuzz.trial import tried
+from tailmetrics.report import files
+
+FOUND = {
+    20187: "a table whose second column is named user_id, and the first by mistake, was read as lists of labels",
+    40376: "a count of the label '0' with a no-break space behind it was counted for the label 0",
+}
+
+
+@pytest.mark.parametrize("number", [*range(12), *FOUND])
+def test_a_random_command_line_gives_the_numbers_of_plain_loops_or_an_error(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs stay as they are, nothing is half written, and numbers are those of the slow readers and of the API."""
+    monkeypatch.setattr(files, "write_figure", files.write_figure)  # which a trial replaces
+    assert tried(number, tmp_path).problem == ""

@@ -1,0 +1,170 @@
+"""docs/inputs.md is the list of inputs that can be read in two ways; every row of it does what it says."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tailmetrics import MRR, F1AtThreshold, LabelFrequency, PrecisionAtK, Ranking, RecallAtK, TopKCollection, rank
+from tailmetrics.functional import precision_at_k
+
+PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
+ROW = re.compile(r"^\| `(?P<given>[^`]+)`.* \| .* \| (?P<told>\w+)(: `(?P<words>[^`]+)`)? \| `(?P<instead>[^`]+)` \|$")
+
+SCORES = torch.rand(5, 12, generator=torch.Generator().manual_seed(4)) * 0.98 + 0.01
+CLASSES = torch.tensor([3, 0, 2, 1, 3])
+EVERYTHING = SCORES.argsort(dim=1, descending=True)
+
+
+def csr(matrix: Tensor) -> Tensor:
+    """A matrix as CSR of floats."""
+    return matrix.float().to_sparse_csr()
+
+
+NAMES: dict[str, Any] = {
+    "torch": torch,
+    "Ranking": Ranking,
+    "csr": csr,
+    "scores": SCORES,
+    "relevant": (torch.arange(12) == CLASSES[:, None]) | (torch.arange(12) == 11),
+    "classes": CLASSES,
+    "padded": torch.tensor([[3, 11, -1], [0, 11, -1], [2, 11, -1], [1, 11, -1], [3, 11, -1]]),
+    "ids": EVERYTHING[:, :5],
+    "everything": EVERYTHING,
+    "ranks": EVERYTHING.argsort(dim=1),
+}
+
+
+def rows() -> Iterator[Any]:
+    """Each row of the tables, by what is passed."""
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("| `"):
+            row = ROW.match(line)
+            assert row, line
+            yield pytest.param(row["given"], row["told"], row["words"], row["instead"], id=row["given"])
+
+
+def arguments(code: str) -> tuple[Any, ...]:
+    """What is passed to ``update``, of other memory each time."""
+    value = eval(code, dict(NAMES))
+    return value if isinstance(value, tuple) else (value,)
+
+
+def update_in_silence(metric: PrecisionAtK, code: str) -> None:
+    """The other argument of what is refused may be doubted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        metric.update(*arguments(code))
+
+
+@pytest.mark.parametrize(("given", "told", "words", "instead"), list(rows()))
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+def test_every_row_of_the_table_is_true(given: str, told: str, words: str | None, instead: str) -> None:
+    """The input gives the warning or error in the table, or neither; what the table says instead gives neither."""
+    metric = PrecisionAtK(k=2)
+    if told == "error":
+        with pytest.raises((TypeError, ValueError), match=f"PrecisionAtK: .*{words}"):
+            update_in_silence(metric, given)
+        assert not any(state.any() for state in metric.metric_state.values())
+    elif told == "warning":
+        with pytest.warns(UserWarning, match=f"PrecisionAtK: .*{words}") as said:
+            metric.update(*arguments(given))
+        assert [Path(one.filename) for one in said] == [Path(__file__)] * len(said)
+    else:
+        assert told == "nothing"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if told != "error":
+            metric = metric if told == "warning" else PrecisionAtK(k=2)
+            metric.update(*arguments(given))  # the second batch of a metric that has warned says nothing
+        PrecisionAtK(k=2).update(*arguments(instead))
+
+
+def test_the_three_tables_hold_every_kind() -> None:
+    """So that a table that is not found does not pass for one that is true."""
+    told = [row.values[1] for row in rows()]
+    assert {kind: told.count(kind) > 3 for kind in ("error", "warning", "nothing")} == dict.fromkeys(
+        ("error", "warning", "nothing"), True
+    )
+    assert len(told) >= 40
+
+
+def swapped() -> tuple[Tensor, Tensor]:
+    """Target and scores in the wrong order."""
+    return NAMES["relevant"].float(), SCORES
+
+
+def test_a_collection_asks_once_for_all_members() -> None:
+    """Two members, two batches: one warning, in the name of the collection; a clone that has not seen a batch asks again."""
+    collection = TopKCollection([PrecisionAtK(k=2), RecallAtK(k=2)])
+    fresh = collection.clone()
+    with pytest.warns(UserWarning, match="TopKCollection: target, float32") as said:
+        collection.update(*swapped())
+    assert len(said) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        collection.update(*swapped())
+    with pytest.warns(UserWarning, match="TopKCollection: target, float32"):
+        fresh.update(*swapped())
+
+
+@pytest.mark.parametrize(
+    ("caller", "call"),
+    [
+        ("rank", lambda: rank(*swapped())),
+        ("precision_at_k", lambda: precision_at_k(*swapped(), k=2)),
+        ("LabelFrequency", lambda: LabelFrequency(12).update(SCORES)),
+        ("F1AtThreshold", lambda: F1AtThreshold(0.5).update(NAMES["relevant"], SCORES)),
+        ("MRR", lambda: MRR(k=2).update(*(one.reshape(1, 5, 12) for one in swapped()))),
+        (
+            "PrecisionAtK",
+            lambda: PrecisionAtK(k=2).update(*map(torch.flatten, swapped()), indexes=torch.arange(60) // 12),
+        ),
+        ("PrecisionAtK", lambda: PrecisionAtK(k=2).update(*(one.numpy() for one in swapped()))),
+    ],
+    ids=["rank", "functional", "frequency", "decisions", "sequences", "flat", "numpy"],
+)
+def test_every_entry_asks(caller: str, call: Any) -> None:
+    """Whoever reads a batch in a form that is guessed."""
+    with pytest.warns(UserWarning, match=f"{caller}: target, float32 .* most of its values are no whole numbers"):
+        call()
+
+
+def test_what_leaves_nothing_to_guess_is_not_doubted() -> None:
+    """Named forms, metrics that do not check, decisions for a threshold, and 0 and 1 among other scores."""
+    relevant = NAMES["relevant"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Ranking.from_scores(relevant.float(), target_gains=SCORES)
+        Ranking.from_ids(EVERYTHING, target_mask=relevant)
+        PrecisionAtK(k=2, validate_args=False).update(*swapped())
+        F1AtThreshold(0.5).update((SCORES > 0.5).float(), relevant)
+        PrecisionAtK(k=2).update(SCORES.where(SCORES > 0.1, 0.0).where(SCORES < 0.9, 1.0), relevant)
+        PrecisionAtK(k=2).update(torch.zeros(5, 12), relevant)
+        PrecisionAtK(k=2).update(SCORES, relevant * 0.5)
+
+
+def test_repeated_ids_that_are_kept_as_misses_are_doubted_where_most_repeat() -> None:
+    """A multi-hot matrix of integers as preds, with duplicates="first": ids 0 and 1, many times."""
+    metric = PrecisionAtK(k=2, duplicates="first")
+    with pytest.warns(UserWarning, match="most of them stand in their row before"):
+        metric.update(NAMES["relevant"].long(), CLASSES)
+
+
+def test_no_batch_is_read_whole() -> None:
+    """Of 3,000 rows of 100 scores, all 0 or 1 but in the last rows, the first 655 are read: they hold 0 and 1 alone."""
+    scores = (torch.rand(3000, 100, generator=torch.Generator().manual_seed(1)) < 0.5).float()
+    scores[655:] += 0.25
+    with pytest.warns(UserWarning, match="hold only 0 and 1"):
+        PrecisionAtK(k=2).update(scores, torch.zeros(3000, dtype=torch.int64))
+    scores[654, 99] = 0.25
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrecisionAtK(k=2).update(scores, torch.zeros(3000, dtype=torch.int64))
