@@ -23,7 +23,7 @@ def fingerprint(file: FilePath) -> str:
     """
     size = size_of(file)
     if isinstance(file, StoredFile):
-        return f"{size:,} bytes, of {file.facts().mtime}"
+        return f"{size:,} bytes, of {file.facts.mtime}"
     last = max(0, size - BLOCK_BYTES)
     wanted = range(0, size, BLOCK_BYTES)
     starts = wanted if len(wanted) <= BLOCKS else [last * number // (BLOCKS - 1) for number in range(BLOCKS)]

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.paths import FilePath, StoredFile, asking, check_file, path_of
+from tailmetrics.io.paths import FilePath, StoredFile, check_file, path_of
 
 PathLike: TypeAlias = str | PurePath | StoredFile
 GLOB = re.compile(r"[*?\[]")
@@ -107,26 +107,21 @@ def _matching(pattern: Path) -> Iterator[Part]:
 
 def _in_store(path: StoredFile) -> Iterator[Part]:
     if not GLOB.search(path.key):
-        if path.facts().type.name != "Directory":
+        if path.facts.type.name == "Directory":
+            yield from _checked(path, _data(path), len(path.parts))
+        else:
             yield Part(check_file(path), {})
-            return
-        yield from _checked(path, _listed(path), len(path.parts))
         return
     parts = path.parts
     fixed = next(index for index, part in enumerate(parts) if GLOB.search(part))
     fits = re.compile(_expression("/".join(parts)))
-    files = [one for one in _listed(path.at("/".join(parts[:fixed]))) if fits.fullmatch(one.key)]
+    files = [one for one in _data(path.above(fixed)) if fits.fullmatch("/".join(one.parts))]
     yield from _checked(path, files, fixed)
 
 
-def _listed(folder: StoredFile) -> list[StoredFile]:
-    from pyarrow import fs
-
-    with asking(folder.address):
-        found = folder.system.get_file_info(fs.FileSelector(folder.key, recursive=True))
+def _data(folder: StoredFile) -> list[StoredFile]:
     depth = len(folder.parts)
-    files = [folder.at(one.path) for one in found if one.type.name == "File"]
-    return [one for one in files if _is_data(one.parts[depth:])]
+    return [one for one in folder.files() if _is_data(one.parts[depth:])]
 
 
 def _checked(root: FilePath, files: Iterable[Any], depth: int) -> Iterator[Part]:

@@ -15,7 +15,7 @@ from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.paths import FilePath
 from tailmetrics.io.rows import Array, starts
 
-BLOCK_BYTES = 2**23
+BLOCK_BYTES = 2**21
 LARGEST = 2**63 - 1
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -60,7 +60,7 @@ class Lines:
 
 
 def read_lines(path: FilePath, skip: int = 0) -> Iterator[Lines]:
-    """Yield the lines of a UTF-8 file in blocks of about 8 MB; the first ``skip`` lines are only counted."""
+    """Yield the lines of a UTF-8 file in blocks of about 2 MB; the first ``skip`` lines are only counted."""
     number, rest = 1, b""
     with stream(path) as file:
         while block := file.read(BLOCK_BYTES):

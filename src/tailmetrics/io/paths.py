@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, TypeAlias
-from urllib.parse import quote
 
 from tailmetrics.io.errors import UNREADABLE, DataFileError
 
@@ -33,11 +32,13 @@ class StoredFile:
         address: How messages show it, without credentials and options.
         key: Its path in the store.
         system: A file system of ``pyarrow.fs``.
+        listed: What a listing of its folder said of it.
     """
 
     address: str
     key: str
     system: Any
+    listed: Any = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.address
@@ -55,21 +56,36 @@ class StoredFile:
     @property
     def parts(self) -> tuple[str, ...]:
         """The parts of its path."""
-        return PurePosixPath(self.key).parts
+        return PurePosixPath(self.key.lstrip("/")).parts
 
     def open(self, mode: str = "rb") -> Any:
         """Open it, to be read anywhere."""
         return self.system.open_input_file(self.key)
 
-    def at(self, key: str) -> StoredFile:
-        """Return another file of the same store."""
-        scheme, _, _ = self.address.partition("://")
-        return StoredFile(f"{scheme}://{key.lstrip('/')}", key, self.system)
+    def above(self, depth: int) -> StoredFile:
+        """Return the folder of the first parts of its path."""
+        key = "/" * self.key.startswith("/") + "/".join(self.parts[:depth])
+        return StoredFile(self._addressed(key), key, self.system)
 
-    def facts(self) -> Any:
-        """Return type, size and time of the last change, as ``pyarrow.fs`` has them."""
+    def files(self) -> list[StoredFile]:
+        """Return the files below a folder."""
+        from pyarrow import fs
+
         with asking(self.address):
-            return self.system.get_file_info(self.key)
+            found = self.system.get_file_info(fs.FileSelector(self.key, recursive=True))
+        files = [one for one in found if one.type.name == "File"]
+        return [StoredFile(self._addressed(one.path), one.path, self.system, one) for one in files]
+
+    @cached_property
+    def facts(self) -> Any:
+        """Type, size and time of the last change, as ``pyarrow.fs`` has them."""
+        with asking(self.address):
+            return self.listed or self.system.get_file_info(self.key)
+
+    def _addressed(self, key: str) -> str:
+        """Return the address of a file of the same store; what stands before the first folder is the host or bucket."""
+        host = self.address[: len(self.address) - len(self.key.lstrip("/"))]
+        return host + key.lstrip("/")
 
 
 FilePath: TypeAlias = Path | StoredFile
@@ -92,25 +108,26 @@ def path_of(path: str | PurePath | StoredFile) -> FilePath:
     scheme, authority, inside, options = match.groups()
     if scheme == "file":
         return Path(authority + inside)
-    bare = f"{scheme}://{authority.rpartition('@')[2]}{inside}"
+    bare = f"{scheme}://{authority.rpartition('@')[2]}{inside.rstrip('/')}"
     with asking(bare):
-        system, key = _system(f"{scheme}://{authority}{quote(inside, safe='/%')}{options or ''}")
-        return StoredFile(bare, key, system)
+        system, base = _system(f"{scheme}://{authority}/", options or "")
+        return StoredFile(bare, base.rstrip("/") + inside.rstrip("/"), system)
 
 
 @lru_cache(maxsize=64)
-def _system(address: str) -> tuple[Any, str]:
+def _system(root: str, options: str) -> tuple[Any, str]:
+    """Return the file system of an address without its path, and what its paths begin with."""
     import pyarrow as pa
     from pyarrow import fs
 
     try:
-        return fs.FileSystem.from_uri(address)  # type: ignore[no-any-return]
+        return fs.FileSystem.from_uri(root + options)  # type: ignore[no-any-return]
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem type" not in str(error):
             raise
     import fsspec
 
-    system, key = fsspec.core.url_to_fs(address)
+    system, key = fsspec.core.url_to_fs(root)
     return fs.PyFileSystem(fs.FSSpecHandler(system)), key
 
 
@@ -130,7 +147,7 @@ def asking(address: str) -> Iterator[None]:
 
 def size_of(path: FilePath) -> int:
     """Return the bytes of a file."""
-    return path.stat().st_size if isinstance(path, Path) else int(path.facts().size)
+    return path.stat().st_size if isinstance(path, Path) else int(path.facts.size)
 
 
 def check_file(path: str | PurePath | StoredFile) -> FilePath:
@@ -150,5 +167,5 @@ def _kind(path: FilePath) -> tuple[bool, bool]:
     """Return whether there is anything, and whether it is a file."""
     if isinstance(path, Path):
         return path.exists(), path.is_file()
-    kind = path.facts().type.name
+    kind = path.facts.type.name
     return kind != "NotFound", kind == "File"
