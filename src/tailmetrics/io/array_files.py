@@ -60,20 +60,21 @@ class SafetensorsSource(ArraySource):
         return found if len(found) == 2 else found[0]
 
     def _names(self, held: Sequence[str]) -> list[str]:
-        columns = self._columns
-        wanted = (columns.labels, columns.gains) if self.role == "target" else (columns.scores, columns.ids)
-        names = [name for name in wanted if name in held]
+        """Return the tensors to be read."""
+        fields = ("labels", "gains") if self.role == "target" else ("scores", "ids")
+        wanted = {field: getattr(self._columns, field) for field in fields}
+        names = [name for name in wanted.values() if name in held]
+        lacking = [name for field, name in wanted.items() if name not in held and self._columns.is_given(field)]
+        if lacking or (not names and len(held) != 1):
+            problem = (
+                f"holds {', '.join(map(repr, held)) or 'no tensors'}, not {' and '.join(lacking or wanted.values())}"
+            )
+            hint = f"columns=Columns({fields[0]}=NAME, {fields[1]}=NAME) chooses its tensors."
+            raise DataFileError(self.path, problem, hint=hint)
         if len(names) == 2 and self.role == "target":
             hint = "write a matrix [N, L] of gains alone."
             raise DataFileError(self.path, f"holds both {names[0]!r} and {names[1]!r}", hint=hint)
-        if names:
-            return names
-        if len(held) == 1:
-            return list(held)
-        hint = (
-            f"name its tensors {' and '.join(wanted)}, or say columns=Columns({'labels' if self.role else 'ids'}=NAME)."
-        )
-        raise DataFileError(self.path, f"holds the tensors {', '.join(held) or 'of nothing'}", hint=hint)
+        return names or list(held)
 
 
 class FaissSource(ArraySource):

@@ -12,7 +12,7 @@ from tailmetrics.io.columns import Columns, is_usual
 from tailmetrics.io.compression import HEAD_BYTES, head
 from tailmetrics.io.errors import reading
 from tailmetrics.io.paths import FilePath
-from tailmetrics.io.signatures import ARROW, PARQUET, STREAM
+from tailmetrics.io.signatures import ARROW, FEATHER_1, PARQUET, STREAM
 
 
 class Head:
@@ -73,7 +73,7 @@ def is_parquet(head: Head) -> bool:
 
 def is_arrow(head: Head) -> bool:
     """Whether a file opens as Arrow and Feather do, and is no long table."""
-    return head.data.startswith((ARROW, STREAM)) and not is_long(head)
+    return head.data.startswith((ARROW, STREAM, FEATHER_1)) and not is_long(head)
 
 
 def is_long(head: Head) -> bool:
