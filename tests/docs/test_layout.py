@@ -31,7 +31,17 @@ FLOORS = {
 ROOT_FLOOR = 3
 """The package root re-exports what is up to here; what imports the root must stand above."""
 
-OPTIONAL = {"rich", "matplotlib", "jinja2", "scipy", "pyarrow", "pytorch_lightning", "lightning", "jsonargparse"}
+OPTIONAL = {
+    "rich",
+    "matplotlib",
+    "jinja2",
+    "scipy",
+    "pyarrow",
+    "duckdb",
+    "pytorch_lightning",
+    "lightning",
+    "jsonargparse",
+}
 
 
 def _dotted(path: Path) -> str:

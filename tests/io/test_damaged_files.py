@@ -90,11 +90,11 @@ def test_a_byte_changed_anywhere(written, tmp_path, form):
 
 def test_fewer_rows_than_declared(written, monkeypatch):
     """A file that declares more rows than it holds, as a damaged Parquet footer may, is refused, not cut short."""
-    from tailmetrics.io.parquet import ParquetSource
+    from tailmetrics.io.table_lists import ListSource
 
-    original = ParquetSource.batches
+    original = ListSource.batches
     for lost in (1, 2):
-        monkeypatch.setattr(ParquetSource, "batches", lambda self, a, b, size, n=lost: original(self, a, b - n, size))
+        monkeypatch.setattr(ListSource, "batches", lambda self, a, b, size, n=lost: original(self, a, b - n, size))
         with pytest.raises(DataFileError, match=rf"ends after {2 - lost} rows, but declares 2"):
             list(read(*written("parquet")))
 
@@ -112,7 +112,7 @@ def test_the_error_survives_pickling():
 def test_a_package_that_is_not_installed(written, monkeypatch):
     """Without pyarrow its formats are refused with what to install; the others are read all the same."""
     paths = {form: written(form) for form in ("parquet", "csv", "npy")}
-    for name in ("parquet", "records", "csv_file", "lines"):
+    for name in ("table_lists", "tables", "records", "csv_file", "lines"):
         monkeypatch.delitem(sys.modules, f"tailmetrics.io.{name}", raising=False)
     for name in ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 import torch
+from pyarrow.feather import write_feather
+from safetensors.torch import save_file
 
 from tailmetrics.io import FORMATS, DataFileError, Format, read, read_label_names, read_target, register_format
 from tailmetrics.io.keyed import Triples
@@ -18,6 +20,7 @@ from tailmetrics.io.npz import NpzSource
 
 SCORES = np.array([[0.5, 0.0, 2.0], [1.0, 0.25, 0.0]], np.float32)
 TRIPLES = [(f"q{row}", label, float(SCORES[row, label])) for row in range(2) for label in (2, 0, 1)]
+NAMES = ("query", "item", "score")
 BY_ROW = {0: {0: 0.5, 1: 0.0, 2: 2.0}, 1: {0: 1.0, 1: 0.25, 2: 0.0}}
 RANKED = {0: [2, 0, 1], 1: [2, 0, 1]}
 
@@ -33,6 +36,11 @@ WRITERS = {
     "npz": lambda path: sp.save_npz(path, sp.csr_matrix(([*SCORES[0], *SCORES[1]], [0, 1, 2] * 2, [0, 3, 6]), (2, 3))),
     "npy": lambda path: np.save(path, SCORES),
     "pt": lambda path: torch.save(torch.from_numpy(SCORES), path),
+    "safetensors": lambda path: save_file({"preds": torch.from_numpy(SCORES)}, path),
+    "arrow": lambda path: write_feather(pa.table({"ids": [[0, 1, 2]] * 2, "scores": SCORES.tolist()}), str(path)),
+    "long": lambda path: pq.write_table(
+        pa.Table.from_pylist([dict(zip(NAMES, row, strict=True)) for row in TRIPLES]), path
+    ),
     "parquet": lambda path: pq.write_table(pa.table({"ids": [[0, 1, 2]] * 2, "scores": SCORES.tolist()}), path),
     "trec": lambda path: path.write_text(lines("{q} Q0 {i} 7 {s} me")),
     "msmarco": lambda path: path.write_text(lines("{q}\t{i}\t{rank}")),

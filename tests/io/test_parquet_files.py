@@ -5,8 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tailmetrics.io import Columns, DataFileError, read, read_label_names, read_target
-from tailmetrics.io import parquet as parquet_reader
+from tailmetrics.io import Columns, DataFileError, read, read_label_names, read_target, tables
 
 IDS = [[3, 1], [], [0], [2, 4, 1], None, [1], [4]]
 SCORES = [[0.5, 0.25], [], [-1.0], [1.0, 2.0, 3.0], None, [0.0], [9.0]]
@@ -96,7 +95,7 @@ def test_rows_are_decoded_once(write, rows_of, monkeypatch):
         decoded.extend(row_groups)
         return original(self, *args, row_groups=row_groups, **kwargs)
 
-    monkeypatch.setattr(parquet_reader.pq.ParquetFile, "iter_batches", iter_batches)
+    monkeypatch.setattr(tables.pq.ParquetFile, "iter_batches", iter_batches)
     preds = write("p.parquet", 1, ids=IDS)
     target = write("y.parquet", 2, labels=LABELS)
     for world_size in (2, 3):

@@ -12,7 +12,7 @@ from rich.console import Console
 from tailmetrics import TopKCollection
 from tailmetrics.cli.comparison_files import COMPARE_FILES, print_comparisons, write_comparisons
 from tailmetrics.cli.errors import CommandError
-from tailmetrics.cli.inputs import open_inputs, paths_of
+from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.ranks import Ranks, launched
@@ -33,7 +33,11 @@ def compare_runs(request: Request) -> None:
     tables, preds = request.options.tables, options.preds or []
     names = _names(options, tables or preds)
     _check_sources(tables, preds)
-    read: list[str | Path] = [*paths_of(preds, request.get(DataOptions)), *_files_of(tables), *request.configs]
+    read: list[str | Path] = [
+        *local_files(paths_of(preds, request.get(DataOptions))),
+        *_files_of(tables),
+        *request.configs,
+    ]
     with Staging(read) as staging, TemporaryDirectory() as scratch:
         folder = None if options.out is None else staging.claim(options.out, "compare", COMPARE_FILES)
         tables = tables or _tables(request, preds, Path(scratch))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.identity import facts_of
-from tailmetrics.cli.inputs import open_inputs, paths_of
+from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
 from tailmetrics.cli.interval_files import INTERVAL_FILES, print_intervals, shared_intervals, write_intervals
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.cli.parser import Request
@@ -42,7 +42,7 @@ def evaluate(request: Request) -> None:
     data = request.get(DataOptions)
     metrics = chosen_metrics(request)
     paths = paths_of([options.preds], data)
-    read: list[str | Path] = [*paths, *request.configs]
+    read: list[str | Path] = [*local_files(paths), *request.configs]
     with joined(options.device) as ranks, Staging(read) as staging, TemporaryDirectory() as scratch:
         with ranks.agreement():
             folder = _folder(options, ranks, staging)

@@ -22,7 +22,8 @@ Prints the metrics, overall and from the most frequent labels to the rarest, and
   tailmetrics evaluate --preset recsys --preds scores.csv --target test.csv --train-target train.csv --out report
 
 Row i of one file belongs to row i of the other, or every line names its query (TREC, JSON Lines, CSV). Files may be
-compressed (.gz, .bz2, .zst). Under torchrun the rows are shared over the processes, and the numbers are the same."""
+compressed (.gz, .bz2, .zst), and be folders of parts, patterns in quotes, or addresses (s3://).
+Under torchrun the rows are shared over the processes, and the numbers are the same."""
 
 COMPARE = """Compare runs row by row.
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from tailmetrics.cli.options import DataOptions
-from tailmetrics.io.errors import check_file
+from tailmetrics.io.finding import find
+from tailmetrics.io.paths import FilePath, StoredFile, size_of
 
 BLOCK_BYTES = 2**16
 BLOCKS = 256
 """Blocks of a file that are looked at: all of one up to 16 MB, and so many spread over a larger one."""
 
 
-def fingerprint(path: str | Path) -> str:
-    """Return the size of a file and a digest of its content, of a large one of parts of it, both ends included."""
-    file = check_file(path)
-    size = file.stat().st_size
+def fingerprint(file: FilePath) -> str:
+    """Return the size of a file and a digest of its content, of a large one of parts of it, both ends included.
+
+    Of a file in a store, the time of its last change stands for the content: all processes ask the same store.
+    """
+    size = size_of(file)
+    if isinstance(file, StoredFile):
+        return f"{size:,} bytes, of {file.facts.mtime}"
     last = max(0, size - BLOCK_BYTES)
     wanted = range(0, size, BLOCK_BYTES)
     starts = wanted if len(wanted) <= BLOCKS else [last * number // (BLOCKS - 1) for number in range(BLOCKS)]
@@ -33,4 +37,5 @@ def fingerprint(path: str | Path) -> str:
 
 def facts_of(paths: Iterable[str], options: DataOptions) -> Mapping[str, Any]:
     """Return what all ranks have to agree on before they read: their files, and how these are read."""
-    return {**{path: fingerprint(path) for path in paths}, "options of the command line": str(asdict(options))}
+    files = [part.path for path in paths for part in find(path).parts]
+    return {**{str(file): fingerprint(file) for file in files}, "options of the command line": str(asdict(options))}

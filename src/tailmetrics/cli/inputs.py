@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -11,8 +12,10 @@ from torch import Tensor
 from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.ranks import Ranks
-from tailmetrics.io import Dataset, TargetDataset, read, read_label_counts, read_label_names, read_target
+from tailmetrics.io import DataFileError, Dataset, TargetDataset, read, read_label_counts, read_label_names, read_target
 from tailmetrics.io.counts import counted_names
+from tailmetrics.io.finding import find
+from tailmetrics.io.paths import is_address
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,17 @@ def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
     """Return every file that is going to be read."""
     more = (options.target, options.train_target, options.label_counts, options.filter)
     return [*preds, *(path for path in more if path is not None)]
+
+
+def local_files(paths: Iterable[str]) -> list[Path]:
+    """Return the files of this machine that paths, folders and patterns name; the path itself where none is found."""
+    found: list[Path] = []
+    for path in paths:
+        try:
+            found += [part.path for part in find(path).parts if isinstance(part.path, Path)]
+        except DataFileError:
+            found += [] if is_address(path) else [Path(path)]  # what is wrong with it is said when it is read
+    return found
 
 
 def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inputs:
@@ -80,6 +94,7 @@ class _Files:
             "columns": options.columns,
             "string_ids": options.string_ids,
             "label_names": names,
+            "memory": options.memory,
         }
 
     def train(self, num_labels: int | None) -> TargetDataset | None:
@@ -101,7 +116,7 @@ def _known(num_labels: int | None) -> int:
     return num_labels
 
 
-def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tensor | None, tuple[str, ...] | None]:
+def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tensor | None, Sequence[str] | None]:
     """Return the training counts, if a file gives them, and the names of all labels, if they are names.
 
     Raises:
@@ -124,7 +139,7 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
 
 def _label_names(
     preds: Sequence[str], options: DataOptions, num_labels: int | None, counted: set[str] | None
-) -> tuple[str, ...] | None:
+) -> Sequence[str] | None:
     """Return the names of all labels, if they are names and more files than one run and its targets hold them."""
     paths = [*preds, options.target, *([] if options.train_target is None else [options.train_target])]
     if len(paths) == 2 and options.label_counts is None:
@@ -136,4 +151,5 @@ def _label_names(
         string_ids=options.string_ids,
         num_labels=num_labels,
         more=counted or (),
+        memory=options.memory,
     )

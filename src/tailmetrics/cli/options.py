@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 from tailmetrics.io import FORMATS, Columns
+from tailmetrics.io.engine import MEMORY
 from tailmetrics.significance.corrections import Correction
 
 Options = TypeVar("Options")
@@ -15,7 +16,9 @@ Options = TypeVar("Options")
 class DataOptions:
     """Files that every run is evaluated against."""
 
-    target: Annotated[str | None, "File of targets."] = None
+    target: Annotated[
+        str | None, "Targets: a file, a folder of parts, a pattern in quotes, or an address such as s3://."
+    ] = None
     train_target: Annotated[str | None, "File of training targets: counts labels for buckets and propensities."] = None
     label_counts: Annotated[str | None, "File of training counts instead: .npy, .pt, .txt, .csv or .tsv."] = None
     num_train: Annotated[int | None, "Training rows, beside --label-counts; propensities and novelty ask."] = None
@@ -38,6 +41,9 @@ class DataOptions:
         bool | None, "true: whole numbers are names too; false: they are label ids without --num-labels."
     ] = None
     batch_rows: Annotated[int, "Rows per batch at most."] = 2048
+    memory: Annotated[str, "What is held of lines that name their query, such as 2GB; the rest lies in TMPDIR."] = (
+        MEMORY
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +59,9 @@ class ResamplingOptions:
 class EvaluateOptions:
     """What ``tailmetrics evaluate`` reads and writes."""
 
-    preds: Annotated[str | None, "File of predictions."] = None
+    preds: Annotated[
+        str | None, "Predictions: a file, a folder of parts, a pattern in quotes, or an address such as s3://."
+    ] = None
     out: Annotated[str | None, "Folder for the report."] = None
     per_row: Annotated[str | None, "Parquet file for the value of every metric in every row."] = None
     intervals: Annotated[bool, "Add a confidence interval to every metric that has values per row."] = False

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tailmetrics.io import DataFileError
-from tailmetrics.io.errors import check_file, reading
+from tailmetrics.io.errors import reading
+from tailmetrics.io.paths import check_file
 
 ROW, QUERY = "row", "query"
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
@@ -92,7 +93,7 @@ class RowTable:
 
 
 def _facts(file: Path) -> tuple[dict[str, Any], list[str]]:
-    file = check_file(file)
+    check_file(file)
     try:
         with reading(file, "Parquet"):
             schema = pq.read_schema(file)

@@ -11,6 +11,7 @@ from torch import Tensor
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.provenance import settings_of, versions
+from tailmetrics.evaluation.travelling import counted, packed, unpacked
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import RelevanceAtK, TieRateAtK, TopKMetric
 from tailmetrics.metrics._relevance import RelevanceMetric
@@ -65,6 +66,29 @@ class Evaluation:
             self.ties.update(ranking)
         if self.positives is not None:
             self.positives.update(ranking)
+
+    def merge_state(self, other: Evaluation) -> None:
+        """Add what another evaluation of the same metrics has accumulated; the order makes no difference.
+
+        Raises:
+            ValueError: If a metric differs; the message says which one, and in what.
+        """
+        for mine, its in zip(counted(self), counted(other), strict=True):
+            mine.merge_state(its)
+
+    def state_bytes(self) -> bytes:
+        """Return what has been accumulated as bytes, for :meth:`load_state_bytes` on another machine."""
+        return packed([one.state_bytes() for one in counted(self)])
+
+    def load_state_bytes(self, data: bytes) -> None:
+        """Replace what has been accumulated by what :meth:`state_bytes` returned.
+
+        Raises:
+            ValueError: If it is damaged, or of other metrics, buckets or counts.
+        """
+        own = counted(self)
+        for one, part in zip(own, unpacked(data, len(own)), strict=True):
+            one.load_state_bytes(part)
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the metrics, over all ranks."""

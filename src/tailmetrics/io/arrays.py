@@ -1,13 +1,13 @@
-"""NumPy and torch arrays (``.npy``, ``.pt``): mapped, so that only the rows asked for are read.
+"""Rows of arrays: integers are label ids, floats scores or gains, bool multi-hot targets.
 
-Integers are label ids, floats scores or gains, bool multi-hot targets. A ``.pt`` file may also hold a sparse CSR tensor
-or a pair (scores, ids), as from ``torch.topk``. It is read with ``weights_only=True``.
+An array may also be a sparse CSR tensor or a pair (scores, ids), as from ``torch.topk``. The files that hold arrays are
+in :mod:`tailmetrics.io.array_files`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from tailmetrics.io.compression import Plain
-from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.formats import Opening
 from tailmetrics.io.names import UNKNOWN_HINT
-from tailmetrics.io.roles import Role
+from tailmetrics.io.paths import check_file
 from tailmetrics.io.rows import Array, Ragged, Rows
 from tailmetrics.io.source import Source
 
@@ -30,14 +30,15 @@ TARGET_HINT = "targets are integer ids [N] or [N, M], bool or float [N, L], or (
 class ArraySource(Source):
     """One array of rows, mapped anew for every batch so that pages read before do not count as memory in use."""
 
-    def __init__(self, path: str | Path, role: Role | None, form: str) -> None:
-        self.path = check_file(path)
+    form: str
+
+    def __init__(self, asked: Opening) -> None:
+        self.path = check_file(asked.path)
+        self.role = asked.role
         self._plain = Plain(self.path)
-        self.role = role
-        self._form = f".{form} array"
-        self._open: Callable[[], Any] = self._open_numpy if form == "npy" else self._open_torch
-        with reading(self.path, self._form):
-            array = self._open()
+        self._columns = asked.columns
+        with reading(self.path, self.form):
+            array = self._mapped()
         self._check(array)
         first: Any = array[0] if isinstance(array, tuple) else array
         self.num_rows = int(first.shape[0])
@@ -46,6 +47,12 @@ class ArraySource(Source):
         self.dense = not isinstance(array, tuple) and not _is_csr(first) and _kind(first) != "i"
         self.num_labels = self.width if self.dense or _is_csr(first) else None
         self._may_be_multi_hot = array is first and first.ndim == 2 and self.num_labels is None
+        kinds = {"b": "flags", "i": "whole numbers", "f": "numbers"}
+        self.layout = " and ".join(kinds[_kind(part)] for part in (array if isinstance(array, tuple) else (array,)))
+
+    @abstractmethod
+    def _mapped(self) -> Any:
+        """Return the array, or a pair (scores, ids), without reading it."""
 
     def read_as_names(self) -> None:
         """Take label ids for names, to be numbered over all files."""
@@ -69,8 +76,8 @@ class ArraySource(Source):
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Yield the rows as copies: each batch has a mapping of its own, which ends with it."""
         for first in range(start, stop, size):
-            with reading(self.path, self._form):
-                array = self._open()
+            with reading(self.path, self.form):
+                array = self._mapped()
                 yield self._numbered(self._rows(array, first, min(first + size, stop)), first)
 
     def _numbered(self, rows: Rows, first: int) -> Rows:
@@ -104,16 +111,6 @@ class ArraySource(Source):
             hint = "-1 pads the end of a row of ranked ids, best first."
             raise self.error(start + int(gap.argmax()), "holds -1 before a label id", hint)
 
-    def _open_numpy(self) -> Array:
-        return np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False))
-
-    def _open_torch(self) -> Any:
-        try:
-            content = torch.load(self._plain.path, map_location="cpu", weights_only=True, mmap=True)
-        except RuntimeError:  # written in the old format, which cannot be mapped
-            content = torch.load(self._plain.path, map_location="cpu", weights_only=True)
-        return tuple(content) if isinstance(content, Sequence) else content
-
     def _check(self, array: Any) -> None:
         hint = TARGET_HINT if self.role == "target" else PREDS_HINT
         parts = array if isinstance(array, tuple) else (array,)
@@ -137,16 +134,6 @@ class ArraySource(Source):
         if self.role == "preds":
             return bool(parts[0].ndim == 2)
         return parts[0].ndim == 2 or (kinds == "i" and parts[0].ndim == 1)
-
-
-def open_npy(asked: Opening) -> ArraySource:
-    """Open an array of numpy."""
-    return ArraySource(asked.path, asked.role, "npy")
-
-
-def open_pt(asked: Opening) -> ArraySource:
-    """Open a file of torch."""
-    return ArraySource(asked.path, asked.role, "pt")
 
 
 def _is_csr(array: Any) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 from tailmetrics.io.errors import DataFileError, note
+from tailmetrics.io.paths import FilePath
 from tailmetrics.io.roles import Role
 
 
@@ -79,7 +79,7 @@ class Chosen:
         return [name for name in (self.query, self.item, self.value) if name is not None]
 
 
-def choose(path: Path, header: Sequence[str], role: Role | None, columns: Columns, where: str) -> Chosen:
+def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Columns, where: str) -> Chosen:
     """Return the columns of a file by the names given, or by usual ones, which a note then says.
 
     Args:
@@ -106,7 +106,7 @@ def choose(path: Path, header: Sequence[str], role: Role | None, columns: Column
     return Chosen(query, item, found[value] if value else None)
 
 
-def _find(path: Path, header: Sequence[str], field: str, columns: Columns, needed: bool, where: str) -> str | None:
+def _find(path: FilePath, header: Sequence[str], field: str, columns: Columns, needed: bool, where: str) -> str | None:
     name = getattr(columns, field)
     fixed = name in header or columns.is_given(field)
     candidates = [name] if fixed else list(dict.fromkeys(one for one in header if is_usual(one, field)))

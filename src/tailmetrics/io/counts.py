@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from torch import Tensor
 
 from tailmetrics.io.columns import is_usual, plain
 from tailmetrics.io.compression import Plain, suffix_of
-from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.errors import DataFileError, reading
+from tailmetrics.io.paths import FilePath, check_file
 from tailmetrics.io.rows import Array
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ HINT = "counts are whole numbers of at least 0, one per label in the order of th
 
 
 def read_label_counts(
-    path: str | Path,
+    path: str | FilePath,
     *,
     num_labels: int | None = None,
     label_names: Sequence[str] | None = None,
@@ -67,7 +67,7 @@ def read_label_counts(
     return torch.from_numpy(counts.astype(np.int64))
 
 
-def counted_names(path: str | Path, label: str = "label") -> set[str] | None:
+def counted_names(path: str | FilePath, label: str = "label") -> set[str] | None:
     """Return the labels that a file of counts names; None where counts stand in the order of the label ids."""
     path = check_file(path)
     if suffix_of(path) not in DELIMITERS:
@@ -80,7 +80,7 @@ def counted_names(path: str | Path, label: str = "label") -> set[str] | None:
         return {name for _, columns in file.blocks([named]) for name in columns[0].unique().to_pylist()}
 
 
-def _array(path: Path, suffix: str) -> Array:
+def _array(path: FilePath, suffix: str) -> Array:
     plain = Plain(path)
     with reading(path, f"a .{suffix} array"):
         if suffix == "npy":
@@ -97,7 +97,7 @@ def _array(path: Path, suffix: str) -> Array:
     return counts
 
 
-def _text(path: Path) -> Array:
+def _text(path: FilePath) -> Array:
     with reading(path, "text"):
         from tailmetrics.io.lines import parse_numbers, place_of_word, read_lines
 
@@ -111,7 +111,7 @@ def _text(path: Path) -> Array:
     return np.concatenate(parts)
 
 
-def _open_csv(path: Path) -> CsvFile:
+def _open_csv(path: FilePath) -> CsvFile:
     from tailmetrics.io.csv_file import CsvFile
 
     return CsvFile(path, DELIMITERS[suffix_of(path)])
@@ -145,7 +145,7 @@ def _check_column(file: CsvFile, name: str) -> None:
         raise DataFileError(file.path, problem, file.where, "the columns are label and count.")
 
 
-def _csv(path: Path, names: tuple[str, str], num_labels: int | None, label_names: Sequence[str] | None) -> Array:
+def _csv(path: FilePath, names: tuple[str, str], num_labels: int | None, label_names: Sequence[str] | None) -> Array:
     with reading(path, "CSV"):
         from tailmetrics.io.lines import parse_numbers
 
@@ -184,7 +184,7 @@ def _numbering(
     return number
 
 
-def _by_label(path: Path, labels: Array, counts: Array, num_labels: int | None) -> Array:
+def _by_label(path: FilePath, labels: Array, counts: Array, num_labels: int | None) -> Array:
     """Return counts in the order of the label ids, 0 for a label that is left out."""
     low, high = int(labels.min(initial=0)), int(labels.max(initial=-1))
     if low < 0 or (num_labels is not None and high >= num_labels):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.csv
 
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.lines import read_lines
+from tailmetrics.io.paths import FilePath
 
 Place = Callable[[int], str]
 QUOTE_HINT = (
@@ -35,7 +35,7 @@ class CsvFile:
         where: How an error names the line of the names.
     """
 
-    def __init__(self, path: Path, delimiter: str) -> None:
+    def __init__(self, path: FilePath, delimiter: str) -> None:
         self.path = path
         self.form = "TSV" if delimiter == "\t" else "CSV"
         self._delimiter = delimiter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
@@ -66,8 +66,8 @@ class Files:
 
     num_rows: int
     num_labels: int | None
-    label_names: tuple[str, ...] | None = None
-    row_names: list[str] | None = None
+    label_names: Sequence[str] | None = None
+    row_names: Sequence[str] | None = None
     missing_queries: int = 0
     unmatched_queries: int = 0
     start: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import pickle
 import sys
 import tokenize
@@ -41,20 +40,20 @@ class DataFileError(ValueError):
     """A data file that cannot be read as what it was given for.
 
     Attributes:
-        path: The file.
+        path: The file; the address of one in a store.
         where: Row, line or query inside the file; empty when it is about the whole file.
         hint: What to do about it; may be empty.
     """
 
-    def __init__(self, path: str | Path, problem: str, where: str = "", hint: str = "") -> None:
+    def __init__(self, path: object, problem: str, where: str = "", hint: str = "") -> None:
         problem = " ".join(problem.splitlines())
         super().__init__(f"{path}, {where}: {problem}" if where else f"{path}: {problem}")
-        self.path = Path(path)
+        self.path = str(path) if "://" in str(path) else Path(str(path))
         self.problem = problem
         self.where = where
         self.hint = hint
 
-    def __reduce__(self) -> tuple[type[DataFileError], tuple[Path, str, str, str]]:
+    def __reduce__(self) -> tuple[type[DataFileError], tuple[str | Path, str, str, str]]:
         return DataFileError, (self.path, self.problem, self.where, self.hint)
 
 
@@ -62,7 +61,7 @@ class DataFileNote(UserWarning):
     """What a reader decided by itself, such as which column is the query; the command line shows it as a note."""
 
 
-def note(path: str | Path, decision: str) -> None:
+def note(path: object, decision: str) -> None:
     """Say what was decided while a file was read."""
     warnings.warn(f"{path}: {decision}", DataFileNote, stacklevel=_levels_inside())
 
@@ -77,7 +76,7 @@ def _levels_inside() -> int:
 
 
 @contextmanager
-def reading(path: Path, form: str) -> Iterator[None]:
+def reading(path: object, form: str) -> Iterator[None]:
     """Raise whatever goes wrong inside as a :class:`DataFileError` of this file, read as ``form``."""
     try:
         yield
@@ -90,17 +89,3 @@ def reading(path: Path, form: str) -> Iterator[None]:
         cause = str(error).strip().split("\n")[0] or type(error).__name__
         hint = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
         raise DataFileError(path, f"cannot be read as {form}: {cause}", hint=hint) from error
-
-
-def check_file(path: str | Path) -> Path:
-    """Return ``path`` if it is a file that holds anything."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{type(path).__name__} is no path; pass the path of a file, as text or Path.")
-    path = Path(path)
-    if not path.exists():
-        raise DataFileError(path, "there is no such file", hint="check the path.")
-    if not path.is_file():
-        raise DataFileError(path, "is not a file", hint="pass the path of one file.")
-    if path.stat().st_size == 0:
-        raise DataFileError(path, "is empty", hint="the program that wrote it may have failed: write it again.")
-    return path

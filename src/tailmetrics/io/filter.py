@@ -6,18 +6,18 @@ the row's predictions before they are ranked, and its targets too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from tailmetrics.io.compression import Plain, suffix_of
-from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.engine import Engine
+from tailmetrics.io.errors import DataFileError, reading
+from tailmetrics.io.finding import PathLike
+from tailmetrics.io.paths import FilePath, check_file
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, entry_keys
 
 HINT = "every line is a row and a label, separated by a blank."
-Lookup: TypeAlias = Mapping[str, int]
 
 
 class Filter:
@@ -50,7 +50,7 @@ def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
     return ~np.isin(entries, filtered)
 
 
-def read_filter(path: str | Path, num_rows: int, num_labels: int | None) -> Filter:
+def read_filter(path: PathLike, num_rows: int, num_labels: int | None) -> Filter:
     """Read pairs of row and label numbers: text, or a ``.npy`` array [P, 2]."""
     path = check_file(path)
     with reading(path, "a filter file"):
@@ -64,28 +64,34 @@ def read_filter(path: str | Path, num_rows: int, num_labels: int | None) -> Filt
     return Filter(pairs[:, 0], pairs[:, 1])
 
 
-def read_keyed_filter(path: str | Path, rows: Lookup, labels: Lookup) -> Filter:
-    """Read pairs of query and item; those of a query or item that is not evaluated have nothing to remove."""
+def read_keyed_filter(path: PathLike, engine: Engine) -> Filter:
+    """Read pairs of query and item; those of a query or item that is not evaluated have nothing to remove.
+
+    Args:
+        path: The file.
+        engine: With the tables ``kept`` (query, row) and ``labels`` (item, id).
+    """
+    import pyarrow as pa
+
     path = check_file(path)
+    schema = pa.schema([("query", pa.large_string()), ("item", pa.large_string())])
     with reading(path, "a filter file"):
-        known = [
-            (rows[query], labels[item])
-            for words in _words(path)
-            for query, item in zip(words[::2].to_pylist(), words[1::2].to_pylist(), strict=True)
-            if query in rows and item in labels
-        ]
-    pairs = np.array(known, dtype=np.int64).reshape(-1, 2)
-    return Filter(pairs[:, 0], pairs[:, 1])
+        batches = (pa.record_batch([words[::2], words[1::2]], schema) for words in _words(path))
+        engine.load("filtered", schema, batches)
+    found = engine.arrays(
+        "SELECT row::BIGINT AS row, id FROM filtered JOIN kept USING (query) JOIN labels USING (item)"
+    )
+    return Filter(found["row"], found["id"])
 
 
-def _array(path: Path) -> Array:
+def _array(path: FilePath) -> Array:
     pairs = np.load(Plain(path).path, allow_pickle=False)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise DataFileError(path, f"holds {pairs.dtype} {list(pairs.shape)}", hint="pairs are integers [P, 2].")
     return np.asarray(pairs.astype(np.int64))
 
 
-def _text(path: Path) -> Array:
+def _text(path: FilePath) -> Array:
     from tailmetrics.io.lines import parse_numbers
 
     def place(index: int) -> str:
@@ -95,7 +101,7 @@ def _text(path: Path) -> Array:
     return np.concatenate(parts).reshape(-1, 2) if parts else np.empty((0, 2), dtype=np.int64)
 
 
-def _words(path: Path) -> Any:
+def _words(path: FilePath) -> Any:
     from tailmetrics.io.lines import read_lines
 
     for lines in read_lines(path):

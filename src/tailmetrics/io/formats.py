@@ -6,17 +6,19 @@ line and to the messages of both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from tailmetrics._checks import check_choice
 from tailmetrics.io import sniffing
 from tailmetrics.io.columns import Columns
 from tailmetrics.io.compression import suffix_of
-from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.errors import DataFileError, reading
+from tailmetrics.io.finding import Part
+from tailmetrics.io.paths import FilePath, check_file
 from tailmetrics.io.roles import Role
 from tailmetrics.io.sniffing import Head
 
@@ -32,11 +34,13 @@ class Opening(NamedTuple):
         path: The file.
         role: What it is for; None where only the labels that it names are asked for.
         columns: Names of columns.
+        partition: Columns that the folders of the file give, by ``key=value``.
     """
 
-    path: Path
+    path: FilePath
     role: Role | None
     columns: Columns
+    partition: Mapping[str, str] = MappingProxyType({})
 
 
 Opener: TypeAlias = Callable[[Opening], "Source | Iterator[Triples]"]
@@ -65,14 +69,16 @@ class Format:
     recognises: Callable[[Head], bool] | None = None
     ties: Literal["lower id", "last name"] = "lower id"
 
-    def open(self, path: Path, role: Role | None, columns: Columns) -> Any:
+    def open(
+        self, path: FilePath, role: Role | None, columns: Columns, partition: Mapping[str, str] = MappingProxyType({})
+    ) -> Any:
         """Open a file."""
         opener = self.opener
         with reading(path, self.name):
             if isinstance(opener, str):
                 module, _, function = opener.partition(":")
                 opener = getattr(import_module(module), function)
-            return opener(Opening(path, role, columns))
+            return opener(Opening(path, role, columns, partition))
 
 
 FORMATS: dict[str, Format] = {}
@@ -88,7 +94,24 @@ def register_format(form: Format) -> None:
     FORMATS[form.name] = form
 
 
-def format_of(caller: str, path: Path, named: str | None, columns: Columns) -> Format:
+def format_of_parts(caller: str, parts: Sequence[Part], named: str | None, columns: Columns) -> Format:
+    """Return the format of all files; the first is looked into, and others whose names end otherwise.
+
+    Raises:
+        DataFileError: If they differ, or nothing tells.
+    """
+    first = parts[0].path
+    form = format_of(caller, first, named, columns)
+    for suffix, path in {suffix_of(part.path): part.path for part in parts}.items():
+        if named is None and suffix != suffix_of(first):
+            other = format_of(caller, path, named, columns)
+            if other is not form:
+                hint = "all parts must be written alike; a pattern such as 'folder/*.parquet' chooses some of them."
+                raise DataFileError(path, f"is {other.name}, but {first} is {form.name}", hint=hint)
+    return form
+
+
+def format_of(caller: str, path: FilePath, named: str | None, columns: Columns) -> Format:
     """Return the format of a file: the one named, else the only one of its suffix, else what its first bytes say.
 
     Raises:
@@ -114,31 +137,53 @@ def format_of(caller: str, path: Path, named: str | None, columns: Columns) -> F
 for _form in (
     Format(
         name="npz",
-        holds="CSR matrix of scipy: stored entries are scores or gains",
+        holds="CSR matrix of scipy: stored entries are scores or gains; or I and D of FAISS",
         suffixes=("npz",),
-        opener="tailmetrics.io.npz:open_npz",
+        opener="tailmetrics.io.array_files:open_npz",
         recognises=sniffing.is_zip_of_arrays,
     ),
     Format(
         name="npy",
         holds="array of numpy: scores [N, L], ranked ids [N, K], class indices [N]",
         suffixes=("npy",),
-        opener="tailmetrics.io.arrays:open_npy",
+        opener="tailmetrics.io.array_files:open_npy",
         recognises=sniffing.is_npy,
     ),
     Format(
         name="pt",
         holds="tensor of torch: as npy, or a pair (scores, ids), or CSR",
         suffixes=("pt", "pth"),
-        opener="tailmetrics.io.arrays:open_pt",
+        opener="tailmetrics.io.array_files:open_pt",
         recognises=sniffing.is_torch,
     ),
     Format(
+        name="safetensors",
+        holds="tensors scores and ids, or labels; or one tensor, as npy",
+        suffixes=("safetensors",),
+        opener="tailmetrics.io.array_files:open_safetensors",
+        recognises=sniffing.is_safetensors,
+    ),
+    Format(
         name="parquet",
-        holds="list columns ids and scores, or labels and gains",
+        holds="list columns ids and scores, or labels and gains; or one list of structs",
         suffixes=("parquet", "pq"),
-        opener="tailmetrics.io.parquet:open_parquet",
+        opener="tailmetrics.io.table_lists:open_lists",
         recognises=sniffing.is_parquet,
+    ),
+    Format(
+        name="arrow",
+        holds="as parquet, in Arrow, Feather or a data set saved by Hugging Face",
+        suffixes=("arrow", "feather", "ipc"),
+        opener="tailmetrics.io.table_lists:open_lists",
+        recognises=sniffing.is_arrow,
+    ),
+    Format(
+        name="long",
+        holds="columns query, item, and score or gain, in Parquet or Arrow",
+        suffixes=("parquet", "pq", "arrow", "feather", "ipc"),
+        opener="tailmetrics.io.table_lines:read_long",
+        lines=True,
+        recognises=sniffing.is_long,
     ),
     Format(
         name="trec",

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeAlias
 
-import numpy as np
-
+from tailmetrics.io.engine import Engine
 from tailmetrics.io.errors import DataFileError
-from tailmetrics.io.keyed import Entries, KeyedSource, Triples, collect
+from tailmetrics.io.keyed import KeyedFile, KeyedSource
 from tailmetrics.io.labels import LabelRule, Labels
-from tailmetrics.io.names import Numbering
-from tailmetrics.io.rows import Array, Ints, starts
-
-KeyedFile: TypeAlias = tuple[Path, Iterable[Triples]]
+from tailmetrics.io.names import UNKNOWN_HINT
 
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """Both files, the rank's rows of them, and what was found on the way.
+    """Both files, the process's rows of them, and what was found on the way.
 
     Attributes:
         preds: Predictions; None for a target alone.
         target: Targets.
-        start: The rank's first row.
+        start: The process's first row.
         stop: The row behind its last.
-        row_names: Queries of all rows, of every rank.
+        row_names: Queries of all rows, of every process.
         labels: Label ids.
-        items: Code of every item.
+        engine: Where all of it lies: tables ``kept`` (query, row) and ``labels`` (item, id).
         last_name_wins: Whether the last name wins ties.
         missing: Queries of the target without a prediction.
         unmatched: Queries of the predictions without a target.
@@ -39,60 +33,93 @@ class Joined:
     target: KeyedSource
     start: int
     stop: int
-    row_names: list[str]
+    row_names: Sequence[str]
     labels: Labels
-    items: Numbering
+    engine: Engine
     last_name_wins: bool
     missing: int
     unmatched: int
 
-    def label_lookup(self) -> dict[str, int]:
-        """Return the label id of every item by its text."""
-        return {name: int(self.labels.ids[code]) for name, code in self.items.codes.items()}
 
-
-def join(preds: KeyedFile | None, target: KeyedFile, rule: LabelRule, skip: bool, rank: int, world_size: int) -> Joined:
-    """Read both files and keep the rank's queries.
-
-    Ranks share the target's queries evenly before it is known which of them have predictions, so that none has to hold
-    the predictions of all.
-    """
-    queries, items = Numbering(), Numbering(rule.names)
-    relevant = collect(*target, queries, items)
-    count = len(queries)
-    first, stop = count * rank // world_size, count * (rank + 1) // world_size
-    predicted, seen = None, np.ones(count, dtype=np.bool_)
-    if preds is not None:
-        seen[:] = False
-        predicted = _predictions(preds, queries, items, seen, first, stop)
-    unmatched = len(queries) - count
-    missing = int(count - seen.sum())
-    if missing == count:
-        example = f"{queries.names[count]!r} there, {queries.names[0]!r} here"
-        problem = f"has no query in common with {preds[0] if preds else target[0]}: {example}"
-        raise DataFileError(target[0], problem, hint="do the two files belong together?")
-    labels = rule.number(items.names, preds[0] if preds else target[0])
-    kept = seen if skip else np.ones(count, dtype=np.bool_)
-    row_names = [name for name, keep in zip(queries.names[:count], kept, strict=True) if keep]
-    row_of_query = np.full(len(queries), -1, dtype=np.int64)
-    row_of_query[:count][kept] = np.arange(len(row_names))
-    begin, end = (int(starts(kept)[bound]) for bound in (first, stop))
-
-    def source(path: Path, entries: Entries) -> KeyedSource:
-        rows = entries.rows(row_of_query, begin, end, labels.ids)
-        return KeyedSource(path, rows, begin, row_names, labels.names, labels.width)
-
-    found = None if preds is None or predicted is None else source(preds[0], predicted)
+def join(
+    preds: KeyedFile | None,
+    target: KeyedFile,
+    rule: LabelRule,
+    skip: bool,
+    rank: int,
+    world_size: int,
+    memory: str,
+) -> Joined:
+    """Read both files and keep the process's queries: a share of the rows that follow one another."""
+    engine = Engine(memory)
+    files = {"target": target} if preds is None else {"target": target, "preds": preds}
+    scored = {name: file.load(engine, name) for name, file in files.items()}
+    engine.run(
+        "CREATE TABLE queries AS "
+        "SELECT query, row_number() OVER (ORDER BY min(line)) - 1 AS code FROM target GROUP BY query"
+    )
+    missing, unmatched = (0, 0) if preds is None else _compared(engine, preds, target)
+    engine.run(
+        "CREATE TABLE kept AS SELECT query, code, row_number() OVER (ORDER BY code) - 1 AS row FROM queries"
+        + (" SEMI JOIN answered USING (query)" if skip and preds is not None else "")
+    )
+    labels = _labels(engine, files, rule)
+    row_names = engine.names("SELECT query FROM kept ORDER BY row")
+    start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
+    found = {}
+    for name, file in files.items():
+        _keep(engine, name, scored[name], start, stop)
+        found[name] = KeyedSource(
+            file.name, engine, f"{name}_rows", scored[name], row_names, labels.names, labels.width
+        )
     return Joined(
-        found, source(target[0], relevant), begin, end, row_names, labels, items, rule.descending, missing, unmatched
+        found.get("preds"),
+        found["target"],
+        start,
+        stop,
+        row_names,
+        labels,
+        engine,
+        rule.descending,
+        missing,
+        unmatched,
     )
 
 
-def _predictions(preds: KeyedFile, queries: Numbering, items: Numbering, seen: Array, first: int, stop: int) -> Entries:
-    """Return the predictions for the queries ``first`` to ``stop`` and mark every query that has one in ``seen``."""
+def _compared(engine: Engine, preds: KeyedFile, target: KeyedFile) -> tuple[int, int]:
+    """Return how many queries of the target have no predictions, and how many of the predictions no target."""
+    engine.run("CREATE TABLE answered AS SELECT DISTINCT query FROM preds")
+    (missing,) = engine.row("SELECT count(*) FROM queries ANTI JOIN answered USING (query)")
+    (unmatched,) = engine.row("SELECT count(*) FROM answered ANTI JOIN queries USING (query)")
+    if missing == engine.row("SELECT count(*) FROM queries")[0]:
+        there, here = (engine.row(f"SELECT query FROM {name} ORDER BY line LIMIT 1")[0] for name in ("preds", "target"))
+        problem = f"has no query in common with {preds.name}: {there!r} there, {here!r} here"
+        raise DataFileError(target.name, problem, hint="do the two files belong together?")
+    return missing, unmatched
 
-    def keep(query: Ints) -> Array:
-        seen[query[query < len(seen)]] = True
-        return (query >= first) & (query < stop)
 
-    return collect(*preds, queries, items, keep)
+def _labels(engine: Engine, files: dict[str, KeyedFile], rule: LabelRule) -> Labels:
+    """Give every item of all files its label id."""
+    items = " UNION ".join(f"SELECT item FROM {name}" for name in files)
+    engine.run(f"CREATE TABLE met AS SELECT DISTINCT item FROM ({items}) WHERE item IS NOT NULL")
+    labels = rule.number(engine, list(files.values())[-1].name)
+    if rule.names is not None:
+        for name, file in files.items():
+            unknown = engine.row(
+                f"SELECT line, item FROM {name} ANTI JOIN labels USING (item) "
+                "WHERE item IS NOT NULL ORDER BY line LIMIT 1"
+            )
+            if unknown is not None:
+                raise file.error(unknown[0], f"unknown label {unknown[1]!r}", UNKNOWN_HINT)
+    return labels
+
+
+def _keep(engine: Engine, name: str, scored: bool, start: int, stop: int) -> None:
+    """Order the lines of the process's rows, and let go of the others."""
+    engine.run(
+        f"CREATE TABLE {name}_rows AS SELECT row::INTEGER AS row, id AS label, line{', value' if scored else ''} "
+        f"FROM {name} JOIN kept USING (query) JOIN labels USING (item) WHERE row >= ? AND row < ? ORDER BY row, line",
+        start,
+        stop,
+    )
+    engine.run(f"DROP TABLE {name}")

@@ -1,21 +1,22 @@
-"""Files whose lines name their row: TREC, JSON Lines and CSV, joined by the query.
+"""Files whose lines name their row: TREC, JSON Lines, CSV and long tables, joined by the query.
 
-Rows are the target's queries in the order they are first met. Such files are read whole by every rank, since any line
-may belong to any query; a rank holds its own queries only, about 100 bytes per line of theirs while it sorts them.
+Rows are the target's queries in the order they are first met. Lines in any order go to an engine, which numbers, joins
+and orders them in bounded memory.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tailmetrics.io.errors import DataFileError
-from tailmetrics.io.names import UNKNOWN_HINT, Numbering
-from tailmetrics.io.rows import Array, Ints, Ragged
+from tailmetrics.io.engine import Engine
+from tailmetrics.io.errors import DataFileError, DataFileNote
+from tailmetrics.io.paths import EMPTY_HINT, FilePath
+from tailmetrics.io.rows import Array, Ragged
 from tailmetrics.io.source import Source
 
 
@@ -37,72 +38,100 @@ class Triples:
 
 
 @dataclass(frozen=True, eq=False)
-class Entries:
-    """What is kept of the lines of a file: codes of query and item, and the value."""
+class KeyedFile:
+    """Files of lines, one behind the other.
 
-    query: Ints
-    item: Ints
-    value: Array | None
+    Attributes:
+        name: How an error calls all of them.
+        parts: Each file, and what reads it from its beginning.
+    """
 
-    def rows(self, row_of_query: Ints, first: int, stop: int, label_of_item: Ints) -> Ragged:
-        """Return rows ``first`` to ``stop``; a query whose row lies outside, such as -1, is left out."""
-        row = row_of_query[self.query]
-        kept = np.flatnonzero((row >= first) & (row < stop))
-        kept = kept[np.argsort(row[kept], kind="stable")]
-        lengths = np.bincount(row[kept] - first, minlength=stop - first)
-        values = None if self.value is None else self.value[kept]
-        return Ragged.from_lengths(lengths, label_of_item[self.item[kept]], values)
+    name: FilePath
+    parts: Sequence[tuple[FilePath, Callable[[], Iterable[Triples]]]]
+
+    def blocks(self) -> Iterator[tuple[FilePath, Triples]]:
+        """Yield the lines, with the file that they stand in.
+
+        Raises:
+            DataFileError: If a query or an item is empty, or only some files have values.
+        """
+        scored: bool | None = None
+        for number, (path, read) in enumerate(self.parts):
+            for block in _begun(read()) if number else read():
+                for word, column in (("query", block.query), ("item", block.item)):
+                    index = column.index("").as_py()
+                    if index >= 0:
+                        hint = f"every line names its {word}."
+                        raise DataFileError(path, f"the {word} is empty", block.place(index), hint)
+                if scored not in (None, block.value is not None):
+                    hint = "give every line a gain, or none."
+                    raise DataFileError(path, "only some lines have a gain", hint=hint)
+                scored = block.value is not None
+                yield path, block
+
+    def load(self, engine: Engine, table: str) -> bool:
+        """Write query, item, value and number of every line into a table, and return whether there are values."""
+        blocks = self.blocks()
+        first = next(blocks, None)
+        if first is None:
+            raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
+        import pyarrow as pa
+
+        value = first[1].value
+        fields = [("query", pa.large_string()), ("item", pa.large_string()), ("line", pa.int64())]
+        if value is not None:
+            fields.append(("value", pa.float32() if value.dtype == np.float32 else pa.float64()))
+        schema = pa.schema(fields)
+
+        def batches() -> Iterator[Any]:
+            count = 0
+            for block in [first[1]], (block for _, block in blocks):
+                for some in block:
+                    yield _batch(some, count, schema)
+                    count += len(some.query)
+            if not count:
+                raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
+
+        engine.load(table, schema, batches())
+        return value is not None
+
+    def error(self, line: int, problem: str, hint: str) -> DataFileError:
+        """Return the error of a line by its number over all files, which are read again up to it."""
+        for path, block in self.blocks():
+            if line < len(block.query):
+                return DataFileError(path, problem, block.place(line), hint)
+            line -= len(block.query)
+        return DataFileError(self.name, problem, hint=hint)
 
 
-def collect(
-    path: Path,
-    triples: Iterable[Triples],
-    queries: Numbering,
-    items: Numbering,
-    keep: Callable[[Ints], Array] | None = None,
-) -> Entries:
-    """Read a file to its end and return its entries; ``keep`` marks from their codes the queries to hold on to."""
-    parts: list[Entries] = []
-    lines = 0
-    for block in triples:
-        query, item, listed = _encode(path, block, queries, items)
-        lines += len(query)
-        kept = listed if keep is None else keep(query) & listed
-        value = None if block.value is None else block.value[kept]
-        parts.append(Entries(query[kept].astype(np.int32), item[kept].astype(np.int32), value))
-    if not lines:
-        raise DataFileError(path, "holds no rows", hint="the program that wrote it may have failed: write it again.")
-    if len({part.value is None for part in parts}) > 1:
-        raise DataFileError(path, "only some lines have a gain", hint="give every line a gain, or none.")
-    values = [part.value for part in parts if part.value is not None]
-    query = np.concatenate([part.query for part in parts])
-    return Entries(query, np.concatenate([part.item for part in parts]), np.concatenate(values) if values else None)
+def _begun(blocks: Iterable[Triples]) -> Iterator[Triples]:
+    """Yield the same blocks; what their beginning notes has been said of the first part."""
+    blocks = iter(blocks)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataFileNote)
+        first = next(blocks, None)
+    if first is not None:
+        yield first
+        yield from blocks
 
 
-def _encode(path: Path, block: Triples, queries: Numbering, items: Numbering) -> tuple[Ints, Ints, Array]:
-    """Return the codes of queries and items, and where there is an item."""
-    for word, column in (("query", block.query), ("item", block.item)):
-        index = column.index("").as_py()
-        if index >= 0:
-            raise DataFileError(path, f"the {word} is empty", block.place(index), f"every line names its {word}.")
-    listed = np.ones(len(block.item), dtype=np.bool_)
-    if block.item.null_count:
-        listed = block.item.is_valid().to_numpy(zero_copy_only=False)
-    item = np.zeros(len(listed), dtype=np.int64)
-    item[listed] = items.encode(block.item.drop_null())
-    if item.size and item.min() < 0:
-        index = int(item.argmin())
-        raise DataFileError(path, f"unknown label {block.item[index].as_py()!r}", block.place(index), UNKNOWN_HINT)
-    return queries.encode(block.query), item, listed
+def _batch(block: Triples, first: int, schema: Any) -> Any:
+    import pyarrow as pa
+
+    columns = [block.query, block.item, np.arange(first, first + len(block.query))]
+    if block.value is not None:
+        columns.append(block.value)
+    return pa.record_batch([pa.array(one).cast(kind.type) for one, kind in zip(columns, schema, strict=True)], schema)
 
 
 class KeyedSource(Source):
-    """A rank's rows of a joined file, in memory.
+    """A process's rows of a joined file, in an engine.
 
     Args:
         path: The file.
-        entries: The rows from ``first`` on.
-        first: The rank's first row.
+        engine: Where they lie.
+        table: Columns row, label, line and, where there are values, value.
+        scored: Whether there are values.
         row_names: Queries of all rows.
         label_names: Names of the labels; None when they are numbers.
         num_labels: Number of labels.
@@ -110,9 +139,10 @@ class KeyedSource(Source):
 
     def __init__(
         self,
-        path: Path,
-        entries: Ragged,
-        first: int,
+        path: FilePath,
+        engine: Engine,
+        table: str,
+        scored: bool,
         row_names: Sequence[str],
         label_names: Sequence[str] | None,
         num_labels: int,
@@ -120,16 +150,22 @@ class KeyedSource(Source):
         self.path = path
         self.num_rows = len(row_names)
         self.num_labels = num_labels
-        self.cells_per_row = entries.width
-        self._entries = entries
-        self._first = first
+        self._engine = engine
+        self._table = table
+        self._columns = "row, label, value" if scored else "row, label"
         self._row_names = row_names
         self._label_names = label_names
+        (width,) = engine.row(f"SELECT max(n) FROM (SELECT count(*) AS n FROM {table} GROUP BY row)")
+        self.cells_per_row = width or 0
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
-        """Yield the rows, which lie in memory already."""
+        """Yield the rows, each in the order of its lines."""
+        statement = f"SELECT {self._columns} FROM {self._table} WHERE row >= ? AND row < ? ORDER BY row, line"
         for first in range(start, stop, size):
-            yield self._entries.slice(first - self._first, min(first + size, stop) - self._first)
+            last = min(first + size, stop)
+            found = self._engine.arrays(statement, first, last)
+            lengths = np.bincount(found["row"] - first, minlength=last - first)
+            yield Ragged.from_lengths(lengths, found["label"], found.get("value"))
 
     def place(self, row: int) -> str:
         """Return the query of a row."""

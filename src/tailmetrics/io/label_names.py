@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from typing import Any
 
 from tailmetrics.io.columns import Columns
-from tailmetrics.io.errors import DataFileError, check_file
-from tailmetrics.io.formats import Format, format_of
-from tailmetrics.io.labels import LabelRule
+from tailmetrics.io.engine import MEMORY, Engine
+from tailmetrics.io.errors import DataFileError
+from tailmetrics.io.finding import Part, PathLike, find
+from tailmetrics.io.formats import Format, format_of_parts
+from tailmetrics.io.labels import LabelRule, ordered_names
 from tailmetrics.io.names import Numbering
 from tailmetrics.io.source import Source
 
 
 def read_label_names(
-    *paths: str | Path,
+    *paths: PathLike | Sequence[PathLike],
     format: str | None = None,
     columns: Columns | None = None,
     string_ids: bool | None = None,
     num_labels: int | None = None,
     more: Iterable[str] = (),
-) -> tuple[str, ...] | None:
+    memory: str = MEMORY,
+) -> Sequence[str] | None:
     """Return the names of the labels of all files in the order of their ids; None where ids are numbers already.
 
     Names ascend (whole numbers by value), but descend if one of the files is TREC, where the last name wins ties. Pass
@@ -28,43 +31,46 @@ def read_label_names(
     Every file is read whole.
 
     Args:
-        paths: Files of predictions and targets.
+        paths: Files of predictions and targets, as for :func:`read`.
         format: Format of all files; None tells it for each.
         columns: Names of columns.
         string_ids: As for :func:`read`.
         num_labels: As for :func:`read`: with it, whole numbers are label ids.
         more: Further names, such as those of labels that only training has.
+        memory: As for :func:`read`.
 
     Raises:
         DataFileError: If a file cannot be read.
     """
     columns = columns or Columns()
-    files = [check_file(path) for path in paths]
-    forms = [format_of("read_label_names", path, format, columns) for path in files]
+    found = [find(path) for path in paths]
+    forms = [format_of_parts("read_label_names", one.parts, format, columns) for one in found]
     descending = any(form.ties == "last name" for form in forms)
     rule = LabelRule(None, string_ids, num_labels, descending)
     if rule.by_number and all(form.lines for form in forms):
         return None
-    found = set(more)
-    named = [_names(path, form, columns, bool(string_ids)) for path, form in zip(files, forms, strict=True)]
-    for names in named:
-        found.update(names or ())
-    return None if all(names is None for names in named) or not found else rule.number(list(found), files[0]).names
+    named = [
+        blocks
+        for one, form in zip(found, forms, strict=True)
+        for part in one.parts
+        if (blocks := _names(part, form, columns, bool(string_ids))) is not None
+    ]
+    return ordered_names(Engine(memory), [*named, _blocks(more)], rule, found[0].name) if named else None
 
 
-def _names(path: Path, form: Format, columns: Columns, as_names: bool) -> Iterator[str] | None:
-    """Return the names that a file holds; None where its labels are numbers."""
-    opened = form.open(path, None, columns)
+def _names(part: Part, form: Format, columns: Columns, as_names: bool) -> Iterator[Any] | None:
+    """Return the names that a file holds, some at a time; None where its labels are numbers."""
+    opened = form.open(part.path, None, columns, part.partition)
     if form.lines:
-        return (name for block in opened for name in block.item.drop_null().unique().to_pylist())
+        return (block.item.drop_null().unique() for block in opened)
     if as_names:
         opened.read_as_names()
     return _distinct([opened]) if opened.string_ids else None
 
 
 def number_strings(
-    sources: Sequence[Source], label_names: Sequence[str] | None, as_names: bool
-) -> tuple[str, ...] | None:
+    sources: Sequence[Source], label_names: Sequence[str] | None, as_names: bool, memory: str
+) -> Sequence[str] | None:
     """Return the names of the labels and let the files that hold names number them."""
     for source in sources if as_names else ():
         if not source.string_ids:
@@ -75,13 +81,20 @@ def number_strings(
             other = next(source for source in sources if not source.string_ids)
             hint = "write both alike, or pass label_names, the name of every label id."
             raise DataFileError(written[0].path, f"has strings for label ids, but {other.path} has numbers", hint=hint)
-        label_names = LabelRule(None, True, None, False).order(list(_distinct(written)))
+        rule = LabelRule(None, True, None, False)
+        label_names = ordered_names(Engine(memory), [_distinct(written)], rule, written[0].path) or ()
     for source in written:
-        source.numbering = Numbering(label_names)
-    return None if label_names is None else tuple(label_names)
+        source.number_by(Numbering(label_names or ()))
+    return label_names
 
 
-def _distinct(sources: Iterable[Source]) -> Iterator[str]:
+def _distinct(sources: Iterable[Source]) -> Iterator[Any]:
     for source in sources:
         for names in source.distinct_names():
-            yield from names
+            yield from _blocks(names)
+
+
+def _blocks(names: Iterable[str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    yield pa.array(list(names), pa.large_string())

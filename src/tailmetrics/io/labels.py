@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-import numpy as np
-
+from tailmetrics.io.engine import Engine
 from tailmetrics.io.errors import DataFileError, note
-from tailmetrics.io.names import ordered, places, whole_numbers
-from tailmetrics.io.rows import Array, Ints
+from tailmetrics.io.names import WHOLE, Names
+from tailmetrics.io.paths import FilePath
+
+BLOCK = 2**16
 
 
 @dataclass(frozen=True)
@@ -40,52 +41,50 @@ class LabelRule:
             return False
         return self.strings is False or (self.num_labels is not None and not self.descending)
 
-    def number(self, met: Sequence[str], path: Path) -> Labels:
-        """Return the label id of every item that was met.
+    def number(self, engine: Engine, path: FilePath) -> Labels:
+        """Make the table ``labels`` (item, id) from the table ``met``, which holds each item once.
+
+        Names ascend by the bytes of UTF-8, whole numbers by value; they descend where the last name wins ties.
 
         Raises:
             DataFileError: If items are not the whole numbers that they have to be, or are more than there are labels.
         """
         if self.names is not None:
-            return self._named(path, self.names, np.arange(len(self.names), dtype=np.int64))
+            load_names(engine, "labels", self.names)
+            return self._named(path, self.names)
+        is_whole = f"regexp_full_match(item, '{WHOLE}')"
+        numbers = f"try_cast(CASE WHEN {is_whole} THEN item END AS BIGINT)"
+        found = engine.row(
+            f"SELECT coalesce(bool_and({is_whole}), true), count(*), min({numbers}), max({numbers}) FROM met"
+        )
+        whole, count, least, last = found
         if self.by_number:
-            numbers = self._numbers(met, path)
-            return Labels(numbers, None, self.num_labels, max(self.num_labels or 0, int(numbers.max(initial=-1)) + 1))
-        names = self.order(met)
-        self._say(path, names)
-        return self._named(path, names, places(met, names))
+            self._check_whole(engine, path, is_whole)
+            engine.run("CREATE TABLE labels AS SELECT item, item::BIGINT AS id FROM met")
+            return Labels(None, self.num_labels, max(self.num_labels or 0, (-1 if last is None else last) + 1))
+        order = "item DESC" if self.descending else "length(item), item" if whole else "item"
+        engine.run(f"CREATE TABLE labels AS SELECT item, row_number() OVER (ORDER BY {order}) - 1 AS id FROM met")
+        if self.strings is None and not self.descending and whole and count and last != count - 1:
+            what = f"the items of all files are {count:,} whole numbers from {least} to {last}"
+            note(path, f"{what}, each a label of its own; with num_labels=L they are label ids from 0 to L - 1.")
+        return self._named(path, engine.names("SELECT item FROM labels ORDER BY id"))
 
-    def order(self, met: Sequence[str]) -> list[str]:
-        """Return distinct names in the order of their ids."""
-        return ordered(met, self.descending)
-
-    def _numbers(self, met: Sequence[str], path: Path) -> Ints:
-        numbers = whole_numbers(met)
-        if numbers is None:
-            wrong = next(name for name in met if whole_numbers([name]) is None)
+    def _check_whole(self, engine: Engine, path: FilePath, is_whole: str) -> None:
+        wrong = engine.row(f"SELECT item FROM met WHERE NOT {is_whole} ORDER BY item LIMIT 1")
+        if wrong is not None:
             hint = (
                 "leave num_labels out, so that items are numbered as names, or say string_ids=True."
                 if self.strings is None
                 else "leave string_ids out, so that items are numbered as names."
             )
-            raise DataFileError(path, f"the item {wrong!r} in it or beside it is not a whole number", hint=hint)
-        return numbers
+            raise DataFileError(path, f"the item {wrong[0]!r} in it or beside it is not a whole number", hint=hint)
 
-    def _say(self, path: Path, names: Sequence[str]) -> None:
-        """Say so where whole numbers do not stay what they are."""
-        if self.strings is not None or self.descending or not names or whole_numbers(names[-1:]) is None:
-            return
-        numbers = whole_numbers(names)
-        if numbers is not None and not np.array_equal(numbers, np.arange(len(names))):
-            what = f"the items of all files are {len(names):,} whole numbers from {names[0]} to {names[-1]}"
-            note(path, f"{what}, each a label of its own; with num_labels=L they are label ids from 0 to L - 1.")
-
-    def _named(self, path: Path, names: Sequence[str], ids: Array) -> Labels:
+    def _named(self, path: FilePath, names: Sequence[str]) -> Labels:
         if self.num_labels is not None and self.num_labels < len(names):
             hint = "give as many labels as there are names, or leave num_labels out."
             raise DataFileError(path, f"there are {len(names)} names for {self.num_labels} labels", hint=hint)
         num_labels = self.num_labels or len(names)
-        return Labels(ids, tuple(names), num_labels, num_labels)
+        return Labels(names, num_labels, num_labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,13 +92,50 @@ class Labels:
     """The label ids of all files.
 
     Attributes:
-        ids: Label id of every item, by its code.
         names: Names in the order of the ids; None when items are numbers.
         declared: Number of labels, None when only the largest id met is known.
         width: Number of columns that holds every id met.
     """
 
-    ids: Ints
-    names: tuple[str, ...] | None
+    names: Sequence[str] | None
     declared: int | None
     width: int
+
+
+def load_names(engine: Engine, table: str, names: Sequence[str]) -> None:
+    """Write names and their places into a table (item, id).
+
+    Raises:
+        ValueError: If a name comes twice.
+    """
+    import pyarrow as pa
+
+    schema = pa.schema([("item", pa.large_string()), ("id", pa.int64())])
+
+    def batches() -> Iterator[Any]:
+        for first in range(0, len(names), BLOCK):
+            some = names[first : first + BLOCK]
+            text = some.column if isinstance(some, Names) else pa.array(some, pa.large_string())
+            text = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+            yield pa.record_batch([text.cast(pa.large_string()), pa.array(range(first, first + len(some)))], schema)
+
+    engine.load(table, schema, batches())
+    (repeated,) = engine.row(f"SELECT count(*) - count(DISTINCT item) FROM {table}")
+    if repeated:
+        raise ValueError(f"label_names: {repeated} names are repeated; pass each once.")
+
+
+def ordered_names(
+    engine: Engine, named: Iterable[Iterable[Any]], rule: LabelRule, path: FilePath
+) -> Sequence[str] | None:
+    """Return the distinct names of arrow string arrays in the order of their label ids; None if there are none."""
+    import pyarrow as pa
+
+    schema = pa.schema([("item", pa.large_string())])
+    engine.load(
+        "named",
+        schema,
+        (pa.record_batch([block.cast(pa.large_string())], schema) for blocks in named for block in blocks),
+    )
+    engine.run("CREATE TABLE met AS SELECT DISTINCT item FROM named WHERE item IS NOT NULL")
+    return rule.number(engine, path).names or None

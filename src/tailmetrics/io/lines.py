@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,10 @@ import pyarrow.compute as pc
 
 from tailmetrics.io.compression import stream
 from tailmetrics.io.errors import DataFileError
+from tailmetrics.io.paths import FilePath
 from tailmetrics.io.rows import Array, starts
 
-BLOCK_BYTES = 2**23
+BLOCK_BYTES = 2**21
 LARGEST = 2**63 - 1
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -30,7 +30,7 @@ class Lines:
         text: The lines, an arrow string array; line ends are still on them.
     """
 
-    path: Path
+    path: FilePath
     first: int
     text: Any
 
@@ -59,8 +59,8 @@ class Lines:
         return counts, flat.filter(pc.not_equal(flat, "")) if blank.any() else flat
 
 
-def read_lines(path: Path, skip: int = 0) -> Iterator[Lines]:
-    """Yield the lines of a UTF-8 file in blocks of about 8 MB; the first ``skip`` lines are only counted."""
+def read_lines(path: FilePath, skip: int = 0) -> Iterator[Lines]:
+    """Yield the lines of a UTF-8 file in blocks of about 2 MB; the first ``skip`` lines are only counted."""
     number, rest = 1, b""
     with stream(path) as file:
         while block := file.read(BLOCK_BYTES):
@@ -82,7 +82,7 @@ def _from(lines: Lines, skip: int) -> Iterator[Lines]:
     yield Lines(lines.path, lines.first + dropped, lines.text.slice(dropped))
 
 
-def _lines(path: Path, first: int, block: bytes) -> Lines:
+def _lines(path: FilePath, first: int, block: bytes) -> Lines:
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
     if not block.endswith(b"\n"):
         ends = np.append(ends, len(block))
@@ -106,7 +106,7 @@ def _decodes(line: bytes) -> bool:
 
 
 def parse_numbers(
-    text: Any, kind: type[int] | type[float], path: Path, word: str, place: Callable[[int], str]
+    text: Any, kind: type[int] | type[float], path: FilePath, word: str, place: Callable[[int], str]
 ) -> Array:
     """Return an arrow string array as int64 or float64 numbers.
 

@@ -6,7 +6,6 @@ The first line names two columns, separated by a comma or a tab. Labels are sepa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,10 @@ import pyarrow.compute as pc
 
 from tailmetrics.io.columns import Columns
 from tailmetrics.io.csv_file import CsvFile
-from tailmetrics.io.errors import DataFileError, check_file, note
+from tailmetrics.io.errors import DataFileError, note
 from tailmetrics.io.formats import Opening
 from tailmetrics.io.keyed import Triples
+from tailmetrics.io.paths import FilePath, check_file
 from tailmetrics.io.roles import Role
 from tailmetrics.io.rows import Array
 from tailmetrics.io.sniffing import Head, names_lists
@@ -25,7 +25,7 @@ from tailmetrics.io.sniffing import Head, names_lists
 
 def read_lists(asked: Opening) -> Iterator[Triples]:
     """Yield (query, label, minus rank) of lists of predictions, or (query, label) of targets."""
-    path, role, columns = asked
+    path, role, columns, _ = asked
     check_file(path)
     first = next(iter(Head(path).lines), "")
     file = CsvFile(path, "\t" if "\t" in first else ",")
@@ -49,7 +49,7 @@ def _columns(file: CsvFile, columns: Columns) -> tuple[str, str]:
     return file.header[query], file.header[1 - query]
 
 
-def _check_once(path: Path, queries: Any, place: Any, seen: set[str]) -> None:
+def _check_once(path: FilePath, queries: Any, place: Any, seen: set[str]) -> None:
     for index, query in enumerate(queries.to_pylist()):
         if query in seen:
             hint = "a query has one line, with all of its list; format='csv' reads pairs of query and item."

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics._wrong_calls import in_words
 from tailmetrics.io.columns import Columns
 from tailmetrics.io.dataset import Dataset, TargetDataset
-from tailmetrics.io.errors import DataFileError, check_file
+from tailmetrics.io.engine import MEMORY
+from tailmetrics.io.errors import DataFileError, DataFileNote
 from tailmetrics.io.filter import read_filter, read_keyed_filter
-from tailmetrics.io.formats import FORMATS, Format, format_of
+from tailmetrics.io.finding import Found, Part, PathLike, find, is_path
+from tailmetrics.io.formats import FORMATS, Format, format_of_parts
 from tailmetrics.io.join import Joined, join
+from tailmetrics.io.keyed import KeyedFile
 from tailmetrics.io.label_names import number_strings
 from tailmetrics.io.labels import LabelRule
 from tailmetrics.io.memory import in_memory
+from tailmetrics.io.parts import Parts
+from tailmetrics.io.paths import FilePath
 from tailmetrics.io.roles import Role
 from tailmetrics.io.source import Source, share
-
-PathLike: TypeAlias = str | Path
 
 ROLES: tuple[Role, Role] = ("preds", "target")
 BATCH_ROWS = 8192
@@ -31,8 +36,8 @@ BATCH_CELLS = 2**24
 
 @in_words
 def read(
-    preds: PathLike | Any,
-    target: PathLike | Any,
+    preds: PathLike | Sequence[PathLike] | Any,
+    target: PathLike | Sequence[PathLike] | Any,
     *,
     num_labels: int | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -46,18 +51,20 @@ def read(
     string_ids: bool | None = None,
     duplicates: Literal["error", "first"] = "error",
     cut: int | None = None,
+    memory: str = MEMORY,
 ) -> Dataset:
     """Open predictions and targets, to be read in batches with bounded memory.
 
-    Row i of one file belongs to row i of the other (npz, npy, pt, Parquet, XMC text), or lines name their query (TREC,
-    JSON Lines, CSV; read whole, see :mod:`tailmetrics.io.keyed`). Compressed files (``.gz``, ``.bz2``, ``.zst``) are
-    read as what they hold. What a reader decides by itself, such as which column is the query, is a
-    :class:`DataFileNote`, a warning.
+    Row i of one file belongs to row i of the other (arrays, list columns, XMC text), or every line names its query
+    (TREC, CSV, long tables, …): DuckDB then joins and orders the lines in a temporary folder.
+    Compressed files (``.gz``, ``.bz2``, ``.zst``) are read as what they hold. What a reader decides by itself, such as
+    which column is the query, is a :class:`DataFileNote`, a warning.
 
     Args:
-        preds: File of predictions; or a table with the columns query, item and score, such as a DataFrame; or a dict
-            from query to a dict from item to score.
-        target: File of targets; or a table, or a dict from query to a dict from item to gain.
+        preds: File of predictions: a path, a folder of parts, a glob, an address (``s3://``, ``gs://``, ``hdfs://``),
+            or a list of these; or a table with the columns query, item and score, such as a DataFrame; or a dict from
+            query to a dict from item to score. Parts follow one another by their names, numbers in them by value.
+        target: Targets, alike; or a table, or a dict from query to a dict from item to gain.
         num_labels: Number of labels, where no file declares it; ids are checked against it. Items of JSON Lines and
             CSV are then whole numbers; without it each item met is a label, in ascending order.
         batch_rows: Rows per batch at most; wide rows come in smaller batches.
@@ -77,6 +84,8 @@ def read(
         duplicates: What becomes of a label that a row of predictions lists again: ``"error"``, or ``"first"``, which
             leaves it in its place, for metrics made with ``duplicates="first"`` to count as a miss.
         cut: How many labels of each list count, the best ones, trec_eval's ``-M``; what is below is as if never listed.
+        memory: What DuckDB holds at a time of lines that name their query, such as ``"2GB"``; the rest lies in a
+            folder beneath ``TMPDIR``.
 
     Raises:
         DataFileError: If a file is missing, empty, damaged or does not fit the other one; while iterating, too.
@@ -96,18 +105,18 @@ def read(
     trimmed: dict[str, Any] = {"duplicates": duplicates, "cut": cut}
     if inputs[0].form.lines:
         rule = _rule(inputs, label_names, string_ids, num_labels)
-        files = [(one.path, one.open()) for one in inputs]
-        joined = join(files[0], files[1], rule, missing == "skip", rank, world_size)
+        joined = join(inputs[0].lines(), inputs[1].lines(), rule, missing == "skip", rank, world_size, memory)
         return _dataset_of_join(joined, filter, batch_rows, trimmed)
-    sources = [one.open() for one in inputs]
-    known = _of_rows(sources, num_labels, label_names, bool(string_ids), batch_rows, rank, world_size)
+    sources = [one.rows() for one in inputs]
+    names = number_strings(sources, label_names, bool(string_ids), memory)
+    known = _of_rows(sources, num_labels, names, batch_rows, rank, world_size)
     ignored = None if filter is None else read_filter(filter, known["num_rows"], known["num_labels"])
     return Dataset(preds=sources[0], target=sources[1], ignored=ignored, **known, **trimmed)
 
 
 @in_words
 def read_target(
-    path: PathLike | Any,
+    path: PathLike | Sequence[PathLike] | Any,
     *,
     num_labels: int | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -118,6 +127,7 @@ def read_target(
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
     min_gain: float | None = None,
+    memory: str = MEMORY,
 ) -> TargetDataset:
     """Open targets alone, such as the training targets that ``LabelFrequency`` counts.
 
@@ -135,6 +145,7 @@ def read_target(
         string_ids: As for :func:`read`.
         min_gain: The least gain that counts as relevant, where the file has gains: a smaller one becomes 0, as metrics
             made with ``min_gain`` see it.
+        memory: As for :func:`read`.
 
     Raises:
         DataFileError: If the file is missing, empty or damaged; while iterating, too.
@@ -146,11 +157,12 @@ def read_target(
     given = _Input.of("read_target", path, format, "target", columns)
     if given.form.lines:
         rule = _rule([given], label_names, string_ids, num_labels)
-        joined = join(None, (given.path, given.open()), rule, False, rank, world_size)
+        joined = join(None, given.lines(), rule, False, rank, world_size, memory)
         return TargetDataset(target=joined.target, min_gain=min_gain, **_of_join(joined, batch_rows))
-    source = given.open()
+    source = given.rows()
     source.read_as_multi_hot(num_labels)
-    known = _of_rows([source], num_labels, label_names, bool(string_ids), batch_rows, rank, world_size)
+    names = number_strings([source], label_names, bool(string_ids), memory)
+    known = _of_rows([source], num_labels, names, batch_rows, rank, world_size)
     return TargetDataset(target=source, min_gain=min_gain, **known)
 
 
@@ -158,26 +170,44 @@ class _Input(NamedTuple):
     """Predictions or targets as they were passed, with the format that reads them.
 
     Attributes:
-        path: The file; of a table in memory, what an error calls it.
+        found: The files; of a table in memory, what an error calls it.
         form: The format.
         role: What it is for.
         columns: Names of columns.
     """
 
-    path: Path
+    found: Found
     form: Format
     role: Role
     columns: Columns
 
     @classmethod
     def of(cls, caller: str, value: Any, named: str | None, role: Role, columns: Columns) -> _Input:
-        if isinstance(value, (str, Path)):
-            path = check_file(value)
-            return cls(path, format_of(caller, path, named, columns), role, columns)
-        return cls(Path(f"{role} ({type(value).__name__})"), in_memory(caller, role, value), role, columns)
+        if is_path(value):
+            found = find(value)
+            return cls(found, format_of_parts(caller, found.parts, named, columns), role, columns)
+        name = Path(f"{role} ({type(value).__name__})")
+        return cls(Found(name, (Part(name, {}),)), in_memory(caller, role, value), role, columns)
 
-    def open(self) -> Any:
-        return self.form.open(self.path, self.role, self.columns)
+    @property
+    def path(self) -> FilePath:
+        """How an error calls all files."""
+        return self.found.name
+
+    def rows(self) -> Source:
+        """Open files of which row i belongs to row i of the other."""
+        sources = [self._open(part) for part in self.found.parts[:1]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataFileNote)  # what is noted of the first part holds for all
+            sources.extend(map(self._open, self.found.parts[1:]))
+        return sources[0] if len(sources) == 1 else Parts(self.path, sources)
+
+    def lines(self) -> KeyedFile:
+        """Return the files whose lines name their query."""
+        return KeyedFile(self.path, [(part.path, partial(self._open, part)) for part in self.found.parts])
+
+    def _open(self, part: Part) -> Any:
+        return self.form.open(part.path, self.role, self.columns, part.partition)
 
 
 def _rule(
@@ -210,8 +240,7 @@ def _dataset_of_join(joined: Joined, filter_path: PathLike | None, batch_rows: i
     assert joined.preds is not None
     ignored = None
     if filter_path is not None:
-        rows = {name: row for row, name in enumerate(joined.row_names)}
-        ignored = read_keyed_filter(filter_path, rows, joined.label_lookup())
+        ignored = read_keyed_filter(filter_path, joined.engine)
     known = _of_join(joined, batch_rows)
     return Dataset(preds=joined.preds, target=joined.target, ignored=ignored, **known, **trimmed)
 
@@ -236,14 +265,12 @@ def _of_join(joined: Joined, batch_rows: int) -> dict[str, Any]:
 def _of_rows(
     sources: Sequence[Source],
     num_labels: int | None,
-    label_names: Sequence[str] | None,
-    as_names: bool,
+    names: Sequence[str] | None,
     batch_rows: int,
     rank: int,
     world_size: int,
 ) -> dict[str, Any]:
     num_rows = _common_rows(sources)
-    names = number_strings(sources, label_names, as_names)
     if len(sources) == 2:
         sources[1].read_as_multi_hot(sources[0].num_labels)
     labels = _common_labels(sources, num_labels, names)

@@ -36,35 +36,18 @@ def in_memory(caller: str, role: Role, value: Any) -> Format:
 
 
 def _from_table(table: Any, asked: Opening) -> Iterator[Triples]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    from tailmetrics.io.table_lines import BATCH_ROWS, triples
 
-    path, role, columns = asked
+    path = asked.path
     with reading(path, "a table"):
+        import pyarrow as pa
+
         arrow = pa.table(table) if hasattr(table, "__arrow_c_stream__") else pa.Table.from_pandas(table)
-        chosen = choose(path, arrow.column_names, role, columns, "its columns")
-        ids = []
-        for name in (chosen.query, chosen.item):
-            column = arrow[name].combine_chunks()
-            if column.null_count:
-                index = int(pc.is_null(column).index(True).as_py())
-                raise DataFileError(path, f"has no {name!r}", _place(index), "every row names its query and its item.")
-            if not (pa.types.is_integer(column.type) or _is_text(column.type)):
-                hint = "queries and items are whole numbers or strings."
-                raise DataFileError(path, f"its column {name!r} is {column.type}", hint=hint)
-            ids.append(pc.cast(column, pa.string()))
-        values = None
-        if chosen.value is not None:
-            column = pc.cast(arrow[chosen.value].combine_chunks(), pa.float64())
-            values = np.asarray(column.to_numpy(zero_copy_only=False))
-        yield Triples(ids[0], ids[1], values, _place)
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+        chosen = choose(path, arrow.column_names, asked.role, asked.columns, "its columns")
+        first = 0
+        for batch in arrow.select(chosen.names).to_batches(BATCH_ROWS):
+            yield triples(path, batch, chosen, first, {})
+            first += len(batch)
 
 
 def _from_dict(run: Mapping[Any, Mapping[Any, float]], asked: Opening) -> Iterator[Triples]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from tailmetrics.io.compression import Plain
-from tailmetrics.io.errors import DataFileError, check_file, reading
-from tailmetrics.io.formats import Opening
+from tailmetrics.io.errors import DataFileError, reading
+from tailmetrics.io.paths import FilePath, check_file
 from tailmetrics.io.rows import Array, Ints, Ragged
 from tailmetrics.io.source import Source
 
@@ -26,7 +25,7 @@ HINT = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
 class NpzSource(Source):
     """A CSR matrix [N, L]: stored entries are scored candidates or gains, a stored zero included."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | FilePath) -> None:
         self.path = check_file(path)
         self._plain = Plain(self.path)
         with reading(self.path, FORM), zipfile.ZipFile(self._plain.path) as archive:
@@ -70,11 +69,6 @@ class NpzSource(Source):
                 offsets = self._indptr[first : min(first + size, stop) + 1]
                 count = int(offsets[-1] - offsets[0])
                 yield Ragged(offsets - offsets[0], indices.read(count), data.read(count))
-
-
-def open_npz(asked: Opening) -> NpzSource:
-    """Open a matrix."""
-    return NpzSource(asked.path)
 
 
 class _Member:

@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from tailmetrics.io.columns import Chosen, choose, is_usual
 from tailmetrics.io.csv_file import CsvFile
-from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.formats import Opening
 from tailmetrics.io.keyed import Triples
 from tailmetrics.io.lines import Lines, parse_numbers, read_lines
+from tailmetrics.io.paths import check_file
 from tailmetrics.io.roles import Role
 from tailmetrics.io.rows import Array
 
@@ -27,7 +28,7 @@ NUMBER_TYPES = {int, float}
 
 def read_jsonl(asked: Opening) -> Iterator[Triples]:
     """Yield the triples of a JSON Lines file; its first block of lines tells the names of the fields."""
-    path, role, columns = asked
+    path, role, columns, _ = asked
     check_file(path)
     fields: Chosen | None = None
     with reading(path, "JSON Lines"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class Ragged:
 
 Rows: TypeAlias = Ragged | Array
 """Ragged rows, or a dense matrix [n, L]."""
+AnyRows = TypeVar("AnyRows", bound="Ragged | Array")
 
 
 def starts(lengths: Array) -> Ints:
@@ -95,14 +96,14 @@ def entry_keys(rows: Ints, ids: Ints, *more: Ints) -> list[Ints]:
     return [row.astype(np.int64) * (largest + 1) + some for row, some in pairs]
 
 
-def rebatch(parts: Iterable[Ragged], size: int) -> Iterator[Ragged]:
+def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
     """Yield the same rows in batches of exactly ``size``, the last one possibly shorter."""
-    pending: list[Ragged] = []
+    pending: list[AnyRows] = []
     count = 0
     for part in parts:
         while count + len(part) >= size:
-            yield _joined([*pending, part.slice(0, size - count)])
-            part = part.slice(size - count, len(part))
+            yield _joined([*pending, _slice(part, 0, size - count)])
+            part = _slice(part, size - count, len(part))
             pending, count = [], 0
         if len(part):
             pending.append(part)
@@ -111,10 +112,19 @@ def rebatch(parts: Iterable[Ragged], size: int) -> Iterator[Ragged]:
         yield _joined(pending)
 
 
-def _joined(parts: list[Ragged]) -> Ragged:
+def _slice(rows: AnyRows, start: int, stop: int) -> AnyRows:
+    return cast("AnyRows", rows.slice(start, stop) if isinstance(rows, Ragged) else rows[start:stop])
+
+
+def _joined(parts: list[AnyRows]) -> AnyRows:
     parts = [part for part in parts if len(part)]
     if len(parts) == 1:
         return parts[0]
+    ragged: list[Ragged] = [part for part in parts if isinstance(part, Ragged)]
+    return cast("AnyRows", _joined_lists(ragged) if ragged else np.concatenate(cast("list[Array]", parts)))
+
+
+def _joined_lists(parts: list[Ragged]) -> Ragged:
     lengths = np.concatenate([part.lengths for part in parts])
     values = [part.values for part in parts if part.values is not None]
     ids = np.concatenate([part.ids for part in parts])

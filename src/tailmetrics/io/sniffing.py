@@ -6,10 +6,13 @@ import csv
 import json
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
+from typing import Any
 
 from tailmetrics.io.columns import Columns, is_usual
 from tailmetrics.io.compression import HEAD_BYTES, head
+from tailmetrics.io.errors import reading
+from tailmetrics.io.paths import FilePath
+from tailmetrics.io.signatures import ARROW, FEATHER_1, PARQUET, STREAM
 
 
 class Head:
@@ -20,8 +23,9 @@ class Head:
         columns: Names of columns that were given.
     """
 
-    def __init__(self, path: Path, columns: Columns | None = None) -> None:
+    def __init__(self, path: FilePath, columns: Columns | None = None) -> None:
         self.data = head(path)
+        self._path = path
         self.columns = columns or Columns()
 
     @cached_property
@@ -36,6 +40,16 @@ class Head:
     def words(self) -> list[list[str]]:
         """The words of each line, comments left out."""
         return [line.split() for line in self.lines if not line.startswith("#")]
+
+    @cached_property
+    def schema(self) -> Any:
+        """The columns of a file of columns; None of another one."""
+        if not self.data.startswith((PARQUET, ARROW, STREAM)):
+            return None
+        with reading(self._path, "a table"):
+            from tailmetrics.io.tables import open_table
+
+            return open_table(self._path).schema
 
     def fields(self, delimiter: str) -> list[list[str]]:
         """Return the fields of each line."""
@@ -53,8 +67,29 @@ def _fields(line: str, delimiter: str) -> list[str]:
 
 
 def is_parquet(head: Head) -> bool:
-    """Whether a file opens as Parquet does."""
-    return head.data.startswith(b"PAR1")
+    """Whether a file opens as Parquet does, and is no long table."""
+    return head.data.startswith(PARQUET) and not is_long(head)
+
+
+def is_arrow(head: Head) -> bool:
+    """Whether a file opens as Arrow and Feather do, and is no long table."""
+    return head.data.startswith((ARROW, STREAM, FEATHER_1)) and not is_long(head)
+
+
+def is_long(head: Head) -> bool:
+    """Whether a file of columns holds a query or an item in each row, not lists; its folders may give the other."""
+    if head.schema is None or any("list" in str(field.type) for field in head.schema):
+        return False
+    names = head.schema.names
+    return any(
+        getattr(head.columns, field) in names or any(is_usual(name, field) for name in names)
+        for field in ("query", "item")
+    )
+
+
+def is_safetensors(head: Head) -> bool:
+    """Whether a file opens with the length of a header, and with the header, of safetensors."""
+    return head.data[8:10] == b'{"' and int.from_bytes(head.data[:8], "little") < 10**8
 
 
 def is_npy(head: Head) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.names import Numbering
+from tailmetrics.io.paths import FilePath
 from tailmetrics.io.rows import Ints, Rows
 
 
@@ -25,16 +25,18 @@ class Source(ABC):
         dense: Whether rows are a matrix with a column for every label.
         string_ids: Whether label ids are strings, to be numbered by ``numbering`` before rows are read.
         numbering: Label ids of strings.
+        layout: How a row is laid out, in words; parts of one data set have the same.
         ends: Row numbers at which a file is best cut (ends of row groups), ascending; None when anywhere is as good.
     """
 
-    path: Path
+    path: FilePath
     num_rows: int
     num_labels: int | None = None
     cells_per_row: float = 1.0
     dense: bool = False
     string_ids: bool = False
     numbering: Numbering | None = None
+    layout: str = ""
     ends: Ints | None = None
 
     @abstractmethod
@@ -56,6 +58,10 @@ class Source(ABC):
         """
         hint = "leave string_ids out: here a label id is the number of a column."
         raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
+
+    def number_by(self, numbering: Numbering) -> None:
+        """Let label ids that are strings be numbered."""
+        self.numbering = numbering
 
     def read_as_multi_hot(self, num_labels: int | None) -> None:
         """Take whole numbers of shape [N, L] for a matrix; only files that can hold either have anything to decide."""

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.formats import Opening
 from tailmetrics.io.keyed import Triples
 from tailmetrics.io.lines import Lines, parse_numbers, read_lines
+from tailmetrics.io.paths import check_file
 from tailmetrics.io.rows import starts
 from tailmetrics.io.sniffing import Head, is_qrels, is_run
 

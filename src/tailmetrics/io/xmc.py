@@ -8,16 +8,16 @@ A rank looks for line ends up to its last row and parses its own lines.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailmetrics.io.compression import head
-from tailmetrics.io.errors import DataFileError, check_file, reading
+from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.formats import Opening
 from tailmetrics.io.lines import BYTE_ORDER_MARK, Lines, parse_numbers, place_of_word, read_lines
+from tailmetrics.io.paths import FilePath, check_file, size_of
 from tailmetrics.io.roles import Role
 from tailmetrics.io.rows import Ragged, rebatch
 from tailmetrics.io.source import Source
@@ -30,7 +30,7 @@ PAIR_HINT = "entries are label:value, separated by blanks."
 class XmcSource(Source):
     """A score, label or data file in text; line 1 is the header, row r stands on line r + 2."""
 
-    def __init__(self, path: str | Path, role: Role | None) -> None:
+    def __init__(self, path: str | FilePath, role: Role | None) -> None:
         self.path = check_file(path)
         words = head(self.path).removeprefix(BYTE_ORDER_MARK).split(b"\n")[0].split()
         if len(words) not in (2, 3) or not all(word.isdigit() for word in words):
@@ -41,7 +41,7 @@ class XmcSource(Source):
             hint = "predictions are label:value lines under the header 'rows labels'."
             raise DataFileError(self.path, "is a data file with features, not predictions", "line 1", hint)
         if not self._has_features:
-            self.cells_per_row = self.path.stat().st_size / max(self.num_rows, 1) / 8
+            self.cells_per_row = size_of(self.path) / max(self.num_rows, 1) / 8
 
     def place(self, row: int) -> str:
         """Return line and row: row r stands on line r + 2."""

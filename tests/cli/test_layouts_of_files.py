@@ -1,0 +1,159 @@
+"""One evaluation, however its files are laid out: the report holds the same values, byte for byte."""
+
+import gzip
+import json
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+ROWS, LABELS = 157, 40
+METRICS = [
+    ("PrecisionAtK", "{k: [1, 5]}"),
+    ("NDCGAtK", "{k: 5, buckets: deciles}"),
+    ("RecallAtK", "{k: 5, average: macro}"),
+    ("PropensityScoredPrecisionAtK", "{k: 3}"),
+    ("MRR", "{}"),
+    ("GiniAtK", "{k: 5}"),
+]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Return lists of ids with scores full of ties, graded targets, and training targets."""
+    source = random.Random(3)
+    preds, target = [], []
+    for _ in range(ROWS):
+        ids = source.sample(range(LABELS), source.randrange(5, 20))
+        preds.append((ids, [source.randrange(8) / 8 for _ in ids]))
+        labels = source.sample(range(LABELS), source.randrange(1, 4))
+        target.append((labels, [float(source.randrange(1, 4)) for _ in labels]))
+    train = [source.choices(range(LABELS), [1 / (1 + label) for label in range(LABELS)])[:1] for _ in range(500)]
+    return preds, target, train
+
+
+def lists(rows, names):
+    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def long(rows, value):
+    lines = [
+        {"query": row, "item": label, value: number}
+        for row, (labels, numbers) in enumerate(rows)
+        for label, number in zip(labels, numbers, strict=True)
+    ]
+    random.Random(1).shuffle(lines)
+    return lines
+
+
+def in_parts(table, folder, name="part-{}.parquet", count=7):
+    size = -(-len(table) // count)
+    for number in range(count):
+        path = folder / name.format(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table.slice(number * size, size), path)
+    return folder
+
+
+def as_one_file(preds, target, folder):
+    pq.write_table(preds, folder / "p.parquet")
+    pq.write_table(target, folder / "y.parquet", row_group_size=50)
+    return folder / "p.parquet", folder / "y.parquet"
+
+
+def as_folders(preds, target, folder):
+    return in_parts(preds, folder / "p"), in_parts(target, folder / "y", count=3)
+
+
+def as_patterns(preds, target, folder):
+    return f"{in_parts(preds, folder / 'p')}/part-*", f"{in_parts(target, folder / 'y')}/*.parquet"
+
+
+def as_partitions(preds, target, folder):
+    return in_parts(preds, folder / "p", "day={}/a.parquet"), in_parts(target, folder / "y", "day={}/a.parquet")
+
+
+def as_arrow(preds, target, folder):
+    feather.write_feather(preds, str(folder / "p.feather"), chunksize=50, compression="zstd")
+    with pa.ipc.new_stream(folder / "y.arrow", target.schema) as file:
+        file.write_table(target, 33)
+    return folder / "p.feather", folder / "y.arrow"
+
+
+def as_structs(preds, target, folder):
+    rows = [
+        [{"item": i, "score": s} for i, s in zip(row["ids"], row["scores"], strict=True)] for row in preds.to_pylist()
+    ]
+    pq.write_table(pa.table({"ids": rows}), folder / "p.parquet")
+    return folder / "p.parquet", as_one_file(preds, target, folder / "..")[1]
+
+
+ROW_LAYOUTS = [as_one_file, as_folders, as_patterns, as_partitions, as_arrow]
+
+
+def as_long(preds, target, folder):
+    pq.write_table(pa.Table.from_pylist(preds), folder / "p.parquet")
+    return folder / "p.parquet", in_parts(pa.Table.from_pylist(target), folder / "y")
+
+
+def as_compressed_json(preds, target, folder):
+    for name, lines in (("p", preds), ("y", target)):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    return folder / "p.jsonl.gz", folder / "y.jsonl.gz"
+
+
+def as_csv_parts(preds, target, folder):
+    for name, lines in (("p", preds), ("y", target)):
+        (folder / name).mkdir()
+        for number in range(3):
+            some = lines[number::3]
+            text = "".join(
+                ",".join(map(str, line.values())) + "\n" for line in [{name: name for name in lines[0]}, *some]
+            )
+            (folder / name / f"{number}.csv").write_text(text)
+    return folder / "p", folder / "y"
+
+
+LINE_LAYOUTS = [as_long, as_compressed_json, as_csv_parts]
+
+
+def values(folder):
+    """Return the bytes of a report, without its title and the numbers of its layout."""
+    report = json.loads((folder / "report.json").read_text())
+    return json.dumps({name: value for name, value in report.items() if name != "title"})
+
+
+@pytest.fixture
+def words(config, tmp_path, rows):
+    """Return what every command line has in common."""
+    pq.write_table(pa.table({"labels": rows[2]}), tmp_path / "train.parquet")
+    training = ["--train-target", tmp_path / "train.parquet", "--num-labels", LABELS]
+    return ["evaluate", "--config", config(*METRICS), *training, "--quiet"]
+
+
+@pytest.mark.slow
+def test_every_layout_gives_the_same_report(rows, words, workers, tailmetrics, tmp_path):
+    """One file, folders, patterns, partitions, Arrow, structs; shuffled lines, compressed, in parts; two processes too."""
+    preds, target, _ = rows
+    written = {}
+    for make in [*ROW_LAYOUTS, as_structs]:
+        (tmp_path / make.__name__).mkdir()
+        tables = lists(preds, ("ids", "scores")), lists(target, ("labels", "gains"))
+        written[make.__name__] = make(*tables, tmp_path / make.__name__)
+    for make in LINE_LAYOUTS:
+        (tmp_path / make.__name__).mkdir()
+        written[make.__name__] = make(long(preds, "score"), long(target, "gain"), tmp_path / make.__name__)
+    found = {}
+    for name, (some, other) in written.items():
+        files = ["--preds", some, "--target", other]
+        assert tailmetrics(*words, *files, "--out", tmp_path / name / "one")[0] == 0
+        found[name] = values(tmp_path / name / "one")
+        if name in ("as_one_file", "as_folders", "as_long"):
+            for status, _, err in workers.ranks(*words, *files, "--out", tmp_path / name / "two"):
+                assert status == 0, err
+            found[f"{name} on two"] = values(tmp_path / name / "two")
+    assert set(found.values()) == {found["as_one_file"]}
+    assert json.loads(found["as_one_file"])["metrics"]["precision@5"] > 0.05

@@ -1,0 +1,100 @@
+"""Lines out of core: what does not fit into the memory given is spilled, and nothing is left behind."""
+
+import gc
+import random
+import tempfile
+
+import pyarrow as pa
+import pytest
+
+from tailmetrics.io import DataFileError, read
+from tailmetrics.io.engine import Engine, bytes_of
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    """Let temporary files lie in a folder of the test."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    return tmp_path / "scratch"
+
+
+def test_lines_in_any_order_and_little_memory(tmp_path, scratch):
+    """Shuffled lines with 64 MiB are the rows that a plain loop collects; the folder goes with the data set."""
+    source = random.Random(0)
+    lines = [(f"q{number % 997}", f"d{number * 7919 % 60013}", source.random()) for number in range(120_000)]
+    source.shuffle(lines)
+    (tmp_path / "a.run").write_text("".join(f"{q} Q0 {d} 1 {s!r} me\n" for q, d, s in lines))
+    (tmp_path / "a.qrels").write_text("".join(f"q{number} 0 d{number} 1\n" for number in range(0, 900, 3)))
+    expected = {f"q{number}": {} for number in range(0, 900, 3)}
+    for query, document, score in lines:
+        if query in expected:
+            expected[query][document] = torch_float32(score)
+    dataset = read(tmp_path / "a.run", tmp_path / "a.qrels", memory="64MiB")
+    assert list(scratch.iterdir())
+    found = {}
+    for batch in dataset:
+        scores, ids = batch.preds
+        for row, some, labels in zip(batch.rows.tolist(), scores.tolist(), ids.tolist(), strict=True):
+            pairs = zip(some, labels, strict=True)
+            found[dataset.row_names[row]] = {dataset.label_names[label]: score for score, label in pairs if label >= 0}
+    assert found == expected
+    del dataset, batch
+    gc.collect()
+    assert list(scratch.iterdir()) == []
+
+
+def torch_float32(number):
+    """Return a number as single precision holds it, as trec_eval does."""
+    import numpy as np
+
+    return float(np.float32(number))
+
+
+def test_nothing_is_left_after_an_error(tmp_path, scratch):
+    """An error of a line is raised as it is, and its folder goes."""
+    (tmp_path / "a.run").write_text("q Q0 d 1 1 me\nq Q0 d 1 high me\n")
+    (tmp_path / "a.qrels").write_text("q 0 d 1\n")
+    with pytest.raises(DataFileError, match=r"a\.run, line 2: score 'high' is not a number") as caught:
+        read(tmp_path / "a.run", tmp_path / "a.qrels")
+    del caught
+    gc.collect()
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("memory", "found"),
+    [("2GB", 2 * 10**9), ("512 MiB", 2**29), ("100000000B", 10**8), ("1.5gb", 15 * 10**8), ("1TB", 10**12)],
+)
+def test_sizes(memory, found):
+    """A size is a number with its unit, of 1000 or, with an i, of 1024."""
+    assert bytes_of(memory) == found
+
+
+@pytest.mark.parametrize(
+    ("memory", "problem"), [("much", "is no size"), ("2", "is no size"), ("-1GB", "is no size"), ("1MB", "too little")]
+)
+def test_sizes_that_are_refused(memory, problem):
+    """What is no size, or less than is needed, is an error that names the argument."""
+    with pytest.raises(ValueError, match=f"read: memory='{memory}' .*{problem}|memory='{memory}' is {problem}"):
+        Engine(memory)
+
+
+def test_what_the_database_refuses_is_an_error_of_ours():
+    """Too little memory says so, and names the argument; another failure names the folder."""
+    engine = Engine("64MiB")
+    with pytest.raises(ValueError, match=r"read: memory='64MiB' is too little for these files \(.*\); give more"):
+        engine.run("SELECT list(random()::VARCHAR || range) FROM range(20_000_000)")
+    with pytest.raises(OSError, match="DuckDB, in .*tailmetrics-"):
+        engine.run("SELECT * FROM nothing")
+
+
+def test_what_the_lines_raise_is_raised():
+    """An interrupt while lines are read is no error of the database."""
+
+    def batches():
+        yield pa.record_batch([pa.array([1])], ["a"])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Engine().load("lines_of", pa.schema([("a", pa.int64())]), batches())

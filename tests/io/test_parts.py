@@ -1,0 +1,202 @@
+"""Folders of parts, patterns, partitions, lists of files: what opens, in which order, and what is refused."""
+
+import gzip
+import shutil
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tailmetrics.io import DataFileError, DataFileNote, read, read_label_names, read_target
+from tailmetrics.io.finding import find
+
+ROWS = 23
+PREDS = [([row % 5, (row + 1) % 5], [0.5, row / 100]) for row in range(ROWS)]
+TARGET = [[(row * 3) % 5] for row in range(ROWS)]
+EXPECTED = {row: (dict(zip(ids, scores, strict=True)), TARGET[row]) for row, (ids, scores) in enumerate(PREDS)}
+
+
+def table(rows):
+    return pa.table({"ids": [ids for ids, _ in rows], "scores": [scores for _, scores in rows]})
+
+
+@pytest.fixture
+def target(tmp_path):
+    """Return targets in one file."""
+    pq.write_table(pa.table({"labels": TARGET}), tmp_path / "y.parquet")
+    return tmp_path / "y.parquet"
+
+
+def split(count):
+    """Return the rows of each of some parts, of different lengths."""
+    cuts = sorted({0, ROWS, *(number * number % ROWS for number in range(1, count))})
+    return [PREDS[start:stop] for start, stop in pairwise(cuts)]
+
+
+def write_parts(folder, count=12, name="part-{}.parquet"):
+    """Write the rows as parts, whose numbers have no leading zeros, beside what is no data."""
+    folder.mkdir(parents=True)
+    for number, rows in enumerate(split(count)):
+        path = folder / name.format(number)
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(table(rows), path)
+    (folder / "_SUCCESS").write_text("")
+    (folder / ".part-0.crc").write_text("x")
+    return folder
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.parametrize("batch_rows", [1, 4, 100])
+def test_parts_are_one_file(tmp_path, target, rows_of, world_size, batch_rows):
+    """A folder, a pattern, partitions and a list of files hold the rows of one file in its order, on any processes."""
+    folder = write_parts(tmp_path / "folder")
+    hive = write_parts(tmp_path / "hive", name="day={}/a.parquet")
+    deep = write_parts(tmp_path / "deep" / "below")
+    for number, path in enumerate(find(hive).parts):
+        assert path.partition == {"day": str(number)}
+    listed = [part.path for part in find(folder).parts]
+    assert [path.name for path in listed][-2:] == [f"part-{len(listed) - 2}.parquet", f"part-{len(listed) - 1}.parquet"]
+    patterns = [str(folder / "part-*.parquet"), str(tmp_path / "deep" / "**" / "*.parquet"), f"{hive}/day=*"]
+    for preds in (folder, hive, deep.parent, listed, list(map(str, listed)), f"file://{folder}", *patterns):
+        parts = [
+            rows_of(read(preds, target, num_labels=5, rank=rank, world_size=world_size, batch_rows=batch_rows))
+            for rank in range(world_size)
+        ]
+        assert {row: value for part in parts for row, value in part.items()} == EXPECTED
+
+
+def test_parts_without_a_row_are_left_out(tmp_path, target, rows_of):
+    """A part of no rows, as Spark writes them, is no error, wherever it stands."""
+    folder = write_parts(tmp_path / "folder", count=4)
+    for name in ("part-", "part-00", "part-2a", "part-99"):
+        pq.write_table(table(PREDS).slice(0, 0), folder / f"{name}.parquet")
+    assert rows_of(read(folder, target, num_labels=5)) == EXPECTED
+
+
+@pytest.mark.parametrize("suffix", ["npy", "txt", "gz"])
+def test_parts_of_other_formats(tmp_path, target, rows_of, suffix):
+    """Arrays, text and compressed text come in parts too."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for number, rows in enumerate(split(5)):
+        dense = np.full((len(rows), 5), -np.inf)
+        for row, (ids, scores) in enumerate(rows):
+            dense[row, ids] = scores
+        lines = [" ".join(f"{label}:{score}" for label, score in zip(ids, scores, strict=True)) for ids, scores in rows]
+        text = "".join(line + "\n" for line in [f"{len(rows)} 5", *lines])
+        if suffix == "npy":
+            np.save(folder / f"{number}.npy", dense)
+        elif suffix == "txt":
+            (folder / f"{number}.txt").write_text(text)
+        else:
+            (folder / f"{number}.txt.gz").write_bytes(gzip.compress(text.encode()))
+    found = rows_of(read(folder, target, batch_rows=4))
+    kept = {row: ({i: s for i, s in preds.items() if s > -np.inf}, labels) for row, (preds, labels) in found.items()}
+    assert kept == EXPECTED
+
+
+CSV = "query,item,score\n"
+
+
+def test_lines_in_parts(tmp_path, rows_of):
+    """Lines of a query may lie in any of the parts; a note is given once, an error names the part and its own line."""
+    (tmp_path / "p").mkdir()
+    for number in range(3):
+        lines = "".join(f"u{query},{(query + number) % 4},{number / 4}\n" for query in (3, 1, 2))
+        (tmp_path / "p" / f"{number}.csv").write_text("user_id,item,score\n" + lines)
+    (tmp_path / "y.csv").write_text("query,item\nu1,1\nu2,3\n")
+    with pytest.warns(DataFileNote, match="column 'user_id' is the query") as said:
+        dataset = read(tmp_path / "p", tmp_path / "y.csv", num_labels=4)
+    assert len(said) == 1
+    assert dataset.unmatched_queries == 1
+    assert rows_of(dataset) == {0: ({1: 0.0, 2: 0.25, 3: 0.5}, [1]), 1: ({2: 0.0, 3: 0.25, 0: 0.5}, [3])}
+    (tmp_path / "p" / "1.csv").write_text("user_id,item,score\nu1,1,0.5\nu1,2,high\n")
+    with (
+        pytest.warns(DataFileNote),
+        pytest.raises(DataFileError, match=r"p/1\.csv, line 3: score 'high' is not a number"),
+    ):
+        read(tmp_path / "p", tmp_path / "y.csv", num_labels=4)
+    names = read_label_names(tmp_path / "p" / "[02].csv", tmp_path / "y.csv", string_ids=True)
+    assert names == ("0", "1", "2", "3")
+    with (
+        pytest.warns(DataFileNote),
+        pytest.raises(DataFileError, match=r"p/2\.csv, line 4: unknown label '0'"),
+    ):
+        read(tmp_path / "p" / "[02].csv", tmp_path / "y.csv", label_names=["1", "2", "3"])
+
+
+def test_a_column_of_the_folders(tmp_path, targets_of):
+    """A long table partitioned by its query takes it from the names of the folders."""
+    for query in ("b b", "a"):
+        folder = tmp_path / "long" / f"query={query.replace(' ', '%20')}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"item": ["x", query[0]]}), folder / "0.parquet")
+    dataset = read_target(tmp_path / "long")
+    assert (dataset.row_names, dataset.label_names) == (["a", "b b"], ("a", "b", "x"))
+    assert targets_of(dataset) == {0: [0, 2], 1: [1, 2]}
+
+
+def without_scores(folder):
+    pq.write_table(table(PREDS[:3]).drop_columns(["scores"]), folder / "part-1.parquet")
+
+
+def of_strings(folder):
+    pq.write_table(pa.table({"ids": [["a"]], "scores": [[1.0]]}), folder / "part-1.parquet")
+
+
+def truncated(folder):
+    path = folder / "part-1.parquet"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def empty(folder):
+    (folder / "part-1.parquet").write_bytes(b"")
+
+
+def of_another_format(folder):
+    (folder / "part-1.csv").write_text(CSV)
+
+
+def with_a_wrong_row(folder):
+    pq.write_table(table([([1, 9], [1.0, 2.0])]), folder / "part-1.parquet")
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (without_scores, r"part-1\.parquet: holds lists of whole numbers, but .*part-0\.parquet holds .* with values"),
+        (of_strings, r"part-1\.parquet: holds lists of strings with values, but .*part-0"),
+        (truncated, r"part-1\.parquet: cannot be read as Parquet"),
+        (empty, r"part-1\.parquet: is empty"),
+        (of_another_format, r"part-1\.csv: is csv, but .*part-0\.parquet is parquet"),
+        (with_a_wrong_row, r"part-1\.parquet, row 0: holds the label id 9, but there are 5 labels"),
+        (shutil.rmtree, r"folder: there is no such file"),
+        (lambda folder: (folder / "part-2.parquet").unlink(), r"y\.parquet: holds 23 rows, but .*folder holds"),
+    ],
+)
+def test_a_wrong_part_is_named(tmp_path, target, damage, problem):
+    """A part of another schema or format, cut short, empty or missing is an error that names it."""
+    folder = write_parts(tmp_path / "folder", count=6)
+    damage(folder)
+    with pytest.raises(DataFileError, match=problem) as caught:
+        list(read(folder, target, num_labels=5))
+    assert caught.value.hint
+
+
+def test_nothing_found(tmp_path, target):
+    """A folder without data, a pattern that matches nothing and an empty list are refused."""
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "_SUCCESS").write_text("x")
+    for preds, problem in ((tmp_path / "bare", "holds no files of data"), (tmp_path / "*.npz", "no file matches")):
+        with pytest.raises(DataFileError, match=problem):
+            read(preds, target)
+    with pytest.raises(TypeError, match="preds is a list"):
+        read([], target)
+
+
+def test_a_name_with_the_signs_of_a_pattern(tmp_path, target, rows_of):
+    """A file that is there is itself, whatever its name looks like."""
+    pq.write_table(table(PREDS), tmp_path / "p[1]*.parquet")
+    assert rows_of(read(tmp_path / "p[1]*.parquet", target, num_labels=5)) == EXPECTED

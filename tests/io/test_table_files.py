@@ -1,0 +1,160 @@
+"""Lists of structs, Arrow, long tables, data sets of Hugging Face, safetensors, results of FAISS."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from pyarrow import feather
+from safetensors.torch import save_file
+
+from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_target
+
+IDS = [[3, 1], [], [2], [0, 1, 2]]
+SCORES = [[0.5, 0.25], [], [1.0], [0.5, 0.75, 0.5]]
+LABELS = [[1], [2], [0, 2], [3]]
+EXPECTED = {row: (dict(zip(IDS[row], SCORES[row], strict=True)), LABELS[row]) for row in range(4)}
+
+
+@pytest.fixture
+def target(tmp_path):
+    pq.write_table(pa.table({"labels": LABELS}), tmp_path / "y.parquet")
+    return tmp_path / "y.parquet"
+
+
+def structs(**names):
+    item, score = names.get("item", "item"), names.get("score", "score")
+    kind = pa.list_(pa.struct([("note", pa.string()), (item, pa.int64()), (score, pa.float32())]))
+    rows = [
+        [{"note": "x", item: i, score: s} for i, s in zip(*row, strict=True)] for row in zip(IDS, SCORES, strict=True)
+    ]
+    return pa.array(rows, kind)
+
+
+@pytest.mark.parametrize("names", [{}, {"item": "label_id", "score": "probability"}])
+def test_lists_of_structs(tmp_path, target, rows_of, names):
+    """A column of structs holds labels and scores; the only one is found, which is said."""
+    pq.write_table(pa.table({"ids": structs(**names)}), tmp_path / "p.parquet")
+    assert rows_of(read(tmp_path / "p.parquet", target, num_labels=4)) == EXPECTED
+    pq.write_table(pa.table({"predictions": structs(**names)}), tmp_path / "p.parquet")
+    with pytest.warns(DataFileNote, match="column 'predictions' holds the ids"):
+        assert rows_of(read(tmp_path / "p.parquet", target, num_labels=4)) == EXPECTED
+
+
+def test_fields_that_are_not_clear(tmp_path, target, rows_of):
+    """Fields of other names are refused, with how to name them."""
+    pq.write_table(pa.table({"ids": structs(item="a", score="b")}), tmp_path / "p.parquet")
+    with pytest.raises(DataFileError, match="column 'ids' is a list of struct<") as caught:
+        read(tmp_path / "p.parquet", target, num_labels=4)
+    assert "columns=Columns(item=NAME, score=NAME)" in caught.value.hint
+    columns = Columns(item="a", score="b")
+    assert rows_of(read(tmp_path / "p.parquet", target, num_labels=4, columns=columns)) == EXPECTED
+
+
+@pytest.mark.parametrize("form", ["feather", "zstd", "stream"])
+@pytest.mark.parametrize("batch_rows", [1, 3, 100])
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_arrow(tmp_path, target, rows_of, form, batch_rows, world_size):
+    """Feather and Arrow streams, of several batches and compressed, hold the rows of Parquet."""
+    table = pa.table({"other": ["x"] * 4, "ids": IDS, "scores": SCORES})
+    path = tmp_path / "p.arrow"
+    if form == "stream":
+        with pa.ipc.new_stream(path, table.schema) as file:
+            file.write_table(table, 3)
+    else:
+        feather.write_feather(table, str(path), chunksize=3, compression=form if form == "zstd" else "uncompressed")
+    found = {}
+    for rank in range(world_size):
+        found |= rows_of(read(path, target, num_labels=4, batch_rows=batch_rows, rank=rank, world_size=world_size))
+    assert found == EXPECTED
+
+
+def test_old_feather(tmp_path, target):
+    """Feather of version 1 has no lists and is refused."""
+    (tmp_path / "p.feather").write_bytes(b"FEA1" + bytes(100))
+    with pytest.raises(DataFileError, match="is Feather of version 1"):
+        read(tmp_path / "p.feather", target)
+
+
+@pytest.mark.parametrize("write", [pq.write_table, lambda table, path: feather.write_feather(table, str(path))])
+@pytest.mark.parametrize("kind", [pa.int32(), pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_long_tables(tmp_path, rows_of, write, kind):
+    """Rows of (query, item, score) in any order, of numbers, strings or dictionaries, in Parquet and Arrow."""
+    lines = [(row, i, s) for row in (2, 0, 3) for i, s in zip(IDS[row], SCORES[row], strict=True)]
+    columns = [pa.array([str(line[place]) for line in lines]) for place in (0, 1)]
+    columns = [one.cast(pa.int32()) if kind == pa.int32() else one.cast(kind) for one in columns]
+    table = pa.table([*columns, pa.array([line[2] for line in lines])], ["query", "item", "score"])
+    write(table, tmp_path / "p.parquet")
+    target = pa.table({"query": [3, 2, 0, 2, 1], "item": [3, 0, 1, 2, 2]})
+    pq.write_table(target, tmp_path / "y.parquet")
+    dataset = read(tmp_path / "p.parquet", tmp_path / "y.parquet", num_labels=4)
+    assert (dataset.row_names, dataset.missing_queries) == (["3", "2", "0"], 1)
+    assert rows_of(dataset) == {0: EXPECTED[3], 1: EXPECTED[2], 2: EXPECTED[0]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"query": ["a", None], "item": ["x", "y"]}, "row 1: has no 'query'"),
+        ({"query": ["a", "b"], "item": [0.5, 1.5]}, "its column 'item' is double"),
+        ({"query": ["a", "a"], "item": ["x", "x"]}, "query 'a': holds the label 'x' twice"),
+        ({"query": ["a"], "item": ["x"], "gain": ["much"]}, "cannot be read as Parquet"),
+        ({"query": ["a"], "label": ["x"]}, "its columns: there is no column 'item'"),
+    ],
+)
+def test_long_tables_that_do_not_fit(tmp_path, columns, problem):
+    """Nulls, other types, repeated items and missing columns are errors of file and row."""
+    pq.write_table(pa.table(columns), tmp_path / "y.parquet")
+    with pytest.raises(DataFileError, match=rf"y\.parquet.*{problem}") as caught:
+        list(read_target(tmp_path / "y.parquet"))
+    assert caught.value.hint
+
+
+def test_a_data_set_of_hugging_face(tmp_path, target, rows_of):
+    """What save_to_disk leaves is read in the order of its state; splits and files of indices are refused."""
+    folder = tmp_path / "saved" / "test"
+    folder.mkdir(parents=True)
+    table = pa.table({"ids": IDS, "scores": SCORES})
+    names = ["data-00000-of-00002.arrow", "data-00001-of-00002.arrow"]
+    for name, part in zip(names, (table.slice(0, 3), table.slice(3)), strict=True):
+        with pa.ipc.new_stream(folder / name, part.schema) as file:
+            file.write_table(part)
+    state = {"_data_files": [{"filename": name} for name in names], "_fingerprint": "x"}
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "dataset_info.json").write_text("{}")
+    assert rows_of(read(folder, target, num_labels=4)) == EXPECTED
+    (tmp_path / "saved" / "dataset_dict.json").write_text('{"splits": ["test"]}')
+    with pytest.raises(DataFileError, match="holds the splits test"):
+        read(tmp_path / "saved", target)
+    (folder / "state.json").write_text(json.dumps(state | {"_indices_files": [{"filename": "indices.arrow"}]}))
+    with pytest.raises(DataFileError, match="keeps its order in a file of indices"):
+        read(folder, target)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_safetensors(tmp_path, rows_of, dtype):
+    """Tensors of scores and ids, or a single one of any name."""
+    scores = torch.tensor([[0.5, 0.25], [1.0, 2.0]], dtype=dtype)
+    ids = torch.tensor([[3, 1], [2, -1]])
+    save_file({"scores": scores, "ids": ids, "more": torch.zeros(3)}, tmp_path / "p.safetensors")
+    save_file({"anything": torch.tensor([1, 2])}, tmp_path / "y.safetensors")
+    found = rows_of(read(tmp_path / "p.safetensors", tmp_path / "y.safetensors", num_labels=4))
+    assert found == {0: ({3: 0.5, 1: 0.25}, [1]), 1: ({2: 1.0}, [2])}
+    with pytest.raises(DataFileError, match=r"p\.safetensors: holds 'ids', 'more', 'scores', not absent"):
+        read(tmp_path / "p.safetensors", tmp_path / "y.safetensors", columns=Columns(scores="absent"))
+    save_file({"a": scores, "b": ids}, tmp_path / "p.safetensors")
+    with pytest.raises(DataFileError, match=r"holds 'a', 'b', not scores and ids") as caught:
+        read(tmp_path / "p.safetensors", tmp_path / "y.safetensors")
+    assert "columns=Columns(scores=NAME, ids=NAME)" in caught.value.hint
+
+
+def test_results_of_faiss(tmp_path, rows_of):
+    """The ids of a search are ranked lists, -1 where nothing was found; distances and similarities say the same."""
+    np.savez(tmp_path / "p.npz", I=np.array([[3, 1, -1], [2, 0, 1]]), D=np.array([[0.1, 0.5, 9], [0.2, 0.3, 0.4]]))
+    np.save(tmp_path / "y.npy", [1, 2])
+    assert rows_of(read(tmp_path / "p.npz", tmp_path / "y.npy", num_labels=4)) == {
+        0: ([3, 1], [1]),
+        1: ([2, 0, 1], [2]),
+    }
