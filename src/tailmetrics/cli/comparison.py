@@ -9,13 +9,13 @@ from tempfile import TemporaryDirectory
 import torch
 from rich.console import Console
 
-from tailmetrics import TopKCollection
 from tailmetrics.cli.comparison_files import COMPARE_FILES, print_comparisons, write_comparisons
 from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.inputs import open_inputs, paths_of
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.ranks import Ranks, launched
+from tailmetrics.cli.row_groups import read_row_groups
 from tailmetrics.cli.row_table import RowTable, part_paths
 from tailmetrics.cli.row_writer import RowTableWriter
 from tailmetrics.cli.selection import answerable, chosen_metrics
@@ -23,6 +23,7 @@ from tailmetrics.cli.staging import Staging
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import bind
 from tailmetrics.cli.wording import inert
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.io import DataFileError
 from tailmetrics.significance import Comparison, compare
 
@@ -85,12 +86,14 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
     metrics = chosen_metrics(request)
     for dataset in inputs.runs:
         metrics = answerable(metrics, dataset, request)
-    collection = TopKCollection(metrics)
-    bind(collection, inputs, alone)
+    groups = [read_row_groups(request.get(DataOptions), dataset) for dataset in inputs.runs]
+    evaluation = Evaluation(metrics, row_groups=None if groups[0] is None else groups[0].names)
+    bind(evaluation.collection, inputs, alone)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
-    for path, dataset in zip(paths, inputs.runs, strict=True):
-        with RowTableWriter(path, list(collection.members().values()), dataset) as writer:
-            stream(dataset, collection, alone, writer.write, f"evaluating {dataset.preds.path.name}")
+    for path, dataset, of_rows in zip(paths, inputs.runs, groups, strict=True):
+        with RowTableWriter(path, evaluation.members, dataset) as writer:
+            what = f"evaluating {dataset.preds.path.name}"
+            stream(dataset, evaluation.collection, alone, writer.write, what, of_rows)
     return paths
 
 
@@ -130,6 +133,9 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
 def _check_same_rows(first_name: str, first: RowTable, name: str, other: RowTable) -> None:
     """Raise unless both tables hold the same rows in the same order."""
     if first.names.equals(other.names):
+        if first.of_groups and other.of_groups and not first.groups().equals(other.groups()):
+            problem = f"{name} has other groups of rows than {first_name}"
+            raise CommandError(problem, "evaluate both with the same --row-groups.")
         return
     hint = "evaluate both against the same targets; with queries that only one run answers, with --missing zero."
     if len(first.names) != len(other.names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from tailmetrics.cli.row_table import DENOMINATOR, METADATA, NUMERATOR, QUERY, ROW
+from tailmetrics.cli.row_table import DENOMINATOR, GROUP, METADATA, NUMERATOR, QUERY, ROW
 from tailmetrics.io import Dataset
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.ranking import Ranking
@@ -40,6 +40,7 @@ class RowTableWriter:
 
     def __init__(self, path: Path, metrics: Iterable[TopKMetric], dataset: Dataset) -> None:
         self._metrics: list[Any] = [metric for metric in metrics if has_row_values(metric)]
+        self._groups = next((metric.row_groups for metric in self._metrics if metric.row_groups), None)
         self._names = dataset.row_names
         self._num_rows = dataset.num_rows
         self._path = path
@@ -65,6 +66,8 @@ class RowTableWriter:
             columns[ROW] = rows.numpy()
         else:
             columns[QUERY] = [self._names[row] for row in rows.tolist()]
+        if self._groups:
+            columns[GROUP] = _group_names(ranking, self._groups)
         for metric in self._metrics:
             for key, value in metric.row_values(ranking).items():
                 columns.update(_columns(key, value))
@@ -87,7 +90,21 @@ class RowTableWriter:
         """Return what columns do not tell: the statistic made of them, which way is better, the rows of all ranks."""
         medians = [m for m in self._metrics if isinstance(m, KForRecall) and m.statistic == "median"]
         lower = [m for m in self._metrics if m.higher_is_better is False]
-        return {"medians": _keys(medians), "lower_is_better": _keys(lower), "num_rows": self._num_rows}
+        facts = {"medians": _keys(medians), "lower_is_better": _keys(lower), "num_rows": self._num_rows}
+        return {**facts, "of_groups": self._of_groups(), "buckets": self._buckets()}
+
+    def _of_groups(self) -> dict[str, list[str]]:
+        """Return for each key of a group of rows the key over all rows and the name of the group."""
+        found: dict[str, list[str]] = {}
+        for metric in self._metrics:
+            for name, group in zip(metric.row_groups or (), metric.group_keys()[1:], strict=True):
+                pairs = zip(metric.row_keys(group), metric.row_keys(), strict=True)
+                found |= {key: [whole, name] for key, whole in pairs}
+        return found
+
+    def _buckets(self) -> list[str]:
+        """Return the names of all buckets, head first."""
+        return list(dict.fromkeys(name for metric in self._metrics for name in metric._bucket_names))
 
 
 def _keys(metrics: Iterable[TopKMetric]) -> list[str]:
@@ -99,6 +116,14 @@ def _columns(key: str, value: Tensor | tuple[Tensor, Tensor]) -> Mapping[str, An
     if isinstance(value, tuple):
         return {key + NUMERATOR: _array(value[0]), key + DENOMINATOR: _array(value[1])}
     return {key: _array(value)}
+
+
+def _group_names(ranking: Ranking, names: Sequence[str]) -> Any:
+    """Return the group of each row by name, null for none."""
+    assert ranking.rows.groups is not None
+    numbers = ranking.rows.groups.cpu().numpy().astype(np.int32)
+    indices = pa.array(numbers, pa.int32(), mask=numbers < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string())).cast(pa.string())
 
 
 def _array(values: Tensor) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -14,6 +14,8 @@ from tailmetrics._checks import check_count, check_row_mask, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
+from tailmetrics.evaluation.label_metrics import with_label_values
+from tailmetrics.evaluation.row_groups import group_names, group_numbers
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._training import FACTS
@@ -31,6 +33,9 @@ def evaluate(
     buckets: LabelBuckets | None = None,
     label_counts: Any = None,
     row_mask: Any = None,
+    row_groups: Any = None,
+    labels: bool = False,
+    label_names: Sequence[str] | None = None,
     title: str = "Evaluation",
     batch_rows: int = 4096,
 ) -> Report:
@@ -46,6 +51,11 @@ def evaluate(
         label_counts: Shape (L,), training counts, or a :class:`tailmetrics.LabelFrequency`; their deciles are the
             buckets if there are no others.
         row_mask: Shape (N,), bool; False drops a row.
+        row_groups: Shape (N,): the group of each row, such as its language, None for none; every value is then
+            reported for the rows of each group too. Or the numbers of groups that the metrics name.
+        labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
+            (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
+        label_names: The name of each label, shape (L,).
         title: Heads the report.
         batch_rows: Rows that are ranked at a time; makes no difference to the values.
 
@@ -65,13 +75,35 @@ def evaluate(
     training = _training(buckets, label_counts)
     if training is not None and given is None and (first.is_floating_point() or is_csr(first)):
         _check_width(first, training, "buckets" if label_counts is None else "label_counts")
-    evaluation = Evaluation(_completed(metrics, training))
+    groups = None if row_groups is None else group_names(row_groups)
+    collection = _completed(metrics, training, groups)
+    if labels:
+        columns = first.shape[1] if given is None and (first.is_floating_point() or is_csr(first)) else None
+        collection = with_label_values(collection, columns)
+    evaluation = Evaluation(_bound(collection, training), labels=labels, label_names=label_names)
+    numbers = _group_numbers(row_groups, evaluation.row_groups, len(first))
     evaluation.start(first.device)
     for rows in _batches(len(first), batch_rows):
         part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
-        evaluation.update(part, _cut(target, rows), None if keep is None else keep[rows])
+        of_rows = None if numbers is None else numbers[rows]
+        evaluation.update(part, _cut(target, rows), None if keep is None else keep[rows], row_groups=of_rows)
     report = evaluation.report(title)
     return report if report.rows is not None else replace(report, rows=len(first) if keep is None else int(keep.sum()))
+
+
+def _group_numbers(row_groups: Any, names: Sequence[str], num_rows: int) -> Tensor | None:
+    """Return the number of the group of each row; None where no metric has groups."""
+    if row_groups is None:
+        return None
+    if not names:
+        raise ValueError(
+            f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or "
+            "metrics with row_groups=."
+        )
+    numbers: Tensor = torch.as_tensor(group_numbers(CALLER, row_groups, names))
+    if numbers.shape != (num_rows,):
+        raise ValueError(f"{CALLER}: row_groups is {shape_of(numbers)} for {num_rows} rows; pass one for each row.")
+    return numbers
 
 
 def _check_rows(preds: Tensor, target: Tensor) -> None:
@@ -91,19 +123,22 @@ def _check_width(preds: Tensor, training: LabelFrequency | LabelBuckets, argumen
 
 
 def _completed(
-    metrics: TopKCollection | Iterable[TopKMetric] | None, training: LabelFrequency | LabelBuckets | None
+    metrics: TopKCollection | Iterable[TopKMetric] | None,
+    training: LabelFrequency | LabelBuckets | None,
+    groups: Sequence[str] | None,
 ) -> TopKCollection:
-    """Return copies of the metrics, with everything known that they left open."""
+    """Return copies of the metrics, with everything known that they left open, and groups of rows if there are any."""
     if metrics is None:
-        return _bound(TopKCollection(_default_metrics(by_bucket=training is not None)), training)
-    collection = deepcopy(metrics) if isinstance(metrics, TopKCollection) else TopKCollection(deepcopy(list(metrics)))
+        metrics = _default_metrics(by_bucket=training is not None)
+    elif not isinstance(metrics, TopKCollection):
+        metrics = list(metrics)
+    collection = deepcopy(metrics) if isinstance(metrics, TopKCollection) else TopKCollection(deepcopy(metrics))
     collection.reset()
     members = list(collection.members().values())
     if training is not None and all(metric.buckets is None for metric in members):
         found = training if isinstance(training, LabelBuckets) else training.deciles()
-        both = [*members, *(_by_bucket(metric, found) for metric in members if _takes_buckets(metric))]
-        collection = TopKCollection(both, prefix=collection.prefix, postfix=collection.postfix)
-    return _bound(collection, training)
+        members += [_by_bucket(metric, found) for metric in members if _takes_buckets(metric)]
+    return TopKCollection(members, prefix=collection.prefix, postfix=collection.postfix, row_groups=groups)
 
 
 def _bound(collection: TopKCollection, training: LabelFrequency | LabelBuckets | None) -> TopKCollection:
