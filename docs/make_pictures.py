@@ -167,6 +167,7 @@ def _darken_artist(artist: Artist, dark: dict[str, str]) -> None:
 
 def main() -> None:
     """Draw all of them."""
+    torch.set_num_threads(1)  # as the demo does: the same numbers
     counts = icd10_counts()
     write(deciles_figure(counts), "deciles")
     figure = head_to_tail_figure(demo_report(counts))

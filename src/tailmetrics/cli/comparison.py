@@ -25,6 +25,7 @@ from tailmetrics.cli.training import bind
 from tailmetrics.cli.wording import inert
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.io import DataFileError
+from tailmetrics.report.comparison import ComparisonReport
 from tailmetrics.significance import Comparison, compare
 
 
@@ -38,9 +39,11 @@ def compare_runs(request: Request) -> None:
     with Staging(read) as staging, TemporaryDirectory() as scratch:
         folder = None if options.out is None else staging.claim(options.out, "compare", COMPARE_FILES)
         tables = tables or _tables(request, preds, Path(scratch))
-        found = _compared(dict(zip(names, map(RowTable.open, tables), strict=True)), options, request)
+        opened = dict(zip(names, map(RowTable.open, tables), strict=True))
+        found = _compared(opened, options, request)
+        first = next(iter(opened.values()))
         if folder is not None:
-            write_comparisons(found, options.correction, folder)
+            write_comparisons(_report(found, first, options), folder)
         staging.place()
         paths = staging.commit()
     console = Console()
@@ -91,7 +94,7 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
     bind(evaluation.collection, inputs, alone)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
     for path, dataset, of_rows in zip(paths, inputs.runs, groups, strict=True):
-        with RowTableWriter(path, evaluation.members, dataset) as writer:
+        with RowTableWriter(path, evaluation.members, dataset, evaluation.over_all) as writer:
             what = f"evaluating {dataset.preds.path.name}"
             stream(dataset, evaluation.collection, alone, writer.write, what, of_rows)
     return paths
@@ -117,6 +120,22 @@ def _compared(tables: dict[str, RowTable], options: CompareOptions, request: Req
         confidence=resampling.confidence,
         resamples=resampling.resamples,
         seed=resampling.seed,
+    )
+
+
+def _report(found: list[Comparison], first: RowTable, options: CompareOptions) -> ComparisonReport:
+    """Return what was found, with what the tables say of their metrics."""
+    runs = dict.fromkeys(name for one in found for name in (one.baseline, one.run))
+    return ComparisonReport(
+        found,
+        title=options.title or " against ".join(runs),
+        correction=options.correction,
+        buckets=first.buckets,
+        row_groups=list(dict.fromkeys(name for _, name in first.of_groups.values())),
+        captions=first.captions,
+        over_all=first.over_all,
+        lower_is_better=first.lower_is_better,
+        what_buckets_are=first.what_buckets_are,
     )
 
 

@@ -104,7 +104,7 @@ def _stream(
     with ExitStack() as stack:
         writer = None
         if table is not None:
-            writer = stack.enter_context(RowTableWriter(table, evaluation.members, dataset))
+            writer = stack.enter_context(RowTableWriter(table, evaluation.members, dataset, evaluation.over_all))
 
         def use(rows: Tensor, ranking: Ranking) -> None:
             evaluation.update(ranking)

@@ -76,6 +76,7 @@ class CompareOptions:
     baseline: Annotated[str | None, "Name of the run that others are held against; all pairs if left out."] = None
     only: Annotated[list[str] | None, "Metrics to compare, with or without their bucket; all if left out."] = None
     correction: Annotated[Correction, "How p-values are corrected for the number of comparisons."] = "holm"
+    title: Annotated[str | None, "Title of the comparison."] = None
     out: Annotated[str | None, "Folder for the comparison as a page, a picture, JSON, Markdown and CSV."] = None
     quiet: Annotated[bool, "Print no tables."] = False
 

@@ -20,6 +20,8 @@ from tailmetrics.io.errors import check_file, reading
 ROW, QUERY, GROUP = "row", "query", "row_group"
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 METADATA = b"tailmetrics"
+SAID = ("buckets", "captions", "over_all", "what_buckets_are")
+"""What metadata hold for the pictures of a comparison."""
 HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
 
 Array: TypeAlias = NDArray[np.float64]
@@ -57,6 +59,9 @@ class RowTable:
         names: Number or query of every row.
         of_groups: Key of a group of rows -> the key over all rows, and the name of the group.
         buckets: Names of the buckets, head first.
+        captions: For each metric by bucket what its values are of.
+        over_all: For each metric by bucket the key of its value over all labels.
+        what_buckets_are: That in words.
     """
 
     path: Path
@@ -67,6 +72,9 @@ class RowTable:
     names: Any
     of_groups: dict[str, list[str]] = field(default_factory=dict)
     buckets: list[str] = field(default_factory=list)
+    captions: dict[str, str] = field(default_factory=dict)
+    over_all: dict[str, str] = field(default_factory=dict)
+    what_buckets_are: str = ""
 
     @classmethod
     def open(cls, path: str | Path, whole: bool = True) -> RowTable:
@@ -85,8 +93,8 @@ class RowTable:
         pairs = _pairs([name for name in columns[1:] if name != GROUP])
         of_groups = facts.get("of_groups", {})
         pairs |= {key: pairs[whole] for key, (whole, _) in of_groups.items()}
-        more = of_groups, facts.get("buckets", [])
-        return cls(path, files, pairs, facts["medians"], facts["lower_is_better"], names, *more)
+        said = {name: facts[name] for name in SAID if name in facts}  # older tables lack them
+        return cls(path, files, pairs, facts["medians"], facts["lower_is_better"], names, of_groups, **said)
 
     def groups(self) -> Any:
         """Return the group of each row by name, null for none; None where rows have no groups."""

@@ -14,17 +14,16 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from tailmetrics.cli.row_table import DENOMINATOR, GROUP, METADATA, NUMERATOR, QUERY, ROW
+from tailmetrics.evaluation.accumulating import bucket_rows
+from tailmetrics.evaluation.captions import captions_of
+from tailmetrics.evaluation.row_values import has_row_values
 from tailmetrics.io import Dataset
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.ranking import Ranking
+from tailmetrics.report.wording import what_buckets_are
 
 BUFFERED_CELLS = 2**21
 """Values collected before they are written, 16 MB: small batches would make many small row groups."""
-
-
-def has_row_values(metric: TopKMetric) -> bool:
-    """Whether rows have a value of their own: not what is shown over all rows, nor an average over labels."""
-    return hasattr(metric, "row_values") and getattr(metric, "average", "samples") in ("samples", "micro")
 
 
 class RowTableWriter:
@@ -36,9 +35,13 @@ class RowTableWriter:
         path: Parquet file to write.
         metrics: The metrics; those without values per row are left out.
         dataset: What is evaluated, for the names of the rows.
+        over_all: For each metric by bucket the key of its value over all labels.
     """
 
-    def __init__(self, path: Path, metrics: Iterable[TopKMetric], dataset: Dataset) -> None:
+    def __init__(
+        self, path: Path, metrics: Iterable[TopKMetric], dataset: Dataset, over_all: Mapping[str, str] | None = None
+    ) -> None:
+        self._over_all = over_all or {}
         self._metrics: list[Any] = [metric for metric in metrics if has_row_values(metric)]
         self._groups = next((metric.row_groups for metric in self._metrics if metric.row_groups), None)
         self._names = dataset.row_names
@@ -91,7 +94,20 @@ class RowTableWriter:
         medians = [m for m in self._metrics if isinstance(m, KForRecall) and m.statistic == "median"]
         lower = [m for m in self._metrics if m.higher_is_better is False]
         facts = {"medians": _keys(medians), "lower_is_better": _keys(lower), "num_rows": self._num_rows}
-        return {**facts, "of_groups": self._of_groups(), "buckets": self._buckets()}
+        by_bucket = [metric for metric in self._metrics if metric.buckets is not None]
+        shown = {
+            "buckets": self._buckets(),
+            "captions": {stem: said for metric in by_bucket for stem, said in captions_of(metric).items()},
+            "over_all": dict(self._over_all),
+            "what_buckets_are": self._what_buckets_are(),
+        }
+        return {**facts, "of_groups": self._of_groups(), **shown}
+
+    def _what_buckets_are(self) -> str:
+        """Return the sentence of a report on its buckets; tables of several kinds of buckets have none."""
+        kinds = dict.fromkeys(m.bound_buckets for m in self._metrics if m.bound_buckets is not None)
+        found = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
+        return found.pop() if len(found) == 1 else ""
 
     def _of_groups(self) -> dict[str, list[str]]:
         """Return for each key of a group of rows the key over all rows and the name of the group."""

@@ -120,7 +120,7 @@ class Evaluation:
         assert self.ties is not None
         ties = {int(key.partition("@")[2]): value for key, value in _read(_quietly(self.ties)).items()}
         counts = None if self.positives is None else self.positives.compute().reshape(-1).cpu()
-        rows, notes = _agreed([row for buckets in self.bucketings for row in _bucket_rows(buckets, counts)])
+        rows, notes = _agreed([row for buckets in self.bucketings for row in bucket_rows(buckets, counts)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         return Report(
             title=title,
@@ -206,7 +206,7 @@ def _whole_buckets(buckets: LabelBuckets | str | None, k: int) -> Iterator[str]:
         yield from (name for name, size in sizes if 0 < size <= k)
 
 
-def _bucket_rows(buckets: LabelBuckets, positives: Tensor | None) -> Iterator[BucketRow]:
+def bucket_rows(buckets: LabelBuckets, positives: Tensor | None = None) -> Iterator[BucketRow]:
     """Yield the buckets with what is in them."""
     of_bucket = torch.zeros(len(buckets), dtype=torch.int64)
     if positives is not None:

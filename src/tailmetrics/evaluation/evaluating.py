@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.row_groups import group_names, group_numbers
+from tailmetrics.evaluation.row_values import RowValues, present
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._training import FACTS
@@ -36,6 +37,7 @@ def evaluate(
     row_groups: Any = None,
     labels: bool = False,
     label_names: Sequence[str] | None = None,
+    intervals: bool | int = False,
     title: str = "Evaluation",
     batch_rows: int = 4096,
 ) -> Report:
@@ -56,6 +58,8 @@ def evaluate(
         labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,).
+        intervals: Whether every value with values per row gets a 95 % confidence interval; True draws 10,000
+            resamples, or say how many.
         title: Heads the report.
         batch_rows: Rows that are ranked at a time; makes no difference to the values.
 
@@ -65,6 +69,52 @@ def evaluate(
     >>> report.scalars["precision@1"], report.scalars["precision@1/decile_10"]
     (0.5, 1.0)
     """
+    more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "row_mask": row_mask}
+    more |= {"row_groups": row_groups, "labels": labels, "label_names": label_names, "batch_rows": batch_rows}
+    found = evaluated(preds, target, rows=bool(intervals), **more)
+    report = found.evaluation.report(title)
+    if report.rows is None:
+        report = replace(report, rows=found.num_rows)
+    return report if found.rows is None else replace(report, intervals=_intervals(found.rows, intervals))
+
+
+def _intervals(rows: RowValues, asked: int) -> dict[str, Any]:
+    from tailmetrics.significance import intervals
+
+    columns = rows.columns()
+    resamples = 10_000 if asked is True else asked
+    return intervals(columns, medians=present(rows.medians, columns), resamples=resamples) if columns else {}
+
+
+class Evaluated(NamedTuple):
+    """An evaluation that has seen all rows.
+
+    Attributes:
+        evaluation: The metrics.
+        rows: The value of each row, if asked for.
+        num_rows: Rows that count.
+    """
+
+    evaluation: Evaluation
+    rows: RowValues | None
+    num_rows: int
+
+
+def evaluated(
+    preds: Any,
+    target: Any,
+    *,
+    rows: bool = False,
+    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
+    buckets: LabelBuckets | None = None,
+    label_counts: Any = None,
+    row_mask: Any = None,
+    row_groups: Any = None,
+    labels: bool = False,
+    label_names: Sequence[str] | None = None,
+    batch_rows: int = 4096,
+) -> Evaluated:
+    """Run metrics over data at hand; the arguments are those of :func:`evaluate`, ``rows`` keeps values per row."""
     check_count(CALLER, "batch_rows", batch_rows)
     pair = isinstance(preds, (tuple, list)) and len(preds) == 2
     given = tuple(as_tensor(CALLER, f"preds[{place}]", part) for place, part in enumerate(preds)) if pair else None
@@ -83,12 +133,16 @@ def evaluate(
     evaluation = Evaluation(_bound(collection, training), labels=labels, label_names=label_names)
     numbers = _group_numbers(row_groups, evaluation.row_groups, len(first))
     evaluation.start(first.device)
-    for rows in _batches(len(first), batch_rows):
-        part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
-        of_rows = None if numbers is None else numbers[rows]
-        evaluation.update(part, _cut(target, rows), None if keep is None else keep[rows], row_groups=of_rows)
-    report = evaluation.report(title)
-    return report if report.rows is not None else replace(report, rows=len(first) if keep is None else int(keep.sum()))
+    values = RowValues(evaluation.collection) if rows else None
+    for batch in _batches(len(first), batch_rows):
+        part = _cut(first, batch) if given is None else tuple(_cut(one, batch) for one in given)
+        counts = None if keep is None else keep[batch]
+        of_rows = None if numbers is None else numbers[batch]
+        ranking = evaluation.collection.rank(part, _cut(target, batch), counts, row_groups=of_rows)
+        evaluation.update(ranking)
+        if values is not None:
+            values.add(ranking)
+    return Evaluated(evaluation, values, len(first) if keep is None else int(keep.sum()))
 
 
 def _group_numbers(row_groups: Any, names: Sequence[str], num_rows: int) -> Tensor | None:

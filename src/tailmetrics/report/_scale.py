@@ -40,10 +40,11 @@ def scale_of(report: Report, metric: str) -> Scale:
     if metric in report.shares and report.positives:
         more += [row.positives / report.positives for row in report.buckets]
     ends = [0.0, *drawn, *(value for value in more if value is not None and math.isfinite(value))]
-    return Scale(min(ends), max(ends), _far_apart(drawn))
+    return Scale(min(ends), max(ends), far_apart(drawn))
 
 
-def _far_apart(values: list[float]) -> bool:
+def far_apart(values: list[float]) -> bool:
+    """Whether a few values are so large that the others could not be seen beside them."""
     ordered = sorted(values)
     middle = ordered[len(ordered) // 2] if ordered else 0.0
     return bool(ordered) and ordered[0] >= 0 and middle > 0 and ordered[-1] > FAR_APART * middle
