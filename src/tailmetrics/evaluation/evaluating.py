@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -14,16 +14,14 @@ from tailmetrics._checks import check_count, check_row_mask, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
+from tailmetrics.evaluation.forms import CALLER, read_data
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.row_groups import group_names, group_numbers
 from tailmetrics.evaluation.row_values import RowValues, present
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._training import FACTS
-from tailmetrics.ranking._tensors import as_tensor, is_csr
 from tailmetrics.report.report import Report
-
-CALLER = "evaluate"
 
 
 def evaluate(
@@ -33,6 +31,7 @@ def evaluate(
     metrics: TopKCollection | Iterable[TopKMetric] | None = None,
     buckets: LabelBuckets | None = None,
     label_counts: Any = None,
+    train_target: Any = None,
     row_mask: Any = None,
     row_groups: Any = None,
     labels: bool = False,
@@ -44,17 +43,22 @@ def evaluate(
     """Return a report that a notebook shows from head to tail, and that writes itself as files.
 
     Args:
-        preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`.
-        target: What is relevant, as in :func:`tailmetrics.rank`.
+        preds: Scores, ids, candidates or CSR as in :func:`tailmetrics.rank`; or lists of ids or names, the best one
+            first; or a table such as a DataFrame with the columns query, item and score; or a dict from query to a dict
+            from item to score, as pytrec_eval and ranx have runs.
+        target: What is relevant, as in :func:`tailmetrics.rank`; or lists of ids or names; or a table or dict as above,
+            with a gain where ``preds`` has a score, or without.
         metrics: Metrics, which stay as they are; None takes precision@1, 3, 5 and ndcg@10, and by bucket precision@1,
             recall@10, ndcg@10 and prediction_proportion@10.
         buckets: Label buckets for metrics that leave them open; where no metric is by bucket, each is reported by
             bucket too.
         label_counts: Shape (L,), training counts, or a :class:`tailmetrics.LabelFrequency`; their deciles are the
             buckets if there are no others.
+        train_target: Training targets in any form that ``target`` has; they are counted for deciles, and for metrics
+            that need counts.
         row_mask: Shape (N,), bool; False drops a row.
-        row_groups: Shape (N,): the group of each row, such as its language, None for none; every value is then
-            reported for the rows of each group too. Or the numbers of groups that the metrics name.
+        row_groups: Shape (N,), or a dict by query: the group of each row, such as its language, None for none; every
+            value is then reported for the rows of each group too. Or the numbers of groups that the metrics name.
         labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,).
@@ -69,12 +73,14 @@ def evaluate(
     >>> report.scalars["precision@1"], report.scalars["precision@1/decile_10"]
     (0.5, 1.0)
     """
-    more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "row_mask": row_mask}
+    more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts}
+    more |= {"train_target": train_target, "row_mask": row_mask}
     more |= {"row_groups": row_groups, "labels": labels, "label_names": label_names, "batch_rows": batch_rows}
     found = evaluated(preds, target, rows=bool(intervals), **more)
     report = found.evaluation.report(title)
     if report.rows is None:
         report = replace(report, rows=found.num_rows)
+    report = replace(report, notes=(*report.notes, *found.notes))
     return report if found.rows is None else replace(report, intervals=_intervals(found.rows, intervals))
 
 
@@ -93,11 +99,13 @@ class Evaluated(NamedTuple):
         evaluation: The metrics.
         rows: The value of each row, if asked for.
         num_rows: Rows that count.
+        notes: What to know of the rows.
     """
 
     evaluation: Evaluation
     rows: RowValues | None
     num_rows: int
+    notes: tuple[str, ...]
 
 
 def evaluated(
@@ -108,6 +116,7 @@ def evaluated(
     metrics: TopKCollection | Iterable[TopKMetric] | None = None,
     buckets: LabelBuckets | None = None,
     label_counts: Any = None,
+    train_target: Any = None,
     row_mask: Any = None,
     row_groups: Any = None,
     labels: bool = False,
@@ -116,33 +125,30 @@ def evaluated(
 ) -> Evaluated:
     """Run metrics over data at hand; the arguments are those of :func:`evaluate`, ``rows`` keeps values per row."""
     check_count(CALLER, "batch_rows", batch_rows)
-    pair = isinstance(preds, (tuple, list)) and len(preds) == 2
-    given = tuple(as_tensor(CALLER, f"preds[{place}]", part) for place, part in enumerate(preds)) if pair else None
-    first = given[0] if given is not None else as_tensor(CALLER, "preds", preds)
-    target = as_tensor(CALLER, "target", target)
-    _check_rows(first, target)
-    keep = check_row_mask(CALLER, row_mask, first.shape[0] if first.ndim else 0, first.device)
-    training = _training(buckets, label_counts)
-    if training is not None and given is None and (first.is_floating_point() or is_csr(first)):
-        _check_width(first, training, "buckets" if label_counts is None else "label_counts")
+    data = read_data(preds, target, train_target)
+    keep = check_row_mask(CALLER, row_mask, data.num_rows, data.device)
+    training = _training(buckets, data.train if label_counts is None else label_counts)
+    if training is not None and data.columns is not None:
+        _check_width(data.columns, training, "buckets" if label_counts is None else "label_counts")
+    if isinstance(row_groups, Mapping):
+        row_groups = [row_groups.get(name) for name in data.row_names or range(data.num_rows)]
     groups = None if row_groups is None else group_names(row_groups)
     collection = _completed(metrics, training, groups)
     if labels:
-        columns = first.shape[1] if given is None and (first.is_floating_point() or is_csr(first)) else None
-        collection = with_label_values(collection, columns)
-    evaluation = Evaluation(_bound(collection, training), labels=labels, label_names=label_names)
-    numbers = _group_numbers(row_groups, evaluation.row_groups, len(first))
-    evaluation.start(first.device)
+        collection = with_label_values(collection, data.columns)
+    names = data.label_names if label_names is None else label_names
+    evaluation = Evaluation(_bound(collection, training), labels=labels, label_names=names)
+    numbers = _group_numbers(row_groups, evaluation.row_groups, data.num_rows)
+    evaluation.start(data.device)
     values = RowValues(evaluation.collection) if rows else None
-    for batch in _batches(len(first), batch_rows):
-        part = _cut(first, batch) if given is None else tuple(_cut(one, batch) for one in given)
+    for batch, part, relevant in data.batches(batch_rows):
         counts = None if keep is None else keep[batch]
         of_rows = None if numbers is None else numbers[batch]
-        ranking = evaluation.collection.rank(part, _cut(target, batch), counts, row_groups=of_rows)
+        ranking = evaluation.collection.rank(part, relevant, counts, row_groups=of_rows)
         evaluation.update(ranking)
         if values is not None:
             values.add(ranking)
-    return Evaluated(evaluation, values, len(first) if keep is None else int(keep.sum()))
+    return Evaluated(evaluation, values, data.num_rows if keep is None else int(keep.sum()), data.notes)
 
 
 def _group_numbers(row_groups: Any, names: Sequence[str], num_rows: int) -> Tensor | None:
@@ -160,18 +166,10 @@ def _group_numbers(row_groups: Any, names: Sequence[str], num_rows: int) -> Tens
     return numbers
 
 
-def _check_rows(preds: Tensor, target: Tensor) -> None:
-    if preds.ndim != 2 or target.ndim == 0 or len(preds) != len(target):
+def _check_width(columns: int, training: LabelFrequency | LabelBuckets, argument: str) -> None:
+    if training.num_labels != columns:
         raise ValueError(
-            f"{CALLER}: preds is {shape_of(preds)} and target {shape_of(target)}; pass preds [N, L] or [N, K] and one "
-            "row of target per row of preds."
-        )
-
-
-def _check_width(preds: Tensor, training: LabelFrequency | LabelBuckets, argument: str) -> None:
-    if training.num_labels != preds.shape[1]:
-        raise ValueError(
-            f"{CALLER}: {argument} holds {training.num_labels} labels, but preds has {preds.shape[1]} columns; pass "
+            f"{CALLER}: {argument} holds {training.num_labels} labels, but preds has {columns} columns; pass "
             f"{'a count' if argument == 'label_counts' else 'a bucket'} for every column."
         )
 
@@ -238,24 +236,3 @@ def _by_bucket(metric: TopKMetric, buckets: LabelBuckets) -> TopKMetric:
     """Return the same metric by bucket: of the same arguments, and of the facts of training that it knows."""
     facts = {name: value for name, value in vars(metric).items() if name in FACTS and value is not None}
     return type(metric)(**{**metric._given, **facts, "buckets": buckets})
-
-
-def _batches(num_rows: int, size: int) -> Iterator[slice]:
-    """Yield the rows of each batch; one empty batch where there are none, so that its arguments are checked."""
-    for start in range(0, max(1, num_rows), size):
-        yield slice(start, min(start + size, num_rows))
-
-
-def _cut(value: Tensor, rows: slice) -> Tensor:
-    """Return some rows."""
-    if not is_csr(value):
-        return value[rows]
-    crow = value.crow_indices()[rows.start : rows.stop + 1]
-    stored = slice(int(crow[0]), int(crow[-1]))
-    return torch.sparse_csr_tensor(
-        crow - crow[0],
-        value.col_indices()[stored],
-        value.values()[stored],
-        size=(rows.stop - rows.start, value.shape[1]),
-        check_invariants=False,  # the whole was checked
-    )

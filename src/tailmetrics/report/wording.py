@@ -33,7 +33,9 @@ def _of_seen(rows: Sequence[BucketRow]) -> str:
     head, tail, count = rows[0].name, rows[-1].name, len(rows)
     if head == f"decile_{count}" or head == f"quantile_{count}":
         sizes = [row.labels for row in rows if row.labels]
-        of = "labels" if len(sizes) == count and max(sizes) - min(sizes) <= 1 else "label occurrences in training"
+        # one label or two in each bucket may be either
+        of_labels = len(sizes) == count and min(sizes) > 1 and max(sizes) - min(sizes) <= 1
+        of = "labels" if of_labels else "label occurrences in training"
         share = "half" if count == 2 else NUMERALS.get(count, f"share of 1/{count}")
         return f"{head} holds the most frequent labels, {tail} the rarest; each has about a {share} of all {of}."
     if all(row.name[:1].isdigit() for row in rows):
