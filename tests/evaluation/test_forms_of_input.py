@@ -13,8 +13,6 @@ QRELS = {"q1": {"a": 2, "c": 1}, "q2": {"c": 1}, "q3": {"b": 1, "d": 3}}
 RUN = {"q1": {"a": 0.9, "b": 0.5, "c": 0.1}, "q2": {"b": 0.7, "d": 0.6, "c": 0.2}, "q3": {"d": 0.8, "a": 0.1}}
 TRAIN = {"t1": {"a": 1, "b": 1}, "t2": {"a": 1}, "t3": {"c": 1, "a": 1}}
 
-pytestmark = pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
-
 
 def metrics():
     return [PrecisionAtK(1, denominator="k"), RecallAtK(2), NDCGAtK(3), MAP(), MRR()]
@@ -49,6 +47,8 @@ def test_tables_and_dicts(form, batch_rows):
     report = evaluate(*FORMS[form], metrics=metrics(), batch_rows=batch_rows)
     assert list(report.scalars.values()) == pytest.approx(peer(), abs=1e-9)
     assert report.rows == 3
+    guessed = [text for text in report.warnings if "column 'user_id' is the query" in text]
+    assert len(guessed) == {"dicts": 0, "mixed": 1}.get(form, 2)
 
 
 def test_training_targets_tell_the_deciles():

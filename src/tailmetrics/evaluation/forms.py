@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import torch
 from torch import Tensor
@@ -129,26 +131,30 @@ def _cut(value: Tensor, rows: slice) -> Tensor:
 
 
 def _of_tables(preds: Any, target: Any, train_target: Any) -> Data:
-    from tailmetrics.io import read, read_target
+    from tailmetrics.io import DataFileNote, read, read_target
     from tailmetrics.io.memory import names_in_memory
 
     given = {"preds": preds, "target": target, "train_target": train_target}
     tables = {name: _as_table(name, value) for name, value in given.items() if value is not None}
     names = names_in_memory(CALLER, tables)
-    dataset = read(tables["preds"], tables["target"], label_names=names)
+    with catch_warnings(record=True) as guesses:
+        simplefilter("always", DataFileNote)
+        dataset = read(tables["preds"], tables["target"], label_names=names)
 
     def batches(size: int) -> Iterator[Batch]:
-        for batch in read(tables["preds"], tables["target"], label_names=names, batch_rows=size):
+        for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
             yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
     train = None
     if train_target is not None:
         train = LabelFrequency(len(names))
-        for part in read_target(tables["train_target"], label_names=names):
-            train.update(part.target)
-    notes = ()
+        with catch_warnings():
+            simplefilter("ignore", DataFileNote)
+            for part in read_target(tables["train_target"], label_names=names):
+                train.update(part.target)
+    notes = tuple(f"{str(guess.message).partition(';')[0]}; rename columns to choose others." for guess in guesses)
     if dataset.missing_queries:
-        notes = (f"{dataset.missing_queries:,} queries of target have no predictions and are left out.",)
+        notes += (f"{dataset.missing_queries:,} queries of target have no predictions and are left out.",)
     cpu = torch.device("cpu")
     return Data(dataset.num_rows, len(names), cpu, batches, names, dataset.row_names, train, notes)
 

@@ -92,7 +92,7 @@ class LabelTable:
         return ["label", *name, *bucket, *count, "support", *counts, *self.values]
 
     def record(self, label: int) -> dict[str, Any]:
-        """Return what is known of a label, by the names of :meth:`header`."""
+        """Return what is known of a label, by the names of the columns."""
         found: dict[str, Any] = {"label": label}
         if self.names is not None:
             found["name"] = self.names[label]
