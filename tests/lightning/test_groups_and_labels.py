@@ -16,6 +16,7 @@ from pytorch_lightning.loggers import CSVLogger
 
 from tailmetrics import PrecisionAtK, RecallAtK, TopKCollection
 from tailmetrics.lightning import HeadToTailReport
+from tailmetrics.report.tables import tables
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NAMES = ("en", "de")
@@ -134,3 +135,18 @@ def test_the_tail_in_one_number(tmp_path: Path) -> None:
     logged = next(csv.DictReader((folder / "metrics.csv").open()))
     assert float(logged["test/global_recall@3/gap"]) == pytest.approx(values[0] - values[-1], abs=1e-6)
     assert "## Head against tail" in (folder / "report_test.md").read_text()
+
+
+def test_the_report_of_a_fit_shows_all_its_validations(tmp_path: Path) -> None:
+    """Each metric by bucket has a line for each validation: epoch, step, all labels, then the buckets."""
+    callback = HeadToTailReport(metrics(), table=False)
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": CSVLogger(tmp_path)}
+    run = Trainer(accelerator="cpu", devices=1, max_epochs=3, callbacks=[callback], **quiet)
+    run.fit(ByHeart(), datamodule=Data())
+    (table,) = (table for table in tables(callback.report) if table.name == "history")
+    assert table.header[:4] == ["epoch", "step", "all", "decile_10"]
+    assert [line[:2] for line in table.lines] == [["0", "11"], ["1", "22"], ["2", "33"]]
+    hits = [len({*top} & {*labels}) for top, labels in zip(tops(K), relevant(), strict=True)]
+    recalls = [hit / len(labels) if labels else 0 for hit, labels in zip(hits, relevant(), strict=True)]
+    assert {line[2] for line in table.lines} == {f"{sum(recalls) / ROWS:.4f}"}
+    assert "global_recall@3 over epochs" in (Path(run.log_dir) / "report_val.html").read_text()

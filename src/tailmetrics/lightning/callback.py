@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -174,6 +175,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             logged.update({f"{prefix}/{key}{suffix}": value for key, value in scalars.items()})
             if in_fit:
                 self._history.add(trainer.current_epoch, trainer.global_step, index, scalars)
+                reports[index] = replace(report, history=self._history.of(index))
             if print_table:
                 self._print(trainer, report)
         self.report = reports[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,7 @@ class Report:
         summaries: Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` has them.
         labels: Values of single labels, if any were asked for.
         intervals: Confidence intervals by key.
+        history: Epoch, step and values by key of the validations of a fit, oldest first.
     """
 
     title: str
@@ -70,6 +71,7 @@ class Report:
     summaries: Mapping[str, float] = field(default_factory=dict)
     labels: LabelTable | None = field(default=None, repr=False)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
+    history: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     @cached_property
     def parts(self) -> dict[Key, float]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tailmetrics.report.report import Report
 
 ALL_LABELS, ALL_ROWS = "all", "all rows"
+VALIDATIONS = 20
+"""The last validations of a fit that are shown; ``history.csv`` has all."""
 MISSED, WRONG = 3, 10
 """How many labels of each bucket are shown of the most often missed, and how many of the most often wrong."""
 
@@ -24,7 +26,8 @@ class Table:
     """One table.
 
     Attributes:
-        name: ``"overall"``, ``"buckets"``, ``"tail"``, ``"groups"``, ``"grid"``, ``"missed"`` or ``"wrong"``.
+        name: ``"overall"``, ``"buckets"``, ``"tail"``, ``"groups"``, ``"grid"``, ``"history"``, ``"missed"`` or
+            ``"wrong"``.
         title: Heads it.
         caption: What its values are of: scope, cut-off, rows, and what a bucket is.
         header: Names of the columns.
@@ -48,6 +51,7 @@ class Table:
 def tables(report: Report, brief: bool = False) -> list[Table]:
     """Return the tables of a report, in the order in which they are read; ``brief`` shows fewer labels."""
     found = [_overall(report), _buckets(report), _tail(report), _groups(report), *_grids(report)]
+    found += [] if brief else _histories(report)
     found += _labels(report, 1 if brief else MISSED)
     return [table for table in found if table is not None and table.lines]
 
@@ -157,6 +161,25 @@ def _grids(report: Report) -> Iterator[Table]:
             fixed=2,
             heat=_heat(values),
         )
+
+
+def _histories(report: Report) -> Iterator[Table]:
+    """Yield the validations of a fit one below the other, for each metric by bucket."""
+    known = list(report.history)[-VALIDATIONS:]
+    if len(known) < 2:
+        return
+    for metric, of_bucket in report.by_bucket.items():
+        whole = {ALL_LABELS: report.over_all[metric]} if metric in report.over_all else {}
+        keys = {**whole, **{bucket: f"{metric}/{bucket}" for bucket in of_bucket}}
+        values = [[row.get(key, math.nan) for key in keys.values()] for row in known]
+        place = metric in report.places
+        lines = [
+            [str(row["epoch"]), f"{row['step']:,}", *(number(value, place) for value in line)]
+            for row, line in zip(known, values, strict=True)
+        ]
+        caption = _sentences(rows_of(report), scopes(report, [metric]), what_buckets_are(report.buckets))
+        header = ["epoch", "step", *keys]
+        yield Table("history", f"{metric} over epochs", caption, header, lines, fixed=2, heat=_heat(values))
 
 
 def _labels(report: Report, each: int) -> Iterator[Table]:
