@@ -28,7 +28,7 @@ def main() -> None:
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     if not cli.trainer.is_global_zero or cli.trainer.fast_dev_run:
         return
-    folder = Path(cli.trainer.log_dir)
+    folder = Path(cli.trainer.log_dir or cli.trainer.default_root_dir)
     if cli.trainer.world_size == 1:  # several processes would add up what one of them evaluates
         print(*(f"wrote {path}" for path in write_comparison(cli.model, cli.datamodule, folder)), sep="\n")
     print(headline(folder))

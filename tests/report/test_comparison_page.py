@@ -1,6 +1,7 @@
 """The page and the picture of a comparison: every run, difference and interval, in no script and nothing fetched."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -89,6 +90,15 @@ def test_colours_of_runs_stand_out():
     """By 3 to 1 from the paper, in both schemes."""
     for scheme, side in (("light", 0), ("dark", 1)):
         assert all(contrast(pair[side], schemes()[scheme]["--paper"]) >= 3 for pair in RUNS)
+
+
+def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
+    """Where only keys of groups were compared, they are what is shown."""
+    report = compared[0]
+    chosen = [replace(one, key="recall@3/en") for one in report.comparisons if one.key == "recall@3"]
+    alone = replace(report, comparisons=chosen, row_groups=["en"])
+    assert alone.overall == ["recall@3/en"]
+    assert "recall@3/en" in alone.write(tmp_path)[0].read_text()
 
 
 def test_page_and_picture_are_written(compared, tmp_path):

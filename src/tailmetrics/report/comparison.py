@@ -70,8 +70,9 @@ class ComparisonReport:
 
     @property
     def overall(self) -> list[str]:
-        """Keys of values over all rows and labels."""
-        return [key for key, part in self.parts.items() if not (part.group or part.bucket)]
+        """Keys of values over all rows and labels; all keys where there are but those of groups."""
+        found = [key for key, part in self.parts.items() if not (part.group or part.bucket)]
+        return found or ([] if self.by_bucket else list(self.parts))
 
     @property
     def alike(self) -> list[dict[str, str]]:
