@@ -54,6 +54,7 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     assert report.against("precision@1", "better <b>").significant
     assert table.lines[1][place] == shown(report.values["precision@1"]["better <b>"]) + "ᵃ"
     assert "ᵇ" not in table.lines[0][place]
+    assert table.caption.endswith("Runs were compared with plain alone.")
     assert len(comparison_table(report).lines) == len(report.comparisons)
 
 

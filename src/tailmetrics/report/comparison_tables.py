@@ -26,6 +26,8 @@ def run_table(report: ComparisonReport) -> Table:
         f"A letter behind a value names a run that is significantly worse, at {report.level:g}, corrected for "
         f"{len(report.comparisons)} comparisons."
     )
+    if all(one.baseline == report.baseline for one in report.comparisons) and len(report.runs) > 2:
+        caption += f" Runs were compared with {report.baseline} alone."
     return Table("runs", "The runs over all labels", caption, ["", "run", *report.overall], lines, fixed=2, texts=2)
 
 
