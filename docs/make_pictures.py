@@ -5,6 +5,7 @@ The first is the report of the ICD-10-CM demo, the second shows how its labels a
 
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 
 import torch
 from matplotlib.artist import Artist
@@ -31,6 +32,8 @@ FOLDER = Path(__file__).parent / "pictures"
 WIDTH = 6.4
 """Inches: so narrow that text can still be read where a phone shows the picture 350 pixels wide."""
 SMALLEST_TEXT = 9
+LETTERS = 88
+"""Letters of the smallest text that fit into a line."""
 INK_ON_DARK = "#d7dade"
 
 
@@ -152,6 +155,7 @@ def _darken(figure: Figure) -> None:
 def _darken_artist(artist: Artist, dark: dict[str, str]) -> None:
     if isinstance(artist, Text):
         artist.set_color(INK_ON_DARK)
+        artist.set_bbox(None)
     elif isinstance(artist, Line2D):
         artist.set_color(dark.get(to_hex(artist.get_color()), INK_ON_DARK))
         artist.set_markeredgecolor(artist.get_color())
@@ -167,10 +171,13 @@ def _darken_artist(artist: Artist, dark: dict[str, str]) -> None:
 
 def main() -> None:
     """Draw all of them."""
+    torch.set_num_threads(1)  # as the demo does: the same numbers
     counts = icd10_counts()
     write(deciles_figure(counts), "deciles")
     figure = head_to_tail_figure(demo_report(counts))
-    figure.set_size_inches(WIDTH, 3.8)
+    figure.set_size_inches(WIDTH, 4.0)
+    below = figure.get_supxlabel()
+    figure.supxlabel(fill(below, LETTERS), x=0.01, ha="left", fontsize=SMALLEST_TEXT)
     write(figure, "head-to-tail")
 
 

@@ -1,8 +1,13 @@
-"""Fit, then test: `python -m examples.icd10 --config configs/icd10.yaml` from the root of the repository."""
+"""Fit, test, compare: `python -m examples.icd10 --config configs/icd10.yaml` from the root of the repository."""
 
+from pathlib import Path
+
+import torch
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 
+from .compared import write_comparison
 from .data import ICD10Data
+from .headline import headline
 from .model import BagOfFeatures
 
 
@@ -17,9 +22,16 @@ class ICD10CLI(LightningCLI):
 
 def main() -> None:
     """Run the command line."""
+    torch.set_num_threads(1)  # sums, and so the numbers, do not depend on the number of cores
     cli = ICD10CLI(BagOfFeatures, ICD10Data, run=False)
     cli.trainer.fit(cli.model, datamodule=cli.datamodule)
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
+    if not cli.trainer.is_global_zero or cli.trainer.fast_dev_run:
+        return
+    folder = Path(cli.trainer.log_dir or cli.trainer.default_root_dir)
+    if cli.trainer.world_size == 1:  # several processes would add up what one of them evaluates
+        print(*(f"wrote {path}" for path in write_comparison(cli.model, cli.datamodule, folder)), sep="\n")
+    print(headline(folder))
 
 
 if __name__ == "__main__":

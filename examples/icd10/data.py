@@ -108,8 +108,9 @@ class ICD10Data(LightningDataModule):
         self.num_features = num_features
         self.batch_size = batch_size
         terms = read_terms()
-        self.label_names = list(dict.fromkeys(code for term in terms for code in reversed(term.codes)))
-        label_ids = {name: label for label, name in enumerate(self.label_names)}
+        codes = list(dict.fromkeys(code for term in terms for code in reversed(term.codes)))
+        self.label_names = [f"{code} {icd.get_description(code)}" for code in codes]
+        label_ids = {code: label for label, code in enumerate(codes)}
         self.train_set = TermSet([term for term in terms if not term.is_test], label_ids, num_features)
         self.test_set = TermSet([term for term in terms if term.is_test], label_ids, num_features)
 

@@ -78,23 +78,29 @@ def compared(folder):
 
 
 def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs, config, tailmetrics, tmp_path):
-    """Of eleven buckets decile 1 alone differs, by the share of its rows that the old run misses."""
+    """Of eleven buckets decile 1 alone differs, by the share of its rows that the old run misses; so all labels do."""
     metrics = config(BY_DECILE)
     options = ["--preds", runs.old, "--preds", runs.new, "--config", metrics, *runs.against, "--out", tmp_path / "out"]
     status, out, err = tailmetrics("compare", *options)
     assert (status, err) == (0, "")
     found = compared(tmp_path / "out")
-    assert len(found) == 11
+    assert len(found) == 12
     significant = [key for key, one in found.items() if one["significant"]]
-    assert significant == ["global_recall@3/decile_1"]
+    assert significant == ["global_recall@3/decile_1", "recall@3"]
     one = found["global_recall@3/decile_1"]
     decile = np.isin(runs.relevant, list(runs.rarest))
     missed = decile & ~runs.found
     assert (one["n"], one["wins"], one["losses"]) == (decile.sum(), missed.sum(), 0)
     assert one["difference"] == pytest.approx(missed.sum() / decile.sum())
     assert one["low"] < one["difference"] < one["high"]
+    assert found.pop("recall@3")["difference"] == pytest.approx(missed.sum() / NUM_ROWS)
     assert all(other["difference"] == 0 for key, other in found.items() if key != one["key"] and other["n"])
     assert "new against old" in out
+    page = (tmp_path / "out" / "compare.html").read_text()
+    assert f"1 {one['difference']:+.4f} ({one['low']:+.4f} to {one['high']:+.4f}), significant" in page
+    for said in ("in the one list of 3 that a row shows (scope global)", "decile_10 holds the most frequent labels"):
+        assert said in page
+    assert (tmp_path / "out" / "compare.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_equal_runs_do_not_differ(tables, tailmetrics, tmp_path):
@@ -148,7 +154,10 @@ def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
         assert [(one["run"], one["baseline"]) for one in found] == pairs
     assert {one["key"] for one in found} == {"precision_k@1"}
     status, _, err = tailmetrics(*words, "--only", "precision@9")
-    assert (status, err.splitlines()[1]) == (2, "hint: choose from precision_k@1, precision_k@3, global_recall@3.")
+    assert (status, err.splitlines()[1]) == (
+        2,
+        "hint: choose from precision_k@1, precision_k@3, global_recall@3, recall@3.",
+    )
 
 
 def test_a_correction_that_is_asked_for(tables, tailmetrics, tmp_path):

@@ -38,11 +38,12 @@ def padded(rows):
 
 
 def in_memory(made):
-    """Return the values of METRICS, but for the last, and their values per row, computed without files."""
+    """Return the values of METRICS, but for the last, over all labels too, and per row, computed without files."""
     frequency = LabelFrequency(30)
     frequency.update(padded(made.trained))
     collection = TopKCollection([PrecisionAtK(k=[1, 3]), RecallAtK(k=5, buckets="deciles"),
-                                 PropensityScoredPrecisionAtK(k=3), KForRecall(min_recall=0.5, buckets="deciles")])  # fmt: skip
+                                 PropensityScoredPrecisionAtK(k=3), KForRecall(min_recall=0.5, buckets="deciles"),
+                                 RecallAtK(k=5), KForRecall(min_recall=0.5)])  # fmt: skip
     collection.bind(frequency)
     preds = torch.tensor(made.scores), torch.tensor(made.candidates)
     collection.update(preds, padded(made.relevant))

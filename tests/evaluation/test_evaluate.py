@@ -40,6 +40,11 @@ def metrics():
     return [PrecisionAtK(k=[1, 5]), RecallAtK(k=5, buckets=BUCKETS)]
 
 
+def reported():
+    """What a report of these metrics has: what is by bucket over all labels, too."""
+    return [*metrics(), RecallAtK(k=5)]
+
+
 def test_the_root_does_not_import_what_makes_reports():
     """Importing the package brings in neither reports nor what they need; asking for ``evaluate`` does."""
     code = (
@@ -61,14 +66,14 @@ def test_batches_make_no_difference(batch_rows):
     """Values equal those of one update, to the last bit, and all rows are counted."""
     scores, mask = data()
     report = evaluate(scores, mask, metrics=metrics(), batch_rows=batch_rows)
-    assert report.scalars == pytest.approx(computed(metrics(), scores, mask), abs=0, nan_ok=True)
+    assert report.scalars == pytest.approx(computed(reported(), scores, mask), abs=0, nan_ok=True)
     assert (report.rows, report.positives) == (N, int(mask.sum()))
 
 
 def test_every_form_of_input_gives_the_same():
     """Dense, sparse, ids and candidates: one ranking, one report."""
     scores, mask = data()
-    expected = computed(metrics(), scores, mask)
+    expected = computed(reported(), scores, mask)
     ids = scores.argsort(dim=1, descending=True)
     relevant = [row.nonzero()[:, 0].tolist() for row in mask]
     width = max(map(len, relevant))
@@ -96,9 +101,9 @@ def test_row_mask_drops_rows():
     """Rows that do not count are neither in the values nor in the counts, with and without buckets."""
     scores, mask = data()
     keep = torch.arange(N) % 3 > 0
-    for chosen in (metrics(), [PrecisionAtK(k=1)]):
+    for chosen, whole in ((metrics(), reported()), ([PrecisionAtK(k=1)], [PrecisionAtK(k=1)])):
         report = evaluate(scores, mask, metrics=chosen, row_mask=keep, batch_rows=8)
-        assert report.scalars == pytest.approx(computed(chosen, scores[keep], mask[keep]), abs=0, nan_ok=True)
+        assert report.scalars == pytest.approx(computed(whole, scores[keep], mask[keep]), abs=0, nan_ok=True)
         assert report.rows == int(keep.sum())
 
 
@@ -124,7 +129,7 @@ def test_defaults():
     frequency.update(torch.arange(NUM_LABELS))
     for known in ({"buckets": BUCKETS}, {"label_counts": training_counts()}, {"label_counts": frequency}):
         report = evaluate(scores, mask, **known)
-        assert list(report.overall) == overall
+        assert list(report.overall) == [*overall, "recall@10"]
         assert list(report.by_bucket) == by_bucket
         assert list(report.by_bucket["recall@10"]) == list(BUCKETS.names)
 
@@ -135,7 +140,7 @@ def test_buckets_complete_what_is_open():
     given = [PrecisionAtK(k=1), RecallAtK(k=5, buckets="deciles")]
     report = evaluate(scores, mask, metrics=given, buckets=BUCKETS)
     assert report.scalars == pytest.approx(
-        computed([PrecisionAtK(k=1), RecallAtK(k=5, buckets=BUCKETS)], scores, mask), abs=0, nan_ok=True
+        computed([PrecisionAtK(k=1), RecallAtK(k=5, buckets=BUCKETS), RecallAtK(k=5)], scores, mask), abs=0, nan_ok=True
     )
 
 

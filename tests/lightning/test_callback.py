@@ -38,11 +38,21 @@ def metrics(buckets: Any = "deciles") -> list[tailmetrics.metrics.TopKMetric]:
     ]
 
 
+def over_all() -> list[tailmetrics.metrics.TopKMetric]:
+    """What a report adds: the metrics by bucket, over all labels."""
+    return [
+        tailmetrics.NDCGAtK(k=5),
+        tailmetrics.RecallAtK(k=5),
+        tailmetrics.KForRecall(min_recall=0.8),
+        tailmetrics.PositiveCoverageAtK(k=5),
+    ]
+
+
 def expected() -> dict[str, float]:
     """The same in plain PyTorch, all rows in one batch."""
     frequency = LabelFrequency(NUM_LABELS)
     frequency.update(scores_and_targets(seed=1)[1])
-    collection = TopKCollection(metrics()).bind(frequency)
+    collection = TopKCollection([*metrics(), *over_all()]).bind(frequency)
     collection.update(*scores_and_targets())
     return {key: float(value) for key, value in collection.compute().items()}
 

@@ -61,9 +61,10 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     logger.experiment.finish()
     tables = [json.loads(path.read_text()) for path in sorted(media.rglob("*.table.json"))]
     by_bucket = [table for table in tables if table["columns"] == ["bucket", "labels", "positives", "recall@1"]]
-    assert [(len(table["data"]), table["data"][0]) for table in by_bucket] == [(11, ["decile_10", 2, 2, 0.5])] * 3
+    assert [(len(table["data"]), table["data"][1]) for table in by_bucket] == [(12, ["decile_10", 2, 2, 0.5])] * 3
+    assert [table["data"][0] for table in by_bucket] == [["all", ROWS, ROWS, 1 / ROWS]] * 3
     overall = [table["data"] for table in tables if table["columns"] == ["metric", "value"]]
-    assert overall == [[["recall@2", 2 / ROWS]]] * 3
+    assert overall == [[["recall@2", 2 / ROWS], ["recall@1", 1 / ROWS]]] * 3
     pictures = sorted((media / "images").rglob("*.png"))
     assert len(pictures) == 3
     assert all(picture.read_bytes().startswith(PNG) for picture in pictures)

@@ -56,8 +56,11 @@ def test_two_processes_count_each_row_once(loader: str, rows: Any, found: dict[s
 
 
 def test_logging_many_values_takes_hardly_any_collective(found: dict[str, Any]) -> None:
-    """330 values that both processes have: at most ten collectives beside those in which the metrics add up."""
-    assert found["collectives"]["logged"] == 330
+    """405 values that both processes have: at most ten collectives beside those in which the metrics add up.
+
+    Two scopes of 15 cut-offs in 11 buckets, 15 values over all labels, a gap and a spread of each scope and cut-off.
+    """
+    assert found["collectives"]["logged"] == 2 * 15 * 11 + 15 + 2 * 2 * 15
     assert len(found["collectives"]["collectives"]) <= 10, found["collectives"]["collectives"]
     assert found["collectives"]["recall@5"] == 1.0  # labels 2 and 3 are among the first five, on both processes
 

@@ -38,10 +38,15 @@ def batch():
     return scores, target
 
 
+def over_all():
+    """What a report adds: the metrics by bucket, over all labels."""
+    return [RecallAtK(k=5), NDCGAtK(k=5), KForRecall(min_recall=0.8)]
+
+
 @pytest.fixture(scope="session")
 def values():
-    """Return what the metrics themselves compute."""
-    collection = TopKCollection(metrics())
+    """Return what the metrics themselves compute, and what the report adds."""
+    collection = TopKCollection([*metrics(), *over_all()])
     collection.update(*batch())
     return {key: float(value) for key, value in collection.compute().items()}
 

@@ -15,7 +15,7 @@ from tailmetrics.report import BucketRow, Report
 from tailmetrics.report._bars import all_bars
 from tailmetrics.report._curve import POINTS, frequency_curve
 from tailmetrics.report._palette import shade
-from tailmetrics.report.formatting import shown
+from tailmetrics.report.formatting import number, shown
 from tailmetrics.report.page import fragment, page
 
 VOID = {"meta", "link", "line", "rect", "polygon", "polyline", "br"}
@@ -82,9 +82,11 @@ def test_every_value_and_count_is_on_the_page(report, parsed):
     """The tables show each value, each warning, and the labels and positives of each bucket."""
     text = " ".join(parsed.text.split())
     for key, value in report.overall.items():
-        assert f"{key} {shown(value)}" in text.replace(key + shown(value), f"{key} {shown(value)}")
+        assert f"{key}{number(value, key in report.places)}" in text
+    whole = [number(report.overall[metric], metric in report.places) for metric in report.by_bucket]
+    assert f"all2060{''.join(whole)}" in text
     for row in report.buckets:
-        cells = [shown(values[row.name]) for values in report.by_bucket.values()]
+        cells = [number(values[row.name], metric in report.places) for metric, values in report.by_bucket.items()]
         assert f"{row.name}{row.labels:,}{row.positives:,}{''.join(cells)}" in text
     for warning in report.warnings:
         assert warning in text
@@ -138,7 +140,8 @@ def test_every_plot_has_words(report, parsed):
     for told, (metric, values) in zip(images, report.by_bucket.items(), strict=False):
         assert told.startswith(metric)
         for bucket, value in values.items():
-            assert f"{bucket} {'no value' if math.isnan(value) else shown(value)}" in told
+            assert f"{bucket} {'no value' if math.isnan(value) else number(value, metric in report.places)}" in told
+        assert told.endswith(f"all labels {number(report.overall[metric], metric in report.places)}")
     assert "16 labels" not in images[-1]
     assert "17 labels occur 811 times in training, the most frequent 400 times" in images[-1]
     assert "4 occur once; 3 never" in images[-1]
@@ -175,7 +178,9 @@ def test_styles_of_the_notebook_touch_nothing_else():
 def test_the_notebook_shows_every_value(report):
     """The HTML form of a report is balanced, has its values and warnings, and no id that could be there twice."""
     tags = Tags(report._repr_html_())
-    for value in (*report.overall.values(), *report.by_bucket["recall@5"].values()):
+    for key, value in report.overall.items():
+        assert number(value, key in report.places) in tags.text
+    for value in report.by_bucket["recall@5"].values():
         assert shown(value) in tags.text
     assert all(warning in tags.text for warning in report.warnings)
     assert not [attributes for _, attributes in tags.elements if "id" in attributes]

@@ -27,7 +27,7 @@ from tailmetrics import (
 from tailmetrics.report import BucketRow, Report, files, print_report
 from tailmetrics.report.formatting import brief, rounded
 from tailmetrics.report.latex import latex
-from tailmetrics.report.markdown import markdown
+from tailmetrics.report.markdown import bucket_table, markdown
 from tailmetrics.report.table import table
 
 SUFFIXES = {"json", "md", "tex", "csv", "html", "png"}
@@ -41,7 +41,8 @@ def test_a_report_holds_what_the_metrics_compute(report, values):
     """Every key has the value that the collection computes, to the last bit, overall or in its bucket."""
     assert report.scalars.keys() == values.keys()
     assert all(same(report.scalars[key], value) for key, value in values.items())
-    assert list(report.overall) == ["precision@1", "precision@5", "cross_entropy"]
+    assert list(report.overall)[:3] == ["precision@1", "precision@5", "cross_entropy"]
+    assert list(report.overall)[3:] == list(report.by_bucket)
     flat = {f"{metric}/{bucket}": value for metric, of in report.by_bucket.items() for bucket, value in of.items()}
     assert {**report.overall, **flat}.keys() == values.keys()
 
@@ -75,22 +76,23 @@ def test_bucket_counts_add_up(report):
 def test_csv_has_a_line_per_value_to_the_last_bit(report, values):
     """Reading the numbers back gives equal floats; counts stand beside the values of a bucket."""
     lines = list(csv.DictReader(StringIO(table(report))))
-    assert len(lines) == len(values)
-    for line in lines:
+    assert len(lines) == len(values) + 2 * len(report.by_bucket)
+    for line in lines[: len(values)]:
         key = f"{line['metric']}/{line['bucket']}" if line["bucket"] else line["metric"]
         assert same(float(line["value"] or "nan"), values[key])
+    assert [line["metric"] for line in lines[len(values) :]] == list(report.summaries)
     line = next(line for line in lines if line["bucket"] == "unseen")
     assert (line["labels"], line["occurrences"]) == ("3", "0")
 
 
 def test_markdown_has_every_bucket_and_metric(report):
-    """One line per bucket with as many cells as the header; a bar in a name does not split its cell."""
-    lines = [line for line in markdown(report).splitlines() if line.startswith("|")]
+    """One line per bucket below that of all labels, with as many cells as the header; a bar splits no cell."""
+    lines = [line for line in bucket_table(report).splitlines() if line.startswith("|")]
+    assert "\n".join(lines) in markdown(report)
     header = next(line for line in lines if line.startswith("| bucket"))
     assert header.count("|") == 1 + 3 + len(report.by_bucket)
-    assert [line.split("|")[1].strip() for line in lines[lines.index(header) + 2 :]] == [
-        row.name for row in report.buckets
-    ]
+    names = [line.split("|")[1].strip() for line in lines[lines.index(header) + 2 :]]
+    assert names == ["all", *(row.name for row in report.buckets)]
     odd = Report("odd", {"a|b": 1.0})
     assert r"| a\|b | 1.0000 |" in markdown(odd)
 
@@ -100,11 +102,11 @@ def test_latex_escapes_and_balances(report):
     text = latex(report)
     assert r"Tails \& \textless{}heads\textgreater{} of 100 \%" in text
     assert r"decile\_10" in text
-    body = sub(r"\\[&%$#_{}]", "", "\n".join(text.splitlines()[1:]))
+    body = sub(r"\\[&%$#_{}]|\$\\\w+\$", "", "\n".join(text.splitlines()[1:]))
     assert body.count("{") == body.count("}")
     assert not findall(r"[%$#_]", body)
     tables = body.split(r"\end{tabular}")[:-1]
-    columns = [2, 3 + len(report.by_bucket)]
+    columns = [2, 3 + len(report.by_bucket), 6]
     for part, count in zip(tables, columns, strict=True):
         rows = [line for line in part.splitlines() if line.endswith(r"\\")]
         assert {row.count("&") for row in rows} == {count - 1}
@@ -139,7 +141,7 @@ def test_only_the_name_of_a_bucket_tells_a_bucket():
     buckets = LabelBuckets.from_assignment([0, 0, 1], ["on/line", "line"])
     collection = TopKCollection([PrecisionAtK(k=1), RecallAtK(k=1, buckets=buckets)], prefix="val/")
     report = evaluate(torch.eye(3), torch.arange(3), metrics=collection)
-    assert report.overall == {"val/precision@1": 1.0}
+    assert report.overall == {"val/precision@1": 1.0, "val/recall@1": 1.0}
     assert report.by_bucket == {"val/recall@1": {"on/line": 1.0, "line": 1.0}}
 
 

@@ -9,13 +9,13 @@ from tempfile import TemporaryDirectory
 import torch
 from rich.console import Console
 
-from tailmetrics import TopKCollection
 from tailmetrics.cli.comparison_files import COMPARE_FILES, print_comparisons, write_comparisons
 from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.ranks import Ranks, launched
+from tailmetrics.cli.row_groups import read_row_groups
 from tailmetrics.cli.row_table import RowTable, part_paths
 from tailmetrics.cli.row_writer import RowTableWriter
 from tailmetrics.cli.selection import answerable, chosen_metrics
@@ -23,7 +23,9 @@ from tailmetrics.cli.staging import Staging
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import bind
 from tailmetrics.cli.wording import inert
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.io import DataFileError
+from tailmetrics.report.comparison import ComparisonReport
 from tailmetrics.significance import Comparison, compare
 
 
@@ -41,9 +43,11 @@ def compare_runs(request: Request) -> None:
     with Staging(read) as staging, TemporaryDirectory() as scratch:
         folder = None if options.out is None else staging.claim(options.out, "compare", COMPARE_FILES)
         tables = tables or _tables(request, preds, Path(scratch))
-        found = _compared(dict(zip(names, map(RowTable.open, tables), strict=True)), options, request)
+        opened = dict(zip(names, map(RowTable.open, tables), strict=True))
+        found = _compared(opened, options, request)
+        first = next(iter(opened.values()))
         if folder is not None:
-            write_comparisons(found, options.correction, folder)
+            write_comparisons(_report(found, first, options), folder)
         staging.place()
         paths = staging.commit()
     console = Console()
@@ -89,12 +93,14 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
     metrics = chosen_metrics(request)
     for dataset in inputs.runs:
         metrics = answerable(metrics, dataset, request)
-    collection = TopKCollection(metrics)
-    bind(collection, inputs, alone)
+    groups = [read_row_groups(request.get(DataOptions), dataset) for dataset in inputs.runs]
+    evaluation = Evaluation(metrics, row_groups=None if groups[0] is None else groups[0].names)
+    bind(evaluation.collection, inputs, alone)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
-    for path, dataset in zip(paths, inputs.runs, strict=True):
-        with RowTableWriter(path, list(collection.members().values()), dataset) as writer:
-            stream(dataset, collection, alone, writer.write, f"evaluating {dataset.preds.path.name}")
+    for path, dataset, of_rows in zip(paths, inputs.runs, groups, strict=True):
+        with RowTableWriter(path, evaluation.members, dataset, evaluation.over_all) as writer:
+            what = f"evaluating {dataset.preds.path.name}"
+            stream(dataset, evaluation.collection, alone, writer.write, what, of_rows)
     return paths
 
 
@@ -121,6 +127,22 @@ def _compared(tables: dict[str, RowTable], options: CompareOptions, request: Req
     )
 
 
+def _report(found: list[Comparison], first: RowTable, options: CompareOptions) -> ComparisonReport:
+    """Return what was found, with what the tables say of their metrics."""
+    runs = dict.fromkeys(name for one in found for name in (one.baseline, one.run))
+    return ComparisonReport(
+        found,
+        title=options.title or " against ".join(runs),
+        correction=options.correction,
+        buckets=first.buckets,
+        row_groups=list(dict.fromkeys(name for _, name in first.of_groups.values())),
+        captions=first.captions,
+        over_all=first.over_all,
+        lower_is_better=first.lower_is_better,
+        what_buckets_are=first.what_buckets_are,
+    )
+
+
 def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
     if only is None:
         return keys
@@ -134,6 +156,9 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
 def _check_same_rows(first_name: str, first: RowTable, name: str, other: RowTable) -> None:
     """Raise unless both tables hold the same rows in the same order."""
     if first.names.equals(other.names):
+        if first.of_groups and other.of_groups and not first.groups().equals(other.groups()):
+            problem = f"{name} has other groups of rows than {first_name}"
+            raise CommandError(problem, "evaluate both with the same --row-groups.")
         return
     hint = "evaluate both against the same targets; with queries that only one run answers, with --missing zero."
     if len(first.names) != len(other.names):

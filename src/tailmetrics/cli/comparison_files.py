@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,47 +12,45 @@ from rich.console import Console
 from rich.table import Table
 
 from tailmetrics.cli.plain import plain_record, write_csv
-from tailmetrics.report.formatting import shown
+from tailmetrics.report.comparison import ComparisonReport
+from tailmetrics.report.comparison_tables import COLUMNS, cells, legend, run_table
 from tailmetrics.report.inert import in_markdown
+from tailmetrics.report.markdown import pipes
 from tailmetrics.report.terminal import heading
 from tailmetrics.significance import Comparison
 
-COMPARE_FILES = ["compare.json", "compare.md", "compare.csv"]
-COLUMNS = ("metric", "run", "baseline", "difference", "interval", "p", "corrected", "win/tie/loss", "effect", "")
+COMPARE_FILES = [f"compare.{suffix}" for suffix in ("json", "md", "csv", "html", "png")]
 BY_NEED = (3, 4, 6, 9, 1, 2, 5, 7, 8)
 """Columns behind the metric, in the order in which they come where one table has no room for all."""
 KEY_WIDTH = 27
 """What a longer key is folded to before a column moves to the next table."""
 
-LEGEND = (
-    "p: randomisation test, rows swapped between the runs; corrected: {correction}, of {comparisons}; "
-    "effect: Cohen's d of the row differences; *: significant at {level:.3g}."
-)
 
-
-def write_comparisons(found: Sequence[Comparison], correction: str, folder: Path) -> None:
-    """Write ``compare.json``, ``compare.md`` and ``compare.csv``."""
+def write_comparisons(report: ComparisonReport, folder: Path) -> None:
+    """Write the comparison as JSON, Markdown, CSV, a page and a picture."""
+    found, correction = report.comparisons, report.correction
     records = [_record(comparison) for comparison in found]
     content = {"correction": correction, "comparisons": records}
     (folder / "compare.json").write_text(json.dumps(content, indent=2) + "\n")
-    (folder / "compare.md").write_text(_markdown(found, correction))
+    (folder / "compare.md").write_text(_markdown(report))
     write_csv(records, folder / "compare.csv")
+    report.write(folder)
 
 
 def print_comparisons(found: Sequence[Comparison], correction: str, console: Console) -> None:
     """Print a table for each pair of runs, or several below one another where the terminal is too narrow for one."""
     for (run, baseline), part in _by_pair(found):
         console.print(heading(f"{run} against {baseline}"))
-        for chosen in _side_by_side([_cells(comparison) for comparison in part], console.width):
+        for chosen in _side_by_side([cells(comparison) for comparison in part], console.width):
             table = Table()
             for place in chosen:
                 justify: Literal["left", "right"] = "right" if place else "left"
                 table.add_column(COLUMNS[place], justify=justify, no_wrap=place > 0, overflow="fold")
             for comparison in part:
-                cells = _cells(comparison)
-                table.add_row(*(cells[place] for place in chosen), style="bold" if comparison.significant else None)
+                line = cells(comparison)
+                table.add_row(*(line[place] for place in chosen), style="bold" if comparison.significant else None)
             console.print(table)
-    console.print(_legend(found, correction), highlight=False)
+    console.print(legend(found, correction), highlight=False)
 
 
 def _side_by_side(rows: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
@@ -72,48 +69,24 @@ def _side_by_side(rows: Sequence[Sequence[str]], width: int) -> Iterator[list[in
     yield [0, *group]
 
 
-def _markdown(found: Sequence[Comparison], correction: str) -> str:
-    parts = ["# Comparison\n"]
+def _markdown(report: ComparisonReport) -> str:
+    found, runs = report.comparisons, run_table(report)
+    picture = "![All runs from the most frequent labels to the rarest](compare.png)\n"
+    parts = [f"# {in_markdown(report.title)}\n", picture]
+    if report.overall:
+        align = ["---" if place < runs.texts else "---:" for place in range(len(runs.header))]
+        parts.append(f"## {runs.title}\n\n{in_markdown(runs.caption)}\n\n{pipes([runs.header, align, *runs.lines])}")
     for (run, baseline), part in _by_pair(found):
         align = ["---", *("---:" for _ in COLUMNS[1:])]
-        lines = [list(COLUMNS), align, *([in_markdown(one.key), *_cells(one)[1:]] for one in part)]
+        lines = [list(COLUMNS), align, *(cells(comparison) for comparison in part)]
         parts.append(f"## {in_markdown(run)} against {in_markdown(baseline)}\n")
-        parts.append("".join(f"| {' | '.join(cells)} |\n" for cells in lines))
-    return "\n".join([*parts, _legend(found, correction), ""])
-
-
-def _legend(found: Sequence[Comparison], correction: str) -> str:
-    comparisons = f"{len(found)} comparison{'' if len(found) == 1 else 's'}"
-    return LEGEND.format(correction=correction, comparisons=comparisons, level=1 - found[0].interval.confidence)
+        parts.append(pipes(lines))
+    return "\n".join([*parts, legend(found, report.correction), ""])
 
 
 def _by_pair(found: Sequence[Comparison]) -> Iterator[tuple[tuple[str, str], list[Comparison]]]:
     for run, baseline in dict.fromkeys((comparison.run, comparison.baseline) for comparison in found):
         yield (run, baseline), [one for one in found if (one.run, one.baseline) == (run, baseline)]
-
-
-def _cells(comparison: Comparison) -> list[str]:
-    interval = comparison.interval
-    return [
-        comparison.key,
-        shown(comparison.value),
-        shown(comparison.baseline_value),
-        _signed(comparison.difference),
-        "–" if isnan(interval.low) else f"{_signed(interval.low)} … {_signed(interval.high)}",
-        _p(comparison.p.randomisation),
-        _p(comparison.p_corrected.randomisation),
-        f"{comparison.wins}/{comparison.ties}/{comparison.losses}",
-        "–" if isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",
-        "*" if comparison.significant else "",
-    ]
-
-
-def _signed(value: float) -> str:
-    return "–" if isnan(value) else f"{value:+.4f}"
-
-
-def _p(value: float) -> str:
-    return "–" if isnan(value) else f"{value:.4f}" if value >= 0.0001 else "<0.0001"
 
 
 def _record(comparison: Comparison) -> dict[str, Any]:

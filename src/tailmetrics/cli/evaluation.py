@@ -15,9 +15,11 @@ from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.identity import facts_of
 from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
 from tailmetrics.cli.interval_files import INTERVAL_FILES, print_intervals, shared_intervals, write_intervals
+from tailmetrics.cli.label_names import named_labels
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.ranks import Ranks, joined
+from tailmetrics.cli.row_groups import RowGroups, read_row_groups
 from tailmetrics.cli.row_table import other_parts, part_path
 from tailmetrics.cli.row_writer import RowTableWriter
 from tailmetrics.cli.selection import answerable, chosen_metrics
@@ -31,7 +33,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report, print_report
 from tailmetrics.significance import Interval
 
-REPORT_FILES = [f"report.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")]
+REPORT_FILES = [*(f"report.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")), "labels.csv"]
 
 
 def evaluate(request: Request) -> None:
@@ -55,16 +57,23 @@ def evaluate(request: Request) -> None:
         ranks.check_same(inputs.facts)
         (dataset,) = inputs.runs
         with ranks.agreement():
-            evaluation = Evaluation(answerable(metrics, dataset, request))
+            groups = read_row_groups(data, dataset)
+            evaluation = Evaluation(
+                answerable(metrics, dataset, request),
+                row_groups=None if groups is None else groups.names,
+                labels=options.labels,
+                label_names=named_labels(options.label_names, dataset.label_names, inputs.num_labels),
+            )
         bind(evaluation.collection, inputs, ranks)
         evaluation.start(ranks.device)
         with ranks.agreement():
-            _stream(evaluation, dataset, ranks, table)
+            _stream(evaluation, dataset, ranks, table, groups)
         report = _report(evaluation, dataset, request)
         found: dict[str, Interval] = {}
         if options.intervals and table is not None:
             resampling = request.get(ResamplingOptions)
             found = shared_intervals(table, evaluation.members, dataset.num_rows, ranks, resampling)
+            report = replace(report, intervals=found)
         written = _write(report, found, folder, ranks, staging)
         if ranks.is_first:
             _print(report, found, written, options)
@@ -89,18 +98,20 @@ def _table(options: EvaluateOptions, ranks: Ranks, staging: Staging, scratch: Pa
     return staging.claim(final.parent, table.name, [final.name, *others]) / final.name
 
 
-def _stream(evaluation: Evaluation, dataset: Dataset, ranks: Ranks, table: Path | None) -> None:
+def _stream(
+    evaluation: Evaluation, dataset: Dataset, ranks: Ranks, table: Path | None, groups: RowGroups | None
+) -> None:
     with ExitStack() as stack:
         writer = None
         if table is not None:
-            writer = stack.enter_context(RowTableWriter(table, evaluation.members, dataset))
+            writer = stack.enter_context(RowTableWriter(table, evaluation.members, dataset, evaluation.over_all))
 
         def use(rows: Tensor, ranking: Ranking) -> None:
             evaluation.update(ranking)
             if writer is not None:
                 writer.write(rows, ranking)
 
-        stream(dataset, evaluation.collection, ranks, use, "evaluating")
+        stream(dataset, evaluation.collection, ranks, use, "evaluating", groups)
 
 
 def _report(evaluation: Evaluation, dataset: Dataset, request: Request) -> Report:

@@ -47,7 +47,9 @@ class Inputs:
 def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
     """Return every file that is going to be read."""
     more = (options.target, options.train_target, options.label_counts, options.filter)
-    return [*preds, *(path for path in more if path is not None)]
+    groups = options.row_groups
+    files = [groups] if groups is not None and Path(groups).is_file() else []
+    return [*preds, *(path for path in more if path is not None), *files]
 
 
 def local_files(paths: Iterable[str]) -> list[Path]:

@@ -16,7 +16,7 @@ from tailmetrics.cli.options import ResamplingOptions
 from tailmetrics.cli.plain import plain_record, write_csv
 from tailmetrics.cli.ranks import Ranks
 from tailmetrics.cli.row_table import RowTable, Values
-from tailmetrics.cli.row_writer import has_row_values
+from tailmetrics.evaluation.row_values import has_row_values
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report.formatting import shown
 from tailmetrics.report.terminal import heading

@@ -32,6 +32,9 @@ class DataOptions:
     buckets: Annotated[
         str | None, "Buckets in the place of deciles: quantiles:5, or thresholds:1,5,100 of training counts."
     ] = None
+    row_groups: Annotated[
+        str | None, "Column of the targets, or file, with the group of each row, such as its language."
+    ] = None
     cut: Annotated[int | None, "How many labels of each list count; trec_eval's -M."] = None
     format: Annotated[str | None, f"Format of all files; told from each if left out. One of {', '.join(FORMATS)}."] = (
         None
@@ -65,6 +68,8 @@ class EvaluateOptions:
     out: Annotated[str | None, "Folder for the report."] = None
     per_row: Annotated[str | None, "Parquet file for the value of every metric in every row."] = None
     intervals: Annotated[bool, "Add a confidence interval to every metric that has values per row."] = False
+    labels: Annotated[bool, "Write labels.csv, the values of each label; the report names the worst."] = False
+    label_names: Annotated[str | None, "Text file of label names, one per line, where files number labels."] = None
     title: Annotated[str | None, "Title of the report."] = None
     device: Annotated[Literal["cpu", "cuda"], "Where metrics are computed."] = "cpu"
     quiet: Annotated[bool, "Print no tables."] = False
@@ -79,7 +84,8 @@ class CompareOptions:
     baseline: Annotated[str | None, "Name of the run that others are held against; all pairs if left out."] = None
     only: Annotated[list[str] | None, "Metrics to compare, with or without their bucket; all if left out."] = None
     correction: Annotated[Correction, "How p-values are corrected for the number of comparisons."] = "holm"
-    out: Annotated[str | None, "Folder for compare.json, compare.md and compare.csv."] = None
+    title: Annotated[str | None, "Title of the comparison."] = None
+    out: Annotated[str | None, "Folder for the comparison as a page, a picture, JSON, Markdown and CSV."] = None
     quiet: Annotated[bool, "Print no tables."] = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,9 +18,11 @@ from tailmetrics.io import DataFileError
 from tailmetrics.io.errors import reading
 from tailmetrics.io.paths import check_file
 
-ROW, QUERY = "row", "query"
+ROW, QUERY, GROUP = "row", "query", "row_group"
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 METADATA = b"tailmetrics"
+SAID = ("buckets", "captions", "over_all", "what_buckets_are")
+"""What metadata hold for the pictures of a comparison."""
 HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
 
 Array: TypeAlias = NDArray[np.float64]
@@ -56,6 +58,11 @@ class RowTable:
         medians: Keys of which the median is reported.
         lower_is_better: Keys of which less is better.
         names: Number or query of every row.
+        of_groups: Key of a group of rows -> the key over all rows, and the name of the group.
+        buckets: Names of the buckets, head first.
+        captions: For each metric by bucket what its values are of.
+        over_all: For each metric by bucket the key of its value over all labels.
+        what_buckets_are: That in words.
     """
 
     path: Path
@@ -64,6 +71,11 @@ class RowTable:
     medians: list[str]
     lower_is_better: list[str]
     names: Any
+    of_groups: dict[str, list[str]] = field(default_factory=dict)
+    buckets: list[str] = field(default_factory=list)
+    captions: dict[str, str] = field(default_factory=dict)
+    over_all: dict[str, str] = field(default_factory=dict)
+    what_buckets_are: str = ""
 
     @classmethod
     def open(cls, path: str | Path, whole: bool = True) -> RowTable:
@@ -79,17 +91,33 @@ class RowTable:
         if whole and len(names) != facts["num_rows"]:
             problem = f"holds {len(names)} rows in {len(files)} file(s), but {facts['num_rows']} were evaluated"
             raise DataFileError(path, problem, hint="bring the files of all ranks, and of one run only, together.")
-        return cls(path, files, _pairs(columns[1:]), facts["medians"], facts["lower_is_better"], names)
+        pairs = _pairs([name for name in columns[1:] if name != GROUP])
+        of_groups = facts.get("of_groups", {})
+        pairs |= {key: pairs[whole] for key, (whole, _) in of_groups.items()}
+        said = {name: facts[name] for name in SAID if name in facts}  # older tables lack them
+        return cls(path, files, pairs, facts["medians"], facts["lower_is_better"], names, of_groups, **said)
+
+    def groups(self) -> Any:
+        """Return the group of each row by name, null for none; None where rows have no groups."""
+        return _read(self.files, [GROUP])[GROUP] if self.of_groups else None
 
     def values(self, keys: Iterable[str]) -> Values:
-        """Return the values of some keys, shape (N,) each, NaN in rows that do not count."""
-        columns = {key: [key + NUMERATOR, key + DENOMINATOR] if self.pairs[key] else [key] for key in keys}
+        """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group."""
+        keys = list(keys)
+        wholes = dict.fromkeys(self.of_groups.get(key, [key])[0] for key in keys)
+        columns = {key: [key + NUMERATOR, key + DENOMINATOR] if self.pairs[key] else [key] for key in wholes}
         table = _read(self.files, [name for names in columns.values() for name in names])
         arrays = {name: table[name].to_numpy().astype(np.float64) for name in table.column_names}
-        return {
-            key: (arrays[names[0]], arrays[names[1]]) if len(names) == 2 else arrays[names[0]]
-            for key, names in columns.items()
-        }
+        groups = self.groups() if any(key in self.of_groups for key in keys) else None
+        named = None if groups is None else np.array(groups.to_pylist(), dtype=object)
+        found: Values = {}
+        for key in keys:
+            whole, *group = self.of_groups.get(key, [key])
+            sides = [arrays[name] for name in columns[whole]]
+            if group and named is not None:
+                sides = [np.where(named == group[0], side, np.nan) for side in sides]
+            found[key] = (sides[0], sides[1]) if len(sides) == 2 else sides[0]
+        return found
 
 
 def _facts(file: Path) -> tuple[dict[str, Any], list[str]]:

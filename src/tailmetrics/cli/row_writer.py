@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,18 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from tailmetrics.cli.row_table import DENOMINATOR, METADATA, NUMERATOR, QUERY, ROW
+from tailmetrics.cli.row_table import DENOMINATOR, GROUP, METADATA, NUMERATOR, QUERY, ROW
+from tailmetrics.evaluation.accumulating import bucket_rows
+from tailmetrics.evaluation.captions import captions_of
+from tailmetrics.evaluation.row_values import has_row_values
 from tailmetrics.io import Dataset
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.ranking import Ranking
+from tailmetrics.report.wording import what_buckets_are
 
 BUFFERED_CELLS = 2**21
 """Values collected before they are written, 16 MB: small batches would make many small row groups."""
-
-
-def has_row_values(metric: TopKMetric) -> bool:
-    """Whether rows have a value of their own: not what is shown over all rows, nor an average over labels."""
-    return hasattr(metric, "row_values") and getattr(metric, "average", "samples") in ("samples", "micro")
 
 
 class RowTableWriter:
@@ -36,10 +35,15 @@ class RowTableWriter:
         path: Parquet file to write.
         metrics: The metrics; those without values per row are left out.
         dataset: What is evaluated, for the names of the rows.
+        over_all: For each metric by bucket the key of its value over all labels.
     """
 
-    def __init__(self, path: Path, metrics: Iterable[TopKMetric], dataset: Dataset) -> None:
+    def __init__(
+        self, path: Path, metrics: Iterable[TopKMetric], dataset: Dataset, over_all: Mapping[str, str] | None = None
+    ) -> None:
+        self._over_all = over_all or {}
         self._metrics: list[Any] = [metric for metric in metrics if has_row_values(metric)]
+        self._groups = next((metric.row_groups for metric in self._metrics if metric.row_groups), None)
         self._names = dataset.row_names
         self._num_rows = dataset.num_rows
         self._path = path
@@ -65,6 +69,8 @@ class RowTableWriter:
             columns[ROW] = rows.numpy()
         else:
             columns[QUERY] = [self._names[row] for row in rows.tolist()]
+        if self._groups:
+            columns[GROUP] = _group_names(ranking, self._groups)
         for metric in self._metrics:
             for key, value in metric.row_values(ranking).items():
                 columns.update(_columns(key, value))
@@ -87,7 +93,34 @@ class RowTableWriter:
         """Return what columns do not tell: the statistic made of them, which way is better, the rows of all ranks."""
         medians = [m for m in self._metrics if isinstance(m, KForRecall) and m.statistic == "median"]
         lower = [m for m in self._metrics if m.higher_is_better is False]
-        return {"medians": _keys(medians), "lower_is_better": _keys(lower), "num_rows": self._num_rows}
+        facts = {"medians": _keys(medians), "lower_is_better": _keys(lower), "num_rows": self._num_rows}
+        by_bucket = [metric for metric in self._metrics if metric.buckets is not None]
+        shown = {
+            "buckets": self._buckets(),
+            "captions": {stem: said for metric in by_bucket for stem, said in captions_of(metric).items()},
+            "over_all": dict(self._over_all),
+            "what_buckets_are": self._what_buckets_are(),
+        }
+        return {**facts, "of_groups": self._of_groups(), **shown}
+
+    def _what_buckets_are(self) -> str:
+        """Return the sentence of a report on its buckets; tables of several kinds of buckets have none."""
+        kinds = dict.fromkeys(m.bound_buckets for m in self._metrics if m.bound_buckets is not None)
+        found = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
+        return found.pop() if len(found) == 1 else ""
+
+    def _of_groups(self) -> dict[str, list[str]]:
+        """Return for each key of a group of rows the key over all rows and the name of the group."""
+        found: dict[str, list[str]] = {}
+        for metric in self._metrics:
+            for name, group in zip(metric.row_groups or (), metric.group_keys()[1:], strict=True):
+                pairs = zip(metric.row_keys(group), metric.row_keys(), strict=True)
+                found |= {key: [whole, name] for key, whole in pairs}
+        return found
+
+    def _buckets(self) -> list[str]:
+        """Return the names of all buckets, head first."""
+        return list(dict.fromkeys(name for metric in self._metrics for name in metric._bucket_names))
 
 
 def _keys(metrics: Iterable[TopKMetric]) -> list[str]:
@@ -99,6 +132,14 @@ def _columns(key: str, value: Tensor | tuple[Tensor, Tensor]) -> Mapping[str, An
     if isinstance(value, tuple):
         return {key + NUMERATOR: _array(value[0]), key + DENOMINATOR: _array(value[1])}
     return {key: _array(value)}
+
+
+def _group_names(ranking: Ranking, names: Sequence[str]) -> Any:
+    """Return the group of each row by name, null for none."""
+    assert ranking.rows.groups is not None
+    numbers = ranking.rows.groups.cpu().numpy().astype(np.int32)
+    indices = pa.array(numbers, pa.int32(), mask=numbers < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string())).cast(pa.string())
 
 
 def _array(values: Tensor) -> Any:

@@ -11,12 +11,18 @@ from tailmetrics import TopKCollection
 from tailmetrics.cli.errors import CommandError, describe
 from tailmetrics.cli.progress import progress
 from tailmetrics.cli.ranks import Ranks
+from tailmetrics.cli.row_groups import RowGroups
 from tailmetrics.io import Batch, DataFileError, Dataset
 from tailmetrics.ranking import Ranking
 
 
 def stream(
-    dataset: Dataset, collection: TopKCollection, ranks: Ranks, use: Callable[[Tensor, Ranking], None], what: str
+    dataset: Dataset,
+    collection: TopKCollection,
+    ranks: Ranks,
+    use: Callable[[Tensor, Ranking], None],
+    what: str,
+    groups: RowGroups | None = None,
 ) -> None:
     """Rank this rank's rows a batch at a time, and hand on the numbers of the rows and their ranking.
 
@@ -27,7 +33,8 @@ def stream(
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, collection)
-                use(batch.rows, _ranked(batch, collection, ranks.device))
+                of_rows = None if groups is None else groups.of(batch.rows)
+                use(batch.rows, _ranked(batch, collection, ranks.device, of_rows))
             except DataFileError:
                 raise
             except ValueError as error:
@@ -47,7 +54,7 @@ def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -
         raise DataFileError(dataset.target.path, problem, hint=hint)
 
 
-def _ranked(batch: Batch, collection: TopKCollection, device: torch.device) -> Ranking:
+def _ranked(batch: Batch, collection: TopKCollection, device: torch.device, groups: Tensor | None) -> Ranking:
     preds, target = batch.preds, batch.target
     moved = tuple(part.to(device) for part in preds) if isinstance(preds, tuple) else preds.to(device)
-    return collection.rank(moved, target.to(device))
+    return collection.rank(moved, target.to(device), row_groups=None if groups is None else groups.to(device))

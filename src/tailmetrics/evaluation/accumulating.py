@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,25 +10,54 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.captions import captions_of
+from tailmetrics.evaluation.label_metrics import with_label_values
+from tailmetrics.evaluation.over_all import with_values_over_all
 from tailmetrics.evaluation.provenance import settings_of, versions
 from tailmetrics.evaluation.travelling import counted, packed, unpacked
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics import RelevanceAtK, TieRateAtK, TopKMetric
+from tailmetrics.metrics import (
+    CoverageError,
+    KForRecall,
+    PredictionProportionAtK,
+    RelevanceAtK,
+    TieRateAtK,
+    TopKMetric,
+)
 from tailmetrics.metrics._relevance import RelevanceMetric
-from tailmetrics.report.report import BucketRow, Report
+from tailmetrics.report.labels import LabelTable
+from tailmetrics.report.report import Report
+from tailmetrics.report.rows import BucketRow, GroupRow
 
 
 class Evaluation:
     """Accumulates batches and turns them into a :class:`Report`.
 
+    A metric by bucket gets its value over all labels beside it, of the same ranking.
+
     Args:
         metrics: The metrics, as a collection or a list.
+        row_groups: Names of groups of rows for every metric that has none of its own.
+        labels: Whether the report has values of single labels: those that a metric keeps, or else precision, recall
+            and F1 at k = 10. A metric with ``average="none"`` asks for them too.
+        label_names: The name of each label, for the report.
     """
 
-    def __init__(self, metrics: TopKCollection | Iterable[TopKMetric]) -> None:
-        self.collection = metrics if isinstance(metrics, TopKCollection) else TopKCollection(list(metrics))
+    def __init__(
+        self,
+        metrics: TopKCollection | Iterable[TopKMetric],
+        *,
+        row_groups: Sequence[str] | None = None,
+        labels: bool = False,
+        label_names: Sequence[str] | None = None,
+    ) -> None:
+        given = metrics if isinstance(metrics, TopKCollection) else TopKCollection(list(metrics), row_groups=row_groups)
+        self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
+        self.collection, self.over_all = with_values_over_all(with_label_values(given) if labels else given)
+        self.label_names = label_names
         self.positives: LabelFrequency | None = None
         self.ties: TieRateAtK | None = None
+        self.group_rows: LabelFrequency | None = None
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
         """Complete what the metrics left open."""
@@ -45,27 +74,40 @@ class Evaluation:
         """The different buckets of the metrics; mostly there is one."""
         return list(dict.fromkeys(m.buckets for m in self.members if isinstance(m.buckets, LabelBuckets)))
 
+    @property
+    def row_groups(self) -> tuple[str, ...]:
+        """The names of the groups of rows, those of all metrics."""
+        return tuple(dict.fromkeys(name for metric in self.members for name in metric.row_groups or ()))
+
     def start(self, device: torch.device | str = "cpu") -> None:
         """Forget what was accumulated and move to ``device``; the same on every rank, rows or not."""
         self.collection.to(device)
         self.collection.reset()
         num_labels = next((m.num_labels for m in self.members if m.num_labels is not None), None)
         self.positives = None if num_labels is None else LabelFrequency(num_labels).to(device)
+        self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if self._has_one_grouping else None
         cutoffs = {k for metric in self.members for k in _ranks(metric)}
         self.ties = TieRateAtK(k=sorted(cutoffs) or [1]).to(device)
 
-    def update(self, preds: Any, target: Any = None, row_mask: Any = None) -> None:
+    @property
+    def _has_one_grouping(self) -> bool:
+        """Whether all metrics with groups of rows have the same ones, so that their rows can be counted."""
+        return len({metric.row_groups for metric in self.members if metric.row_groups is not None}) == 1
+
+    def update(self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None) -> None:
         """Rank a batch once and add it to everything."""
         if self.ties is None:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         assert self.ties is not None
-        ranking = self.collection.rank(preds, target, row_mask)
+        ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
         shallow = [k for k in self.ties.ks if not ranking.complete and k > ranking.depth]
         self.collection.update(ranking)
         if not shallow:
             self.ties.update(ranking)
         if self.positives is not None:
             self.positives.update(ranking)
+        if self.group_rows is not None and ranking.rows.groups is not None:
+            self.group_rows.update(target_ids=ranking.rows.groups, row_mask=ranking.row_mask)
 
     def merge_state(self, other: Evaluation) -> None:
         """Add what another evaluation of the same metrics has accumulated; the order makes no difference.
@@ -96,11 +138,14 @@ class Evaluation:
 
     def report(self, title: str) -> Report:
         """Return everything accumulated, over all ranks; call it on every rank."""
-        scalars = _read(self.scalars())
+        computed = self.scalars()
+        scalars = _read(computed)
+        summaries = _read(self.collection.summaries(computed))
         assert self.ties is not None
         ties = {int(key.partition("@")[2]): value for key, value in _read(_quietly(self.ties)).items()}
         counts = None if self.positives is None else self.positives.compute().reshape(-1).cpu()
-        rows, notes = _agreed([row for buckets in self.bucketings for row in _bucket_rows(buckets, counts)])
+        rows, notes = _agreed([row for buckets in self.bucketings for row in bucket_rows(buckets, counts)])
+        by_bucket = [metric for metric in self.members if metric.buckets is not None]
         return Report(
             title=title,
             scalars=scalars,
@@ -113,7 +158,42 @@ class Evaluation:
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
             notes=(*notes, *self._notes_on_cutoffs(rows)),
+            row_groups=self._group_rows(),
+            over_all=self.over_all,
+            captions={self._set_name(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
+            places=self._stems(KForRecall, CoverageError),
+            shares=self._stems(PredictionProportionAtK),
+            summaries=summaries,
+            labels=self._label_table() if self.labels else None,
         )
+
+    def _set_name(self, key: str) -> str:
+        return self.collection._set_name(key)
+
+    def _stems(self, *kinds: type[TopKMetric]) -> tuple[str, ...]:
+        """Return the keys, without bucket, of the metrics of some classes."""
+        of_kind = (metric for metric in self.members if isinstance(metric, kinds))
+        return tuple(dict.fromkeys(self._set_name(metric._key(k)) for metric in of_kind for k in metric.cutoffs))
+
+    def _group_rows(self) -> list[GroupRow]:
+        counts = None if self.group_rows is None else self.group_rows.compute().tolist()
+        names = self.row_groups
+        return [GroupRow(name, None if counts is None else counts[place]) for place, name in enumerate(names)]
+
+    def _label_table(self) -> LabelTable:
+        columns = {name: column.cpu() for name, column in self.collection.per_label().items()}
+        buckets = next(iter(self.bucketings), None)
+        if buckets is None:
+            return LabelTable(columns, self._checked_names(columns))
+        return LabelTable(columns, self._checked_names(columns), buckets.assignment, buckets.names)
+
+    def _checked_names(self, columns: Mapping[str, Tensor]) -> Sequence[str] | None:
+        names, labels = self.label_names, len(columns["support"])
+        if names is not None and len(names) != labels:
+            raise ValueError(
+                f"Evaluation: label_names holds {len(names)} names for {labels} labels; pass one for each."
+            )
+        return names
 
     def _notes_on_cutoffs(self, rows: Iterable[BucketRow]) -> Iterator[str]:
         """Yield a warning where the top k of a bucket is the whole bucket, so that a hit says nothing of the model."""
@@ -124,7 +204,7 @@ class Evaluation:
                 continue  # RelevanceAtK reads one rank alone
             for k in _ranks(metric):
                 whole = ", ".join(name for name in _whole_buckets(metric.buckets, k) if name in answered)
-                keys.setdefault(whole, []).append(self.collection._set_name(metric._key(k)))
+                keys.setdefault(whole, []).append(self._set_name(metric._key(k)))
         found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items() if whole)
         if found:
             yield (
@@ -135,7 +215,7 @@ class Evaluation:
     def _keys_where_less_is_better(self) -> Iterator[str]:
         for metric in self.members:
             if metric.higher_is_better is False:
-                yield from (self.collection._set_name(key) for key in list(metric.keys()))
+                yield from (self._set_name(key) for key in list(metric.keys()))
 
 
 def _ranks(metric: TopKMetric) -> Iterator[int]:
@@ -150,7 +230,7 @@ def _whole_buckets(buckets: LabelBuckets | str | None, k: int) -> Iterator[str]:
         yield from (name for name, size in sizes if 0 < size <= k)
 
 
-def _bucket_rows(buckets: LabelBuckets, positives: Tensor | None) -> Iterator[BucketRow]:
+def bucket_rows(buckets: LabelBuckets, positives: Tensor | None = None) -> Iterator[BucketRow]:
     """Yield the buckets with what is in them."""
     of_bucket = torch.zeros(len(buckets), dtype=torch.int64)
     if positives is not None:
@@ -174,7 +254,7 @@ def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
 
 def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
     """Return scalars as numbers: a device is read once for all of them."""
-    return dict(zip(scalars, torch.stack(list(scalars.values())).tolist(), strict=True))
+    return dict(zip(scalars, torch.stack(list(scalars.values())).tolist(), strict=True)) if scalars else {}
 
 
 def _quietly(metric: TopKMetric) -> dict[str, Tensor]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tailmetrics.io.columns import choose
+from tailmetrics.io.columns import Columns, choose
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.formats import Format, Opening
 from tailmetrics.io.keyed import Triples
+from tailmetrics.io.names import ordered
 from tailmetrics.io.roles import Role
 
 FORMS = (
@@ -33,6 +35,20 @@ def in_memory(caller: str, role: Role, value: Any) -> Format:
     else:
         raise TypeError(f"{caller}: {role} is a {type(value).__name__}; pass {FORMS}.")
     return Format(name="in memory", holds="", suffixes=(), opener=opener, lines=True)
+
+
+def names_in_memory(caller: str, tables: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the distinct items of several tables or dicts, in the order of their label ids.
+
+    Args:
+        caller: Who asks.
+        tables: Tables by the argument that they were passed as.
+    """
+    found: set[str] = set()
+    for argument, value in tables.items():
+        for block in in_memory(caller, "target", value).open(Path(argument), None, Columns()):
+            found.update(block.item.drop_null().to_pylist())
+    return tuple(ordered(found, descending=False))
 
 
 def _from_table(table: Any, asked: Opening) -> Iterator[Triples]:

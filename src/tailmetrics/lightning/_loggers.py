@@ -9,6 +9,7 @@ from typing import Any
 from tailmetrics.report import Report
 from tailmetrics.report.figures import head_to_tail_figure
 from tailmetrics.report.markdown import markdown
+from tailmetrics.report.tables import tables
 
 
 def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) -> None:
@@ -47,9 +48,16 @@ def _wandb(logger: Any, report: Report, name: str, step: int) -> None:
         columns = ["bucket", "labels", "positives", *report.by_bucket]
         logger.log_table(f"{name}/by_bucket", columns=columns, data=list(_bucket_rows(report)), step=step)
         logger.log_image(f"{name}/figure", [head_to_tail_figure(report)], step=step)
+    for number, table in enumerate(tables(report)):
+        if table.name not in ("overall", "buckets"):
+            logger.log_table(f"{name}/{table.name}_{number}", columns=table.header, data=table.lines, step=step)
 
 
 def _bucket_rows(report: Report) -> Iterator[list[Any]]:
+    """Yield the values over all labels, then those of each bucket."""
+    whole = [report.value_over_all(metric) for metric in report.by_bucket]
+    counts = (sum(row.labels for row in report.buckets), sum(row.positives for row in report.buckets))
+    yield ["all", *counts, *(None if value is None else _cell(value) for value in whole)]
     for row in report.buckets:
         values = (_cell(of.get(row.name, math.nan)) for of in report.by_bucket.values())
         yield [row.name, row.labels, row.positives, *values]
@@ -58,6 +66,8 @@ def _bucket_rows(report: Report) -> Iterator[list[Any]]:
 def _mlflow(logger: Any, client: Any, report: Report, name: str, step: int) -> None:
     place = f"{name}/step_{step:08d}"
     client.log_text(logger.run_id, markdown(report), f"{place}.md")
+    if report.labels is not None:
+        client.log_text(logger.run_id, report.labels.csv(), f"{place}_labels.csv")
     if report.by_bucket:
         client.log_figure(logger.run_id, head_to_tail_figure(report), f"{place}.png")
 

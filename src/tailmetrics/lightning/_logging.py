@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,6 +32,22 @@ def log_values(pl_module: Any, values: Mapping[str, float]) -> None:
     numbers = torch.tensor(list(values.values()), dtype=torch.float32)
     logged = {_Name(name): number for name, number in zip(values, numbers, strict=True)}
     pl_module.log_dict(logged, sync_dist=True, rank_zero_only=True, reduce_fx="max", add_dataloader_idx=False)
+
+
+def apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, float]:
+    """Return values under names of which none is a folder of another, where a logger keeps a file for each name.
+
+    MLflow's file store does: ``val/recall@10`` beside ``val/recall@10/decile_1`` is then ``val/recall@10/all``.
+    """
+    if not any(map(_keeps_a_file_for_each_name, loggers)):
+        return values
+    folders = {name[:end] for name in values for end in range(len(name)) if name[end] == "/"}
+    return {f"{name}/all" if name in folders else name: value for name, value in values.items()}
+
+
+def _keeps_a_file_for_each_name(logger: Any) -> bool:
+    """Whether this is MLflow with a file store: its logger has a run and a local folder."""
+    return hasattr(logger, "run_id") and getattr(logger, "save_dir", None) is not None
 
 
 def alike(collection: TopKCollection, scalars: Mapping[str, float], trainer: Any) -> Mapping[str, float]:

@@ -13,15 +13,16 @@ class Keys:
     preds: str
     target: str
     row_mask: str
+    row_groups: str = "row_groups"
 
-    def read(self, outputs: Any, step: str) -> tuple[Any, Any, Any]:
-        """Return predictions, target and row mask (None without one)."""
+    def read(self, outputs: Any, step: str) -> tuple[Any, Any, Any, Any]:
+        """Return predictions, target, row mask and row groups (None where there are none)."""
         if not isinstance(outputs, dict) or self.preds not in outputs or self.target not in outputs:
             raise ValueError(
                 f"HeadToTailReport: {step} returned {outline(outputs)}; return a dict with {self.preds!r} and "
                 f"{self.target!r} (the names are arguments of the callback)."
             )
-        return outputs[self.preds], outputs[self.target], outputs.get(self.row_mask)
+        return outputs[self.preds], outputs[self.target], outputs.get(self.row_mask), outputs.get(self.row_groups)
 
 
 def outline(value: Any) -> str:

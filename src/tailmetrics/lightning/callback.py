@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from tailmetrics._wrong_calls import in_words
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.lightning._folder import run_folder
 from tailmetrics.lightning._history import History
 from tailmetrics.lightning._loggers import show_in_loggers
-from tailmetrics.lightning._logging import alike, log_values
+from tailmetrics.lightning._logging import alike, apart, log_values
 from tailmetrics.lightning._packages import callback_bases
 from tailmetrics.lightning._running import Running
 from tailmetrics.lightning._steps import Keys
@@ -50,6 +52,12 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         table: Whether to print a table after validation outside of fitting, after testing, and after fitting.
         figures: Whether to hand figure and tables to loggers that take them: TensorBoard, Weights & Biases, MLflow.
         name: Tells this callback from others: ``val/name/…``, ``report_name_val.*``.
+        row_groups: Key of the group of each row in what a step returns, names or numbers; read where metrics have
+            row groups.
+        group_names: Names of the groups of rows, for every metric that has none of its own.
+        labels: Whether the report names the worst labels and ``labels_val.csv`` has the values of all: those that a
+            metric keeps (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
+        label_names: The name of each label; None takes the attribute ``label_names`` of the data module or model.
     """
 
     @in_words
@@ -67,17 +75,23 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         table: bool = True,
         figures: bool = True,
         name: str = "",
+        row_groups: str = "row_groups",
+        group_names: Sequence[str] | None = None,
+        labels: bool = False,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]*", name):
             raise ValueError(
                 f"HeadToTailReport: name={name!r} is no part of a file name; use letters, digits, '_', '-' and '.'."
             )
-        self.collection = metrics if isinstance(metrics, TopKCollection) else TopKCollection(metrics)
+        collection = _collection(metrics, group_names)
+        self.collection = with_label_values(collection) if labels else collection
+        self.label_names = label_names
         self.name, self.files, self.table, self.figures = name, files, table, figures
         self.report: Report | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
-        self._running = Running(self.collection, Keys(preds, target, row_mask))
+        self._running = Running(self.collection, Keys(preds, target, row_mask, row_groups), labels)
         self._history = History()
 
     @property
@@ -112,7 +126,13 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def _start(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.sanity_checking:
             self._bind(trainer, pl_module)
-            self._running.start(trainer, pl_module.device)
+            self._running.start(trainer, pl_module.device, self._label_names(trainer, pl_module))
+
+    def _label_names(self, trainer: Any, pl_module: Any) -> Sequence[str] | None:
+        """Return the names of the labels, as given or as the data module or the model has them."""
+        owners = (self, getattr(trainer, "datamodule", None), pl_module)
+        names = (getattr(owner, "label_names", None) for owner in owners)
+        return next((found for found in names if found is not None), None)
 
     def on_validation_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
@@ -152,15 +172,16 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         reports = self._running.reports(TITLES[stage], of, self._labels.notes)
         prefix, logged = "/".join(filter(None, (stage, self.name))), {}
         for index, report in enumerate(reports):
-            scalars = alike(self.collection, report.scalars, trainer)
+            scalars = alike(self.collection, {**report.scalars, **report.summaries}, trainer)
             suffix = f"/dataloader_idx_{index}" if len(reports) > 1 else ""
             logged.update({f"{prefix}/{key}{suffix}": value for key, value in scalars.items()})
             if in_fit:
                 self._history.add(trainer.current_epoch, trainer.global_step, index, scalars)
+                reports[index] = replace(report, history=self._history.of(index))
             if print_table:
                 self._print(trainer, report)
         self.report = reports[0]
-        log_values(pl_module, logged)
+        log_values(pl_module, apart(logged, trainer.loggers))
         if trainer.is_global_zero and not trainer.fast_dev_run:
             self._publish(trainer, reports, stage, in_fit)
 
@@ -193,3 +214,13 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self._labels.load_state_dict(state_dict)
         if "history" in state_dict:
             self._history.load_state_dict(state_dict["history"])
+
+
+def _collection(metrics: Any, group_names: Sequence[str] | None) -> TopKCollection:
+    if not isinstance(metrics, TopKCollection):
+        return TopKCollection(metrics, row_groups=group_names)
+    if group_names is not None:
+        raise ValueError(
+            "HeadToTailReport: group_names stands beside a TopKCollection; pass row_groups= to the collection instead."
+        )
+    return metrics

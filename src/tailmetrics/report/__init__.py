@@ -1,12 +1,14 @@
 """What is made of results: tables, figures, pages; never imported by the package root.
 
->>> from tailmetrics.report import BucketRow, Report, print_report
+>>> from tailmetrics.report import BucketRow, GroupRow, LabelTable, Report, print_report
 """
 
 import typing as _typing
 from importlib import import_module as _import_module
 
+from tailmetrics.report.labels import LabelTable as LabelTable
 from tailmetrics.report.report import BucketRow as BucketRow
+from tailmetrics.report.report import GroupRow as GroupRow
 from tailmetrics.report.report import Report as Report
 
 if _typing.TYPE_CHECKING:
@@ -23,4 +25,4 @@ else:
         return [*globals(), "print_report"]
 
 
-__all__ = ["BucketRow", "Report", "print_report"]
+__all__ = ["BucketRow", "GroupRow", "LabelTable", "Report", "print_report"]

@@ -45,7 +45,18 @@ def _write(report: Report, folder: Path, stem: str) -> list[Path]:
         "csv": table(report),
         "html": page(report),
     }
-    paths = [folder / f"{stem}.{suffix}" for suffix in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
+    written = {folder / f"{stem}.{suffix}": text for suffix, text in texts.items()}
+    if report.labels is not None:
+        written[folder / f"{label_stem(stem)}.csv"] = report.labels.csv()
+    for path, text in written.items():
         path.write_text(text, encoding="utf-8", newline="")
-    return [*paths, picture] if has_picture else paths
+    return [*written, picture] if has_picture else [*written]
+
+
+def label_stem(stem: str) -> str:
+    """Return the name of the table of labels beside a report.
+
+    >>> label_stem("report"), label_stem("report_val"), label_stem("mine")
+    ('labels', 'labels_val', 'mine_labels')
+    """
+    return f"labels{stem.removeprefix('report')}" if stem.startswith("report") else f"{stem}_labels"

@@ -1,13 +1,12 @@
-"""Numbers, names and lines of a report as there is room for them in tables and under bars."""
+"""Numbers and names of a report as there is room for them in tables and under bars."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tailmetrics.report.report import Report
+    from tailmetrics.significance.interval import Interval
 
 
 def shown(value: float) -> str:
@@ -15,6 +14,26 @@ def shown(value: float) -> str:
     if math.isnan(value):
         return "–"
     return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def number(value: float, place: bool = False) -> str:
+    """Return a value as a table shows it; a place in a list without digits that say nothing.
+
+    >>> number(2.0), number(2.0, place=True), number(5141.5, place=True)
+    ('2.0000', '2', '5,141.5')
+    """
+    if place and math.isfinite(value):
+        return f"{value:,.1f}".removesuffix(".0")
+    return shown(value)
+
+
+def with_interval(value: float, interval: Interval | None, place: bool = False) -> str:
+    """Return a value with half the width of its interval behind it, where there is one."""
+    text = number(value, place)
+    if interval is None or math.isnan(interval.low):
+        return text
+    half = number((interval.high - interval.low) / 2, place)
+    return f"{text} ±{half[1:] if half.startswith('0.') else half}"
 
 
 def brief(value: float) -> str:
@@ -29,6 +48,11 @@ def brief(value: float) -> str:
     return rounded(round(value))
 
 
+def brief_number(value: float, place: bool = False) -> str:
+    """Return a value as there is room for it above a bar; a place in a list without digits that say nothing."""
+    return rounded(round(value)) if place and math.isfinite(value) and value == round(value) else brief(value)
+
+
 def short_name(bucket: str) -> str:
     """Return a bucket's name as there is room for it under a bar: ``10`` for ``decile_10``."""
     name = bucket.removeprefix("decile_").removeprefix("quantile_")
@@ -41,12 +65,3 @@ def rounded(count: int) -> str:
         if abs(count) >= max(unit, 10_000):
             return f"{count / unit:.1f}".removesuffix(".0") + letter
     return str(count)
-
-
-def bucket_lines(report: Report, metrics: Iterable[str] | None = None) -> Iterator[list[str]]:
-    """Yield the cells of each bucket, head first: name, labels, positives, values of ``metrics`` (None: of all)."""
-    chosen = report.by_bucket if metrics is None else {metric: report.by_bucket[metric] for metric in metrics}
-    for row in report.buckets:
-        if any(row.name in values for values in chosen.values()):
-            cells = (shown(values.get(row.name, math.nan)) for values in chosen.values())
-            yield [row.name, f"{row.labels:,}", f"{row.positives:,}", *cells]

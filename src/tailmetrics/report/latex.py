@@ -2,10 +2,10 @@ r"""A report as LaTeX tables, for ``\input`` into a paper that loads ``booktabs`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.formatting import bucket_lines, shown
+from tailmetrics.report.tables import Table, tables
 
 if TYPE_CHECKING:
     from tailmetrics.report.report import Report
@@ -17,6 +17,8 @@ ESCAPES = str.maketrans(
         "^": r"\textasciicircum{}",
         "–": "--",
         "∞": r"$\infty$",
+        "±": r"$\pm$",
+        "·": r"$\cdot$",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
@@ -26,26 +28,21 @@ ESCAPES = str.maketrans(
 
 
 def latex(report: Report) -> str:
-    """Return a table of the overall values and one from head to tail, a line per bucket."""
-    parts = [r"% needs \usepackage{booktabs}" + "\n"]
-    if report.overall:
-        lines = ([key, shown(value)] for key, value in report.overall.items())
-        parts.append(_table(report.title, ["metric", "value"], lines))
-    if report.by_bucket:
-        title = f"{report.title}, from the most frequent labels to the rarest"
-        parts.append(_table(title, ["bucket", "labels", "positives", *report.by_bucket], bucket_lines(report)))
-    return "\n".join(parts)
+    """Return each table of the report, with what it shows as its caption."""
+    return "\n".join(
+        [r"% needs \usepackage{booktabs}" + "\n", *(_table(report.title, table) for table in tables(report))]
+    )
 
 
-def _table(title: str, header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [_row(cells) for cells in lines]
-    body = [r"\toprule", _row(header), r"\midrule", *rows, r"\bottomrule"]
+def _table(title: str, table: Table) -> str:
+    body = [r"\toprule", _row(table.header), r"\midrule", *map(_row, table.lines), r"\bottomrule"]
+    caption = f"{title}: {table.title}. {table.caption}".strip()
     return "\n".join(
         [
             r"\begin{table}",
             r"  \centering",
-            rf"  \caption{{{escape(title)}.}}",
-            rf"  \begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+            rf"  \caption{{{escape(caption)}}}",
+            rf"  \begin{{tabular}}{{{'l' * table.texts}{'r' * (len(table.header) - table.texts)}}}",
             *(f"    {line}" for line in body),
             r"  \end{tabular}",
             r"\end{table}",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.formatting import bucket_lines, shown
 from tailmetrics.report.inert import in_markdown
+from tailmetrics.report.tables import Table, table_of_buckets, tables
 
 if TYPE_CHECKING:
     from tailmetrics.report.report import Report
@@ -25,19 +25,27 @@ def markdown(report: Report, picture: str | None = None) -> str:
     parts += [f"> **Note:** {in_markdown(warning)}\n" for warning in report.warnings]
     if picture:
         parts.append(f"![{in_markdown(report.title)}, from the most frequent labels to the rarest]({picture})\n")
-    if report.overall:
-        parts.append(_table(["metric", "value"], ([key, shown(value)] for key, value in report.overall.items())))
-    if report.by_bucket:
-        parts.append(bucket_table(report))
-    return "\n".join(parts)
+    return "\n".join([*parts, *map(_section, tables(report))])
 
 
 def bucket_table(report: Report) -> str:
-    """Return one line per bucket, head first, one column per metric."""
-    return _table(["bucket", "labels", "positives", *report.by_bucket], bucket_lines(report))
+    """Return one line per bucket, head first, one column per metric; the values over all labels above."""
+    table = table_of_buckets(report)
+    return "" if table is None else _table(table)
 
 
-def _table(header: list[str], lines: Iterable[list[str]]) -> str:
-    align = ["---", *("---:" for _ in header[1:])]
-    escaped = ([in_markdown(cell) for cell in cells] for cells in (header, align, *lines))
+def _section(table: Table) -> str:
+    caption = f"{in_markdown(table.caption)}\n\n" if table.caption else ""
+    return f"## {in_markdown(table.title)}\n\n{caption}{_table(table)}"
+
+
+def _table(table: Table) -> str:
+    texts = range(len(table.header))
+    align = ["---" if place < table.texts else "---:" for place in texts]
+    return pipes([table.header, align, *table.lines])
+
+
+def pipes(lines: Iterable[Sequence[str]]) -> str:
+    """Return lines of cells as a table of Markdown, of which the second line says how columns are aligned."""
+    escaped = ([in_markdown(cell) for cell in cells] for cells in lines)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from tailmetrics.report._bars import all_bars
 from tailmetrics.report._curve import frequency_curve
-from tailmetrics.report.formatting import bucket_lines, shown
+from tailmetrics.report.formatting import with_interval
+from tailmetrics.report.tables import tables
+from tailmetrics.report.wording import plus_minus, what_buckets_are
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -27,16 +31,35 @@ def fragment(report: Report) -> str:
 
 def _render(template: str, report: Report) -> str:
     return (
-        _environment()
+        environment()
         .get_template(template)
         .render(
             report=report,
             facts=_facts(report),
+            values=list(_values(report)),
+            margins=plus_minus(report),
+            buckets=what_buckets_are(report.buckets),
             plots=all_bars(report),
             curve=frequency_curve(report),
-            lines=list(bucket_lines(report)),
+            tables=[table for table in tables(report) if table.name != "overall"],
         )
     )
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value over all labels, as it is shown; ``margin`` is empty where no interval is known."""
+
+    key: str
+    shown: str
+    margin: str
+    less: bool
+
+
+def _values(report: Report) -> Iterator[Value]:
+    for key, value in report.overall.items():
+        number, _, margin = with_interval(value, report.intervals.get(key), key in report.places).partition(" ")
+        yield Value(key, number, margin, report.less_is_better(key))
 
 
 def _facts(report: Report) -> list[str]:
@@ -50,14 +73,15 @@ def _facts(report: Report) -> list[str]:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return what reads the templates beside this file."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             "Report: a page needs jinja2; install it with: pip install 'tailmetrics[report]'"
         ) from None
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("tailmetrics", "report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -65,5 +89,3 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["shown"] = shown
-    return environment

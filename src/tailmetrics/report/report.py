@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from tailmetrics.report.plain import plain, summary_of_counts
+from tailmetrics.report.keys import Key, nested
+from tailmetrics.report.labels import LabelTable
+from tailmetrics.report.rows import BucketRow as BucketRow
+from tailmetrics.report.rows import GroupRow as GroupRow
+
+if TYPE_CHECKING:
+    from tailmetrics.significance.interval import Interval
 
 MANY_TIES = 0.01
 """Share of rows cut inside a tie from which a report warns."""
-
-
-@dataclass(frozen=True)
-class BucketRow:
-    """One bucket: its name, labels, occurrences of them in training, and positives in what was evaluated."""
-
-    name: str
-    labels: int
-    occurrences: int
-    positives: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,16 @@ class Report:
         versions: Of the libraries.
         notes: Further warnings.
         tie_winner: Which of two labels with equal scores is shown.
+        row_groups: Groups of rows, such as languages. A key with "/" and one of their names behind the metric is of
+            the rows of that group.
+        over_all: For each metric by bucket the key of its value over all labels.
+        captions: For each metric by bucket what its values are of: scope and cut-off, in words.
+        places: Metrics whose values are places in a list.
+        shares: Metrics whose values are the buckets' shares of what is shown.
+        summaries: Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` has them.
+        labels: Values of single labels, if any were asked for.
+        intervals: Confidence intervals by key.
+        history: Epoch, step and values by key of the validations of a fit, oldest first.
     """
 
     title: str
@@ -56,31 +63,59 @@ class Report:
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     tie_winner: str = "the lower label id"
+    row_groups: list[GroupRow] = field(default_factory=list)
+    over_all: Mapping[str, str] = field(default_factory=dict)
+    captions: Mapping[str, str] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
+    summaries: Mapping[str, float] = field(default_factory=dict)
+    labels: LabelTable | None = field(default=None, repr=False)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    history: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+
+    @cached_property
+    def parts(self) -> dict[Key, float]:
+        """Values by metric, group of rows and bucket."""
+        return nested(self.scalars, (group.name for group in self.row_groups), (row.name for row in self.buckets))
 
     @property
     def overall(self) -> dict[str, float]:
-        """Values that are not of a bucket."""
-        return {key: value for key, value in self.scalars.items() if self._split(key) is None}
+        """Values over all rows and labels."""
+        return {key.metric: value for key, value in self.parts.items() if not (key.group or key.bucket)}
 
     @property
     def by_bucket(self) -> dict[str, dict[str, float]]:
-        """Values by metric and bucket."""
-        nested: dict[str, dict[str, float]] = {}
-        for key, value in self.scalars.items():
-            parts = self._split(key)
-            if parts is not None:
-                nested.setdefault(parts[0], {})[parts[1]] = value
-        return nested
+        """Values over all rows by metric and bucket."""
+        return self.of_group("")
+
+    def of_group(self, group: str) -> dict[str, dict[str, float]]:
+        """Return the values of the rows of a group, "" for all rows, by metric and bucket."""
+        found: dict[str, dict[str, float]] = {}
+        for key, value in self.parts.items():
+            if key.bucket and key.group == group:
+                found.setdefault(key.metric, {})[key.bucket] = value
+        return found
+
+    @property
+    def by_group(self) -> dict[str, dict[str, float]]:
+        """Values over all labels by metric and group of rows."""
+        found: dict[str, dict[str, float]] = {}
+        for key, value in self.parts.items():
+            if key.group and not key.bucket:
+                found.setdefault(key.metric, {})[key.group] = value
+        return found
+
+    def value_over_all(self, metric: str, group: str = "") -> float | None:
+        """Return the value over all labels of a metric by bucket; None where it has none."""
+        return self.parts.get(Key(self.over_all.get(metric, metric), group, ""))
+
+    def interval_over_all(self, metric: str) -> Interval | None:
+        """Return the interval of :meth:`value_over_all`; None where there is none."""
+        return self.intervals.get(self.over_all.get(metric, metric))
 
     def less_is_better(self, metric: str) -> bool:
         """Whether less of ``metric``, overall or by bucket, is better."""
         return any(key == metric or key.startswith(f"{metric}/") for key in self.lower_is_better)
-
-    def _split(self, key: str) -> tuple[str, str] | None:
-        """Return metric and bucket; names may hold "/" themselves, so that only a bucket's name tells."""
-        found = [row.name for row in self.buckets if key.endswith(f"/{row.name}")]
-        name = max(found, key=len, default=None)
-        return None if name is None else (key[: -len(name) - 1], name)
 
     @property
     def warnings(self) -> list[str]:
@@ -102,28 +137,16 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data: metric keys as in ``scalars()``, NaN as None."""
-        return {
-            "title": self.title,
-            "rows": self.rows,
-            "positives": self.positives,
-            "metrics": {key: plain(value) for key, value in self.scalars.items()},
-            "by_bucket": {
-                metric: {bucket: plain(value) for bucket, value in values.items()}
-                for metric, values in self.by_bucket.items()
-            },
-            "buckets": [asdict(row) for row in self.buckets],
-            "label_counts": None if self.label_counts is None else summary_of_counts(self.label_counts),
-            "ties": {f"tie_rate@{k}": plain(share) for k, share in self.ties.items()},
-            "warnings": self.warnings,
-            "settings": self.settings,
-            "versions": dict(self.versions),
-        }
+        from tailmetrics.report.plain import plain_report
+
+        return plain_report(self)
 
     def write(self, folder: Path | str, stem: str = "report") -> list[Path]:
         """Write the report into ``folder`` as JSON, Markdown, LaTeX, CSV, a page and a plot; return their paths.
 
         Each file is there as a whole or not at all, whenever the process is interrupted. ``report.png`` is left out
-        where there is nothing by bucket to show.
+        where there is nothing by bucket to show. Values of single labels go to ``labels.csv``, or ``labels_val.csv``
+        for ``stem="report_val"``.
         """
         from tailmetrics.report.files import write_files
 

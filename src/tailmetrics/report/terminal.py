@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from tailmetrics.report.formatting import bucket_lines, shown
+from tailmetrics.report.tables import Table, tables
 
 if TYPE_CHECKING:
     from tailmetrics.report.report import Report
 
-BESIDE = 34
-"""Columns of a terminal that bucket, labels and positives take."""
+OF_LABELS = {
+    "missed": ("label", "name", "bucket", "count", "support", "missed"),
+    "wrong": ("label", "name", "bucket", "count", "predicted", "wrong"),
+}
+"""What a terminal shows of labels; files and pages have every column."""
+FEWEST = 12
+"""Letters of a label's name that are shown however narrow a terminal is."""
+EDGES = 3
+"""Columns of a terminal that a cell takes beside its text."""
 
 
 def print_report(report: Report, console: Console | None = None) -> None:
@@ -30,17 +37,16 @@ class TerminalReport:
 
     report: Report
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RichTable | Text]:
         """Yield the parts for a terminal of this width."""
-        report = self.report
-        if report.overall:
-            yield heading(report.title)
-            yield _overall(report)
-        if report.by_bucket:
-            yield heading(f"{report.title}, from the most frequent labels to the rarest")
-        for metrics in _side_by_side(list(report.by_bucket), options.max_width - BESIDE):
-            yield _by_bucket(report, metrics)
-        yield from (Text(f"! {warning}", style="yellow") for warning in report.warnings)
+        for table in tables(self.report, brief=True):
+            yield heading(f"{self.report.title}: {table.title[0].lower()}{table.title[1:]}")
+            if table.caption:
+                yield Text(table.caption, style="dim")
+            shown = _fitted(table, options.max_width)
+            for columns in _side_by_side(shown, options.max_width):
+                yield _part(shown, columns)
+        yield from (Text(f"! {warning}", style="yellow") for warning in self.report.warnings)
 
 
 def heading(title: str) -> Text:
@@ -48,32 +54,46 @@ def heading(title: str) -> Text:
     return Text(title, style="table.title")
 
 
-def _side_by_side(metrics: list[str], width: int) -> Iterator[list[str]]:
-    """Yield the metrics in groups whose names fit into ``width`` columns, or alone."""
-    group: list[str] = []
-    for metric in metrics:
-        if group and sum(len(name) + 3 for name in (*group, metric)) > width:
-            yield group
+def _side_by_side(table: Table, width: int) -> Iterator[list[int]]:
+    """Yield the columns of each part of a table that fits into ``width``: the fixed ones, and some of the others."""
+    widths = [max(map(len, column)) + EDGES for column in zip(table.header, *table.lines, strict=True)]
+    fixed = list(range(table.fixed))
+    taken = 1 + sum(widths[: table.fixed])
+    group: list[int] = []
+    for place in range(table.fixed, len(widths)):
+        if group and taken + sum(widths[one] for one in (*group, place)) > width:
+            yield [*fixed, *group]
             group = []
-        group.append(metric)
-    if group:
-        yield group
+        group.append(place)
+    if group or not table.lines:
+        yield [*fixed, *group]
 
 
-def _overall(report: Report) -> Table:
-    table = Table()
-    table.add_column("metric")
-    table.add_column("value", justify="right")
-    for key, value in report.overall.items():
-        table.add_row(Text(key), shown(value))
-    return table
+def _fitted(table: Table, width: int) -> Table:
+    """Return a table of labels with what counts most, names cut to the room that there is; another as it is."""
+    if table.name not in OF_LABELS:
+        return table
+    shown = [place for place, name in enumerate(table.header) if name.partition("@")[0] in OF_LABELS[table.name]]
+    header = [table.header[place] for place in shown]
+    lines = [[cells[place] for place in shown] for cells in table.lines]
+    if "name" in header:
+        at = header.index("name")
+        widths = [max(map(len, column)) + EDGES for column in zip(header, *lines, strict=True)]
+        room = max(FEWEST, width - 1 - sum(widths) + widths[at] - EDGES)
+        lines = [[*cells[:at], _cut(cells[at], room), *cells[at + 1 :]] for cells in lines]
+    return replace(table, header=header, lines=lines, fixed=min(2, len(header)))
 
 
-def _by_bucket(report: Report, metrics: list[str]) -> Table:
-    table = Table()
-    table.add_column("bucket", no_wrap=True)
-    for column in ("labels", "positives", *metrics):
-        table.add_column(Text(column), justify="right", no_wrap=True)
-    for cells in bucket_lines(report, metrics):
-        table.add_row(*map(Text, cells))
-    return table
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
+def _part(table: Table, columns: list[int]) -> RichTable:
+    part = RichTable()
+    for place in columns:
+        text = place < table.texts
+        name = Text(table.header[place])
+        part.add_column(name, justify="left" if text else "right", no_wrap=not (text and place), overflow="fold")
+    for cells in table.lines:
+        part.add_row(*(Text(cells[place]) for place in columns))
+    return part

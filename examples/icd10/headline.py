@@ -1,0 +1,50 @@
+"""The numbers that README and documentation name, from the report that the demo writes: `results.json`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+METRIC = "global_recall@10"
+
+
+def results(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the headline numbers of a report as plain data.
+
+    Args:
+        report: What `report_test.json` of the demo holds.
+    """
+    found, tail = report["by_bucket"][METRIC], [row for row in report["buckets"] if row["name"] == "unseen"]
+    return {
+        "rows": report["rows"],
+        "labels": sum(row["labels"] for row in report["buckets"]),
+        "recall@10": round(report["metrics"]["recall@10"], 4),
+        "by_decile": {name: round(value, 4) for name, value in found.items()},
+        "within_decile": {name: round(value, 4) for name, value in report["by_bucket"]["recall@10"].items()},
+        "unseen_share_of_positives": round(tail[0]["positives"] / report["positives"], 4),
+    }
+
+
+def headline(folder: Path) -> str:
+    """Write `results.json` into the folder of the run, and return what README says of it."""
+    found = results(json.loads((folder / "report_test.json").read_text(encoding="utf-8")))
+    (folder / "results.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    return sentence(found)
+
+
+def sentence(found: dict[str, Any]) -> str:
+    """Return the headline in words, as README has it.
+
+    >>> deciles = {"decile_10": 0.964, "decile_1": 0.496, "unseen": 0.0}
+    >>> sentence({"recall@10": 0.601, "by_decile": deciles, "unseen_share_of_positives": 0.166})[:59]
+    'In its list of ten it finds 60 % of all relevant labels: 96'
+    """
+    by_decile = found["by_decile"]
+    unseen = "nothing" if by_decile["unseen"] == 0 else f"{by_decile['unseen']:.0%}".replace("%", " %")
+    percent = [f"{100 * value:.0f} %" for value in (found["recall@10"], by_decile["decile_10"], by_decile["decile_1"])]
+    return (
+        f"In its list of ten it finds {percent[0]} of all relevant labels: {percent[1]} of the most frequent tenth, "
+        f"{percent[2]} of the rarest, and {unseen} of the {100 * found['unseen_share_of_positives']:.1f} % of "
+        "positives whose label it never saw."
+    )

@@ -1,0 +1,42 @@
+"""What the values of a metric by bucket are of, in words."""
+
+from __future__ import annotations
+
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics._relevance import RelevanceMetric
+from tailmetrics.metrics._shown import ShownMetric
+from tailmetrics.metrics._thresholds import ThresholdMetric
+from tailmetrics.metrics.label_auc import LabelAUC
+from tailmetrics.metrics.row_auc import RowAUC
+
+
+def captions_of(metric: TopKMetric) -> dict[str, str]:
+    """Return what the values of each stem are of: scope and cut-off.
+
+    >>> from tailmetrics import LabelBuckets, RecallAtK
+    >>> captions_of(RecallAtK(k=10, buckets="deciles", scope="global"))
+    {'global_recall@10': 'in the one list of 10 that a row shows (scope global)'}
+    """
+    return {metric._key(k): _caption(metric, k) for k in metric.cutoffs}
+
+
+def _caption(metric: TopKMetric, k: object) -> str:
+    scope = getattr(metric, "scope", None)
+    if isinstance(metric, ThresholdMetric):
+        return (
+            f"labels with a score above {k:g}" if isinstance(k, float) else "labels with a score above their threshold"
+        )
+    if isinstance(metric, RowAUC):
+        pairs = "all irrelevant labels" if scope == "global" else "the irrelevant labels of the bucket"
+        return f"relevant labels of the bucket against {pairs} (scope {scope})"
+    if isinstance(metric, LabelAUC):
+        return "rows of each label of the bucket against all other rows"
+    places = f" of {k}" if isinstance(k, int) else ""
+    if isinstance(metric, RelevanceMetric) and scope == "global":
+        return f"in the one list{places} that a row shows (scope global)"
+    if isinstance(metric, RelevanceMetric):
+        each = f", {k} places for each bucket" if isinstance(k, int) else ""
+        return f"the labels of a bucket ranked among themselves{each} (scope bucket)"
+    if isinstance(metric, ShownMetric):
+        return f"of the list{places} that a row shows"
+    return ""

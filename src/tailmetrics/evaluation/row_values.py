@@ -1,0 +1,78 @@
+"""Values of single rows, which intervals and comparisons are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailmetrics.collection import TopKCollection
+from tailmetrics.metrics import KForRecall, TopKMetric
+from tailmetrics.ranking import Ranking
+
+Column = NDArray[np.float64]
+
+
+def has_row_values(metric: TopKMetric) -> bool:
+    """Whether rows have a value of their own: not what is shown over all rows, nor an average over labels."""
+    return hasattr(metric, "row_values") and getattr(metric, "average", "samples") in ("samples", "micro")
+
+
+class RowValues:
+    """The values of every row of an evaluation, batch by batch: 8 bytes for each row and key.
+
+    Args:
+        collection: The metrics; those without values per row are left out.
+    """
+
+    def __init__(self, collection: TopKCollection) -> None:
+        self._collection = collection
+        self._metrics: list[Any] = [one for one in collection.members().values() if has_row_values(one)]
+        self._batches: list[dict[str, tuple[Column, ...]]] = []
+
+    def add(self, ranking: Ranking) -> None:
+        """Add a batch."""
+        found: dict[str, tuple[Column, ...]] = {}
+        for metric in self._metrics:
+            values = {key: _sides(value) for key, value in metric.row_values(ranking).items()}
+            found |= {self._collection._set_name(key): sides for key, sides in values.items()}
+            for number, group in enumerate(metric.group_keys()[1:]):
+                assert ranking.rows.groups is not None
+                inside = ranking.rows.groups.cpu().numpy() == number
+                for key, whole in zip(metric.row_keys(group), metric.row_keys(), strict=True):
+                    sides = tuple(np.where(inside, side, np.nan) for side in values[whole])
+                    found[self._collection._set_name(key)] = sides
+        self._batches.append(found)
+
+    def columns(self) -> dict[str, Column | tuple[Column, Column]]:
+        """Return the values of all rows by key; two vectors where a value is a ratio of sums."""
+        joined: dict[str, Column | tuple[Column, Column]] = {}
+        for key in self._batches[0] if self._batches else ():
+            sides = [np.concatenate(side) for side in zip(*(batch[key] for batch in self._batches), strict=True)]
+            joined[key] = (sides[0], sides[1]) if len(sides) == 2 else sides[0]
+        return joined
+
+    @property
+    def medians(self) -> list[str]:
+        """Keys of which the median is reported."""
+        return self._keys(one for one in self._metrics if isinstance(one, KForRecall) and one.statistic == "median")
+
+    @property
+    def lower_is_better(self) -> list[str]:
+        """Keys of which less is better."""
+        return self._keys(one for one in self._metrics if one.higher_is_better is False)
+
+    def _keys(self, metrics: Iterable[TopKMetric]) -> list[str]:
+        return [self._collection._set_name(key) for metric in metrics for key in list(metric.keys())]
+
+
+def _sides(value: Any) -> tuple[Column, ...]:
+    parts = value if isinstance(value, tuple) else (value,)
+    return tuple(part.detach().cpu().numpy().astype(np.float64) for part in parts)
+
+
+def present(keys: Iterable[str], columns: Mapping[str, object]) -> list[str]:
+    """Return the keys that there are values of."""
+    return [key for key in keys if key in columns]

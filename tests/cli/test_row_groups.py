@@ -1,0 +1,161 @@
+"""`--row-groups`, `--labels` and `--label-names`: values of groups and labels are those of plain loops."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cli.made import NUM_LABELS, NUM_ROWS
+
+LANGUAGES = ["de", "en", None]
+METRICS = [("PrecisionAtK", "{k: 3, denominator: k}"), ("RecallAtK", "{k: 3, buckets: deciles, scope: global}")]
+
+
+def language(row):
+    """Return the group of a row: every third row has none."""
+    return LANGUAGES[row % 3]
+
+
+def shown(made, row, k):
+    """Return the k labels with the highest scores, the lower label first among equals."""
+    scored = zip(made.scores[row], made.candidates[row], strict=True)
+    return [label for _, label in sorted(scored, key=lambda pair: (-pair[0], pair[1]))][:k]
+
+
+def precision(made, rows, k=3):
+    """Return the mean over rows of hits over k."""
+    hits = [len({*shown(made, row, k)} & {*made.relevant[row]}) for row in rows]
+    return sum(hits) / (k * len(hits))
+
+
+@pytest.fixture(scope="module")
+def grouped(made, tmp_path_factory):
+    """Return targets with a column of languages, in Parquet, and the options that name the files."""
+    folder = tmp_path_factory.mktemp("grouped")
+    columns = {"labels": pa.array(made.relevant, pa.list_(pa.int32())), "lang": [language(r) for r in range(NUM_ROWS)]}
+    pq.write_table(pa.table(columns), folder / "target.parquet")
+    (folder / "languages.txt").write_text("".join(f"{language(row) or ''}\n" for row in range(NUM_ROWS)))
+    files = ["--preds", made.preds, "--target", folder / "target.parquet", "--num-labels", NUM_LABELS]
+    return folder, [*files, "--train-target", made.train]
+
+
+def metrics_of(folder):
+    return json.loads((folder / "report.json").read_text())["metrics"]
+
+
+@pytest.mark.parametrize("groups", ["column", "file"])
+def test_values_of_groups(made, grouped, config, tailmetrics, tmp_path, groups):
+    """From a column or a file: keys of each group, overall and by bucket, equal to a loop over its rows."""
+    folder, files = grouped
+    spec = "lang" if groups == "column" else folder / "languages.txt"
+    arguments = [*files, "--config", config(*METRICS), "--row-groups", spec, "--batch-rows", 7, "--quiet"]
+    status, _, err = tailmetrics("evaluate", *arguments, "--out", tmp_path / "out")
+    assert (status, err) == (0, "")
+    found = metrics_of(tmp_path / "out")
+    for name in ("de", "en"):
+        rows = [row for row in range(NUM_ROWS) if language(row) == name]
+        assert found[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows), abs=1e-12)
+        recalls = [
+            len({*shown(made, row, 3)} & {*made.relevant[row]}) / len(made.relevant[row]) if made.relevant[row] else 0
+            for row in rows
+        ]
+        assert found[f"recall@3/{name}"] == pytest.approx(sum(recalls) / len(rows), abs=1e-12)
+        assert f"global_recall@3/{name}/decile_1" in found
+    assert found["precision_k@3"] == pytest.approx(precision(made, range(NUM_ROWS)), abs=1e-12)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["row_groups"] == [{"name": "de", "rows": 20}, {"name": "en", "rows": 20}]
+    assert "## global_recall@3 by group of rows and bucket" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_groups_of_queries(made, config, tailmetrics, tmp_path):
+    """A column of a CSV file whose lines name their query; a query with two groups is refused."""
+    lines = ["query,item,lang", *(f"q{r},{i},{'a' if r % 2 else 'b'}" for r in range(9) for i in (r, r + 1))]
+    (tmp_path / "target.csv").write_text("\n".join(lines) + "\n")
+    runs = ["query,item,score", *(f"q{r},{r if r < 4 else 20},1" for r in range(9))]
+    (tmp_path / "run.csv").write_text("\n".join(runs) + "\n")
+    files = ["--preds", tmp_path / "run.csv", "--target", tmp_path / "target.csv", "--num-labels", 30]
+    arguments = [*files, "--config", config(("PrecisionAtK", "{k: 1}")), "--row-groups", "lang", "--quiet"]
+    assert tailmetrics("evaluate", *arguments, "--out", tmp_path / "out")[0] == 0
+    found = metrics_of(tmp_path / "out")
+    assert (found["precision@1/a"], found["precision@1/b"]) == (2 / 4, 2 / 5)
+    (tmp_path / "target.csv").write_text("\n".join([*lines, "q0,7,a"]) + "\n")
+    status, _, err = tailmetrics("evaluate", *arguments)
+    assert status == 2
+    assert "query 'q0' has the groups 'b' and 'a'" in err
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [("country", "there is no such file"), ("short.txt", "holds the groups of 2 rows, but 60 are evaluated")],
+)
+def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, said):
+    """An unknown column or a file of another length is one clear error."""
+    (tmp_path / "short.txt").write_text("a\nb\n")
+    spec = tmp_path / spec if spec.endswith("txt") else spec
+    status, _, err = tailmetrics("evaluate", *grouped[1], "--config", config(*METRICS), "--row-groups", spec)
+    assert status == 2
+    assert said in err
+
+
+def test_tables_of_rows_keep_the_groups(made, grouped, config, tailmetrics, tmp_path):
+    """Intervals and comparisons have the keys of groups, of the rows of the group alone."""
+    _, files = grouped
+    arguments = [*files, "--config", config(*METRICS), "--row-groups", "lang", "--quiet", "--resamples", 200]
+    table = tmp_path / "rows.parquet"
+    assert tailmetrics("evaluate", *arguments, "--per-row", table, "--intervals", "--out", tmp_path / "out")[0] == 0
+    found = json.loads((tmp_path / "out" / "intervals.json").read_text())["intervals"]
+    rows = [row for row in range(NUM_ROWS) if language(row) == "en"]
+    assert found["precision_k@3/en"]["value"] == pytest.approx(precision(made, rows), abs=1e-12)
+    assert found["precision_k@3/en"]["n"] == len(rows)
+    assert tailmetrics("compare", table, table, "--names", "a", "b", "--quiet", "--out", tmp_path / "against")[0] == 0
+    compared = json.loads((tmp_path / "against" / "compare.json").read_text())["comparisons"]
+    (one,) = (record for record in compared if record["key"] == "precision_k@3/de")
+    assert one["value"] == pytest.approx(precision(made, [r for r in range(NUM_ROWS) if language(r) == "de"]))
+    assert one["difference"] == 0
+
+
+def test_values_of_labels(made, config, tailmetrics, tmp_path):
+    """labels.csv: counts and values of every label met, the most often missed first, with its name."""
+    names = [f"label number {label}" for label in range(NUM_LABELS)]
+    (tmp_path / "names.txt").write_text("\n".join(names) + "\n")
+    arguments = ["--config", config(*METRICS), "--labels", "--label-names", tmp_path / "names.txt", "--batch-rows", 7]
+    status, out, _ = tailmetrics("evaluate", *made.trained_on, *arguments, "--out", tmp_path / "out")
+    assert status == 0
+    lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
+    tops = [shown(made, row, 10) for row in range(NUM_ROWS)]
+    for line in lines:
+        label = int(line["label"])
+        support = sum(label in relevant for relevant in made.relevant)
+        predicted = sum(label in top for top in tops)
+        hits = sum(label in top and label in relevant for top, relevant in zip(tops, made.relevant, strict=True))
+        expected = (support, predicted, hits, support - hits, predicted - hits)
+        assert tuple(int(line[name]) for name in ("support", "predicted", "hits", "missed", "wrong")) == expected
+        assert int(line["count"]) == sum(label in trained for trained in made.trained)
+        assert line["name"] == names[label]
+        assert float(line["recall@10"]) == (hits / support if support else 0)
+        assert float(line["precision@10"]) == (hits / predicted if predicted else 0)
+    assert {int(line["label"]) for line in lines} == {label for rows in (*tops, *made.relevant) for label in rows}
+    order = [(-int(line["missed"]), int(line["label"])) for line in lines]
+    assert order == sorted(order)
+    assert names[int(lines[0]["label"])] in out
+    assert names[int(lines[0]["label"])] in (tmp_path / "out" / "report.html").read_text()
+    assert tailmetrics("evaluate", *made.trained_on, *arguments, "--out", tmp_path / "out")[0] == 0  # replaced
+    (tmp_path / "names.txt").write_text("one\n")
+    status, _, err = tailmetrics("evaluate", *made.trained_on, *arguments)
+    assert status == 2
+    assert "holds 1 names for 30 labels" in err
+
+
+def test_least_gains_reach_labels(config, tailmetrics, tmp_path):
+    """--min-gain 2: a label of gain 1 is not relevant, in the metrics and in labels.csv."""
+    np.save(tmp_path / "preds.npy", np.array([[0.9, 0.5, 0.1], [0.1, 0.9, 0.5]]))
+    np.save(tmp_path / "target.npy", np.array([[1.0, 2.0, 0.0], [0.0, 3.0, 1.0]]))
+    files = ["--preds", tmp_path / "preds.npy", "--target", tmp_path / "target.npy"]
+    arguments = [*files, "--config", config(("PrecisionAtK", "{k: 1}")), "--min-gain", 2, "--labels", "--quiet"]
+    assert tailmetrics("evaluate", *arguments, "--out", tmp_path / "out")[0] == 0
+    assert metrics_of(tmp_path / "out") == {"precision_min2@1": 0.5}
+    lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
+    assert {line["label"]: line["support"] for line in lines} == {"0": "0", "1": "2", "2": "0"}

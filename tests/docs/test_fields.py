@@ -1,0 +1,138 @@
+"""The first hour in six fields: every block of docs/fields.md runs, and its numbers are those of the field's own tools."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import pytrec_eval
+import scipy.sparse
+from napkinxc.metrics import Jain_et_al_inverse_propensity, precision_at_k, psprecision_at_k
+from sklearn.metrics import f1_score, top_k_accuracy_score
+
+from tailmetrics.cli import main
+
+PAGE = Path(__file__).parents[2] / "docs" / "fields.md"
+
+
+@pytest.fixture(scope="module")
+def typed() -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
+    """What the blocks define, and what each section prints, by the title of the section."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed: dict[str, dict[str, float]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for section in PAGE.read_text().split("\n## "):
+            for code in re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
+                said = io.StringIO()
+                with contextlib.redirect_stdout(said):
+                    exec(compile(code, PAGE, "exec"), names)
+                lines = [line.rpartition(" ") for line in said.getvalue().splitlines()]
+                printed[section.partition("\n")[0]] = {key.strip(): float(value) for key, _, value in lines}
+    return names, printed
+
+
+def test_extreme_classification(typed: Any) -> None:
+    """napkinxc's precision and propensity-scored precision."""
+    names, printed = typed
+    found, scores, test = printed["Extreme classification"], names["scores"], names["multi_hot"](names["test"])
+    order = [row.tolist() for row in np.argsort(-scores, axis=1)[:, :5]]
+    truth, train = scipy.sparse.csr_matrix(test), scipy.sparse.csr_matrix(names["multi_hot"](names["train"]))
+    weights = Jain_et_al_inverse_propensity(train)
+    for place, k in enumerate((1, 3, 5)):
+        assert found[f"precision_k@{k}"] == pytest.approx(precision_at_k(truth, order, k=5)[k - 1], abs=5e-5), place
+        assert found[f"psp@{k}"] == pytest.approx(psprecision_at_k(truth, order, weights, k=5)[k - 1], abs=5e-5)
+
+
+def peer(names: dict[str, Any], run: dict[str, dict[str, float]], measure: str) -> float:
+    """The mean of a measure of pytrec_eval."""
+    found = pytrec_eval.RelevanceEvaluator(names["qrels"], {re.sub(r"_(?=\d)", ".", measure)}).evaluate(run)
+    return sum(values[measure] for values in found.values()) / len(found)
+
+
+def test_recommendation_and_retrieval(typed: Any) -> None:
+    """pytrec_eval's nDCG, recall, MAP and reciprocal rank; the difference of the two runs."""
+    names, printed = typed
+    run = names["bm25"]
+    for section, keys in (
+        ("Recommendation", {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10"}),
+        ("Retrieval", {"ndcg@10": "ndcg_cut_10", "map": "map", "mrr": "recip_rank"}),
+    ):
+        for key, measure in keys.items():
+            assert printed[section][key] == pytest.approx(peer(names, run, measure), abs=5e-5)
+    gain = peer(names, names["reranked"], "ndcg_cut_10") - peer(names, run, "ndcg_cut_10")
+    assert printed["Retrieval"][""] == pytest.approx(gain, abs=5e-5)
+
+
+def test_next_location_and_trainer(typed: Any) -> None:
+    """scikit-learn's top-k accuracy and weighted F1."""
+    names, printed = typed
+    found, labels = printed["Next location, next item"], range(200)
+    for k in (1, 5, 10):
+        expected = top_k_accuracy_score(names["visited"], names["scores"], k=k, labels=labels)
+        assert found[f"accuracy@{k}"] == pytest.approx(expected, abs=5e-5)
+    expected = f1_score(names["visited"], names["scores"].argmax(1), average="weighted", zero_division=0)
+    assert found["weighted_f1@1"] == pytest.approx(expected, abs=5e-5)
+    assert printed["Hugging Face Trainer"]["accuracy@5"] == found["accuracy@5"]
+
+
+def test_a_competition(typed: Any) -> None:
+    """The loop by which competitions score MAP@12."""
+    names, printed = typed
+
+    def average_precision(actual: list[str], predicted: list[str]) -> float:
+        hits, total = 0, 0.0
+        for place, one in enumerate(predicted[:12]):
+            if one in actual:
+                hits += 1
+                total += hits / (place + 1)
+        return total / min(len(actual), 12)
+
+    pairs = zip(names["bought"], names["submission"], strict=True)
+    expected = sum(average_precision(*pair) for pair in pairs) / 300
+    assert printed["A competition"][""] == pytest.approx(expected, abs=5e-5)
+
+
+def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Each command of the page, typed as it stands, on files of the same data: no error, and the number of the block."""
+    names, printed = typed
+    monkeypatch.chdir(tmp_path)
+    scipy.sparse.save_npz("preds.npz", scipy.sparse.csr_matrix(np.exp(names["scores"])))
+    for name in ("train", "test"):
+        scipy.sparse.save_npz(f"{name}.npz", scipy.sparse.csr_matrix(names["multi_hot"](names[name])))
+    for name, table in (("scores", "recommended"), ("test", "held_out"), ("train", "shown_before")):
+        names[table].to_csv(f"{name}.csv", index=False)
+    lines = [
+        f"{query} Q0 {document} {place + 1} {score} bm25"
+        for query, run in names["bm25"].items()
+        for place, (document, score) in enumerate(run.items())
+    ]
+    Path("bm25.run").write_text("\n".join(lines) + "\n")
+    judged = [f"{query} 0 {document} 1" for query, listed in names["qrels"].items() for document in listed]
+    Path("test.qrels").write_text("\n".join(judged) + "\n")
+    np.save("scores.npy", names["scores"])
+    np.save("places.npy", names["visited"])
+    for file, rows in (("submission", names["submission"]), ("bought", names["bought"])):
+        listed = [f"{row},{' '.join(labels)}" for row, labels in enumerate(rows)]
+        Path(f"{file}.csv").write_text("\n".join(["id,labels", *listed]) + "\n")
+    same = {
+        "xmc": ("precision_k@5", printed["Extreme classification"]["precision_k@5"]),
+        "recsys": ("recall_skip@10", printed["Recommendation"]["recall@10"]),
+        "retrieval": ("ndcg@10", printed["Retrieval"]["ndcg@10"]),
+        "next_location": ("accuracy@5", printed["Next location, next item"]["accuracy@5"]),
+        "map12": ("map_attainable@12", printed["A competition"][""]),
+    }
+    commands = [shlex.split(one) for one in re.findall(r"`(tailmetrics evaluate [^`]*)`", PAGE.read_text())]
+    assert [words[3] for words in commands] == list(same)
+    for words in commands:
+        assert main([*words[1:], "--quiet"]) == 0, capsys.readouterr().err
+        key, value = same[words[3]]
+        assert json.loads(Path("report/report.json").read_text())["metrics"][key] == pytest.approx(value, abs=5e-5)

@@ -1,0 +1,119 @@
+"""Tables, dicts of runs and lists of lists: `evaluate` gives the numbers of pytrec_eval and of plain loops."""
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+import pytrec_eval
+import torch
+
+from tailmetrics import MAP, MRR, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
+from tailmetrics.evaluation import compare_runs
+
+QRELS = {"q1": {"a": 2, "c": 1}, "q2": {"c": 1}, "q3": {"b": 1, "d": 3}}
+RUN = {"q1": {"a": 0.9, "b": 0.5, "c": 0.1}, "q2": {"b": 0.7, "d": 0.6, "c": 0.2}, "q3": {"d": 0.8, "a": 0.1}}
+TRAIN = {"t1": {"a": 1, "b": 1}, "t2": {"a": 1}, "t3": {"c": 1, "a": 1}}
+
+
+def metrics():
+    return [PrecisionAtK(1, denominator="k"), RecallAtK(2), NDCGAtK(3), MAP(), MRR()]
+
+
+def peer():
+    """What pytrec_eval says, averaged over the queries."""
+    asked = {"P_1", "recall_2", "ndcg_cut_3", "map", "recip_rank"}
+    found = pytrec_eval.RelevanceEvaluator(QRELS, asked).evaluate(RUN)
+    keys = ("P_1", "recall_2", "ndcg_cut_3", "map", "recip_rank")
+    return [sum(values[key] for values in found.values()) / len(found) for key in keys]
+
+
+def frame(run, value):
+    """A DataFrame with the usual names of columns."""
+    rows = [(query, item, number) for query, items in run.items() for item, number in items.items()]
+    return pd.DataFrame(rows, columns=["user_id", "item_id", value])
+
+
+FORMS = {
+    "dicts": (RUN, QRELS),
+    "frames": (frame(RUN, "score"), frame(QRELS, "rating")),
+    "arrow": (pa.Table.from_pandas(frame(RUN, "score")), pa.Table.from_pandas(frame(QRELS, "rating"))),
+    "mixed": (frame(RUN, "score"), QRELS),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("batch_rows", [1, 4096])
+def test_tables_and_dicts(form, batch_rows):
+    """The numbers of pytrec_eval, whatever holds the run, in batches of any size."""
+    report = evaluate(*FORMS[form], metrics=metrics(), batch_rows=batch_rows)
+    assert list(report.scalars.values()) == pytest.approx(peer(), abs=1e-9)
+    assert report.rows == 3
+    guessed = [text for text in report.warnings if "column 'user_id' is the query" in text]
+    assert len(guessed) == {"dicts": 0, "mixed": 1}.get(form, 2)
+
+
+def test_training_targets_tell_the_deciles():
+    """Labels have their names; counts are those of training; the rarest decile is of labels that it showed once."""
+    report = evaluate(RUN, QRELS, train_target=TRAIN, metrics=[RecallAtK(2)], labels=True)
+    by_name = {report.labels.names[label]: label for label in range(4)}
+    counts = report.labels.columns["count"].tolist()
+    assert {name: counts[label] for name, label in by_name.items()} == {"a": 3, "b": 1, "c": 1, "d": 0}
+    assert report.by_bucket["recall@2"]["decile_10"] == 1.0  # a, in q1
+    assert report.scalars["recall@2"] == pytest.approx(peer()[1], abs=1e-9)
+
+
+def test_groups_by_query():
+    """A dict from query to group; a query that it lacks counts only overall."""
+    report = evaluate(RUN, QRELS, metrics=[RecallAtK(2)], row_groups={"q1": "en", "q2": "de"})
+    assert (report.scalars["recall@2/en"], report.scalars["recall@2/de"]) == (0.5, 0.0)
+
+
+def test_a_query_without_predictions_is_told():
+    """It is left out, as trec_eval does, and the report says so."""
+    report = evaluate({"q1": RUN["q1"]}, QRELS, metrics=[RecallAtK(2)])
+    assert report.scalars["recall@2"] == 0.5
+    assert "2 queries of target have no predictions and are left out." in report.warnings
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_lists_of_lists(names):
+    """Ranked labels of each row, of any length, as numbers or names."""
+    preds, target = [[3, 1, 0], [2], [0, 1]], [[1], [0, 2], [3]]
+    train = [[0, 1], [0], [2, 3]]
+    if names:
+        preds, target, train = ([[f"n{one}" for one in row] for row in rows] for rows in (preds, target, train))
+    report = evaluate(preds, target, train_target=train, metrics=[PrecisionAtK(1), RecallAtK(2)])
+    assert report.scalars["precision@1"] == pytest.approx((0 + 1 + 0) / 3)
+    assert report.scalars["recall@2"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert report.label_counts.tolist() == [2, 1, 1, 1]
+
+
+def test_names_on_one_side_alone_are_refused():
+    """One error that says what to pass."""
+    with pytest.raises(
+        TypeError, match="target is int64 \\[1\\], but other arguments hold names of labels; pass a table"
+    ):
+        evaluate([["c"]], torch.zeros(1, dtype=torch.int64))
+
+
+def test_runs_compared():
+    """A dict of runs by name: each value is that of evaluate."""
+    other = {query: dict.fromkeys(items, 0.5) | {"c": 1.0} for query, items in RUN.items()}
+    compared = compare_runs({"one": RUN, "other": other}, QRELS, metrics=[RecallAtK(2)], resamples=100)
+    for name, run in (("one", RUN), ("other", other)):
+        assert compared.values["recall@2"][name] == evaluate(run, QRELS, metrics=[RecallAtK(2)]).scalars["recall@2"]
+    with pytest.raises(ValueError, match="at least two"):
+        compare_runs({"one": RUN}, QRELS)
+
+
+def test_intervals_are_asked_for():
+    """Clopper and Pearson's interval of 30 of 40 rows, as scipy has it; rows of a group have one of their own."""
+    from scipy.stats import beta
+
+    scores = torch.eye(4)[torch.arange(40) % 4]
+    target = torch.where(torch.arange(40) < 30, torch.arange(40) % 4, (torch.arange(40) + 1) % 4)
+    groups = ["a" if row < 20 else "b" for row in range(40)]
+    report = evaluate(scores, target, metrics=[PrecisionAtK(1)], row_groups=groups, intervals=100)
+    one = report.intervals["precision@1"]
+    assert (one.low, one.high) == pytest.approx((beta.ppf(0.025, 30, 11), beta.ppf(0.975, 31, 10)), abs=1e-9)
+    assert (report.intervals["precision@1/b"].value, report.intervals["precision@1/b"].n) == (0.5, 20)
+    assert "±" in report._repr_html_()

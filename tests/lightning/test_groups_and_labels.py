@@ -1,0 +1,152 @@
+"""Groups of rows, values of labels and summaries in the callback: the numbers are those of plain loops."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning_toy import NUM_LABELS, ROWS, ByHeart, Data, scores_and_targets
+from pytorch_lightning import Trainer
+from pytorch_lightning.loggers import CSVLogger
+
+from tailmetrics import PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics.lightning import HeadToTailReport
+from tailmetrics.report.tables import tables
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+NAMES = ("en", "de")
+K = 3
+
+
+class InLanguages(ByHeart):
+    """Returns the language of each row too, as a name or a number."""
+
+    by_name = True
+
+    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
+        """Rows in turn are English, German and of no language."""
+        found: dict[str, Any] = super().validation_step(batch, batch_idx)
+        numbers = [int(row) % 3 if row % 3 < 2 else -1 for row in batch[0]]
+        named = [None if number < 0 else NAMES[number] for number in numbers]
+        return {**found, "language": named if self.by_name else torch.tensor(numbers)}
+
+    test_step = validation_step
+
+
+def metrics() -> list[Any]:
+    """One overall, one by bucket."""
+    return [PrecisionAtK(K, denominator="k"), RecallAtK(K, buckets="deciles", scope="global")]
+
+
+def after_test(folder: Path, model: ByHeart, data: Data, **arguments: Any) -> tuple[HeadToTailReport, Path]:
+    """A callback after a test, and the folder of the run."""
+    callback = HeadToTailReport(metrics(), table=False, **arguments)
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": CSVLogger(folder)}
+    run = Trainer(accelerator="cpu", devices=1, callbacks=[callback], **quiet)
+    run.test(model, datamodule=data, verbose=False)
+    return callback, Path(run.log_dir)
+
+
+def tops(k: int) -> list[list[int]]:
+    """The k best labels of each row, the lower id first among equals."""
+    scores, _ = scores_and_targets()
+    return [sorted(range(NUM_LABELS), key=lambda label: (-float(row[label]), label))[:k] for row in scores]
+
+
+def relevant() -> list[list[int]]:
+    """The relevant labels of each row."""
+    return [[int(label) for label in row if label >= 0] for row in scores_and_targets()[1]]
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_groups_of_rows(tmp_path: Path, by_name: bool) -> None:
+    """Names or numbers under a key of the step: logged and reported for each group."""
+    model = InLanguages()
+    model.by_name = by_name
+    callback, folder = after_test(tmp_path, model, Data(), row_groups="language", group_names=NAMES)
+    report = callback.report
+    assert report is not None
+    pairs = list(zip(tops(K), relevant(), strict=True))
+    for number, name in enumerate(NAMES):
+        rows = [row for row in range(ROWS) if row % 3 == number]
+        hits = sum(len({*pairs[row][0]} & {*pairs[row][1]}) for row in rows)
+        assert report.scalars[f"precision_k@3/{name}"] == pytest.approx(hits / (K * len(rows)), abs=1e-12)
+        assert [group.rows for group in report.row_groups if group.name == name] == [len(rows)]
+    logged = next(csv.DictReader((folder / "metrics.csv").open()))
+    assert float(logged["test/precision_k@3/de"]) == pytest.approx(report.scalars["precision_k@3/de"], abs=1e-6)
+    assert "test/global_recall@3/en/decile_10" in logged
+    assert "By group of rows" in (folder / "report_test.html").read_text()
+
+
+def test_a_step_without_groups_is_told(tmp_path: Path) -> None:
+    """The key is named, and what to return."""
+    with pytest.raises(ValueError, match="test_step returned no 'row_groups'; return the group of each row"):
+        after_test(tmp_path, ByHeart(), Data(), group_names=NAMES)
+    with pytest.raises(ValueError, match="pass row_groups= to the collection"):
+        HeadToTailReport(TopKCollection(metrics()), group_names=NAMES)
+
+
+def test_values_of_labels(tmp_path: Path) -> None:
+    """labels_test.csv has the counts and the name of each label that was met; the report names the most often missed."""
+
+    class Named(Data):
+        label_names = tuple(f"label {label}" for label in range(NUM_LABELS))
+
+    _, folder = after_test(tmp_path, ByHeart(), Named(), labels=True)
+    lines = {int(line["label"]): line for line in csv.DictReader((folder / "labels_test.csv").open())}
+    pairs = list(zip(tops(10), relevant(), strict=True))
+    trained = [int(label) for row in scores_and_targets(seed=1)[1] for label in row if label >= 0]
+    missed = {}
+    for label in range(NUM_LABELS):
+        support = sum(label in labels for _, labels in pairs)
+        predicted = sum(label in top for top, _ in pairs)
+        hits = sum(label in top and label in labels for top, labels in pairs)
+        missed[label] = support - hits
+        if not support + predicted:
+            assert label not in lines
+            continue
+        line = lines[label]
+        found = [int(line[name]) for name in ("count", "support", "predicted", "hits", "missed")]
+        assert found == [trained.count(label), support, predicted, hits, support - hits]
+        assert line["name"] == f"label {label}"
+    worst = max(missed, key=lambda label: (missed[label], -label))
+    assert next(iter(lines)) == worst
+    assert f"label {worst} |" in (folder / "report_test.md").read_text()
+    report = json.loads((folder / "report_test.json").read_text())
+    assert worst in [record["label"] for record in report["worst_labels"]]
+
+
+def test_the_tail_in_one_number(tmp_path: Path) -> None:
+    """Gap and spread of the seen buckets are logged and reported, as two lines of Python compute them."""
+    callback, folder = after_test(tmp_path, ByHeart(), Data())
+    report = callback.report
+    assert report is not None
+    values = [value for name, value in report.by_bucket["global_recall@3"].items() if name != "unseen"]
+    known = [value for value in values if not math.isnan(value)]
+    mean = sum(known) / len(known)
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in known) / len(known))
+    assert report.summaries["global_recall@3/gap"] == pytest.approx(values[0] - values[-1], abs=1e-12)
+    assert report.summaries["global_recall@3/spread"] == pytest.approx(deviation / mean, abs=1e-12)
+    logged = next(csv.DictReader((folder / "metrics.csv").open()))
+    assert float(logged["test/global_recall@3/gap"]) == pytest.approx(values[0] - values[-1], abs=1e-6)
+    assert "## Head against tail" in (folder / "report_test.md").read_text()
+
+
+def test_the_report_of_a_fit_shows_all_its_validations(tmp_path: Path) -> None:
+    """Each metric by bucket has a line for each validation: epoch, step, all labels, then the buckets."""
+    callback = HeadToTailReport(metrics(), table=False)
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": CSVLogger(tmp_path)}
+    run = Trainer(accelerator="cpu", devices=1, max_epochs=3, callbacks=[callback], **quiet)
+    run.fit(ByHeart(), datamodule=Data())
+    (table,) = (table for table in tables(callback.report) if table.name == "history")
+    assert table.header[:4] == ["epoch", "step", "all", "decile_10"]
+    assert [line[:2] for line in table.lines] == [["0", "11"], ["1", "22"], ["2", "33"]]
+    hits = [len({*top} & {*labels}) for top, labels in zip(tops(K), relevant(), strict=True)]
+    recalls = [hit / len(labels) if labels else 0 for hit, labels in zip(hits, relevant(), strict=True)]
+    assert {line[2] for line in table.lines} == {f"{sum(recalls) / ROWS:.4f}"}
+    assert "global_recall@3 over epochs" in (Path(run.log_dir) / "report_val.html").read_text()

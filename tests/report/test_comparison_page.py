@@ -1,0 +1,109 @@
+"""The page and the picture of a comparison: every run, difference and interval, in no script and nothing fetched."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+from report.test_page import Tags, schemes
+from tailmetrics import PrecisionAtK, RecallAtK
+from tailmetrics.evaluation import compare_runs
+from tailmetrics.report._palette import RUNS
+from tailmetrics.report.comparison_page import comparison_fragment, comparison_page
+from tailmetrics.report.comparison_tables import comparison_table, run_table
+from tailmetrics.report.formatting import shown
+
+from report.test_page import contrast  # isort: skip
+
+NAMES = ("plain", "better <b>", "other")
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """Three runs on 80 rows: the second puts the right label first in half of the rows in which the first does not."""
+    generator = torch.Generator().manual_seed(0)
+    counts = (400 / torch.arange(1, 31)).long()
+    target = torch.multinomial(counts.float(), 80, replacement=True, generator=generator)
+    scores = torch.randn(80, 30, generator=generator)
+    better = scores.clone()
+    better[::2].scatter_(1, target[::2, None], 9.0)
+    metrics = [PrecisionAtK(k=1), RecallAtK(k=3, buckets="deciles", scope="global")]
+    runs = dict(zip(NAMES, (scores, better, -scores), strict=True))
+    report = compare_runs(runs, target, metrics=metrics, label_counts=counts, baseline="plain", resamples=2000)
+    return report, target, runs
+
+
+def test_values_are_those_of_plain_loops(compared):
+    """The share of rows whose best label is right, for each run; the difference is that of two such shares."""
+    report, target, runs = compared
+    for name, scores in runs.items():
+        right = sum(int(row.argmax()) == int(label) for row, label in zip(scores, target, strict=True))
+        assert report.values["precision@1"][name] == pytest.approx(right / 80, abs=1e-12)
+    one = report.against("precision@1", "better <b>")
+    values = report.values["precision@1"]
+    assert one.difference == pytest.approx(values["better <b>"] - values["plain"], abs=1e-12)
+
+
+def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
+    """The run that finds half of the rows more is better than the first; it says so by the first one's letter."""
+    report, _, _ = compared
+    table = run_table(report)
+    assert [line[:2] for line in table.lines] == [["a", "plain"], ["b", "better <b>"], ["c", "other"]]
+    place = table.header.index("precision@1")
+    assert report.against("precision@1", "better <b>").significant
+    assert table.lines[1][place] == shown(report.values["precision@1"]["better <b>"]) + "ᵃ"
+    assert "ᵇ" not in table.lines[0][place]
+    assert table.caption.endswith("Runs were compared with plain alone.")
+    assert len(comparison_table(report).lines) == len(report.comparisons)
+
+
+def test_the_page_holds_every_number_and_nothing_else(compared):
+    """Balanced, no script, no address; each comparison in the table, each run and bucket in the words of a drawing."""
+    report, _, _ = compared
+    for text in (comparison_page(report), comparison_fragment(report)):
+        tags = Tags(text)
+        assert not tags.all("script", "iframe", "img", "object", "form", "link") or "data:," in str(tags.all("link"))
+        assert not tags.all("script", "img")
+        assert "http" not in text
+        assert "<b>" not in text
+        assert len(text) < 300_000
+        assert not [name for _, attributes in tags.elements for name in attributes if name.startswith("on")]
+    tags = Tags(comparison_page(report))
+    for line in comparison_table(report).lines:
+        assert "".join(line) in tags.text
+    images = [one["aria-label"] for one in tags.all("svg") if one.get("role") == "img"]
+    for run in NAMES:
+        value = report.values["global_recall@3/decile_1"][run]
+        assert any(f"{run}: " in said and f"decile_1 {shown(value)}" in said for said in images)
+    one = report.against("global_recall@3/decile_10", "better <b>")
+    assert any(
+        f"10 {one.difference:+.4f} ({one.interval.low:+.4f} to {one.interval.high:+.4f})" in said for said in images
+    )
+    ids = [attributes["id"] for _, attributes in tags.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    headings = [tag for tag, _ in tags.elements if re.fullmatch(r"h\d", tag)]
+    assert headings[0] == "h1"
+    assert set(headings[1:]) == {"h2"}
+
+
+def test_colours_of_runs_stand_out():
+    """By 3 to 1 from the paper, in both schemes."""
+    for scheme, side in (("light", 0), ("dark", 1)):
+        assert all(contrast(pair[side], schemes()[scheme]["--paper"]) >= 3 for pair in RUNS)
+
+
+def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
+    """Where only keys of groups were compared, they are what is shown."""
+    report = compared[0]
+    chosen = [replace(one, key="recall@3/en") for one in report.comparisons if one.key == "recall@3"]
+    alone = replace(report, comparisons=chosen, row_groups=["en"])
+    assert alone.overall == ["recall@3/en"]
+    assert "recall@3/en" in alone.write(tmp_path)[0].read_text()
+
+
+def test_page_and_picture_are_written(compared, tmp_path):
+    """compare.html and compare.png."""
+    page, picture = compared[0].write(tmp_path)
+    assert page.name == "compare.html"
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,165 @@
+"""Groups, worst labels, intervals, head against tail and captions: the same in terminal, Markdown, LaTeX, CSV and pages."""
+
+import csv
+import json
+import math
+from io import StringIO
+
+import pytest
+import torch
+from rich.console import Console
+
+from report.test_page import Tags
+from tailmetrics import KForRecall, LabelBuckets, PredictionProportionAtK, RecallAtK, evaluate
+from tailmetrics.report import BucketRow, Report, print_report
+from tailmetrics.report._bars import ABOVE, ROOM, all_bars
+from tailmetrics.report.latex import escape, latex
+from tailmetrics.report.markdown import markdown
+from tailmetrics.report.page import page
+from tailmetrics.report.table import table
+from tailmetrics.report.wording import what_buckets_are
+
+ROWS, LABELS = 90, 20
+COUNTS = (200 / torch.arange(1, LABELS + 1)).long()
+
+
+@pytest.fixture(scope="module")
+def shown():
+    """A report with everything, and the data that it is of."""
+    generator = torch.Generator().manual_seed(4)
+    scores = torch.randn(ROWS, LABELS, generator=generator) + COUNTS.log() / 2
+    target = torch.multinomial(COUNTS.float(), ROWS, replacement=True, generator=generator)
+    buckets = LabelBuckets.deciles(COUNTS)
+    metrics = [
+        RecallAtK(3, buckets=buckets, scope="global"),
+        KForRecall(0.8, buckets=buckets),
+        PredictionProportionAtK(3, buckets=buckets),
+    ]
+    groups = [("en", "de", None)[row % 3] for row in range(ROWS)]
+    names = [f"label {label}" for label in range(LABELS)]
+    report = evaluate(
+        scores, target, metrics=metrics, row_groups=groups, labels=True, label_names=names, intervals=200, title="All"
+    )
+    return report, scores, target, buckets
+
+
+def terminal(report):
+    console = Console(width=200, file=StringIO(), record=True)
+    print_report(report, console)
+    return console.export_text()
+
+
+RENDERERS = {
+    "terminal": terminal,
+    "markdown": markdown,
+    "latex": latex,
+    "page": lambda report: Tags(page(report)).text,
+    "notebook": lambda report: Tags(report._repr_html_()).text,
+}
+
+
+def recall(scores, target, rows):
+    """The share of rows whose label is among the three best, the lower id first among equals."""
+    best = {row: sorted(range(LABELS), key=lambda one: (-float(scores[row][one]), one))[:3] for row in rows}
+    return sum(int(target[row]) in best[row] for row in rows) / len(best) if best else math.nan
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_each_renderer_shows_all_of_it(shown, renderer):
+    """Every cell of the grid, the label missed most often, ±, head against tail, scope, k, rows, what a decile is."""
+    report, scores, target, buckets = shown
+    text = " ".join(RENDERERS[renderer](report).split())
+    expected = [
+        "in the one list of 3 that a row shows (scope global)",
+        "90 rows",
+        "decile_10 holds the most frequent labels, decile_1 the rarest; each has about a tenth of all label occurrences",
+        "global_recall@3 by group of rows and bucket",
+        "± is half the width of the 95% confidence interval",
+        "gap: decile_10 minus decile_1",
+    ]
+    for said in expected:
+        written = escape(said) if renderer == "latex" else said
+        assert written in text or written[0].upper() + written[1:] in text, said
+    for number, group in enumerate(("en", "de")):
+        rows = range(number, ROWS, 3)
+        for place, bucket in enumerate(buckets.names):
+            of_bucket = [row for row in rows if int(buckets.assignment[target[row]]) == place]
+            value = recall(scores, target, of_bucket)
+            assert report.of_group(group)["global_recall@3"][bucket] == pytest.approx(value, abs=1e-12, nan_ok=True)
+            assert ("–" if math.isnan(value) else f"{value:.4f}") in text.replace("--", "–")
+        assert f"{recall(scores, target, rows):.4f}" in text
+    tops = [sorted(range(LABELS), key=lambda one: (-float(row[one]), one))[:10] for row in scores]
+    missed = [
+        sum(int(label) == one and one not in top for label, top in zip(target, tops, strict=True))
+        for one in range(LABELS)
+    ]
+    worst = max(range(LABELS), key=lambda one: (missed[one], -one))
+    assert missed[worst] > 0
+    assert report.labels.by_misses[0] == worst
+    assert f"label {worst}" in text
+    interval = report.intervals["global_recall@3/decile_10"]
+    half = f"{(interval.high - interval.low) / 2:.4f}".removeprefix("0")
+    assert f"±{half}" in text.replace(r"$\pm$", "±")
+
+
+def test_csv_and_json_hold_groups_intervals_and_summaries(shown):
+    """Values to the last bit, with their group and the ends of their interval."""
+    report = shown[0]
+    lines = {(line["metric"], line["group"], line["bucket"]): line for line in csv.DictReader(StringIO(table(report)))}
+    for key, value in report.parts.items():
+        cell = lines[key.metric, key.group, key.bucket]["value"]
+        assert (float(cell) == value) if cell else math.isnan(value)
+    interval = report.intervals["recall@3/en"]
+    assert float(lines["recall@3", "en", ""]["low"]) == interval.low
+    held = json.loads(json.dumps(report.as_dict(), allow_nan=False))
+    assert held["intervals"]["recall@3/en"]["high"] == interval.high
+    assert held["summaries"].keys() == report.summaries.keys()
+    assert held["row_groups"] == [{"name": "de", "rows": 30}, {"name": "en", "rows": 30}]
+    assert held["over_all"]["global_recall@3"] == "recall@3"
+
+
+def test_bars_have_whiskers_a_line_and_fair_shares(shown):
+    """Places in pixels follow from the values: the interval, the value over all labels, the share of the positives."""
+    report, _, _, _ = shown
+    drawn = {bars.metric: bars for bars in all_bars(report)}
+    bars = drawn["global_recall@3"]
+    ends = [report.intervals[f"global_recall@3/{name}"].high for name in report.by_bucket["global_recall@3"]]
+    top = max(end for end in (*ends, *report.by_bucket["global_recall@3"].values()) if not math.isnan(end))
+    whole = report.overall["recall@3"]
+    assert bars.whole == pytest.approx(ABOVE + ROOM * (1 - whole / top), abs=0.11)
+    one = next(bar for bar in bars.bars if bar.whisker is not None)
+    interval = report.intervals[f"global_recall@3/{one.name}"]
+    assert one.whisker[0] - one.whisker[1] == pytest.approx(-ROOM * (interval.high - interval.low) / top, abs=0.21)
+    shares = drawn["prediction_proportion@3"]
+    assert shares.whole is None
+    assert all(bar.fair is not None for bar in shares.bars)
+
+
+def test_a_value_far_above_the_others_does_not_hide_them():
+    """Bars of 1, 2 and 5,141 are as high as the logarithms of one more; the caption says so, and places have no digits."""
+    rows = [BucketRow(name, 1, 1, 1) for name in "abc"]
+    values = dict(zip("abc", (1.0, 2.0, 5141.0), strict=True))
+    report = Report("", {f"k/{name}": value for name, value in values.items()}, buckets=rows, places=("k",))
+    (bars,) = all_bars(report)
+    assert [bar.height for bar in bars.bars] == pytest.approx(
+        [ROOM * math.log(1 + value) / math.log(5142) for value in values.values()], abs=0.11
+    )
+    assert [bar.label for bar in bars.bars] == ["1", "2", "5141"]
+    assert "logarithmic heights" in bars.caption
+    assert "| a | 1 | 1 | 1 |" in markdown(report)
+
+
+@pytest.mark.parametrize(
+    ("buckets", "said"),
+    [
+        (LabelBuckets.quantiles([8, 4, 2, 1, 1], 4), "each has about a quarter of all label occurrences in training"),
+        (LabelBuckets.quantiles([8, 4, 2, 1, 0], 2, by="labels"), "each has about a half of all labels. unseen holds"),
+        (LabelBuckets.thresholds([8, 4, 2, 1, 0], (1, 5)), "occur in training as often as its name says"),
+        (LabelBuckets.from_assignment([0, 1], ["head", "tail"]), "in the order given, from head to tail."),
+    ],
+)
+def test_what_a_bucket_is(buckets, said):
+    """Each kind of buckets has its sentence."""
+    from tailmetrics.evaluation.accumulating import bucket_rows
+
+    assert said in what_buckets_are(list(bucket_rows(buckets)))
