@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tailmetrics.cli.errors import CommandError
 from tailmetrics.io import DataFileError
-from tailmetrics.io.errors import check_file
+from tailmetrics.io.compression import stream
+from tailmetrics.io.paths import check_file
 
 
-def named_labels(path: str | None, in_files: tuple[str, ...] | None, num_labels: int | None) -> tuple[str, ...] | None:
+def named_labels(path: str | None, in_files: Sequence[str] | None, num_labels: int | None) -> Sequence[str] | None:
     """Return the name of each label: those that the files hold, or the lines of a text file.
 
     Raises:
@@ -21,7 +23,8 @@ def named_labels(path: str | None, in_files: tuple[str, ...] | None, num_labels:
         raise CommandError("--label-names: the labels of these files are names already", "leave --label-names out.")
     file = check_file(path)
     try:
-        names = tuple(line.strip() for line in file.read_text(encoding="utf-8").splitlines())
+        with stream(file) as opened:
+            names = tuple(line.strip() for line in bytes(opened.read()).decode("utf-8").splitlines())
     except UnicodeDecodeError as error:
         raise DataFileError(Path(path), "is no text", hint="give one name per line, label 0 first.") from error
     if num_labels is not None and len(names) != num_labels:

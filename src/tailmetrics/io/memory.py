@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from re import fullmatch
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tailmetrics.io.columns import Columns, choose
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.formats import Format, Opening
 from tailmetrics.io.keyed import Triples
-from tailmetrics.io.names import ordered
+from tailmetrics.io.names import WHOLE
 from tailmetrics.io.roles import Role
 
 FORMS = (
@@ -48,7 +49,8 @@ def names_in_memory(caller: str, tables: Mapping[str, Any]) -> tuple[str, ...]:
     for argument, value in tables.items():
         for block in in_memory(caller, "target", value).open(Path(argument), None, Columns()):
             found.update(block.item.drop_null().to_pylist())
-    return tuple(ordered(found, descending=False))
+    numbers = all(fullmatch(WHOLE, name) for name in found)
+    return tuple(sorted(found, key=int) if numbers else sorted(found))
 
 
 def _from_table(table: Any, asked: Opening) -> Iterator[Triples]:
