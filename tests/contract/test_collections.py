@@ -41,8 +41,8 @@ def values(found: dict[str, Any]) -> dict[str, Any]:
     ("first", "compute_groups", "prefix", "postfix"),
     [
         pytest.param(MISSES, True, None, None, id="misses"),
-        pytest.param(EMPTY, True, "val/", "_end", id="no relevant label, other keys"),
-        pytest.param(MISSES, False, "val/", "_end", id="without groups, other keys"),
+        pytest.param(EMPTY, True, "val/", "_end", marks=pytest.mark.slow, id="no relevant label, other keys"),
+        pytest.param(MISSES, False, "val/", "_end", marks=pytest.mark.slow, id="without groups, other keys"),
     ],
 )
 def test_a_plain_collection_merges_no_two_metrics(first: Any, compute_groups: bool, prefix: Any, postfix: Any) -> None:

@@ -120,6 +120,7 @@ def test_a_ranking_read_by_compiled_code_can_be_read_on() -> None:
         assert_same_bits(formula(ranking), formula(other))
 
 
+@pytest.mark.slow
 def test_models_and_metrics_compile_side_by_side() -> None:
     """A training step that holds a metric's update compiles, breaks or not, and counts right."""
     from tailmetrics import RecallAtK
