@@ -15,6 +15,7 @@ from tailmetrics.ranking import TargetRanks
 from tailmetrics.testing import check_metric
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_metric_of_the_library_is_lawful(name: str) -> None:
     """With arguments that do for it."""

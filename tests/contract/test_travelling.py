@@ -331,6 +331,7 @@ class Annotated(RowMeanMetric):
         return ranks.hits_at(k) * self.factor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*REGISTRY, "LabelFrequency", "TopKCollection", "Annotated"])
 def test_a_model_that_holds_a_metric_can_be_scripted(name: str) -> None:
     """As one that holds a metric of TorchMetrics; the scripted model computes what the model does."""

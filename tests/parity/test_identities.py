@@ -164,6 +164,7 @@ def improved(batch: Data, seed: int) -> Data:
     return Data(scores, batch.target, rows_of(scores, batch.target.float()))
 
 
+@pytest.mark.slow
 @given(seed=SEEDS, graded=st.booleans())
 @settings(max_examples=10, deadline=None)
 def test_a_better_ranking_never_scores_worse(seed: int, graded: bool) -> None:
