@@ -19,6 +19,7 @@ def _members() -> list[tailmetrics.metrics.TopKMetric]:
     return list(dict.fromkeys(members.values()))
 
 
+@pytest.mark.slow
 def test_members_compute_what_they_compute_alone() -> None:
     """Every case of the table at once, over three batches: each key has the bits of the metric by itself."""
     collection = TopKCollection(_members(), prefix="val/")

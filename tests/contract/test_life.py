@@ -224,6 +224,7 @@ NOT_DEFAULT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "options"),
     [pytest.param(case, NOT_DEFAULT, id=f"{case}-all") for case in ONE_OF_EACH]

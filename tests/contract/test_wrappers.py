@@ -72,6 +72,7 @@ def test_classwise_wrapper_names_buckets(case: Case) -> None:
     assert len(inside.compute()) == len(BUCKETS)
 
 
+@pytest.mark.slow
 @every_metric
 @pytest.mark.parametrize("strategy", ["poisson", "multinomial"])
 def test_bootstrapper_resamples_rows(case: Case, strategy: str) -> None:

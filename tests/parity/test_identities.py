@@ -124,6 +124,7 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall(seed: int, denominator:
 RANGES = {"binary": (data(seed=63), CASES), "graded": (data(seed=63, graded=True), CASES_OF_A_KIND)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "batch"),
     [pytest.param(case, batch, id=f"{case}-{name}") for name, (batch, cases) in RANGES.items() for case in cases],

@@ -127,6 +127,7 @@ def test_nan_of_either_sign_comes_first() -> None:
             assert packed_top_k(scores, k)[1][1, 0] == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("shape", "sorted_width"), [((3, 17), 4), ((4, 1000), 16), ((5, 10_007), 64), ((2, 131_073), 4096)]
