@@ -23,7 +23,7 @@ from tailmetrics import (
     functional,
     rank,
 )
-from tailmetrics.io import read, read_label_names, read_target
+from tailmetrics.io import read, read_target
 from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.metrics import REGISTRY
 
@@ -118,7 +118,6 @@ CALLS: list[tuple[Call, str]] = [
     (lambda: evaluate(SCORES), r"evaluate: target is missing; pass evaluate\("),  # type: ignore[call-arg]
     (lambda: read("scores.npy"), r"read: target is missing; pass read\(preds, target\)"),  # type: ignore[call-arg]
     (lambda: read_target("a.npy", "b.npy"), "read_target: 2 arguments stand side by side; read_target takes at most 1"),  # type: ignore[misc]
-    (lambda: read_label_names(3), "int is no path; pass the path of a file, as text or Path"),  # type: ignore[arg-type]
     (lambda: HeadToTailReport(), "HeadToTailReport: metrics is missing"),  # type: ignore[call-arg]
     (
         lambda: HeadToTailReport([PrecisionAtK(k=1)], folder="runs"),  # type: ignore[call-arg]
