@@ -4,6 +4,7 @@ import gc
 import random
 import tempfile
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -29,7 +30,7 @@ def test_lines_in_any_order_and_little_memory(tmp_path, scratch):
     expected = {f"q{number}": {} for number in range(0, 900, 3)}
     for query, document, score in lines:
         if query in expected:
-            expected[query][document] = torch_float32(score)
+            expected[query][document] = float(np.float32(score))
     dataset = read(tmp_path / "a.run", tmp_path / "a.qrels", memory="64MiB")
     assert list(scratch.iterdir())
     found = {}
@@ -42,13 +43,6 @@ def test_lines_in_any_order_and_little_memory(tmp_path, scratch):
     del dataset, batch
     gc.collect()
     assert list(scratch.iterdir()) == []
-
-
-def torch_float32(number):
-    """Return a number as single precision holds it, as trec_eval does."""
-    import numpy as np
-
-    return float(np.float32(number))
 
 
 def test_nothing_is_left_after_an_error(tmp_path, scratch):
