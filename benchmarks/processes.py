@@ -78,7 +78,7 @@ def forget(metric: Any) -> None:
 
 
 def peak() -> float:
-    """The most memory that the process has held, in MB."""
+    """Return the most memory that the process has held, in MB."""
     status = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
 

@@ -57,7 +57,7 @@ def scalars(text: Text, model: NextWord | Tensor, buckets: LabelBuckets) -> dict
 
 
 def lines(found: dict[str, dict[str, float]], buckets: LabelBuckets) -> Iterator[str]:
-    """Yield a table: a line for all words and one for each decile, perplexity being the exponential of cross-entropy."""
+    """Yield a table: a line for all words, one for each decile; perplexity is the exponential of cross-entropy."""
     yield " " * 23 + "".join(f"{model:^44}" for model in found).rstrip()
     yield f"{'':10} {'words':>11} " + ("  acc@1   acc@10      MRR   perplexity     " * len(found)).rstrip()
     sizes = buckets.label_counts.tolist()
