@@ -11,6 +11,8 @@ import pytest
 import pytrec_eval
 import torch
 
+from examples.language_model import __main__ as language_model
+from examples.language_model import data as language_model_data
 from examples.next_item import __main__ as next_item
 from examples.next_item.data import read_sessions
 from examples.next_item.models import MarkovChain, popularity
@@ -186,3 +188,29 @@ def test_bm25_by_hand():
         rarity = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
         expected.append(rarity * words.count("red") * 2.2 / (words.count("red") + 1.2 * length))
     assert BM25(documents)("Red whale").tolist() == pytest.approx(expected)
+
+
+@pytest.mark.slow
+def test_a_language_model_is_better_than_counting_words(monkeypatch, capsys):
+    """On a tenth of the text: finite values from head to tail, and a table with a line for each decile."""
+    monkeypatch.setattr(language_model_data, "MOST", 12_000)
+    found = language_model.main(CUT, epochs=1)
+    unigram, network = found.values()
+    assert network["cross_entropy"] < unigram["cross_entropy"]
+    assert all(
+        math.isfinite(value) for values in found.values() for key, value in values.items() if "unseen" not in key
+    )
+    printed = capsys.readouterr().out
+    assert all(f"\ndecile_{number} " in printed for number in range(1, 11))
+
+
+def test_words_of_held_out_files_are_no_targets_unless_known(made):
+    """Words that the training files hold once are the word that stands for all others, which is never a target."""
+    text = language_model_data.read_text((made,))
+    assert text.words[0] == "<other>"
+    counts = torch.bincount(text.train, minlength=len(text.words))
+    assert (counts[1:] > 1).all()
+    (context, target), *_ = language_model.batches(text.train.repeat(20))
+    assert context.shape == (8, 128, 4)
+    assert target.shape == (8, 128)
+    assert (target != 0).all()

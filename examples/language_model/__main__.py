@@ -1,4 +1,11 @@
-"""How good is a language model at rare words? `python -m examples.language_model` from the root of the repository."""
+"""How good is a language model at rare words? `python -m examples.language_model` from the root of the repository.
+
+120,000 words of networkx's docstrings to learn from, 30,000 of other files held out, 2,834 different ones. A small
+neural network has a perplexity of 31 where counting words has 189, and guesses 38 % of the words against 9 %. From
+head to tail: perplexity 3 in decile 10, which is two words, and 4,035 in decile 1, which is 2,264 words: more than
+there are words to choose from. There one first guess in a thousand is right. Words that training holds once or not at
+all are not counted. About 20 seconds on one core.
+"""
 
 from collections.abc import Iterator
 from math import exp
@@ -57,11 +64,13 @@ def scalars(text: Text, model: NextWord | Tensor, buckets: LabelBuckets) -> dict
 
 
 def lines(found: dict[str, dict[str, float]], buckets: LabelBuckets) -> Iterator[str]:
-    """Yield a table: a line for all words and one for each decile; perplexity is the exponential of cross-entropy."""
+    """Yield a table: a line for all words, one for each decile; perplexity is the exponential of cross-entropy."""
     yield " " * 23 + "".join(f"{model:^44}" for model in found).rstrip()
     yield f"{'':10} {'words':>11} " + ("  acc@1   acc@10      MRR   perplexity     " * len(found)).rstrip()
     sizes = buckets.label_counts.tolist()
-    for bucket, size in [("all", sum(sizes)), *zip(buckets.names, sizes, strict=True)]:
+    for bucket, size in [("all", sum(sizes[:-1])), *zip(buckets.names, sizes, strict=True)][
+        :-1
+    ]:  # unseen holds no word
         scope, where = ("", "") if bucket == "all" else ("global_", f"/{bucket}")
         line = f"{bucket:10} {size:11,} "
         for values in found.values():

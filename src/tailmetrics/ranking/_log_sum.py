@@ -62,20 +62,22 @@ def terms_added_up(scores: Tensor, largest: Tensor | None, num_labels: int) -> t
     """
     bits, real = _bits(num_labels), real_dtype(scores.device)
     exact = None if real == torch.float64 else torch.int64  # whole numbers that float32 has too few digits for
-    shifts = scores.new_empty(len(scores), dtype=real) if largest is None else largest
+    by_block = largest is None and reads_are_free(scores.device)  # while a block is in the cache
+    if largest is None:
+        largest = scores.new_empty(len(scores), dtype=real) if by_block else shift_of(scores.amax(dim=1))
     sums = torch.empty(2, len(scores), dtype=exact or real, device=scores.device)
     # the same buffers for all blocks: fresh ones of this size may come to lie each behind the last, up to a gigabyte
     height = min(_height(scores), max(1, len(scores)))
     buffers = scores.new_empty(2, height, scores.shape[1], dtype=real)
-    parts = (torch.split(part, height, dim=-1) for part in (shifts, sums))
+    parts = (torch.split(part, height, dim=-1) for part in (largest, sums))
     for part, shift, added in zip(torch.split(scores, height), *parts, strict=True):
-        if largest is None:
+        if by_block:
             shift.copy_(shift_of(part.amax(dim=1)))
         terms, whole = buffers[:, : len(part)]
-        terms.copy_(part).sub_(shift[:, None]).exp_().mul_(2.0**bits)
-        added[0] = torch.floor(terms, out=whole).sum(dim=1, dtype=exact)
-        added[1] = terms.sub_(whole).mul_(2.0**bits).floor_().sum(dim=1, dtype=exact)
-    return shifts, sums
+        torch.sub(part, shift[:, None], out=terms).exp_().mul_(2.0**bits)
+        torch.sum(torch.floor(terms, out=whole), dim=1, dtype=sums.dtype, out=added[0])
+        torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=sums.dtype, out=added[1])
+    return largest, sums
 
 
 def log_of(sums: Tensor, num_labels: int) -> Tensor:
