@@ -62,22 +62,37 @@ def terms_added_up(scores: Tensor, largest: Tensor | None, num_labels: int) -> t
     """
     bits, real = _bits(num_labels), real_dtype(scores.device)
     exact = None if real == torch.float64 else torch.int64  # whole numbers that float32 has too few digits for
-    by_block = largest is None and reads_are_free(scores.device)  # while a block is in the cache
+    on_cpu = reads_are_free(scores.device)
+    by_block = largest is None and on_cpu  # while a block is in the cache
     if largest is None:
         largest = scores.new_empty(len(scores), dtype=real) if by_block else shift_of(scores.amax(dim=1))
     sums = torch.empty(2, len(scores), dtype=exact or real, device=scores.device)
     # the same buffers for all blocks: fresh ones of this size may come to lie each behind the last, up to a gigabyte
     height = min(_height(scores), max(1, len(scores)))
-    buffers = scores.new_empty(2, height, scores.shape[1], dtype=real)
+    buffers = scores.new_empty(2, height if on_cpu else 0, scores.shape[1], dtype=real)
     parts = (torch.split(part, height, dim=-1) for part in (largest, sums))
     for part, shift, added in zip(torch.split(scores, height), *parts, strict=True):
         if by_block:
             shift.copy_(shift_of(part.amax(dim=1)))
-        terms, whole = buffers[:, : len(part)]
-        torch.sub(part, shift[:, None], out=terms).exp_().mul_(2.0**bits)
-        torch.sum(torch.floor(terms, out=whole), dim=1, dtype=sums.dtype, out=added[0])
-        torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=sums.dtype, out=added[1])
+        if on_cpu:
+            terms, whole = buffers[:, : len(part)]
+            torch.sub(part, shift[:, None], out=terms).exp_().mul_(2.0**bits)
+            torch.sum(torch.floor(terms, out=whole), dim=1, dtype=sums.dtype, out=added[0])
+            torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=sums.dtype, out=added[1])
+        else:
+            _add_up_on_device((part - shift[:, None]).exp_(), 2.0**-bits, added)
     return largest, sums
+
+
+def _add_up_on_device(terms: Tensor, unit: float, added: Tensor) -> None:
+    """Add the digits up in fewer and slower steps, whose number is what costs on a device.
+
+    Dividing by a power of two, cutting off behind the point and the remainder are exact: the bits are those of the CPU.
+    """
+    whole = torch.div(terms, unit, rounding_mode="floor")
+    torch.sum(whole, dim=1, dtype=added.dtype, out=added[0])
+    rest = terms.remainder_(unit).div_(unit**2, rounding_mode="floor")
+    torch.sum(rest, dim=1, dtype=added.dtype, out=added[1])
 
 
 def log_of(sums: Tensor, num_labels: int) -> Tensor:

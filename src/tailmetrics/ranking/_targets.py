@@ -89,7 +89,10 @@ class Targets:
     @property
     def device(self) -> torch.device:
         """The device the targets live on."""
-        return self.entries.ids.device if self.dense is None else self.dense.device
+        for form in (self.dense, self.padded):
+            if form is not None:
+                return form.device
+        return self.entries.ids.device
 
     @once
     def entries(self) -> Entries:
