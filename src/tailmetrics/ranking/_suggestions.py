@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import reads_are_free
-from tailmetrics.ranking._lanes import true_cells
+from tailmetrics.ranking._lanes import lane_sums, true_cells
 
 if TYPE_CHECKING:
     from tailmetrics.ranking._beyond import Beyond
@@ -49,6 +49,24 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
         yield from _of_blocks(ranking.scores, ranking.row_mask, thresholds)
     else:
         yield from _of_matrix(ranking.scores, ranking.row_mask, thresholds)
+
+
+def suggested_per_row(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Tensor:
+    """Return how many labels of each row of dense scores on the CPU are above each threshold, shape (N, T), int64.
+
+    Nothing but a byte per score is made, a block of rows at a time: one reading of the scores and a little more.
+    """
+    num_rows, num_labels = scores.shape
+    counts = torch.zeros(num_rows, len(thresholds), dtype=torch.int64)
+    height = max(1, BLOCK_SCORES // max(1, num_labels))
+    flags = torch.zeros(min(height, num_rows), -(-max(1, num_labels) // 8) * 8, dtype=torch.bool)  # eight to a word
+    for first in range(0, num_rows, height):
+        block = scores[first : first + height]
+        inside = flags[: len(block), :num_labels]
+        for number, threshold in enumerate(thresholds):
+            inside.copy_(block) if block.dtype == torch.bool else torch.gt(block, threshold, out=inside)
+            counts[first : first + height, number] = lane_sums(flags[: len(block)])
+    return counts if row_mask is None else counts * row_mask[:, None]
 
 
 def targets_above(ranking: Ranking, threshold: float | Tensor) -> Tensor:
