@@ -22,7 +22,7 @@ from tailmetrics.metrics._states import Additions, total_together
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import is_compiling
+from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
@@ -189,7 +189,8 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         leaders = [members[group[0]] for group in self._groups.values()]
         additions = Additions()
         prepared = [replace(metric.prepare(ranking), additions=additions) for metric in leaders]
-        total_together(prepared)
+        with one_thread(ranking.ids.device):
+            total_together(prepared)
         self._logged.before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric.update(one)

@@ -32,7 +32,7 @@ from tailmetrics.metrics._states import (
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import is_compiling, real_dtype
+from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
@@ -180,6 +180,11 @@ class TopKMetric(ConfiguredMetric):
         if not isinstance(preds, Prepared):
             batch = Batch(preds, target, row_mask, row_groups, row_weights)
             prepared = self.prepare(self.rank_batch(batch, indexes))
+        with one_thread(self.device):
+            self._add(prepared)
+
+    def _add(self, prepared: Prepared) -> None:
+        """Add what was prepared to the states."""
         additions = prepared.additions or Additions()
         for name, increment in prepared.increments.items():
             state, declared = self._state(name), self._declared[name]
@@ -215,7 +220,14 @@ class TopKMetric(ConfiguredMetric):
         self._check(ranking)
         groups = ranking.rows.groups if self.row_groups else None
         rows = BatchRows(groups, ranking.rows.weights if self.weighted else None)
-        return Prepared(self._prepare(ranking), rows)
+        if not self._reads_hits(ranking):
+            return Prepared(self._prepare(ranking), rows)
+        with one_thread(ranking.ids.device):
+            return Prepared(self._prepare(ranking), rows)
+
+    def _reads_hits(self, ranking: Ranking) -> bool:
+        """Whether what is prepared is made of the hits in a list, not of all scores."""
+        return False
 
     def _relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with what the metric counts as relevant."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import constant, reads_are_free
+from tailmetrics.ranking._device import constant, one_thread, reads_are_free
 from tailmetrics.ranking._selection import strictly_descending, top_k
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct
@@ -46,7 +46,8 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
         return Lists(ids, values, complete)  # no NaN, and -inf at most behind the list
     if context.validate:  # NaN sorts first, but for a negative one on a device, where its bits are sorted
         check_not_nan(context, values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True))
-    return Lists(retrieved(context, values[:, :depth], ids), values, complete)
+    with one_thread(scores.device):
+        return Lists(retrieved(context, values[:, :depth], ids), values, complete)
 
 
 def _not_ranked(context: Context, scores: Tensor) -> Lists:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_count, check_row_mask, shape_of
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._doubts import doubt_ids, doubt_scores, doubt_stored_scores
 from tailmetrics.ranking._list_columns import is_column_of_ids
 from tailmetrics.ranking._lists import (
@@ -109,7 +110,11 @@ def read_batch(
     targets = read_target(context, target, main.shape[0], shape, main.device)
     if context.num_labels is None:
         context = replace(context, num_labels=targets.num_labels)
-    lists = _ranked(context, predictions, depth)
+    if predictions.dense is not None:
+        lists = _ranked(context, predictions, depth)
+    else:
+        with one_thread(predictions.main.device):
+            lists = _ranked(context, predictions, depth)
     if context.doubts:
         _doubt(context, predictions, target, depth)
     return context, predictions, lists, targets
@@ -227,7 +232,8 @@ def read_target(
             "row of preds: [N], [N, M] or [N, L]."
         )
     if is_csr(target):
-        return targets_from_csr(context, argument, target)
+        with one_thread(device):
+            return targets_from_csr(context, argument, target)
     is_matrix = argument in ("target_mask", "target_gains") or (
         argument == "target" and target.ndim == 2 and (target.dtype not in INTEGERS or target.shape == scores_shape)
     )
@@ -235,7 +241,8 @@ def read_target(
         raise ValueError(f"{caller}: {argument} is {shape_of(target)}; pass shape [N, L], one column per label.")
     if is_matrix:
         return targets_from_matrix(context, argument, target)
-    return targets_from_ids(context, argument, target, gains)
+    with one_thread(device):
+        return targets_from_ids(context, argument, target, gains)
 
 
 def _choose(caller: str, given: ExplicitTarget) -> tuple[str, Any, Tensor | None]:

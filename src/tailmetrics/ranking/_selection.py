@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cache
 from math import isqrt, log2
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import reads_are_free, whole_numbers
+from tailmetrics.ranking._device import one_thread, reads_are_free, whole_numbers
 from tailmetrics.ranking._packed import can_pack, packed_top_k
 
 BLOCK_ELEMENTS = 2**20
@@ -64,8 +65,10 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
     if not reads_are_free(scores.device):
         return *stable_top_k(scores, k), False
     depth = min(k + 1, scores.shape[1])
-    values, ids, exact = (_select if _in_one(scores, depth) else _two_stage_top_k)(scores, depth)
-    distinct = strictly_descending(values)
+    # packing runs on one thread, and so should the short steps between
+    with one_thread(scores.device) if _packs(scores, depth) else nullcontext():
+        values, ids, exact = (_select if _in_one(scores, depth) else _two_stage_top_k)(scores, depth)
+        distinct = strictly_descending(values)
     if not distinct and not exact:
         _repair_ties(scores, values, ids, k)
     return values, ids[:, :k], distinct
