@@ -36,7 +36,7 @@ def main() -> None:
     print(found)
     for page in PAGES:
         head, behind = page.read_text().split(START)
-        page.write_text(f"{head}{START}\n\n{found}\n\n{STOP}{behind.split(STOP)[1]}")
+        page.write_text(f"{head}{START}\n\n{found}\n\n{STOP}{behind.split(STOP, 1)[1]}")
 
 
 if __name__ == "__main__":

@@ -114,6 +114,6 @@ LINES = [
     Line(OVERALL, _overall, TINY, FLOAT, "class", Costs(80, 0.01, 4)),
     Line("MRR() of exact ranks", _alone(MRR), BIG, FLOAT, "class", Costs(60, 3.0, 200)),
     Line("MRR() of exact ranks", _alone(MRR), BIG, FLOAT, "mask", Costs(200, 40.0, 600)),
-    Line("CrossEntropy()", _alone(CrossEntropy), BIG, FLOAT, "class", Costs(400, 20.0, 128)),
+    Line("CrossEntropy()", _alone(CrossEntropy), BIG, FLOAT, "class", Costs(400, 16.0, 128)),
     Line("LabelFrequency", _frequency, BIG, None, "mask", Costs(10, 0.3, 64)),
 ]

@@ -1,0 +1,85 @@
+"""Short steps run on one thread, so that an update beside a busy program does not wait for its own threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from benchmarks.ours import query_metrics, ten_metrics
+from tailmetrics import LabelBuckets, RecallAtK
+from tailmetrics.ranking._device import one_thread
+
+SPLIT = 2**15
+"""Elements from which torch splits an operation over threads (``at::internal::GRAIN_SIZE``)."""
+
+VIEWS = ("view", "slice", "select", "expand", "squeeze", "alias", "detach", "as_strided", "split", "empty", "lift")
+
+
+class SplitSteps(TorchDispatchMode):
+    """Lists the operations that torch may split over threads: large ones while there are several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        largest = max((one.numel() for one in (*args, out) if isinstance(one, Tensor)), default=0)
+        if torch.get_num_threads() > 1 and largest >= SPLIT and not any(view in func.name() for view in VIEWS):
+            self.found.append(f"{func.name()} of {largest}")
+        return out
+
+
+@pytest.fixture
+def threads() -> Iterator[int]:
+    """Two threads, as on most machines at least."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield 2
+    torch.set_num_threads(before)
+
+
+def _distinct(rows: int, labels: int, width: int) -> Tensor:
+    generator = torch.Generator().manual_seed(rows)
+    return torch.rand(rows, labels, generator=generator).topk(width).indices
+
+
+@pytest.mark.usefixtures("threads")
+def test_ranked_lists_are_evaluated_without_a_step_that_is_split() -> None:
+    """4,000 lists of 50 ids: reading, looking up, formulas and sums."""
+    ids, target = _distinct(4000, 100, 50), _distinct(4000, 100, 8)
+    metrics = query_metrics()
+    metrics.update(ids, target)
+    with SplitSteps() as steps:
+        metrics.update(ids, target)
+    assert steps.found == []
+
+
+@pytest.mark.usefixtures("threads")
+def test_scores_are_evaluated_without_a_step_that_is_split_behind_the_selection() -> None:
+    """Ten metrics at three cut-offs in eleven buckets; the selection packs, which numpy does on one thread."""
+    scores = torch.rand(512, 2000, generator=torch.Generator().manual_seed(1))
+    target = _distinct(512, 2000, 5)
+    metrics = ten_metrics(LabelBuckets.deciles(torch.arange(2000, 0, -1)), depth=500)
+    metrics.update(scores, target)
+    with SplitSteps() as steps:
+        metrics.update(scores, target)
+    assert steps.found == []
+
+
+def test_the_number_of_threads_is_as_before_behind_the_steps_and_after_an_error(threads: int) -> None:
+    """An update that fails leaves the program its threads."""
+    metric = RecallAtK(5)
+    metric.update(torch.rand(3, 40), torch.tensor([1, 2, 3]))
+    assert torch.get_num_threads() == threads
+    with pytest.raises(ValueError, match="twice"):
+        metric.update(torch.zeros(3, 2, dtype=torch.int64), torch.tensor([1, 2, 3]))
+    assert torch.get_num_threads() == threads
+    with one_thread(torch.device("cpu")):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == threads
