@@ -78,7 +78,7 @@ def _buckets(data: Dense, settings: Settings) -> Iterator[Verdict]:
     collection = ten_metrics(data.buckets)
 
     def by_bucket() -> None:
-        vars(ranking).pop("_by_bucket")
+        vars(ranking).pop("_memo", None)
         ranking.by_bucket(data.buckets)
 
     calls = {
