@@ -19,11 +19,11 @@ from time import perf_counter, process_time
 import torch
 
 from benchmarks.ours import query_metrics, ten_metrics
+from benchmarks.tables import replace_table
 from tailmetrics import HitRateAtK, LabelBuckets
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "benchmarks" / "page.md", ROOT / "docs" / "performance.md"
-START, STOP = "<!-- written by python -m benchmarks.busy -->", "<!-- until here -->"
 NAMES = {
     "lists": "five measures of 20,000 × 100 ranked ids",
     "dense": "ten metrics × 3 ks × 11 buckets, [1024, 20000], ids",
@@ -47,8 +47,7 @@ def main() -> None:
     found = _table(options.launches, options.threads)
     print(found)
     for page in PAGES:
-        head, behind = page.read_text().split(START)
-        page.write_text(f"{head}{START}\n\n{found}\n\n{STOP}{behind.split(STOP, 1)[1]}")
+        replace_table(page, "benchmarks.busy", found)
 
 
 def _table(launches: int, threads: int) -> str:

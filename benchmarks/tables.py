@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 Lines = Sequence[dict[str, Any]]
@@ -14,6 +15,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def replace_table(page: Path, command: str, text: str) -> None:
+    """Put ``text`` where a page says that ``command`` writes it, in place of what stood there."""
+    start, stop = f"<!-- written by python -m {command} -->", "<!-- until here -->"
+    head, behind = page.read_text().split(start)
+    page.write_text(f"{head}{start}\n\n{text}\n\n{stop}{behind.split(stop, 1)[1]}")
 
 
 def number(value: float | None) -> str:

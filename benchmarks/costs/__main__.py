@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.costs.lines import LINES, Line
+from benchmarks.tables import replace_table
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "benchmarks" / "page.md", ROOT / "docs" / "performance.md"
-START, STOP = "<!-- written by python -m benchmarks.costs -->", "<!-- until here -->"
 
 
 def table() -> str:
@@ -35,8 +35,7 @@ def main() -> None:
     found = table()
     print(found)
     for page in PAGES:
-        head, behind = page.read_text().split(START)
-        page.write_text(f"{head}{START}\n\n{found}\n\n{STOP}{behind.split(STOP, 1)[1]}")
+        replace_table(page, "benchmarks.costs", found)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.significance.simulation import LEVEL, Rates, Setting, settings, simulate
+from benchmarks.tables import replace_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "significance.md"
-START, STOP = "<!-- written by python -m benchmarks.significance -->", "<!-- until here -->"
 HEADS = ("a row's value", "rows", "randomisation", "bootstrap", "t", "difference held", "value held")
 CLUSTERED_HEADS = ("a row's value", "clusters", "`clusters=`", *HEADS[2:])
 
@@ -23,10 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for setting in settings():
         found[setting] = simulate(setting, options.pairs, options.resamples)
         print(f"{perf_counter() - start:6.1f} s  {' | '.join(_cells(setting, found[setting]))}", flush=True)
-    text = options.page.read_text()
-    head, behind = text.split(START)
-    tail = behind.split(STOP)[1]
-    options.page.write_text(f"{head}{START}\n\n{_tables(found, options.pairs, options.resamples)}\n{STOP}{tail}")
+    replace_table(options.page, "benchmarks.significance", _tables(found, options.pairs, options.resamples).rstrip())
     print(f"written to {options.page}")
 
 
