@@ -39,10 +39,11 @@ def force_plain() -> Iterator[None]:
 
 
 def one_thread(device: torch.device) -> AbstractContextManager[None]:
-    """Run steps on the CPU on one thread: dozens of short ones, each of which would wait for the other threads.
+    """Run short steps on the CPU on one thread, since each of them would wait for the other threads.
 
-    Beside another program that uses all cores, lists of 2 million ids took 9 times longer on two threads than on one;
-    on an idle machine the second thread saves nothing. The number of threads belongs to the calling thread.
+    Beside another program that uses all cores, lists of 2 million ids took up to 9 times longer on two threads than on
+    one; on an idle machine the second thread saves nothing. Other threads that run already keep their number. A thread
+    that the program starts meanwhile gets one, since torch keeps the number for new threads in one place.
     """
     return nullcontext() if device.type != "cpu" or is_compiling() else _one_thread()
 
@@ -63,12 +64,12 @@ def real_dtype(device: torch.device) -> torch.dtype:
 
 
 def whole_numbers(how_many: int, device: torch.device) -> Tensor:
-    """Return 0, 1, 2 ... as a vector of int64: part of a table that is kept, not to be changed."""
+    """Return the whole numbers from 0 as a vector, int64. It is a part of a table that is kept: do not change it."""
     return _whole_numbers(1 << max(8, (how_many - 1).bit_length()), device)[:how_many]
 
 
 def constant(value: int | float, device: torch.device) -> Tensor:
-    """Return a number as a tensor without axes, int64 or real: ``torch.where`` would make one in each call."""
+    """Return a number as a tensor without axes, int64 or real. ``torch.where`` would make a new one in each call."""
     return _constant(value, device)
 
 
