@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -11,7 +12,9 @@ from benchmarks.workloads import NUM_TRAIN, label_counts
 from tailmetrics import (
     MAP,
     MRR,
+    AccuracyAtK,
     CGAtK,
+    CrossEntropy,
     DCGAtK,
     F1AtK,
     HitRateAtK,
@@ -31,11 +34,23 @@ TEN = (PrecisionAtK, RecallAtK, NormalizedRecallAtK, F1AtK, HitRateAtK, NDCGAtK,
 
 
 def ten_metrics(
-    buckets: LabelBuckets | None, count: int = len(TEN), depth: int = 500, validate_args: bool = True
+    buckets: LabelBuckets | None,
+    count: int = len(TEN),
+    depth: int = 500,
+    validate_args: bool = True,
+    row_groups: Sequence[str] | None = None,
 ) -> TopKCollection:
-    """Return the first ``count`` of ten metrics at k = 1, 5 and 10, by bucket if there are any."""
+    """Return the first ``count`` of ten metrics at k = 1, 5 and 10, by bucket and group of rows if there are any."""
     common: dict[str, Any] = {"buckets": buckets, "depth": depth, "validate_args": validate_args}
-    return TopKCollection([metric(k=[1, 5, 10], **common) for metric in TEN[:count]])
+    return TopKCollection([metric(k=[1, 5, 10], **common) for metric in TEN[:count]], row_groups=row_groups)
+
+
+def token_metrics(buckets: LabelBuckets, validate_args: bool = True) -> TopKCollection:
+    """Return what configs/language_model.yaml asks for: accuracy, MRR and cross-entropy, overall and by bucket."""
+    common: dict[str, Any] = {"ignore_index": -100, "validate_args": validate_args}
+    kinds: tuple[dict[str, Any], ...] = {}, {"buckets": buckets, "scope": "global"}
+    ranked = [metric(**kind, **common) for kind in kinds for metric in (partial(AccuracyAtK, k=[1, 5, 10]), MRR)]
+    return TopKCollection([*ranked, CrossEntropy(**common), CrossEntropy(buckets=buckets, **common)])
 
 
 def xmc_metrics(num_labels: int, validate_args: bool = True) -> TopKCollection:

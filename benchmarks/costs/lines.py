@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.costs.counting import CountedCosts
-from benchmarks.ours import ten_metrics
+from benchmarks.ours import ten_metrics, token_metrics
 from benchmarks.workloads import label_counts
 from tailmetrics import MRR, CrossEntropy, LabelBuckets, LabelFrequency, TopKCollection
 
@@ -92,12 +92,17 @@ def _alone(metric: Any) -> Callable[[int], Metrics]:
     return lambda _: TopKCollection([metric(validate_args=False)])
 
 
+def _tokens(num_labels: int) -> Metrics:
+    return token_metrics(LabelBuckets.deciles(label_counts(num_labels)), validate_args=False)
+
+
 def _frequency(num_labels: int) -> Metrics:
     return LabelFrequency(num_labels, validate_args=False)
 
 
 BY_BUCKET, OVERALL = "10 metrics × 3 ks × 11 buckets", "10 metrics × 3 ks"
 BIG, WIDE, MIDDLE, TINY = (1024, 131072), (256, 670000), (4096, 10000), (32, 1000)
+TOKENS = (4096, 50257)
 FLOAT, HALF, IDS = torch.float32, torch.bfloat16, torch.int64
 
 LINES = [
@@ -115,5 +120,6 @@ LINES = [
     Line("MRR() of exact ranks", _alone(MRR), BIG, FLOAT, "class", Costs(60, 3.0, 200)),
     Line("MRR() of exact ranks", _alone(MRR), BIG, FLOAT, "mask", Costs(200, 40.0, 600)),
     Line("CrossEntropy()", _alone(CrossEntropy), BIG, FLOAT, "class", Costs(400, 16.0, 128)),
+    Line("accuracy, MRR, perplexity × 11 buckets", _tokens, TOKENS, HALF, "class", Costs(800, 25.0, 200)),
     Line("LabelFrequency", _frequency, BIG, None, "mask", Costs(10, 0.3, 64)),
 ]

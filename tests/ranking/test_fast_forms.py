@@ -13,6 +13,7 @@ from tailmetrics.ranking import NOT_RANKED, _exact, _hits, _log_sum
 from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
 from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._exact import exact_ranks
+from tailmetrics.ranking._lanes import flag_above
 from tailmetrics.ranking._log_sum import log_normaliser, log_of, log_sum, terms_added_up
 from tailmetrics.ranking._targets import Entries, count_true
 
@@ -44,6 +45,19 @@ def test_lane_sums_equal_counting(width: int) -> None:
     mask = _random(5, width) > 0
     mask[0], mask[1] = True, False
     assert count_true(mask).tolist() == [sum(row) for row in mask.tolist()]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("threshold", [0.1, 0.0, -math.inf, math.inf, 1e300, "by label"])
+def test_flags_above_a_threshold_equal_those_of_torch(dtype: torch.dtype, threshold: float | str) -> None:
+    """Rows side by side and with gaps; scores that equal a threshold are not above it, in their own type."""
+    scores = _random(6, 90).mul(10).round().div(10).to(dtype)
+    scores[0, :3] = torch.tensor([math.inf, -math.inf, 0.1])
+    limit = _random(90, seed=1).mul(10).round().div(10) if isinstance(threshold, str) else threshold
+    plain = scores > (limit if isinstance(limit, Tensor) else torch.tensor(limit, dtype=dtype))
+    for given, wanted in ((scores, plain), (scores[:, :33], plain[:, :33]), (scores[::2], plain[::2])):
+        part = limit[: given.shape[1]] if isinstance(limit, Tensor) else limit
+        assert torch.equal(flag_above(given, part, torch.empty(given.shape, dtype=torch.bool)), wanted)
 
 
 @pytest.mark.parametrize("ties", [False, True])

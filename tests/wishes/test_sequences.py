@@ -55,6 +55,16 @@ def kept_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return logits.reshape(-1, NUM_LABELS)[flat != -100], flat[flat != -100]
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_an_ignored_label_is_no_other_label_in_any_type(dtype: torch.dtype) -> None:
+    """-100 as a byte would be 156, and label 156 would be left out."""
+    scores = torch.zeros(3, 200)
+    scores[torch.arange(3), torch.tensor([100, 3, 27])] = 1.0
+    metric = tailmetrics.AccuracyAtK(k=1, ignore_index=-100)
+    metric.update(scores, torch.tensor([156 if dtype == torch.uint8 else 100, 3, 4]).to(dtype))
+    assert metric.compute().item() == pytest.approx((dtype != torch.uint8) / 3 + 1 / 3)
+
+
 @every_metric
 @pytest.mark.parametrize("axes", [(4, 7), (2, 3, 5), (1, 1), (11,)])
 @pytest.mark.parametrize("buckets", [None, DECILES], ids=["overall", "deciles"])

@@ -35,7 +35,7 @@ def rows_of_sequences(context: Context, batch: Batch) -> Batch:
         others = (batch.target, batch.row_mask, batch.row_groups, batch.row_weights)
         named = zip(("target", "row_mask", "row_groups", "row_weights"), others, strict=True)
         batch = Batch(preds, *(_rows(context.caller, name, one, first.shape[:axes]) for name, one in named))
-    return batch if context.ignore_index is None else _without_ignored(context, batch)
+    return batch if context.ignore_index is None else _without_ignored(context, batch, context.ignore_index)
 
 
 def _flat(preds: Any) -> Any:
@@ -54,15 +54,16 @@ def _rows(caller: str, argument: str, value: Any, leading: tuple[int, ...]) -> A
     return value.reshape(prod(leading), *value.shape[len(leading) :])
 
 
-def _without_ignored(context: Context, batch: Batch) -> Batch:
+def _without_ignored(context: Context, batch: Batch, ignored: int) -> Batch:
     """Return a batch whose row mask drops the rows that hold ``ignore_index``."""
     target = as_tensor(context.caller, "target", batch.target)
     if target.ndim != 1 or target.dtype not in INTEGERS:
         raise ValueError(
-            f"{context.caller}: ignore_index={context.ignore_index} drops rows by their one label, but target is "
+            f"{context.caller}: ignore_index={ignored} drops rows by their one label, but target is "
             f"{shape_of(target)}; pass one label per row, or row_mask."
         )
-    kept = target.ne(torch.as_tensor(context.ignore_index))
+    target = target.to(torch.int64)  # -100 as a byte would be label 156
+    kept = target.ne(ignored)
     mask = kept if batch.row_mask is None else kept & as_tensor(context.caller, "row_mask", batch.row_mask)
     target = torch.where(kept, target, -1)
     return Batch(batch.preds, target, mask, batch.row_groups, batch.row_weights)

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import reads_are_free
-from tailmetrics.ranking._lanes import lane_sums, true_cells
+from tailmetrics.ranking._lanes import flag_above, lane_sums, true_cells
 
 if TYPE_CHECKING:
     from tailmetrics.ranking._beyond import Beyond
     from tailmetrics.ranking._ranking import Ranking
 
-BLOCK_SCORES = 2**19
-"""Scores compared at once: half a megabyte of flags, which stays in the cache for every threshold."""
+BLOCK_SCORES = 2**21
+"""Scores compared at once: two megabytes of flags, which stay in the cache for every threshold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def suggested_per_row(scores: Tensor, row_mask: Tensor | None, thresholds: list[
         block = scores[first : first + height]
         inside = flags[: len(block), :num_labels]
         for number, threshold in enumerate(thresholds):
-            inside.copy_(block) if block.dtype == torch.bool else torch.gt(block, threshold, out=inside)
+            inside.copy_(block) if block.dtype == torch.bool else flag_above(block, threshold, inside)
             counts[first : first + height, number] = lane_sums(flags[: len(block)])
     return counts if row_mask is None else counts * row_mask[:, None]
 
@@ -105,7 +105,7 @@ def _of_blocks(scores: Tensor, row_mask: Tensor | None, thresholds: list[float |
     for first in range(0, len(scores), height):
         block = scores[first : first + height]
         for number, threshold in enumerate(thresholds):
-            above = block if block.dtype == torch.bool else torch.gt(block, threshold, out=flags[: len(block)])
+            above = block if block.dtype == torch.bool else flag_above(block, threshold, flags[: len(block)])
             rows, ids = true_cells(above)
             rows = rows + first
             if row_mask is not None:
