@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Meaning:
 
 def as_text(meanings: Sequence[Meaning]) -> str:
     """Return meanings as JSON, the same text in every process where they are the same."""
-    return json.dumps([asdict(one) for one in meanings], separators=(",", ":"))
+    return json.dumps([vars(one) for one in meanings], separators=(",", ":"))
 
 
 def from_text(text: str) -> list[Meaning]:
