@@ -109,12 +109,24 @@ def test_packing_scores_with_their_places_is_a_stable_sort(
 ) -> None:
     """Whole rows and parts of them, a few rows at a time: the first of a stable descending sort."""
     monkeypatch.setattr(_packed, "BLOCK_ELEMENTS", 2000)
-    scores = _scores(kind, (12, 1000)).to(dtype)
-    wanted_values, wanted_places = torch.sort(scores, dim=1, descending=True, stable=True)
-    for k in (1, 17, 999, 1000):
-        values, places = packed_top_k(scores, k)
-        assert torch.equal(places, wanted_places[:, :k])
-        assert torch.equal(values, wanted_values[:, :k].float())
+    for width in (1000, 1023):
+        scores = _scores(kind, (12, width)).to(dtype)
+        wanted_values, wanted_places = torch.sort(scores, dim=1, descending=True, stable=True)
+        for k in (1, 2, 17, 300, width - 1, width):
+            values, places = packed_top_k(scores, k)
+            assert torch.equal(places, wanted_places[:, :k])
+            assert torch.equal(values, wanted_values[:, :k].float())
+
+
+@pytest.mark.parametrize("width", [96, 97, 101, 103])
+def test_the_best_of_a_row_are_found_in_any_column(width: int) -> None:
+    """The three best, NaN among them, side by side at each place of a row, also where halves of a row are uneven."""
+    scores = torch.randn(width - 2, width, generator=torch.Generator().manual_seed(width))
+    for best in (torch.tensor([9.0, 8.0, 7.0]), torch.tensor([9.0, torch.nan, 7.0])):
+        for row in range(len(scores)):
+            scores[row, row : row + 3] = best
+        wanted = [[row + 1, row] if best.isnan().any() else [row, row + 1] for row in range(len(scores))]
+        assert packed_top_k(scores, 3)[1].tolist() == [[*two, row + 2] for row, two in enumerate(wanted)]
 
 
 def test_nan_of_either_sign_comes_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
 from math import isqrt, log2
@@ -22,10 +23,10 @@ TIED_ELEMENTS = 2**21
 SCANNED = 64
 """Scores per label asked for from which ``torch.topk`` scans a row; below, it partitions, at four times the price."""
 
-MANY = 16
+MANY = 10
 """Labels from which packing scores with their places is faster than a scan on one thread."""
 
-MANY_PER_THREAD = 80
+MANY_PER_THREAD = 50
 """By how much that grows with each further thread, which ``torch.topk`` has for itself."""
 
 SMALL = 2**17
@@ -65,9 +66,10 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
     if not reads_are_free(scores.device):
         return *stable_top_k(scores, k), False
     depth = min(k + 1, scores.shape[1])
+    select = _fastest(scores, depth)
     # packing runs on one thread, and so should the short steps between
-    with one_thread(scores.device) if _packs(scores, depth) else nullcontext():
-        values, ids, exact = (_select if _in_one(scores, depth) else _two_stage_top_k)(scores, depth)
+    with one_thread(scores.device) if _packs(scores, depth) and select != _any_top_k else nullcontext():
+        values, ids, exact = select(scores, depth)
         distinct = strictly_descending(values)
     if not distinct and not exact:
         _repair_ties(scores, values, ids, k)
@@ -134,21 +136,31 @@ def _narrowing(width: int, k: int, at_once: int) -> int:
 def _packs(scores: Tensor, k: int) -> bool:
     """Whether packing scores with their places is faster than ``torch.topk``; bounds measured on two cores."""
     more_threads = torch.get_num_threads() - 1
-    scanned = scores.shape[1] >= SCANNED * k
-    return can_pack(scores) and (k >= max(MANY, MANY_PER_THREAD * more_threads) if scanned else more_threads < 3)
+    few = k < max(MANY, MANY_PER_THREAD * more_threads)
+    return can_pack(scores) and not (few if _scans(scores, k) else more_threads > 2)
 
 
-def _select(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
-    """Return what is fastest to find: values, best first, ids, and whether equal scores are in order of their ids.
+def _scans(scores: Tensor, k: int) -> bool:
+    """Whether ``torch.topk`` scans rows."""
+    return scores.shape[1] >= SCANNED * k
+
+
+def _fastest(scores: Tensor, k: int) -> Callable[[Tensor, int], tuple[Tensor, Tensor, bool]]:
+    """Return how to find values, best first, ids, and whether equal scores are in the order of ids; as measured.
 
     If they are not, the choice among equal scores at the cut may be any.
     """
-    return (*packed_top_k(scores, k), True) if _packs(scores, k) else (*torch.topk(scores, k, dim=1), False)
+    if scores.numel() < SMALL:
+        return _any_top_k if _scans(scores, k) else _select
+    return _select if scores.shape[1] < (256 if _packs(scores, k) else 160) * k else _two_stage_top_k
 
 
-def _in_one(scores: Tensor, k: int) -> bool:
-    """Whether choosing among chunks first would not pay; bounds measured on two cores."""
-    return scores.shape[1] < (64 if _packs(scores, k) else 160) * k or scores.numel() < SMALL
+def _any_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
+    return *torch.topk(scores, k, dim=1), False
+
+
+def _select(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
+    return (*packed_top_k(scores, k), True) if _packs(scores, k) else _any_top_k(scores, k)
 
 
 def _chunk_size(num_labels: int, k: int) -> int:
@@ -222,7 +234,7 @@ def _lowest_ids_at_the_cut(scores: Tensor, values: Tensor, ids: Tensor) -> Tenso
     key_type = torch.float32 if num_labels < 2**24 else torch.float64
     descending = torch.arange(num_labels, 0, -1, dtype=key_type)
     at_cut = (scores == values[:, -1:]).to(key_type).mul_(descending)
-    keys, *_ = (_select if _in_one(at_cut, k) else _two_stage_top_k)(at_cut, k)
+    keys, *_ = _fastest(at_cut, k)(at_cut, k)
     lowest = num_labels - keys.to(torch.int64)
     above = (values > values[:, -1:]).sum(dim=1, keepdim=True)
     position = torch.arange(k) - above
