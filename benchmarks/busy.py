@@ -10,14 +10,14 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 
 import torch
 
+from benchmarks.measure import beside_torch
 from benchmarks.ours import query_metrics, ten_metrics
 from benchmarks.tables import replace_table
 from tailmetrics import HitRateAtK, LabelBuckets
@@ -30,7 +30,6 @@ NAMES = {
     "tiny": "hit rate at 10, [32, 1000]",
     "topk": "`torch.topk(scores, 500)`, [1024, 20000]",
 }
-OTHER = "import torch; x = torch.rand(3000, 3000)\nwhile True: x @ x"
 
 
 def main() -> None:
@@ -63,7 +62,7 @@ def _table(launches: int, threads: int) -> str:
     column = 1
     for busy in (False, True):
         for number in (1, threads):
-            with _beside(busy):
+            with beside_torch(busy):
                 for row, name in enumerate(NAMES, start=2):
                     lines[row][column] = _cell(name, number, launches)
             column += 1
@@ -75,17 +74,6 @@ def _cell(name: str, threads: int, launches: int) -> str:
     runs = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(launches)]
     walls, cpus = zip(*(map(float, run.stdout.split()) for run in runs), strict=True)
     return f"{median(walls):.3g} ({median(cpus):.3g}), at most {max(walls):.3g}"
-
-
-@contextmanager
-def _beside(busy: bool) -> Iterator[None]:
-    other = subprocess.Popen([sys.executable, "-c", OTHER]) if busy else None
-    try:
-        yield
-    finally:
-        if other is not None:
-            other.kill()
-            other.wait()
 
 
 def _workload(name: str) -> Callable[[], object]:

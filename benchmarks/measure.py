@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 
 import torch
+
+STARTED = 3.0
+"""Seconds in which another program imports torch and begins to work."""
 
 SHORTEST = 1e-2
 """Seconds that one sample lasts at least; shorter calls are repeated within it."""
@@ -71,6 +77,23 @@ class Timing:
     cpu: float
     ratio: float
     chosen: float
+
+
+OTHER = "import torch; x = torch.rand(3000, 3000)\nwhile True: x @ x"
+
+
+@contextmanager
+def beside_torch(busy: bool = True) -> Iterator[None]:
+    """Let another program multiply matrices with torch on all cores meanwhile."""
+    other = subprocess.Popen([sys.executable, "-c", OTHER]) if busy else None
+    try:
+        if other is not None:
+            sleep(STARTED)
+        yield
+    finally:
+        if other is not None:
+            other.kill()
+            other.wait()
 
 
 Sample = tuple[float, float]

@@ -67,13 +67,14 @@ def peers(lines: Lines) -> str:
                 seconds(line["seconds"]),
                 seconds(line["cpu"]),
                 number(line["to_reference"]) or "—",
-                f"{number(line['to_ours'])}",
+                number(line["to_ours"]),
+                number(line["to_ours_beside"]) or "—",
                 line["note"],
             )
             for line in of_task
         ]
         reference = of_task[0]["who"] if of_task[0]["to_reference"] is not None else "reference"
-        head = ("", "time", "CPU", f"× {reference}", "× tailmetrics", "note")
+        head = ("", "time", "CPU", f"× {reference}", "× tailmetrics", "the same beside torch", "note")
         parts.append(f"**{workload}: {task}**\n\n{table(head, rows)}")
     return "\n\n".join(parts)
 
@@ -125,14 +126,16 @@ def summary(demanded: Lines, competed: Lines) -> str:
         ]
     if competed:
         others = [line for line in competed if is_peer(line)]
-        faster = [line for line in others if line["to_ours"] < 1]
-        ahead = f"tailmetrics is faster in {len(others) - len(faster)} of {len(others)} comparisons with peers"
-        parts.append(f"\n{ahead}{':' if faster else '.'}\n" if parts else f"{ahead}{':' if faster else '.'}\n")
-        parts += [
-            f"- slower than {line['who']}, {line['workload']}, {line['task']}: it takes {number(line['to_ours'])} of "
-            "the time"
-            for line in faster
-        ]
+        for place, where in (("to_ours", "on an idle machine"), ("to_ours_beside", "beside another torch program")):
+            measured = [line for line in others if line[place] is not None]
+            faster = [line for line in measured if line[place] < 1]
+            ahead = f"tailmetrics is faster in {len(measured) - len(faster)} of {len(measured)} comparisons {where}"
+            parts.append(f"\n{ahead}{':' if faster else '.'}\n" if parts else f"{ahead}{':' if faster else '.'}\n")
+            parts += [
+                f"- slower than {line['who']}, {line['workload']}, {line['task']}: it takes {number(line[place])} of "
+                "the time"
+                for line in faster
+            ]
     return "\n".join(parts)
 
 

@@ -8,7 +8,7 @@ from math import isclose
 from time import perf_counter
 from typing import Any
 
-from benchmarks.measure import Call, Settings, compare
+from benchmarks.measure import Call, Settings, beside_torch, compare
 from benchmarks.ours import Values
 
 OURS = "tailmetrics"
@@ -69,6 +69,7 @@ class Line:
         cpu: The same in CPU time.
         to_reference: Its time relative to the reference; None without one.
         to_ours: Its time relative to this library's.
+        to_ours_beside: The same beside another program that uses all cores; None where that was not measured.
         note: What its time leaves out, or how it differs.
     """
 
@@ -79,17 +80,22 @@ class Line:
     cpu: float
     to_reference: float | None
     to_ours: float
+    to_ours_beside: float | None
     note: str = ""
 
 
 def hold(contest: Contest, settings: Settings) -> list[Line]:
-    """Check that all compute the same, then time them."""
+    """Check that all compute the same, then time them on an idle machine and beside another program."""
     notes = {peer.name: _checked(peer, contest) for peer in contest.peers}
     calls: dict[str, Any] = {name: Call(run) for name, run in contest.references.items()}
     calls[OURS] = Call(lambda: contest.ours(contest.rows))
     calls |= {f"{OURS}, {name}": Call(run) for name, run in contest.more.items()}
     calls |= {peer.name: Call(peer.run, contest.rows / (peer.rows or contest.rows)) for peer in contest.peers}
     times = compare(calls, OURS, settings)
+    beside = {}
+    if settings.device == "cpu":
+        with beside_torch():
+            beside = compare(calls, OURS, settings)
     reference = times[next(iter(contest.references))].ratio if contest.references else None
     return [
         Line(
@@ -100,6 +106,7 @@ def hold(contest: Contest, settings: Settings) -> list[Line]:
             time.cpu,
             None if reference is None else time.ratio / reference,
             time.ratio,
+            beside[name].ratio if beside else None,
             notes.get(name, ""),
         )
         for name, time in times.items()
