@@ -14,8 +14,14 @@ from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
 from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._exact import exact_ranks
 from tailmetrics.ranking._lanes import flag_above
-from tailmetrics.ranking._log_sum import log_normaliser, log_of, log_sum, terms_added_up
+from tailmetrics.ranking._log_sum import log_of, log_sum, terms_added_up
 from tailmetrics.ranking._targets import Entries, count_true
+
+
+def log_normaliser(scores: Tensor) -> Tensor:
+    """log Σ exp(score) of each row, from its largest score and what is above it."""
+    largest, above = log_sum(scores)
+    return largest + above
 
 
 def _random(*shape: int, seed: int = 0) -> Tensor:

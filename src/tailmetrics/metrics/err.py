@@ -25,7 +25,7 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         max_gain: The largest gain there can be; 1 for binary relevance.
 
     Returns:

@@ -24,7 +24,7 @@ def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: D
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         beta: How many times as much recall counts as precision, above 0.
         denominator: What precision divides by: ``"predicted"``, m_k; ``"k"``, k even for shorter lists.
 

@@ -20,7 +20,7 @@ def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
 
     Returns:
         Shape (...), bool.
@@ -42,7 +42,7 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Rank, or several as a tuple, for which the value has an axis in front.
+        k: Rank; or a tuple of several: the value then has an axis of them in front.
 
     Returns:
         Shape (...), bool.

@@ -27,7 +27,7 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front; None for
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front; None for
             everything retrieved, on dense scores all labels however deep the ranks.
         denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
 

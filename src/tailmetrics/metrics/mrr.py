@@ -22,7 +22,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front; None for
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front; None for
             everything retrieved, on dense scores all labels however deep the ranks.
 
     Returns:

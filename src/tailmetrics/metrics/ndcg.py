@@ -42,7 +42,7 @@ def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
@@ -67,7 +67,7 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
@@ -88,7 +88,7 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tens
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
     Returns:
@@ -112,7 +112,7 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1. The same for binary relevance.
 
     Returns:

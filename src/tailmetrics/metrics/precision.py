@@ -21,7 +21,7 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         denominator: ``"predicted"``, m_k, the labels there are among the top k; ``"k"``, k even for shorter lists.
 
     Returns:

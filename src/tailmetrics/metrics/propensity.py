@@ -67,7 +67,7 @@ def propensity_scored_precision_at_k(
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         weights: Shape (L,), :func:`inverse_propensities`.
 
     Returns:
@@ -96,7 +96,7 @@ def propensity_scored_recall_at_k(
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         weights: Shape (L,), :func:`inverse_propensities`.
 
     Returns:
@@ -126,7 +126,7 @@ def propensity_scored_ndcg_at_k(
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         weights: Shape (L,), :func:`inverse_propensities`.
         normalization: ``"normalized"`` divides both by the row's unweighted ideal DCG; ``"sum"`` leaves them.
 

@@ -26,7 +26,7 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         persistence: p, the chance that a reader goes on to the next rank, in (0, 1).
 
     Returns:

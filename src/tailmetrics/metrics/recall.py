@@ -21,7 +21,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
 
     Returns:
         Shape (...), float64.
@@ -43,7 +43,7 @@ def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        k: Cut-off, or several as a tuple, for which the value has an axis in front.
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
 
     Returns:
         Shape (...), float64.

@@ -20,7 +20,7 @@ TOGETHER_ON_DEVICE = 2**22
 def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Return the largest score of each row, and log Σ exp(score - largest) over all L labels, natural log.
 
-    Their sum is the log-normaliser. Apart they keep the digits of the second where the scores are huge.
+    Their sum is the log-normaliser, log Σ exp(score). Apart they keep the digits of the second where the scores are huge.
 
     Args:
         scores: Shape (N, L), floating; L >= 1.
@@ -34,12 +34,6 @@ def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
         return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
     largest, sums = terms_added_up(scores, None, num_labels)
     return largest, log_of(sums, num_labels)
-
-
-def log_normaliser(scores: Tensor) -> Tensor:
-    """Return log Σ exp(score) over all L labels of each row, natural log, shape (N,); see :func:`log_sum`."""
-    largest, above = log_sum(scores)
-    return largest + above
 
 
 def shift_of(largest: Tensor) -> Tensor:
