@@ -20,7 +20,7 @@ TOGETHER_ON_DEVICE = 2**22
 def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Return the largest score of each row, and log Σ exp(score - largest) over all L labels, natural log.
 
-    Their sum is the log-normaliser, log Σ exp(score). Apart they keep the digits of the second where the scores are huge.
+    Their sum is the log-normaliser, log Σ exp(score). Apart they keep the digits of the second where scores are huge.
 
     Args:
         scores: Shape (N, L), floating; L >= 1.
