@@ -1,5 +1,7 @@
 """The formulas of the metrics: values per row of a :class:`tailmetrics.Ranking`, without any state."""
 
+# Written by `python -m docs.make_functional` from the files of metrics.
+
 from tailmetrics.metrics.cross_entropy import cross_entropy
 from tailmetrics.metrics.err import err_at_k
 from tailmetrics.metrics.exposure import catalog_coverage, entropy, gini

@@ -79,10 +79,9 @@ def a_metric_lacks(name: str) -> list[str]:
 
 
 def a_formula_lacks(name: str) -> list[str]:
-    """List what is missing: in the package and in the documentation."""
+    """List what is missing, in the package and in the documentation, and the command that writes it."""
     there = {
-        "a place in tailmetrics/functional.py": hasattr(functional, name),
-        "its name in functional.__all__": name in functional.__all__,
+        "a place in tailmetrics/functional.py": hasattr(functional, name) and name in functional.__all__,
         "its name in docs/reference/functional.md": f"tailmetrics.functional.{name}" in rendered("functional"),
     }
-    return [what for what, found in there.items() if not found]
+    return [f"{what}: python -m docs.make_functional" for what, found in there.items() if not found]

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from docs import make_functional
 from docs.lacking import ORACLES, a_formula_lacks, a_metric_lacks, classes, formulas, rendered
 from tailmetrics import functional
 from tailmetrics.metrics import REGISTRY
@@ -23,6 +24,12 @@ def test_every_metric_has_all_that_makes_it_one(name: str) -> None:
 def test_every_formula_is_public_and_documented(name: str) -> None:
     """A function of a file of metrics is in `tailmetrics.functional` and on its page."""
     assert a_formula_lacks(name) == []
+
+
+def test_the_list_of_formulas_is_the_one_that_is_written() -> None:
+    """`python -m docs.make_functional` would change neither the module nor its page."""
+    assert make_functional.MODULE.read_text(encoding="utf-8") == make_functional.module()
+    assert make_functional.PAGE.read_text(encoding="utf-8") == make_functional.page()
 
 
 def test_nothing_is_named_that_does_not_exist() -> None:

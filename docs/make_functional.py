@@ -1,0 +1,88 @@
+"""Write the list of formulas, in the package and in the reference: `python -m docs.make_functional` from the root.
+
+A formula is a public function in a file of metrics. It is imported by name in ``tailmetrics/functional.py``, so that
+editors and mypy know its signature, and has an entry in ``docs/reference/functional.md``.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+METRICS = ROOT / "src" / "tailmetrics" / "metrics"
+MODULE = ROOT / "src" / "tailmetrics" / "functional.py"
+PAGE = ROOT / "docs" / "reference" / "functional.md"
+
+HEADING = '''\
+"""The formulas of the metrics: values per row of a :class:`tailmetrics.Ranking`, without any state."""
+
+# Written by `python -m docs.make_functional` from the files of metrics.
+'''
+ENTRY = "::: tailmetrics.functional."
+
+
+def formulas() -> dict[str, list[str]]:
+    """Return the public functions of each file of metrics that has one, by the name of the file."""
+    found = {
+        path.stem: sorted(functions_in(path))
+        for path in sorted(METRICS.glob("[a-z]*.py"))
+    }
+    return {name: functions for name, functions in found.items() if functions}
+
+
+def functions_in(path: Path) -> Iterator[str]:
+    """Yield the public functions that are written down in a file."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+def module() -> str:
+    """Return the text of ``tailmetrics/functional.py``, in the style of ruff."""
+    found = formulas()
+    imports = [
+        f"from tailmetrics.metrics.{name} import {', '.join(found[name])}"
+        for name in found
+    ]
+    exports = "".join(f'"{name}",' for name in names(found))
+    return styled(HEADING + "\n" + "\n".join(imports) + f"\n\n__all__ = [{exports}]\n")
+
+
+def names(found: dict[str, list[str]]) -> list[str]:
+    """Return the formulas of all files in alphabetical order."""
+    return sorted(name for functions in found.values() for name in functions)
+
+
+def styled(source: str) -> str:
+    """Return a module as ruff formats it."""
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "format",
+        "--no-cache",
+        "--stdin-filename",
+        str(MODULE),
+        "-",
+    ]
+    return subprocess.run(
+        command, input=source, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def page() -> str:
+    """Return the text of the page: what stands above its entries, then an entry for each formula."""
+    above = PAGE.read_text(encoding="utf-8").partition(ENTRY)[0]
+    return above + "\n\n".join(ENTRY + name for name in names(formulas())) + "\n"
+
+
+def main() -> None:
+    """Write both."""
+    MODULE.write_text(module(), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
