@@ -170,6 +170,7 @@ def test_importing_the_root_imports_no_optional_dependency() -> None:
     own = processes.found_by(code)
     assert "tailmetrics.collection" in own
     assert not {name.partition(".")[0] for name in own} & OPTIONAL
+    assert "torch._dynamo" not in own, "torch.compile takes longer to import than all else here"
     assert not [name for name in own if name.startswith("tailmetrics.") and floor_of(name) > ROOT_FLOOR]
 
 

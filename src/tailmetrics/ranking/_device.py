@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 
 try:
-    from torch.compiler import assume_constant_result
     from torch.compiler import is_compiling as is_compiling
 except ImportError:  # before torch 2.3
-    from torch._dynamo import assume_constant_result
     from torch._dynamo import is_compiling as is_compiling
 
 _forced = [False]
@@ -89,8 +87,9 @@ def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 tables[args] = table.to(device, real_dtype(device) if table.is_floating_point() else table.dtype)
         return tables[args]
 
-    constant: Callable[..., Tensor] = assume_constant_result(kept)  # type: ignore[no-untyped-call]
-    return constant
+    # torch.compiler.assume_constant_result sets this, and imports the compiler, which takes longer than this library
+    kept._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return kept
 
 
 @made_once
