@@ -1,8 +1,9 @@
 """Paths that the tests share, in which order they run, and what they are not to be disturbed by."""
 
+import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is loaded, here and in processes that tests start
@@ -11,6 +12,17 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent / "lightning"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while ten thousand tests are collected: they stay, and each look goes through all of them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
