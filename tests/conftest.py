@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from zlib import crc32
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is loaded, here and in processes that tests start
 
@@ -25,10 +26,22 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run files with slow tests first, so that of several workers none is left with a long file at the end."""
+    """Run files with slow tests first, so that of several workers none is left with a long file at the end.
+
+    A test with a parameter named ``case`` goes through a table of metrics. About half of its cases are slow: which ones,
+    differs from test to test, so that `make quick` tries each metric by some tests and `make test` by all.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+    seen = set()
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "case" in item.callspec.params:
+            test = item.nodeid.partition("[")[0]
+            if test in seen and crc32(item.nodeid.encode()) % 2:
+                item.add_marker("slow")
+            seen.add(test)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -63,26 +63,28 @@ def read_or_refuse(preds, target):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_file_cut_anywhere(written, tmp_path, form):
+@pytest.mark.parametrize("places", [12, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_file_cut_anywhere(written, tmp_path, form, places):
     """A file cut at any byte is refused with a DataFileError, or, text that ends in a whole line, still read."""
     good, target = written(form)
     assert read_or_refuse(good, target)
     content = good.read_bytes()
     cut = tmp_path / f"cut.{form}"
-    for length in range(0, len(content), max(1, len(content) // 60)):
+    for length in range(0, len(content), max(1, len(content) // places)):
         cut.write_bytes(content[:length])
         assert not read_or_refuse(cut, target) or form in ("txt", "run", "jsonl", "csv")
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("seed", "tries"), [(0, 20), pytest.param(1, 130, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore")  # numpy and torch warn about odd headers before they refuse them
-def test_a_byte_changed_anywhere(written, tmp_path, form):
+def test_a_byte_changed_anywhere(written, tmp_path, form, seed, tries):
     """A file with any byte changed is read or refused with a DataFileError: no other error comes out."""
     good, target = written(form)
     content = good.read_bytes()
-    source = random.Random(1)
+    source = random.Random(seed)
     changed = tmp_path / f"changed.{form}"
-    for _ in range(150):
+    for _ in range(tries):
         at = source.randrange(len(content))
         changed.write_bytes(content[:at] + bytes([source.randrange(256)]) + content[at + 1 :])
         read_or_refuse(changed, target)

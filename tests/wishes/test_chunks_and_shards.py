@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -69,20 +70,21 @@ def test_chunks_have_the_bits_of_the_whole(kind: str, widths: tuple[int, ...], d
 def test_every_metric_has_the_bits_of_the_whole(widths: tuple[int, ...], plain: bool) -> None:
     """All of the registry, overall and by bucket in both scopes, over rows with ties, gaps and nothing to find."""
     rows = cases.data(seed=3, graded=True)
-    different = []
-    for name, metric in every_metric(skipped=("LabelAUC",)):
-        depth = depth_of(metric)
-        wanted = fed(metric, tailmetrics.rank(rows.scores, rows.target, depth=depth)).compute()
-        metric.reset()
-        given: dict[str, Any] = {"depth": depth, "num_labels": cases.NUM_LABELS}
-        if plain:
-            with force_plain():
-                ranking = tailmetrics.rank_chunks(lambda: pieces(rows.scores, widths), rows.target, **given)
-                metric.update(ranking)
-        else:
-            metric.update(tailmetrics.rank_chunks(lambda: pieces(rows.scores, widths), rows.target, **given))
-        different += [name] if bits(metric.compute()) != bits(wanted) else []
-    assert different == []
+    metrics = dict(every_metric(skipped=("LabelAUC",)))
+    depths = {depth_of(metric) for metric in metrics.values()}
+    whole = {depth: tailmetrics.rank(rows.scores, rows.target, depth=depth) for depth in depths}
+    wanted = {name: bits(fed(metric, whole[depth_of(metric)]).compute()) for name, metric in metrics.items()}
+    found = {}
+    with force_plain() if plain else nullcontext():
+        given = {depth: {"depth": depth, "num_labels": cases.NUM_LABELS} for depth in depths}
+        ranked = {
+            depth: tailmetrics.rank_chunks(lambda: pieces(rows.scores, widths), rows.target, **given[depth])
+            for depth in depths
+        }
+        for name, metric in metrics.items():
+            metric.reset()
+            found[name] = bits(fed(metric, ranked[depth_of(metric)]).compute())
+    assert [name for name in metrics if found[name] != wanted[name]] == []
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
