@@ -32,7 +32,7 @@ FREE = [Case(name, {"k": [1, 3, 100]}) for name in ("PrecisionAtK", "NDCGAtK", "
 """Metrics that need not be told the number of labels."""
 
 run = settings(
-    max_examples=300,
+    max_examples=200,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],

@@ -70,12 +70,17 @@ def test_no_move_touches_a_state_or_a_result(case: Case) -> None:
     assert bits(fed(metric, *BATCHES)) == wanted
 
 
+@pytest.fixture(scope="module")
+def wanted() -> dict[str, Any]:
+    """The bits of each metric, by its case."""
+    return {str(case): bits(fed(case.metric(), *BATCHES)) for case in ONE_OF_EACH}
+
+
 @pytest.mark.parametrize("default", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-def test_the_default_type_of_torch_does_not_show(default: torch.dtype) -> None:
+def test_the_default_type_of_torch_does_not_show(default: torch.dtype, wanted: dict[str, Any]) -> None:
     """Metrics reset, cloned, made and fed under another default type give the same bits."""
     before = torch.get_default_dtype()
     metrics = {str(case): case.metric() for case in ONE_OF_EACH}
-    wanted = {name: bits(fed(metric.clone(), *BATCHES)) for name, metric in metrics.items()}
     plain = bits(fed(RecallAtK(k=[1, 3]), *BATCHES))
     torch.set_default_dtype(default)
     try:
@@ -88,9 +93,8 @@ def test_the_default_type_of_torch_does_not_show(default: torch.dtype) -> None:
     assert [case for case in wanted if wanted[case] != found[case]] == []
 
 
-def test_autocast_and_deterministic_algorithms_do_not_show() -> None:
+def test_autocast_and_deterministic_algorithms_do_not_show(wanted: dict[str, Any]) -> None:
     """Inside autocast, which rounds matrix products, and where torch refuses what is not deterministic."""
-    wanted = {str(case): bits(fed(case.metric(), *BATCHES)) for case in ONE_OF_EACH}
     torch.use_deterministic_algorithms(True)
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):

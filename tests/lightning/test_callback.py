@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import math
 import subprocess
@@ -48,6 +49,7 @@ def over_all() -> list[tailmetrics.metrics.TopKMetric]:
     ]
 
 
+@functools.cache
 def expected() -> dict[str, float]:
     """The same in plain PyTorch, all rows in one batch."""
     frequency = LabelFrequency(NUM_LABELS)
@@ -55,6 +57,11 @@ def expected() -> dict[str, float]:
     collection = TopKCollection([*metrics(), *over_all()]).bind(frequency)
     collection.update(*scores_and_targets())
     return {key: float(value) for key, value in collection.compute().items()}
+
+
+def numbers_alone(**arguments: Any) -> HeadToTailReport:
+    """A callback that neither writes files, which takes most of its time, nor prints."""
+    return HeadToTailReport(metrics(), files=False, table=False, **arguments)
 
 
 def trainer(folder: Path, callback: HeadToTailReport | None = None, **more: Any) -> Trainer:
@@ -102,14 +109,14 @@ def test_fit_and_test_report_what_plain_pytorch_computes(tmp_path: Path, capsys:
 
 def test_the_sanity_check_neither_leaks_nor_crashes(tmp_path: Path) -> None:
     """NaN scores in Lightning's two sanity batches, before anything is counted: no error, and the numbers of the rest."""
-    callback = HeadToTailReport(metrics())
+    callback = numbers_alone()
     trainer(tmp_path, callback, num_sanity_val_steps=2, max_epochs=1).fit(ByHeart(sanity_nan=True), datamodule=Data())
     same(callback.report.scalars, expected())
 
 
 def test_a_test_without_training_counts_first(tmp_path: Path) -> None:
     """trainer.test alone: the data module's training labels are counted."""
-    callback = HeadToTailReport(metrics(), files=False, table=False)
+    callback = numbers_alone()
     trainer(tmp_path, callback).test(ByHeart(), datamodule=Data(), verbose=False)
     same(callback.report.scalars, expected())
     assert not list(tmp_path.rglob("report.*"))
@@ -119,19 +126,19 @@ def test_counts_can_be_given(tmp_path: Path) -> None:
     """label_counts= and num_train=: nothing is counted, no data module is needed."""
     frequency = LabelFrequency(NUM_LABELS)
     frequency.update(scores_and_targets(seed=1)[1])
-    callback = HeadToTailReport(metrics(), label_counts=frequency.compute(), num_train=frequency.num_rows)
+    callback = numbers_alone(label_counts=frequency.compute(), num_train=frequency.num_rows)
     trainer(tmp_path, callback).test(ByHeart(), Data().test_dataloader(), verbose=False)
     same(callback.report.scalars, expected())
 
 
 def test_a_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """The counts are in the checkpoint; fit, checkpoint, resume and test give the numbers of one run."""
-    first = trainer(tmp_path, HeadToTailReport(metrics()), max_epochs=1)
+    first = trainer(tmp_path, numbers_alone(), max_epochs=1)
     first.fit(ByHeart(), datamodule=Data())
     first.save_checkpoint(tmp_path / "one.ckpt")
     saved = torch.load(tmp_path / "one.ckpt", weights_only=False)["callbacks"]
     assert any("label_counts" in state for state in saved.values())
-    callback = HeadToTailReport(metrics())
+    callback = numbers_alone()
     second = trainer(tmp_path, callback, max_epochs=2)
     second.fit(ByHeart(), datamodule=Data(), ckpt_path=tmp_path / "one.ckpt")
     same(callback.report.scalars, expected())
@@ -140,7 +147,7 @@ def test_a_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed", "16-true"])
 def test_the_precision_of_the_model_does_not_round_the_metrics(precision: str, tmp_path: Path) -> None:
     """What is computed from the model's own scores is exact in any precision: counts stay counts."""
-    callback = HeadToTailReport(metrics())
+    callback = numbers_alone()
     model = ByHeart()
     # whole numbers below 2^8, all different in a row, are the same in every precision
     model.scores.data = model.scores.data.argsort(1).argsort(1).float()
@@ -151,7 +158,7 @@ def test_the_precision_of_the_model_does_not_round_the_metrics(precision: str, t
 def test_the_unified_package_runs_the_same_callback(tmp_path: Path) -> None:
     """A Trainer of `lightning.pytorch`, and its check of what a callback is."""
     lightning = pytest.importorskip("lightning.pytorch")
-    callback = HeadToTailReport(metrics(), train_target=1)
+    callback = numbers_alone(train_target=1)
     assert isinstance(callback, lightning.Callback)
 
     class Unified(lightning.LightningModule):  # type: ignore[misc, name-defined]
