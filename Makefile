@@ -7,6 +7,8 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Without compiled files, each worker and each process of a test compiles all sources anew, for 10 seconds and more.
+unexport PYTHONDONTWRITEBYTECODE
 # A file stays on one worker, with what it prepares once; files with slow tests start first.
 TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 

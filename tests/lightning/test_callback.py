@@ -241,7 +241,7 @@ from pathlib import Path
 from test_callback import HeadToTailReport, metrics, trainer
 from lightning_toy import ByHeart, Data
 callback = HeadToTailReport(metrics())
-run = trainer(Path({folder!r}), callback, devices={devices}, strategy="ddp", max_epochs=1)
+run = trainer(Path({folder!r}), callback, devices=2, strategy="ddp", max_epochs=1)
 run.fit(ByHeart(), datamodule=Data())
 run.test(ByHeart(), datamodule=Data(), verbose=False)
 if run.is_global_zero:
@@ -250,13 +250,10 @@ if run.is_global_zero:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("devices", [3])
-def test_several_processes_report_the_numbers_of_one(devices: int, tmp_path: Path) -> None:
-    """41 rows do not divide: the sampler repeats rows on the last ranks, and the callback leaves them out by itself."""
+def test_two_processes_report_the_numbers_of_one(tmp_path: Path) -> None:
+    """41 rows do not divide: the sampler repeats one on the last process, and the callback leaves it out by itself."""
     here = Path(__file__).parent
-    (tmp_path / "run.py").write_text(
-        SCRIPT.format(path=[str(here), str(here.parent)], folder=str(tmp_path), devices=devices)
-    )
+    (tmp_path / "run.py").write_text(SCRIPT.format(path=[str(here), str(here.parent)], folder=str(tmp_path)))
     done = subprocess.run(
         [sys.executable, tmp_path / "run.py"], capture_output=True, text=True, timeout=300, check=False
     )
