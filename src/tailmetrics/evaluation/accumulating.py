@@ -14,6 +14,7 @@ from tailmetrics.evaluation.captions import captions_of
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.over_all import with_values_over_all
 from tailmetrics.evaluation.provenance import settings_of, versions
+from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.travelling import counted, packed, unpacked
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
@@ -25,9 +26,13 @@ from tailmetrics.metrics import (
     TopKMetric,
 )
 from tailmetrics.metrics._relevance import RelevanceMetric
+from tailmetrics.report.examples import Example
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import Report
 from tailmetrics.report.rows import BucketRow, GroupRow
+
+SHOWN = 10
+"""Labels of a list that an example shows: as many as a user sees."""
 
 
 class Evaluation:
@@ -41,6 +46,8 @@ class Evaluation:
         labels: Whether the report has values of single labels: those that a metric keeps, or else precision, recall
             and F1 at k = 10. A metric with ``average="none"`` asks for them too.
         label_names: The name of each label, for the report.
+        examples: Whether the report shows a few rows: for each bucket one that misses a label of it.
+        row_names: The name of each row by its number, for the examples.
     """
 
     def __init__(
@@ -50,11 +57,14 @@ class Evaluation:
         row_groups: Sequence[str] | None = None,
         labels: bool = False,
         label_names: Sequence[str] | None = None,
+        examples: bool = False,
+        row_names: Sequence[str] | None = None,
     ) -> None:
         given = metrics if isinstance(metrics, TopKCollection) else TopKCollection(list(metrics), row_groups=row_groups)
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if labels else given)
-        self.label_names = label_names
+        self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
+        self.examples: RowExamples | None = None
         self.positives: LabelFrequency | None = None
         self.ties: TieRateAtK | None = None
         self.group_rows: LabelFrequency | None = None
@@ -88,14 +98,18 @@ class Evaluation:
         self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if self._has_one_grouping else None
         cutoffs = {k for metric in self.members for k in _ranks(metric)}
         self.ties = TieRateAtK(k=sorted(cutoffs) or [1]).to(device)
+        if self.with_examples and cutoffs:
+            self.examples = RowExamples(min(SHOWN, max(cutoffs)), next(iter(self.bucketings), None)).to(device)
 
     @property
     def _has_one_grouping(self) -> bool:
         """Whether all metrics with groups of rows have the same ones, so that their rows can be counted."""
         return len({metric.row_groups for metric in self.members if metric.row_groups is not None}) == 1
 
-    def update(self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None) -> None:
-        """Rank a batch once and add it to everything."""
+    def update(
+        self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
+    ) -> None:
+        """Rank a batch once and add it to everything; ``rows`` has the number of each row, for examples."""
         if self.ties is None:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         assert self.ties is not None
@@ -106,6 +120,8 @@ class Evaluation:
             self.ties.update(ranking)
         if self.positives is not None:
             self.positives.update(ranking)
+        if self.examples is not None:
+            self.examples.update(ranking, rows)
         if self.group_rows is not None and ranking.rows.groups is not None:
             self.group_rows.update(target_ids=ranking.rows.groups, row_mask=ranking.row_mask)
 
@@ -165,6 +181,7 @@ class Evaluation:
             shares=self._stems(PredictionProportionAtK),
             summaries=summaries,
             labels=self._label_table() if self.labels else None,
+            examples=() if self.examples is None else self._examples(self.examples),
         )
 
     def _set_name(self, key: str) -> str:
@@ -187,9 +204,17 @@ class Evaluation:
             return LabelTable(columns, self._checked_names(columns))
         return LabelTable(columns, self._checked_names(columns), buckets.assignment, buckets.names)
 
+    def _examples(self, examples: RowExamples) -> list[Example]:
+        buckets = next(iter(self.bucketings), None)
+        known = self.positives.num_labels if buckets is None and self.positives is not None else None
+        return examples.examples(self._names_of(known if buckets is None else buckets.num_labels), self.row_names)
+
     def _checked_names(self, columns: Mapping[str, Tensor]) -> Sequence[str] | None:
-        names, labels = self.label_names, len(columns["support"])
-        if names is not None and len(names) != labels:
+        return self._names_of(len(columns["support"]))
+
+    def _names_of(self, labels: int | None) -> Sequence[str] | None:
+        names = self.label_names
+        if names is not None and labels is not None and len(names) != labels:
             raise ValueError(
                 f"Evaluation: label_names holds {len(names)} names for {labels} labels; pass one for each."
             )

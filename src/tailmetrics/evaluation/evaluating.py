@@ -38,6 +38,8 @@ def evaluate(
     row_groups: Any = None,
     labels: bool = False,
     label_names: Sequence[str] | None = None,
+    examples: bool = False,
+    row_names: Sequence[str] | None = None,
     intervals: bool | int = False,
     title: str = "Evaluation",
     batch_rows: int = 4096,
@@ -64,6 +66,10 @@ def evaluate(
         labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,).
+        examples: Whether the report shows a few rows: for each bucket one that misses a label of it, with its relevant
+            labels, their ranks and its list. A hash of what a row holds chooses it, so that the order of rows makes no
+            difference.
+        row_names: The name of each row, shape (N,), for the examples.
         intervals: Whether every value with values per row gets a 95 % confidence interval; True draws 10,000
             resamples, or say how many.
         title: Heads the report.
@@ -78,6 +84,7 @@ def evaluate(
     more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts}
     more |= {"train_target": train_target, "row_mask": row_mask}
     more |= {"row_groups": row_groups, "labels": labels, "label_names": label_names, "batch_rows": batch_rows}
+    more |= {"examples": examples, "row_names": row_names}
     found = evaluated(preds, target, rows=bool(intervals), **more)
     report = found.evaluation.report(title)
     if report.rows is None:
@@ -123,6 +130,8 @@ def evaluated(
     row_groups: Any = None,
     labels: bool = False,
     label_names: Sequence[str] | None = None,
+    examples: bool = False,
+    row_names: Sequence[str] | None = None,
     batch_rows: int = 4096,
 ) -> Evaluated:
     """Run metrics over data at hand; the arguments are those of :func:`evaluate`, ``rows`` keeps values per row."""
@@ -139,7 +148,13 @@ def evaluated(
     if labels:
         collection = with_label_values(collection, data.columns)
     names = data.label_names if label_names is None else label_names
-    evaluation = Evaluation(_bound(collection, training), labels=labels, label_names=names)
+    evaluation = Evaluation(
+        _bound(collection, training),
+        labels=labels,
+        label_names=names,
+        examples=examples,
+        row_names=_row_names(data.row_names if row_names is None else row_names, data.num_rows),
+    )
     numbers = _group_numbers(row_groups, evaluation.row_groups, data.num_rows)
     evaluation.start(data.device)
     values = RowValues(evaluation.collection) if rows else None
@@ -147,10 +162,16 @@ def evaluated(
         counts = None if keep is None else keep[batch]
         of_rows = None if numbers is None else numbers[batch]
         ranking = evaluation.collection.rank(part, relevant, counts, row_groups=of_rows)
-        evaluation.update(ranking)
+        evaluation.update(ranking, rows=torch.arange(batch.start, batch.stop))
         if values is not None:
             values.add(ranking)
     return Evaluated(evaluation, values, data.num_rows if keep is None else int(keep.sum()), data.notes)
+
+
+def _row_names(names: Sequence[str] | None, num_rows: int) -> Sequence[str] | None:
+    if names is not None and len(names) != num_rows:
+        raise ValueError(f"{CALLER}: row_names holds {len(names)} names for {num_rows} rows; pass one for each.")
+    return names
 
 
 def _group_numbers(row_groups: Any, names: Sequence[str], num_rows: int) -> Tensor | None:

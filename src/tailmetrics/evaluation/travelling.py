@@ -15,7 +15,8 @@ def counted(evaluation: Evaluation) -> list[Any]:
     """Return everything of an evaluation that has states."""
     if evaluation.ties is None:
         evaluation.start()
-    return [one for one in (evaluation.collection, evaluation.positives, evaluation.ties) if one is not None]
+    parts = (evaluation.collection, evaluation.positives, evaluation.ties, evaluation.examples)
+    return [one for one in parts if one is not None]
 
 
 def packed(parts: list[bytes]) -> bytes:

@@ -16,6 +16,8 @@ ESCAPES = str.maketrans(
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "–": "--",
+        "…": r"\ldots{}",
+        "✓": r"$\surd$",
         "∞": r"$\infty$",
         "±": r"$\pm$",
         "·": r"$\cdot$",
@@ -42,13 +44,19 @@ def _table(title: str, table: Table) -> str:
             r"\begin{table}",
             r"  \centering",
             rf"  \caption{{{escape(caption)}}}",
-            rf"  \begin{{tabular}}{{{'l' * table.texts}{'r' * (len(table.header) - table.texts)}}}",
+            rf"  \begin{{tabular}}{{{_columns(table)}}}",
             *(f"    {line}" for line in body),
             r"  \end{tabular}",
             r"\end{table}",
             "",
         ]
     )
+
+
+def _columns(table: Table) -> str:
+    """Return how the columns are aligned; those of long texts share most of a line of the page."""
+    short = table.texts - table.long
+    return "l" * short + r"p{0.36\linewidth}" * table.long + "r" * (len(table.header) - table.texts)
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -46,6 +46,7 @@ def plain_report(report: Report) -> dict[str, Any]:
         "buckets": [asdict(row) for row in report.buckets],
         "row_groups": [asdict(row) for row in report.row_groups],
         "worst_labels": _worst_labels(report),
+        "examples": [asdict(one) for one in report.examples],
         "label_counts": None if report.label_counts is None else summary_of_counts(report.label_counts),
         "ties": {f"tie_rate@{k}": plain(share) for k, share in report.ties.items()},
         "warnings": report.warnings,

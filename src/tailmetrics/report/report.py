@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from tailmetrics.report.examples import Example
 from tailmetrics.report.keys import Key, nested
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.rows import BucketRow as BucketRow
@@ -48,6 +49,7 @@ class Report:
         summaries: Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` has them.
         labels: Values of single labels, if any were asked for.
         intervals: Confidence intervals by key.
+        examples: A few rows, for each bucket one that misses a label of it.
         history: Epoch, step and values by key of the validations of a fit, oldest first.
     """
 
@@ -71,6 +73,7 @@ class Report:
     summaries: Mapping[str, float] = field(default_factory=dict)
     labels: LabelTable | None = field(default=None, repr=False)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
+    examples: Sequence[Example] = field(default=(), repr=False)
     history: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     @cached_property

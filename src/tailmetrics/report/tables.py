@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tailmetrics.report.example_table import HEADER, caption_of, lines_of
 from tailmetrics.report.formatting import number, with_interval
 from tailmetrics.report.wording import plus_minus, rows_of, scopes, what_buckets_are
 
@@ -19,6 +20,8 @@ VALIDATIONS = 20
 """The last validations of a fit that are shown; ``history.csv`` has all."""
 MISSED, WRONG = 3, 10
 """How many labels of each bucket are shown of the most often missed, and how many of the most often wrong."""
+BRIEF = 2
+"""How many example rows a terminal shows."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class Table:
     """One table.
 
     Attributes:
-        name: ``"overall"``, ``"buckets"``, ``"tail"``, ``"groups"``, ``"grid"``, ``"history"``, ``"missed"`` or
-            ``"wrong"``.
+        name: ``"overall"``, ``"buckets"``, ``"tail"``, ``"groups"``, ``"grid"``, ``"history"``, ``"missed"``,
+            ``"wrong"`` or ``"examples"``.
         title: Heads it.
         caption: What its values are of: scope, cut-off, rows, and what a bucket is.
         header: Names of the columns.
@@ -36,6 +39,7 @@ class Table:
         texts: How many columns from the left hold text.
         heat: For each cell behind the fixed ones its place between the lowest (0) and the highest (1) of the table;
             None for no value. Empty where cells are not comparable.
+        long: How many columns from the right hold texts of several lines.
     """
 
     name: str
@@ -46,13 +50,14 @@ class Table:
     fixed: int = 1
     texts: int = 1
     heat: list[list[float | None]] = field(default_factory=list)
+    long: int = 0
 
 
 def tables(report: Report, brief: bool = False) -> list[Table]:
-    """Return the tables of a report, in the order in which they are read; ``brief`` shows fewer labels."""
+    """Return the tables of a report, in the order in which they are read; ``brief`` shows fewer labels and rows."""
     found = [_overall(report), _buckets(report), _tail(report), _groups(report), *_grids(report)]
     found += [] if brief else _histories(report)
-    found += _labels(report, 1 if brief else MISSED)
+    found += [*_labels(report, 1 if brief else MISSED), _examples(report, brief)]
     return [table for table in found if table is not None and table.lines]
 
 
@@ -212,6 +217,18 @@ def _label_table(report: Report, table: LabelTable, words: tuple[str, str, str],
     lines = [[_text(record[column]) for column in header] for record in map(table.record, labels)]
     lines = [[str(label), *cells[1:]] for label, cells in zip(labels, lines, strict=True)]
     return Table(name, title, _sentences(rows_of(report), caption), header, lines, fixed=texts, texts=texts)
+
+
+def _examples(report: Report, brief: bool) -> Table | None:
+    """Return the example rows; those of the rarest buckets where there is little room."""
+    if not report.examples:
+        return None
+    lines = lines_of(report)[-BRIEF if brief else 0 :]
+    by_bucket = bool(report.examples[0].bucket)
+    header = HEADER if by_bucket else HEADER[1:]
+    lines = lines if by_bucket else [cells[1:] for cells in lines]
+    columns = len(header)
+    return Table("examples", "Example rows", caption_of(report), header, lines, columns, columns, long=2)
 
 
 def _heat(values: Sequence[Sequence[float | None]]) -> list[list[float | None]]:

@@ -56,6 +56,9 @@ def heading(title: str) -> Text:
 
 def _side_by_side(table: Table, width: int) -> Iterator[list[int]]:
     """Yield the columns of each part of a table that fits into ``width``: the fixed ones, and some of the others."""
+    if table.long:  # its texts are broken into lines
+        yield list(range(len(table.header)))
+        return
     widths = [max(map(len, column)) + EDGES for column in zip(table.header, *table.lines, strict=True)]
     fixed = list(range(table.fixed))
     taken = 1 + sum(widths[: table.fixed])
@@ -89,7 +92,7 @@ def _cut(text: str, room: int) -> str:
 
 
 def _part(table: Table, columns: list[int]) -> RichTable:
-    part = RichTable()
+    part = RichTable(show_lines=table.long > 0)
     for place in columns:
         text = place < table.texts
         name = Text(table.header[place])

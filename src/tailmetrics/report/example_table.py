@@ -1,0 +1,60 @@
+"""Example rows as a table of text, and in the words that a page shows beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailmetrics.report.formatting import short_name
+
+if TYPE_CHECKING:
+    from tailmetrics.report.examples import Example, ExampleLabel
+    from tailmetrics.report.report import Report
+
+HEADER = ["bucket", "row", "relevant labels, with their ranks", "the list, best first"]
+HIT = "✓"
+LETTERS = 44
+"""Letters of a label's name in a cell of text."""
+
+
+def caption_of(report: Report) -> str:
+    """Return how the examples were chosen, and how they are read."""
+    first = report.examples[0]
+    each = "For each bucket one row that misses a label of it" if first.bucket else "Rows that miss a label"
+    return (
+        f"{each} in its list of {max(len(one.shown) for one in report.examples)}, chosen by a hash of what the row holds: "
+        f"neither its place nor how good it is matters. {HIT}: a hit. –: not retrieved, or below what was ranked."
+    )
+
+
+def lines_of(report: Report) -> list[list[str]]:
+    """Return a line of cells for each example."""
+    return [
+        [one.bucket or "–", one.told or "–", "; ".join(relevant_of(one)), "; ".join(map(_shown, one.shown))]
+        for one in report.examples
+    ]
+
+
+def relevant_of(example: Example) -> list[str]:
+    """Return each relevant label with its rank, and how many more there are."""
+    found = [f"{_rank(one)} {called(one)}{_bucket(one)}" for one in example.relevant]
+    more = example.num_relevant - len(example.relevant)
+    return [*found, f"and {more:,} more"] if more else found
+
+
+def called(label: ExampleLabel, letters: int = LETTERS) -> str:
+    """Return the name of a label, cut where it is long; its number where it has none."""
+    name = label.name or str(label.label)
+    return name if len(name) <= letters else f"{name[: letters - 1]}…"
+
+
+def _rank(label: ExampleLabel) -> str:
+    rank = "–" if label.rank is None else f"{label.rank:,}."
+    return f"{rank} {HIT}" if label.hit else rank
+
+
+def _bucket(label: ExampleLabel) -> str:
+    return f" ({short_name(label.bucket)})" if label.bucket else ""
+
+
+def _shown(label: ExampleLabel) -> str:
+    return f"{HIT} {called(label)}" if label.hit else called(label)
