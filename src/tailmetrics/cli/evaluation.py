@@ -63,6 +63,8 @@ def evaluate(request: Request) -> None:
                 row_groups=None if groups is None else groups.names,
                 labels=options.labels,
                 label_names=named_labels(options.label_names, dataset.label_names, inputs.num_labels),
+                examples=options.examples,
+                row_names=dataset.row_names,
             )
         bind(evaluation.collection, inputs, ranks)
         evaluation.start(ranks.device)
@@ -107,7 +109,7 @@ def _stream(
             writer = stack.enter_context(RowTableWriter(table, evaluation.members, dataset, evaluation.over_all))
 
         def use(rows: Tensor, ranking: Ranking) -> None:
-            evaluation.update(ranking)
+            evaluation.update(ranking, rows=rows)
             if writer is not None:
                 writer.write(rows, ranking)
 

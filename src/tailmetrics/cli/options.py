@@ -70,6 +70,7 @@ class EvaluateOptions:
     intervals: Annotated[bool, "Add a confidence interval to every metric that has values per row."] = False
     labels: Annotated[bool, "Write labels.csv, the values of each label; the report names the worst."] = False
     label_names: Annotated[str | None, "Text file of label names, one per line, where files number labels."] = None
+    examples: Annotated[bool, "Show a few rows: for each bucket one that misses a label of it."] = False
     title: Annotated[str | None, "Title of the report."] = None
     device: Annotated[Literal["cpu", "cuda"], "Where metrics are computed."] = "cpu"
     quiet: Annotated[bool, "Print no tables."] = False

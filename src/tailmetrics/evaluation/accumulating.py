@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.captions import captions_of
@@ -121,7 +122,7 @@ class Evaluation:
         if self.positives is not None:
             self.positives.update(ranking)
         if self.examples is not None:
-            self.examples.update(ranking, rows)
+            self.examples.update(ranking, _checked_numbers(rows, ranking.num_rows))
         if self.group_rows is not None and ranking.rows.groups is not None:
             self.group_rows.update(target_ids=ranking.rows.groups, row_mask=ranking.row_mask)
 
@@ -275,6 +276,19 @@ def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
     if not differ:
         return kept, ()
     return kept, (f"Metrics mean different labels by {', '.join(differ)}: counts are those of the first metric.",)
+
+
+def _checked_numbers(rows: Any, num_rows: int) -> Tensor | None:
+    """Return the number of each row, if they are given."""
+    if rows is None:
+        return None
+    numbers: Tensor = torch.as_tensor(rows)
+    if numbers.dtype not in INTEGERS or numbers.shape != (num_rows,) or bool((numbers < 0).any()):
+        raise ValueError(
+            f"Evaluation: the numbers of rows are {shape_of(numbers)} for {num_rows} rows; pass a whole number of at "
+            "least 0 for each row."
+        )
+    return numbers.to(torch.int64)
 
 
 def _read(scalars: dict[str, Tensor]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """A few rows as examples: for each bucket one that misses a label of it, the same ones in any order of rows.
 
-A row is chosen by a hash of what it shows and of what is relevant in it. So batches, processes and the order of rows make
-no difference, and nothing grows with the number of rows.
+A row is chosen by a hash of what it shows and of what is relevant in it. So batches, processes and the order of rows
+make no difference, and nothing grows with the number of rows.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class RowExamples(ExactMetric):
         return Example(
             bucket="" if self._is_whole else told(missed, None, hit=False).bucket,
             row=row,
-            name="" if row is None or row_names is None else str(row_names[row]),
+            name="" if row is None or row_names is None or row >= len(row_names) else str(row_names[row]),
             missed=missed,
             relevant=[told(label, rank or None, label in hits) for label, rank in known],
             num_relevant=count,
@@ -185,7 +185,8 @@ def _with_ranks(ranking: Ranking, row: int, labels: Tensor) -> tuple[Tensor, Ten
         return labels, torch.where(places.any(dim=1), places.to(torch.int64).argmax(dim=1) + 1, 0)
     scores = ranking.scores[row]
     own, ids = scores[labels], torch.arange(len(scores), device=scores.device)
-    ranks = [1 + ((scores > one) | ((scores == one) & (ids < label))).sum() for one, label in zip(own, labels, strict=True)]
+    pairs = zip(own, labels, strict=True)
+    ranks = [1 + ((scores > one) | ((scores == one) & (ids < label))).sum() for one, label in pairs]
     return labels, torch.where(own > -torch.inf, torch.stack(ranks), 0)
 
 

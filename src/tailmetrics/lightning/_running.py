@@ -27,10 +27,12 @@ class Running:
         collection: Metrics, of which each loader gets copies.
         keys: Names in what a step returns.
         labels: Whether reports have values of single labels.
+        examples: Whether reports show a few rows.
     """
 
-    def __init__(self, collection: TopKCollection, keys: Keys, labels: bool = False) -> None:
-        self._collection, self._keys, self._with_labels = collection, keys, labels
+    def __init__(self, collection: TopKCollection, keys: Keys, labels: bool = False, examples: bool = False) -> None:
+        self._collection, self._keys = collection, keys
+        self._more: dict[str, Any] = {"labels": labels, "examples": examples}
         self._evaluations: list[Evaluation] = []
         self._repeats: list[Repeats] = []
         self._device: torch.device | str = "cpu"
@@ -39,27 +41,27 @@ class Running:
         """Make new copies at the next start: the metrics were bound anew."""
         self._evaluations = []
 
-    def start(self, trainer: Any, device: torch.device | str, label_names: Sequence[str] | None = None) -> None:
+    def start(self, trainer: Any, device: torch.device | str, **names: Sequence[str] | None) -> None:
         """Start from nothing, with one evaluation per loader, or one for loaders whose batches come together."""
         each = evaluated_loaders(trainer)
         if len(self._evaluations) != len(each):
-            self._evaluations = [
-                Evaluation(_copy(self._collection), labels=self._with_labels, label_names=label_names) for _ in each
-            ]
+            more: dict[str, Any] = {**self._more, **names}
+            self._evaluations = [Evaluation(_copy(self._collection), **more) for _ in each]
         self._repeats, self._device = [Repeats(loader) for loader in each], device
         for evaluation in self._evaluations:
             evaluation.start(device)
 
     def add(self, outputs: Any, index: int, step: str, labels: TrainingLabels) -> None:
         """Add what a step returned for a batch of the loader ``index``, but for repeated rows."""
-        preds, target, mask, groups = self._keys.read(outputs, step)
+        preds, target, mask, groups, rows = self._keys.read(outputs, step)
         first = preds[0] if isinstance(preds, (tuple, list)) else preds
         if first is preds and isinstance(preds, Tensor):
             labels.check_width(preds)
         once = self._repeats[index].once(first.shape[0], step, mask is not None)
         if once is not None:
             mask = once.to(first.device) if mask is None else once.to(first.device) & mask
-        self._evaluations[index].update(preds, target, mask, row_groups=self._groups(groups, index, step))
+        groups = self._groups(groups, index, step)
+        self._evaluations[index].update(preds, target, mask, row_groups=groups, rows=rows)
 
     def _groups(self, groups: Any, index: int, step: str) -> Any:
         """Return the number of the group of each row; what a step returns beside is left out where no metric asks."""

@@ -8,21 +8,23 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Keys:
-    """Names under which a step returns predictions, target and, where it has one, row mask."""
+    """Names under which a step returns predictions, target and, where it has them, what is known of rows."""
 
     preds: str
     target: str
     row_mask: str
     row_groups: str = "row_groups"
+    row_ids: str = "row_ids"
 
-    def read(self, outputs: Any, step: str) -> tuple[Any, Any, Any, Any]:
-        """Return predictions, target, row mask and row groups (None where there are none)."""
+    def read(self, outputs: Any, step: str) -> tuple[Any, Any, Any, Any, Any]:
+        """Return predictions, target, row mask, row groups and numbers of rows (None where there are none)."""
         if not isinstance(outputs, dict) or self.preds not in outputs or self.target not in outputs:
             raise ValueError(
                 f"HeadToTailReport: {step} returned {outline(outputs)}; return a dict with {self.preds!r} and "
                 f"{self.target!r} (the names are arguments of the callback)."
             )
-        return outputs[self.preds], outputs[self.target], outputs.get(self.row_mask), outputs.get(self.row_groups)
+        beside = (outputs.get(name) for name in (self.row_mask, self.row_groups, self.row_ids))
+        return outputs[self.preds], outputs[self.target], *beside
 
 
 def outline(value: Any) -> str:

@@ -58,6 +58,10 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         labels: Whether the report names the worst labels and ``labels_val.csv`` has the values of all: those that a
             metric keeps (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label; None takes the attribute ``label_names`` of the data module or model.
+        examples: Whether the report shows a few rows: for each bucket one that misses a label of it.
+        row_ids: Key of the number of each row in what a step returns, int64; read for examples where it is there.
+        row_names: The name of each row by its number; None takes the attribute ``row_names`` of the data module or
+            model.
     """
 
     @in_words
@@ -79,6 +83,9 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         group_names: Sequence[str] | None = None,
         labels: bool = False,
         label_names: Sequence[str] | None = None,
+        examples: bool = False,
+        row_ids: str = "row_ids",
+        row_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]*", name):
@@ -87,11 +94,12 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             )
         collection = _collection(metrics, group_names)
         self.collection = with_label_values(collection) if labels else collection
-        self.label_names = label_names
+        self.label_names, self.row_names = label_names, row_names
         self.name, self.files, self.table, self.figures = name, files, table, figures
         self.report: Report | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
-        self._running = Running(self.collection, Keys(preds, target, row_mask, row_groups), labels)
+        keys = Keys(preds, target, row_mask, row_groups, row_ids)
+        self._running = Running(self.collection, keys, labels, examples)
         self._history = History()
 
     @property
@@ -126,12 +134,13 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def _start(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.sanity_checking:
             self._bind(trainer, pl_module)
-            self._running.start(trainer, pl_module.device, self._label_names(trainer, pl_module))
+            names = {kind: self._names(kind, trainer, pl_module) for kind in ("label_names", "row_names")}
+            self._running.start(trainer, pl_module.device, **names)
 
-    def _label_names(self, trainer: Any, pl_module: Any) -> Sequence[str] | None:
-        """Return the names of the labels, as given or as the data module or the model has them."""
+    def _names(self, kind: str, trainer: Any, pl_module: Any) -> Sequence[str] | None:
+        """Return the names of the labels or rows, as given or as the data module or the model has them."""
         owners = (self, getattr(trainer, "datamodule", None), pl_module)
-        names = (getattr(owner, "label_names", None) for owner in owners)
+        names = (getattr(owner, kind, None) for owner in owners)
         return next((found for found in names if found is not None), None)
 
     def on_validation_batch_end(

@@ -6,6 +6,8 @@
 import typing as _typing
 from importlib import import_module as _import_module
 
+from tailmetrics.report.examples import Example as Example
+from tailmetrics.report.examples import ExampleLabel as ExampleLabel
 from tailmetrics.report.labels import LabelTable as LabelTable
 from tailmetrics.report.report import BucketRow as BucketRow
 from tailmetrics.report.report import GroupRow as GroupRow
@@ -25,4 +27,4 @@ else:
         return [*globals(), "print_report"]
 
 
-__all__ = ["BucketRow", "GroupRow", "LabelTable", "Report", "print_report"]
+__all__ = ["BucketRow", "Example", "ExampleLabel", "GroupRow", "LabelTable", "Report", "print_report"]

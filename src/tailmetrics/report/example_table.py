@@ -21,8 +21,8 @@ def caption_of(report: Report) -> str:
     first = report.examples[0]
     each = "For each bucket one row that misses a label of it" if first.bucket else "Rows that miss a label"
     return (
-        f"{each} in its list of {max(len(one.shown) for one in report.examples)}, chosen by a hash of what the row holds: "
-        f"neither its place nor how good it is matters. {HIT}: a hit. –: not retrieved, or below what was ranked."
+        f"{each} in its list of {max(len(one.shown) for one in report.examples)}. A hash of what the row holds chooses "
+        f"it, not its place. {HIT}: a hit. –: not retrieved, or below what was ranked."
     )
 
 
