@@ -65,6 +65,7 @@ def evaluate(request: Request) -> None:
                 label_names=named_labels(options.label_names, dataset.label_names, inputs.num_labels),
                 examples=options.examples,
                 row_names=dataset.row_names,
+                intervals=_confidence(request),
             )
         bind(evaluation.collection, inputs, ranks)
         evaluation.start(ranks.device)
@@ -79,6 +80,14 @@ def evaluate(request: Request) -> None:
         written = _write(report, found, folder, ranks, staging)
         if ranks.is_first:
             _print(report, found, written, options)
+
+
+def _confidence(request: Request) -> float | None:
+    """Return the confidence of intervals from sums over rows; None where they are resampled or left out."""
+    options = request.get(EvaluateOptions)
+    if options.intervals and options.no_intervals:
+        raise CommandError("--intervals and --no-intervals are both there", "leave one of them out.")
+    return None if options.intervals or options.no_intervals else request.get(ResamplingOptions).confidence
 
 
 def _folder(options: EvaluateOptions, ranks: Ranks, staging: Staging) -> Path | None:

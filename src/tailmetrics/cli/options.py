@@ -67,7 +67,8 @@ class EvaluateOptions:
     ] = None
     out: Annotated[str | None, "Folder for the report."] = None
     per_row: Annotated[str | None, "Parquet file for the value of every metric in every row."] = None
-    intervals: Annotated[bool, "Add a confidence interval to every metric that has values per row."] = False
+    intervals: Annotated[bool, "Resample for confidence intervals; else sums over the rows give them."] = False
+    no_intervals: Annotated[bool, "Leave confidence intervals out, which is faster."] = False
     labels: Annotated[bool, "Write labels.csv, the values of each label; the report names the worst."] = False
     label_names: Annotated[str | None, "Text file of label names, one per line, where files number labels."] = None
     examples: Annotated[bool, "Show a few rows: for each bucket one that misses a label of it."] = False

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
+from tailmetrics._travelling_metric import sent_together
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.captions import captions_of
@@ -16,6 +17,7 @@ from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.over_all import with_values_over_all
 from tailmetrics.evaluation.provenance import settings_of, versions
 from tailmetrics.evaluation.row_examples import RowExamples
+from tailmetrics.evaluation.row_moments import RowMoments, has_moments
 from tailmetrics.evaluation.travelling import counted, packed, unpacked
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
@@ -31,6 +33,7 @@ from tailmetrics.report.examples import Example
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import Report
 from tailmetrics.report.rows import BucketRow, GroupRow
+from tailmetrics.significance.interval import Interval
 
 SHOWN = 10
 """Labels of a list that an example shows: as many as a user sees."""
@@ -49,6 +52,7 @@ class Evaluation:
         label_names: The name of each label, for the report.
         examples: Whether the report shows a few rows: for each bucket one that misses a label of it.
         row_names: The name of each row by its number, for the examples.
+        intervals: Confidence of the intervals that the report has, from sums over rows; None for none.
     """
 
     def __init__(
@@ -60,12 +64,14 @@ class Evaluation:
         label_names: Sequence[str] | None = None,
         examples: bool = False,
         row_names: Sequence[str] | None = None,
+        intervals: float | None = None,
     ) -> None:
         given = metrics if isinstance(metrics, TopKCollection) else TopKCollection(list(metrics), row_groups=row_groups)
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if labels else given)
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
+        self.confidence, self.moments = intervals, dict[str, RowMoments]()
         self.positives: LabelFrequency | None = None
         self.ties: TieRateAtK | None = None
         self.group_rows: LabelFrequency | None = None
@@ -99,6 +105,10 @@ class Evaluation:
         self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if self._has_one_grouping else None
         cutoffs = {k for metric in self.members for k in _ranks(metric)}
         self.ties = TieRateAtK(k=sorted(cutoffs) or [1]).to(device)
+        if self.confidence is not None:
+            members = self.collection.members().items()
+            found = {name: RowMoments(metric) for name, metric in members if has_moments(metric, device)}
+            self.moments = {name: one.to(device) for name, one in found.items()}
         if self.with_examples and cutoffs:
             self.examples = RowExamples(min(SHOWN, max(cutoffs)), next(iter(self.bucketings), None)).to(device)
 
@@ -121,6 +131,8 @@ class Evaluation:
             self.ties.update(ranking)
         if self.positives is not None:
             self.positives.update(ranking)
+        for moments in self.moments.values():
+            moments.update(ranking)
         if self.examples is not None:
             self.examples.update(ranking, _checked_numbers(rows, ranking.num_rows))
         if self.group_rows is not None and ranking.rows.groups is not None:
@@ -182,6 +194,7 @@ class Evaluation:
             shares=self._stems(PredictionProportionAtK),
             summaries=summaries,
             labels=self._label_table() if self.labels else None,
+            intervals=self._intervals(scalars),
             examples=() if self.examples is None else self._examples(self.examples),
         )
 
@@ -204,6 +217,15 @@ class Evaluation:
         if buckets is None:
             return LabelTable(columns, self._checked_names(columns))
         return LabelTable(columns, self._checked_names(columns), buckets.assignment, buckets.names)
+
+    def _intervals(self, scalars: Mapping[str, float]) -> dict[str, Interval]:
+        if self.confidence is None:
+            return {}
+        found: dict[str, Interval] = {}
+        with sent_together("Evaluation", [(one, one._share()) for one in self.moments.values() if one._will_send]):
+            for one in self.moments.values():
+                found |= one.intervals(scalars, self._set_name, self.confidence)
+        return {key: found[key] for key in scalars if key in found}
 
     def _examples(self, examples: RowExamples) -> list[Example]:
         buckets = next(iter(self.bucketings), None)

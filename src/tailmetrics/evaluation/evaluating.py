@@ -24,6 +24,9 @@ from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, 
 from tailmetrics.metrics._training import FACTS
 from tailmetrics.report.report import Report
 
+CONFIDENCE = 0.95
+"""Of intervals that nobody has asked for."""
+
 
 @in_words
 def evaluate(
@@ -40,7 +43,7 @@ def evaluate(
     label_names: Sequence[str] | None = None,
     examples: bool = False,
     row_names: Sequence[str] | None = None,
-    intervals: bool | int = False,
+    intervals: bool | int | None = None,
     title: str = "Evaluation",
     batch_rows: int = 4096,
 ) -> Report:
@@ -70,8 +73,9 @@ def evaluate(
             labels, their ranks and its list. A hash of what a row holds chooses it, so that the order of rows makes no
             difference.
         row_names: The name of each row, shape (N,), for the examples.
-        intervals: Whether every value with values per row gets a 95 % confidence interval; True draws 10,000
-            resamples, or say how many.
+        intervals: 95 % confidence intervals of every value with values per row. None makes them from sums over the
+            rows, which needs no resampling (and scipy, which ``tailmetrics[report]`` brings); False leaves them out,
+            which is faster; True resamples 10,000 times, or say how often.
         title: Heads the report.
         batch_rows: Rows that are ranked at a time; makes no difference to the values.
 
@@ -85,7 +89,8 @@ def evaluate(
     more |= {"train_target": train_target, "row_mask": row_mask}
     more |= {"row_groups": row_groups, "labels": labels, "label_names": label_names, "batch_rows": batch_rows}
     more |= {"examples": examples, "row_names": row_names}
-    found = evaluated(preds, target, rows=bool(intervals), **more)
+    quick = CONFIDENCE if intervals is None else None
+    found = evaluated(preds, target, rows=bool(intervals), quick=quick, **more)
     report = found.evaluation.report(title)
     if report.rows is None:
         report = replace(report, rows=found.num_rows)
@@ -93,11 +98,11 @@ def evaluate(
     return report if found.rows is None else replace(report, intervals=_intervals(found.rows, intervals))
 
 
-def _intervals(rows: RowValues, asked: int) -> dict[str, Any]:
+def _intervals(rows: RowValues, asked: int | None) -> dict[str, Any]:
     from tailmetrics.significance import intervals
 
     columns = rows.columns()
-    resamples = 10_000 if asked is True else asked
+    resamples = asked if asked is not None and asked is not True else 10_000
     return intervals(columns, medians=present(rows.medians, columns), resamples=resamples) if columns else {}
 
 
@@ -122,6 +127,7 @@ def evaluated(
     target: Any,
     *,
     rows: bool = False,
+    quick: float | None = None,
     metrics: TopKCollection | Iterable[TopKMetric] | None = None,
     buckets: LabelBuckets | None = None,
     label_counts: Any = None,
@@ -134,7 +140,10 @@ def evaluated(
     row_names: Sequence[str] | None = None,
     batch_rows: int = 4096,
 ) -> Evaluated:
-    """Run metrics over data at hand; the arguments are those of :func:`evaluate`, ``rows`` keeps values per row."""
+    """Run metrics over data at hand; the arguments are those of :func:`evaluate`.
+
+    ``rows`` keeps values per row, and ``quick`` is the confidence of intervals from sums over rows, None for none.
+    """
     check_count(CALLER, "batch_rows", batch_rows)
     data = read_data(preds, target, train_target)
     keep = check_row_mask(CALLER, row_mask, data.num_rows, data.device)
@@ -153,6 +162,7 @@ def evaluated(
         labels=labels,
         label_names=names,
         examples=examples,
+        intervals=quick,
         row_names=_row_names(data.row_names if row_names is None else row_names, data.num_rows),
     )
     numbers = _group_numbers(row_groups, evaluation.row_groups, data.num_rows)

@@ -15,7 +15,13 @@ def counted(evaluation: Evaluation) -> list[Any]:
     """Return everything of an evaluation that has states."""
     if evaluation.ties is None:
         evaluation.start()
-    parts = (evaluation.collection, evaluation.positives, evaluation.ties, evaluation.examples)
+    parts = (
+        evaluation.collection,
+        evaluation.positives,
+        evaluation.ties,
+        evaluation.examples,
+        *evaluation.moments.values(),
+    )
     return [one for one in parts if one is not None]
 
 

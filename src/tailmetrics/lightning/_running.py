@@ -26,13 +26,11 @@ class Running:
     Args:
         collection: Metrics, of which each loader gets copies.
         keys: Names in what a step returns.
-        labels: Whether reports have values of single labels.
-        examples: Whether reports show a few rows.
+        more: What else :class:`Evaluation` takes.
     """
 
-    def __init__(self, collection: TopKCollection, keys: Keys, labels: bool = False, examples: bool = False) -> None:
-        self._collection, self._keys = collection, keys
-        self._more: dict[str, Any] = {"labels": labels, "examples": examples}
+    def __init__(self, collection: TopKCollection, keys: Keys, **more: Any) -> None:
+        self._collection, self._keys, self._more = collection, keys, more
         self._evaluations: list[Evaluation] = []
         self._repeats: list[Repeats] = []
         self._device: torch.device | str = "cpu"

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tailmetrics._wrong_calls import in_words
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.evaluating import CONFIDENCE
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.lightning._folder import run_folder
 from tailmetrics.lightning._history import History
@@ -62,6 +63,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         row_ids: Key of the number of each row in what a step returns, int64; read for examples where it is there.
         row_names: The name of each row by its number; None takes the attribute ``row_names`` of the data module or
             model.
+        intervals: Whether the report has 95 % confidence intervals, of rows that are independent. They come from sums
+            over the rows, which costs time in every step.
     """
 
     @in_words
@@ -86,6 +89,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         examples: bool = False,
         row_ids: str = "row_ids",
         row_names: Sequence[str] | None = None,
+        intervals: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]*", name):
@@ -99,7 +103,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.report: Report | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
         keys = Keys(preds, target, row_mask, row_groups, row_ids)
-        self._running = Running(self.collection, keys, labels, examples)
+        confidence = CONFIDENCE if intervals else None
+        self._running = Running(self.collection, keys, labels=labels, examples=examples, intervals=confidence)
         self._history = History()
 
     @property
