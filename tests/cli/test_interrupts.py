@@ -18,11 +18,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a sh
 update = Evaluation.update
 calls = []
 
-def counted(self, *batch):
+def counted(self, *batch, **more):
     calls.append(batch)
     if len(calls) == 3:
         os.kill(os.getpid(), signal.SIGINT)
-    update(self, *batch)
+    update(self, *batch, **more)
 
 Evaluation.update = counted
 raise SystemExit(main(sys.argv[1:]))
@@ -57,8 +57,8 @@ def test_ctrl_c_in_the_third_batch(words, tmp_path):
 def raising(number, after):
     """Return a function that does what ``after`` does, then meets a signal."""
 
-    def interrupted(*arguments):
-        found = after(*arguments)
+    def interrupted(*arguments, **more):
+        found = after(*arguments, **more)
         signal.raise_signal(number)
         return found
 

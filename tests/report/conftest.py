@@ -54,4 +54,4 @@ def values():
 @pytest.fixture(scope="session")
 def report():
     """Return the report of the same."""
-    return evaluate(*batch(), metrics=metrics(), title="Tails & <heads> of 100 %")
+    return evaluate(*batch(), metrics=metrics(), intervals=False, title="Tails & <heads> of 100 %")
