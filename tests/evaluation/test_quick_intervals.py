@@ -1,0 +1,189 @@
+"""Intervals from sums over rows: those of scipy on the values of all rows, the same bits for any batches, never in the way."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tailmetrics import (
+    MRR,
+    DCGAtK,
+    HitRateAtK,
+    KForRecall,
+    LabelBuckets,
+    NDCGAtK,
+    PrecisionAtK,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    TopKCollection,
+    evaluate,
+)
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.significance import intervals
+from tailmetrics.significance.quick import Sums, quick_interval
+
+ROWS, LABELS = 150, 30
+COUNTS = (300 / torch.arange(1, LABELS + 1)).long()
+BUCKETS = LabelBuckets.quantiles(COUNTS, 4)
+GROUPS = ["de", "en"]
+
+
+def data() -> tuple[Tensor, Tensor, Tensor]:
+    """Scores, relevant labels, and a group for two rows of three."""
+    generator = torch.Generator().manual_seed(5)
+    scores = torch.randn(ROWS, LABELS, generator=generator) + COUNTS.log() / 3
+    return scores, torch.rand(ROWS, LABELS, generator=generator) < 0.15, torch.arange(ROWS) % 3 - 1
+
+
+def metrics() -> list[Any]:
+    """One of each kind: means of shares and of other numbers, ratios of counts and of weights, a hit rate, medians."""
+    return [
+        RecallAtK([1, 3], buckets=BUCKETS),
+        NDCGAtK(5),
+        DCGAtK(5),
+        MRR(),
+        HitRateAtK(2),
+        PrecisionAtK(3, average="micro", buckets=BUCKETS),
+        PropensityScoredPrecisionAtK(3, label_counts=COUNTS, num_train=500),
+        KForRecall(0.5, buckets=BUCKETS, depth=6),
+        KForRecall(0.5, statistic="mean"),
+    ]
+
+
+def accumulated(parts: list[list[int]]) -> Evaluation:
+    """What evaluates the rows, in batches of the rows of each part."""
+    scores, mask, groups = data()
+    found = Evaluation(metrics(), row_groups=GROUPS, intervals=0.95)
+    for part in parts:
+        found.update(scores[part], mask[part], row_groups=groups[part])
+    return found
+
+
+def columns() -> dict[str, Any]:
+    """The values of all rows by key, those of groups by a mask."""
+    scores, mask, groups = data()
+    collection = accumulated([list(range(ROWS))]).collection
+    ranking = collection.rank(scores, mask, row_groups=groups)
+    found: dict[str, Any] = {}
+    for metric in collection.members().values():
+        for key, value in metric.row_values(ranking).items():
+            sides = [side.numpy() for side in (value if isinstance(value, tuple) else (value,))]
+            stem, slash, bucket = key.partition("/")
+            found[key] = sides
+            for number, group in enumerate(GROUPS):
+                inside = [np.where(groups.numpy() == number, side, np.nan) for side in sides]
+                found[f"{stem}/{group}{slash}{bucket}"] = inside
+    return found
+
+
+def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
+    """Ends of the interval of one key, from the values of all rows."""
+    counted = ~np.isnan(sides[0])
+    values = sides[0][counted]
+    if key.startswith("median"):
+        found = scipy.stats.quantile_test(values, p=0.5).confidence_interval(0.95)
+        return float(found.low), float(found.high)
+    if len(sides) == 2:
+        tops, bottoms = values, sides[1][counted]
+        ratio, units = tops.sum() / bottoms.sum(), int((bottoms != 0).sum())
+        if ratio == 1:  # all rows agree: exact for as many rows as would have the same weight each
+            return float(scipy.stats.beta.ppf(0.025, bottoms.sum() ** 2 / (bottoms**2).sum(), 1)), 1.0
+        beyond = sum((top - ratio * bottom) ** 2 for top, bottom in zip(tops, bottoms, strict=True))
+        half = scipy.stats.t.ppf(0.975, units - 1) * math.sqrt(beyond * units / (units - 1)) / bottoms.sum()
+        return max(0.0, ratio - half), min(1.0, ratio + half)
+    if set(values) <= {0.0, 1.0} and not key.startswith(("dcg", "mean")):
+        exact = scipy.stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, method="exact")
+        return float(exact.low), float(exact.high)
+    low, high = scipy.stats.t.interval(0.95, len(values) - 1, values.mean(), scipy.stats.sem(values))
+    top = math.inf if key.startswith(("dcg", "mean")) else 1.0
+    return max(0.0, float(low)), min(top, float(high))
+
+
+def test_they_are_those_of_scipy() -> None:
+    """Student's t, the delta method, Clopper and Pearson, order statistics: for each key, bucket and group of rows."""
+    report = accumulated([list(range(ROWS))]).report("")
+    rows = columns()
+    kinds: set[str] = set()
+    for key, interval in report.intervals.items():
+        assert interval.value == report.scalars[key] or math.isnan(interval.value)
+        assert interval.n == int((~np.isnan(rows[key][0])).sum()), key
+        if interval.n < 10:
+            continue
+        kinds.add(interval.method)
+        assert (interval.low, interval.high) == pytest.approx(by_scipy(key, rows[key]), rel=1e-9, abs=1e-9), key
+    assert kinds == {"Student's t", "Clopper-Pearson", "Clopper-Pearson, all rows agree", "order statistics"}
+    assert set(report.intervals) == set(rows)
+
+
+@pytest.mark.parametrize("size", [1, 11, 64])
+def test_batches_order_and_parts_make_no_difference(size: int) -> None:
+    """Rows shuffled, in batches of other sizes, or evaluated apart and merged as bytes: the same bits."""
+    whole = accumulated([list(range(ROWS))]).report("").intervals
+    rows = torch.randperm(ROWS, generator=torch.Generator().manual_seed(size)).tolist()
+    parts = [rows[start : start + size] for start in range(0, ROWS, size)]
+    assert repr(accumulated(parts).report("").intervals) == repr(whole)
+    first, second, third = accumulated(parts[:1]), accumulated(parts[1:]), accumulated([])
+    third.load_state_bytes(second.state_bytes())
+    first.merge_state(third)
+    assert repr(first.report("").intervals) == repr(whole)
+
+
+def test_they_are_there_unless_left_out() -> None:
+    """By default; with a number the bootstrap's, which has other methods; not with False."""
+    scores, mask, _ = data()
+    chosen = [NDCGAtK(5)]
+    assert evaluate(scores, mask, metrics=chosen).intervals["ndcg@5"].method == "Student's t"
+    assert "bootstrap" in evaluate(scores, mask, metrics=chosen, intervals=50).intervals["ndcg@5"].method
+    assert not evaluate(scores, mask, metrics=chosen, intervals=False).intervals
+    given = TopKCollection(chosen, prefix="val/")
+    assert list(evaluate(scores, mask, metrics=given).intervals) == ["val/ndcg@5"]
+
+
+def test_without_scipy_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The core alone evaluates as before."""
+    monkeypatch.setattr("tailmetrics.evaluation.row_moments.find_spec", lambda name: None)
+    scores, mask, _ = data()
+    report = evaluate(scores, mask, metrics=[NDCGAtK(5)])
+    assert report.scalars["ndcg@5"] > 0
+    assert not report.intervals
+
+
+@pytest.mark.parametrize("relevant", [0, 1])
+def test_rows_that_agree(relevant: int) -> None:
+    """No hit, or nothing but hits, in 50 rows: what the exact bootstrap says, too."""
+    scores, mask = torch.eye(2)[torch.zeros(50, dtype=torch.long)], torch.eye(2)[torch.full((50,), 1 - relevant)] > 0
+    found = evaluate(scores, mask, metrics=[RecallAtK(1), DCGAtK(1)]).intervals
+    expected = intervals({"recall@1": np.full(50, float(relevant))})["recall@1"]
+    assert (found["recall@1"].low, found["recall@1"].high) == (expected.low, expected.high)
+    assert found["dcg@1"].method == "none: all rows agree"
+    assert math.isnan(found["dcg@1"].low)
+
+
+def test_few_rows_and_no_rows() -> None:
+    """Nine rows have no interval unless all are 0 or 1, and no rows have none at all."""
+    scores, mask, _ = data()
+    found = evaluate(scores[:9], mask[:9], metrics=[NDCGAtK(5), HitRateAtK(1), KForRecall(0.5)]).intervals
+    methods = [one.method for one in found.values()]
+    assert methods == ["none: fewer than 10 rows", "Clopper-Pearson", "none: fewer than 10 rows"]
+    none = evaluate(scores[:0], mask[:0], metrics=[NDCGAtK(5)]).intervals["ndcg@5"]
+    assert (none.n, none.method) == (0, "none: no finite value")
+
+
+def test_how_often_they_hold_the_truth() -> None:
+    """Of a value that is 0 in three rows of five: about as often as docs/significance.md says, in 2,000 samples of 50."""
+    rng, held = np.random.default_rng(0), 0
+    from fractions import Fraction
+
+    for _ in range(2000):
+        rows = (rng.random(50) < 0.4) * rng.beta(2, 2, 50)
+        tops = Fraction(float(rows.sum())), Fraction(float((rows**2).sum()))
+        found = quick_interval(Sums(float(rows.mean()), 50, tops, (float(rows.min()), float(rows.max())), shares=True))
+        held += found.low <= 0.2 <= found.high
+    assert 0.93 <= held / 2000 <= 0.965
