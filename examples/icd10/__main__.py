@@ -1,9 +1,9 @@
 """Fit, test, compare: `python -m examples.icd10 --config configs/icd10.yaml` from the root of the repository."""
 
-from pathlib import Path
-
 import torch
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
+
+from tailmetrics.lightning import HeadToTailReport
 
 from .compared import write_comparison
 from .data import ICD10Data
@@ -28,7 +28,8 @@ def main() -> None:
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)
     if not cli.trainer.is_global_zero or cli.trainer.fast_dev_run:
         return
-    folder = Path(cli.trainer.log_dir or cli.trainer.default_root_dir)
+    folder = next(one.folder for one in cli.trainer.callbacks if isinstance(one, HeadToTailReport))
+    assert folder is not None
     if cli.trainer.world_size == 1:  # several processes would add up what one of them evaluates
         print(*(f"wrote {path}" for path in write_comparison(cli.model, cli.datamodule, folder)), sep="\n")
     print(headline(folder))

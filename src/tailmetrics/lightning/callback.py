@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -65,6 +66,11 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             model.
         intervals: Whether the report has 95 % confidence intervals, of rows that are independent. They come from sums
             over the rows, which costs time in every step.
+
+    Attributes:
+        report: The last report, of the first loader.
+        folder: Where the first process has written it; None without files.
+        history: Epoch, step, number of the loader and values of every validation of the fit, oldest first.
     """
 
     @in_words
@@ -101,6 +107,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.label_names, self.row_names = label_names, row_names
         self.name, self.files, self.table, self.figures = name, files, table, figures
         self.report: Report | None = None
+        self.folder: Path | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
         keys = Keys(preds, target, row_mask, row_groups, row_ids)
         confidence = CONFIDENCE if intervals else None
@@ -201,7 +208,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     def _publish(self, trainer: Any, reports: list[Report], stage: str, in_fit: bool) -> None:
         """Write files, and hand figures and tables to loggers."""
-        folder = run_folder(trainer) if self.files else None
+        self.folder = folder = run_folder(trainer) if self.files else None
         for index, report in enumerate(reports):
             stem = "_".join(filter(None, ("report", self.name, stage, str(index) if len(reports) > 1 else "")))
             if folder is not None:
