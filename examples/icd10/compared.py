@@ -55,7 +55,14 @@ def write_comparison(model: BagOfFeatures, data: ICD10Data, folder: Path) -> lis
     popularity = frequency.compute().float()
     common = {"metrics": metrics(), "label_counts": frequency, "label_names": data.label_names}
     report = evaluate(
-        scores, target, labels=True, intervals=RESAMPLES, title="ICD-10-CM, BagOfFeatures after training", **common
+        scores,
+        target,
+        labels=True,
+        examples=True,
+        row_names=data.row_names,
+        intervals=RESAMPLES,
+        title="ICD-10-CM, BagOfFeatures after training",
+        **common,
     )
     runs = {
         "BagOfFeatures": scores,

@@ -32,18 +32,20 @@ class Term(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One instance as ids: features of any number, and labels without padding."""
+    """One instance as ids: features of any number, labels without padding, and its number in its split."""
 
     features: Tensor
     labels: Tensor
+    number: int
 
 
 class Batch(TypedDict):
-    """Bags of features end to end, the position where each bag starts, and label ids [N, M] padded with -1."""
+    """Bags of features end to end, the position where each bag starts, label ids [N, M] padded with -1, and rows [N]."""
 
     features: Tensor
     offsets: Tensor
     target: Tensor
+    row_ids: Tensor
 
 
 def read_terms() -> list[Term]:
@@ -70,6 +72,7 @@ def collate(examples: list[Example]) -> Batch:
         "features": torch.cat([example.features for example in examples]),
         "offsets": lengths.cumsum(0),
         "target": pad_sequence([example.labels for example in examples], batch_first=True, padding_value=-1),
+        "row_ids": torch.tensor([example.number for example in examples]),
     }
 
 
@@ -81,8 +84,9 @@ class TermSet(Dataset[Example]):
             Example(
                 torch.tensor(hashed_features(term.text, num_features)),
                 torch.tensor([label_ids[code] for code in term.codes]),
+                number,
             )
-            for term in terms
+            for number, term in enumerate(terms)
         ]
 
     def __len__(self) -> int:
@@ -112,7 +116,9 @@ class ICD10Data(LightningDataModule):
         self.label_names = [f"{code} {icd.get_description(code)}" for code in codes]
         label_ids = {code: label for label, code in enumerate(codes)}
         self.train_set = TermSet([term for term in terms if not term.is_test], label_ids, num_features)
-        self.test_set = TermSet([term for term in terms if term.is_test], label_ids, num_features)
+        tested = [term for term in terms if term.is_test]
+        self.test_set = TermSet(tested, label_ids, num_features)
+        self.row_names = [term.text for term in tested]
 
     @property
     def num_labels(self) -> int:

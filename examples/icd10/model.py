@@ -44,8 +44,9 @@ class BagOfFeatures(LightningModule):
         return loss
 
     def validation_step(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what `HeadToTailReport` reads: logits, and the label ids padded with -1."""
-        return {"preds": self(batch["features"], batch["offsets"]), "target": batch["target"]}
+        """Return what `HeadToTailReport` reads: logits, the label ids padded with -1, and the numbers of the rows."""
+        logits = self(batch["features"], batch["offsets"])
+        return {"preds": logits, "target": batch["target"], "row_ids": batch["row_ids"]}
 
     def test_step(self, batch: Batch) -> dict[str, Tensor]:
         """The same as in validation."""

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 HEADER = ["bucket", "row", "relevant labels, with their ranks", "the list, best first"]
 HIT = "✓"
-LETTERS = 44
-"""Letters of a label's name in a cell of text."""
+LETTERS, BRIEF_LETTERS = 44, 24
+"""Letters of a name in a cell of text."""
+BRIEF_PLACES = 5
+"""How many labels of a list a terminal shows."""
 
 
 def caption_of(report: Report) -> str:
@@ -26,24 +28,32 @@ def caption_of(report: Report) -> str:
     )
 
 
-def lines_of(report: Report) -> list[list[str]]:
-    """Return a line of cells for each example."""
-    return [
-        [one.bucket or "–", one.told or "–", "; ".join(relevant_of(one)), "; ".join(map(_shown, one.shown))]
-        for one in report.examples
-    ]
+def lines_of(report: Report, brief: bool = False) -> list[list[str]]:
+    """Return a line of cells for each example; ``brief`` cuts names and lists short."""
+    letters, places = (BRIEF_LETTERS, BRIEF_PLACES) if brief else (LETTERS, None)
+    lines = []
+    for one in report.examples:
+        shown = [_shown(label, letters) for label in one.shown[:places]]
+        shown += ["…"] if len(shown) < len(one.shown) else []
+        lines.append(
+            [one.bucket or "–", _cut(one.told, letters) or "–", "; ".join(_relevant(one, letters)), "; ".join(shown)]
+        )
+    return lines
 
 
-def relevant_of(example: Example) -> list[str]:
+def _relevant(example: Example, letters: int) -> list[str]:
     """Return each relevant label with its rank, and how many more there are."""
-    found = [f"{_rank(one)} {called(one)}{_bucket(one)}" for one in example.relevant]
+    found = [f"{_rank(one)} {_called(one, letters)}{_bucket(one)}" for one in example.relevant]
     more = example.num_relevant - len(example.relevant)
     return [*found, f"and {more:,} more"] if more else found
 
 
-def called(label: ExampleLabel, letters: int = LETTERS) -> str:
+def _called(label: ExampleLabel, letters: int) -> str:
     """Return the name of a label, cut where it is long; its number where it has none."""
-    name = label.name or str(label.label)
+    return _cut(label.name or str(label.label), letters)
+
+
+def _cut(name: str, letters: int) -> str:
     return name if len(name) <= letters else f"{name[: letters - 1]}…"
 
 
@@ -56,5 +66,5 @@ def _bucket(label: ExampleLabel) -> str:
     return f" ({short_name(label.bucket)})" if label.bucket else ""
 
 
-def _shown(label: ExampleLabel) -> str:
-    return f"{HIT} {called(label)}" if label.hit else called(label)
+def _shown(label: ExampleLabel, letters: int) -> str:
+    return f"{HIT} {_called(label, letters)}" if label.hit else _called(label, letters)

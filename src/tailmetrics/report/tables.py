@@ -223,7 +223,7 @@ def _examples(report: Report, brief: bool) -> Table | None:
     """Return the example rows; those of the rarest buckets where there is little room."""
     if not report.examples:
         return None
-    lines = lines_of(report)[-BRIEF if brief else 0 :]
+    lines = lines_of(report, brief)[-BRIEF if brief else 0 :]
     by_bucket = bool(report.examples[0].bucket)
     header = HEADER if by_bucket else HEADER[1:]
     lines = lines if by_bucket else [cells[1:] for cells in lines]
