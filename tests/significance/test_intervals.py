@@ -67,6 +67,19 @@ def test_hit_rates_have_the_exact_interval():
             assert found.method == "Clopper-Pearson"
 
 
+def test_few_rows_that_differ_do_not_make_everything_possible():
+    """One or two rows of 500 differ: the exact interval of their share, to either side of what the others have."""
+    values = np.full(500, 0.5)
+    values[7] = 0.75
+    upper = [scipy.stats.binomtest(count, 500).proportion_ci(0.95, method="exact").high for count in (0, 1)]
+    found = intervals({"k": values}, resamples=400)["k"]
+    assert found.method == "Clopper-Pearson, few rows differ"
+    assert [found.low, found.high] == pytest.approx([0.5 - 0.5 * upper[0], 0.5 + 0.5 * upper[1]])
+    (difference,) = compare({"a": {"k": np.full(500, 0.5)}, "b": {"k": values}}, resamples=400)
+    ends = difference.interval.low, difference.interval.high
+    assert ends == pytest.approx((-upper[0], upper[1]))
+
+
 def test_rows_that_agree_leave_room_for_others():
     """0 hits of 50 rows are compatible with 1 - 0.025^(1/50) = 7.1 % of hits; of 1s and of any share, likewise."""
     others = 1 - 0.025 ** (1 / 50)
@@ -100,8 +113,8 @@ def test_what_is_unbounded_has_no_interval_where_all_rows_agree():
 
 
 def test_no_end_lies_beyond_what_a_row_can_be():
-    """One row in twelve with a value: the studentised interval is cut where resamples end, at 0 and that value."""
-    found = intervals({"ndcg@5/decile_1": [0.25, *[0.0] * 11]})["ndcg@5/decile_1"]
+    """One row in twelve with a value of no known bound: the interval is cut where resamples end, at 0 and that value."""
+    found = intervals({"dcg@5/decile_1": [0.25, *[0.0] * 11]}, unbounded=["dcg@5"])["dcg@5/decile_1"]
     assert (found.low, found.high) == (0, 0.25)
 
 

@@ -73,4 +73,6 @@ def rows_of(report: Report) -> str:
 def plus_minus(report: Report) -> str:
     """Return what ± means where intervals are known."""
     first = next(iter(report.intervals.values()), None)
-    return "" if first is None else f"± is half the width of the {first.confidence:.0%} confidence interval, for independent rows."
+    if first is None:
+        return ""
+    return f"± is half the width of the {first.confidence:.0%} confidence interval, for independent rows."

@@ -1,6 +1,10 @@
-"""Intervals of shares without resampling: of rows that are 0 or 1, and where all rows agree."""
+"""Intervals of shares without resampling: of rows that are 0 or 1, and where all rows or all but a few agree."""
 
 from __future__ import annotations
+
+import numpy as np
+
+from tailmetrics.significance._statistics import Array
 
 
 def clopper_pearson(ones: int, rows: int, confidence: float) -> tuple[float, float]:
@@ -34,3 +38,20 @@ def around_agreement(value: float, bounds: tuple[float, float], units: float, co
     """
     others = 1 - ((1 - confidence) / 2) ** (1 / units)
     return value - (value - bounds[0]) * others, value + (bounds[1] - value) * others
+
+
+def around_most(values: Array, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
+    """Return an interval of a mean of rows of which most have one value, the middle one.
+
+    The share of rows above it is at most the upper end of Clopper and Pearson's interval, and each of them may lie at
+    the upper bound; below it alike. So it holds the mean in at least ``confidence`` of samples.
+
+    >>> rows = np.zeros(100)
+    >>> rows[0] = -0.25
+    >>> [round(end, 4) for end in around_most(rows, (-1.0, 1.0), 0.95)]
+    [-0.0545, 0.0362]
+    """
+    middle = float(np.median(values))
+    ones = int((values < middle).sum()), int((values > middle).sum())
+    below, above = (clopper_pearson(some, values.size, confidence)[1] for some in ones)
+    return middle - (middle - bounds[0]) * below, middle + (bounds[1] - middle) * above

@@ -9,7 +9,7 @@ from math import ceil, inf, isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from tailmetrics.significance._agreement import around_agreement, clopper_pearson
+from tailmetrics.significance._agreement import around_agreement, around_most, clopper_pearson
 from tailmetrics.significance._clusters import Clusters
 from tailmetrics.significance._resampling import Summed, bootstrap
 from tailmetrics.significance._row_values import KeyRows, statistics_of
@@ -95,16 +95,25 @@ class Estimate:
         alone = len(self.sides) == 1 and self.kind == "mean" and self.clusters is None and self._shares
         return alone and bool(np.isin(self.values[0], (0, 1)).all())
 
+    @property
+    def _is_mean_of_shares(self) -> bool:
+        """Whether this is a mean of independent rows, or a difference of two, of which none can lie outside [0, 1]."""
+        return self.kind == "mean" and self.clusters is None and self._shares
+
+    @property
+    def _row_values(self) -> Array:
+        return self.values[0] if len(self.values) == 1 else self.values[0] - self.values[1]
+
     def _ends(self, draws: Array | None, confidence: float) -> tuple[float, float, str]:
         smooth, drawn = self._studentised, "rows" if self.clusters is None else "clusters"
         if not isfinite(self.value):
             return nan, nan, "none: no finite value"
         if self._is_binary:
             return (*clopper_pearson(round(self.values[0].sum()), self.n, confidence), "Clopper-Pearson")
+        bounds = (0.0 if len(self.sides) == 1 else -1.0, 1.0)
         if smooth is not None and smooth.agrees:
             if not self._shares:
                 return nan, nan, f"none: all {drawn} agree"
-            bounds = (0.0 if len(self.sides) == 1 else -1.0, 1.0)
             ends = around_agreement(self.value, bounds, smooth.effective_units, confidence)
             return (*ends, f"Clopper-Pearson, all {drawn} agree")
         if self.units < FEW:
@@ -113,7 +122,13 @@ class Estimate:
         if not found.size:
             return nan, nan, f"none: no resample has {drawn} that count"
         if smooth is not None:
-            return (*_symmetric(smooth, found, confidence), f"studentised bootstrap of {drawn}")
+            half = _half_width(smooth, found, confidence)
+            low, high = smooth.limits
+            if half > high - low and self._is_mean_of_shares:  # resamples say nothing
+                ends = around_most(self._row_values, bounds, confidence)
+                return (*ends, "Clopper-Pearson, few rows differ")
+            # no end lies beyond what a resample can reach
+            return max(smooth.value - half, low), min(smooth.value + half, high), f"studentised bootstrap of {drawn}"
         low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
         return float(low), float(high), f"percentile bootstrap of {drawn}"
 
@@ -138,16 +153,14 @@ def share_as_far(null: Array, observed: float, exact: bool = False) -> float:
     return far / null.size if exact else (far + 1) / (null.size + 1)
 
 
-def _symmetric(studentised: Studentised, draws: Array, confidence: float) -> tuple[float, float]:
-    """Return the value and its standard error to either side, times what ``confidence`` of the draws stay within.
+def _half_width(studentised: Studentised, draws: Array, confidence: float) -> float:
+    """Return the standard error times what ``confidence`` of the draws stay within.
 
-    No end lies beyond what a resample can reach.
+    Huge where many draws have no spread: they hold none of the few rows that differ from the others.
     """
     place = min(ceil(confidence * (draws.size + 1)), draws.size)
     reach = float(np.partition(draws, place - 1)[place - 1])
-    half = reach * studentised.error if reach < inf else inf
-    low, high = studentised.limits
-    return max(studentised.value - half, low), min(studentised.value + half, high)
+    return reach * studentised.error if reach < inf else inf
 
 
 def _defined(draws: Array | None) -> Array:
