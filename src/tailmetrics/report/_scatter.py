@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 SIDE = 220
 """Pixels up."""
+NEAR = (4.0, 12.0)
+"""Percent across and pixels up in which two letters touch."""
+RIGHT = 60
+"""Percent across from which letters stand left of their points."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,21 @@ def _scatter(report: ComparisonReport, across: str, up: str) -> Scatter | None:
         place = report.runs.index(run)
         at = round(100 * scales[0].share(x), 2), round(SIDE * (1 - scales[1].share(y)), 1)
         told = f"{run}: {shown(x)} over all labels, {shown(y)} in {up}"
-        places.append(Place(report.letter(run), MARKS[place % len(MARKS)], run_shade(place), *at, told))
+        places.append(
+            Place(_free(report.letter(run), at, places), MARKS[place % len(MARKS)], run_shade(place), *at, told)
+        )
     ends = [(brief(scale.low), brief(scale.high)) for scale in scales]
     return Scatter(across, up, places, ends[0], ends[1], "; ".join(place.told for place in places))
 
 
+def _free(letter: str, at: tuple[float, float], places: list[Place]) -> str:
+    """Return a letter, moved aside by a blank for each run whose letter stands there already."""
+    near = sum(abs(at[0] - one.across) < NEAR[0] and abs(at[1] - one.down) < NEAR[1] for one in places)
+    return letter + "\N{NO-BREAK SPACE}" * (2 * near) if at[0] > RIGHT else "\N{NO-BREAK SPACE}" * (2 * near) + letter
+
+
 def _with_margin(values: list[float]) -> Scale:
+    """Return the ends of an axis; 0 is the least where no value is below."""
     low, high = min(values), max(values)
     margin = 0.15 * (high - low) or 0.1 * abs(high) or 0.1
-    return Scale(low - margin, high + margin, False)
+    return Scale(max(0.0, low - margin) if low >= 0 else low - margin, high + margin, False)
