@@ -14,6 +14,7 @@ from rich.console import Console
 from cli.made import write_lists
 from tailmetrics import LabelBuckets
 from tailmetrics.cli.comparison_files import print_comparisons
+from tailmetrics.report.comparison import ComparisonReport
 from tailmetrics.significance import compare
 
 NUM_ROWS, NUM_LABELS = 400, 40
@@ -221,13 +222,14 @@ RUNS = {
 def printed(width):
     """Return the comparison of RUNS as it is printed on a terminal."""
     console = Console(width=width, file=StringIO(), record=True)
-    print_comparisons(compare(RUNS), "holm", console)
+    print_comparisons(ComparisonReport(compare(RUNS), title="Two days", buckets=["decile_10"]), console)
     return console.export_text()
 
 
 def headers(text):
-    """Return the columns of each table."""
-    return [line.strip("┃ ").split() for line in text.splitlines() if line.startswith("┃")]
+    """Return the columns of each table of comparisons."""
+    found = [line.strip("┃ ").split() for line in text.splitlines() if line.startswith("┃")]
+    return [columns for columns in found if columns[0] == "metric"]
 
 
 def test_a_wide_terminal_shows_one_table_and_explains_it():
@@ -236,10 +238,20 @@ def test_a_wide_terminal_shows_one_table_and_explains_it():
     (shown,) = headers(text)
     columns = "metric run baseline difference interval p corrected win/tie/loss effect ┃"
     assert [one for one in shown if one != "┃"] == columns.split()[:-1]
-    assert text.splitlines()[0] == "the run of Sunday the 2nd against the run of Monday the 3rd"
+    assert "the run of Sunday the 2nd against the run of Monday the 3rd" in text.splitlines()
     legend = " ".join(text.splitlines()[-2:])
     assert all(f"{column}: " in legend for column in ("p", "corrected", "effect"))
     assert "holm, of 2 comparisons;" in legend
+
+
+def test_one_row_per_run_comes_first():
+    """Above the comparisons: each run by letter and name, with its value over all labels."""
+    lines = printed(100).splitlines()
+    assert lines[0] == "Two days"
+    values = {"a": ("the run of Monday the 3rd", "0.6667"), "b": ("the run of Sunday the 2nd", "0.6667")}
+    for letter, cells in values.items():
+        (line,) = (line for line in lines if line.startswith(f"│ {letter} "))
+        assert tuple(cell.strip() for cell in line.strip("│ ").split("│"))[1:] == cells
 
 
 @pytest.mark.parametrize("width", [80, 60, 120])
@@ -255,7 +267,7 @@ def test_a_narrow_terminal_loses_no_column(width):
         assert columns[0][:4] == ["metric", "difference", "interval", "corrected"]
     assert max(map(len, narrow.splitlines())) <= width
     for key in RUNS["the run of Monday the 3rd"]:
-        cells, *_ = ([cell.strip() for cell in line.split("│")] for line in wide.splitlines() if key in line)
+        cells, *_ = ([cell.strip() for cell in line.split("│")] for line in wide.splitlines() if f"│ {key} " in line)
         found = [cell.strip() for line in narrow.splitlines() if f"│ {key} " in line for cell in line.split("│")]
         assert {*cells} == {*found}
 

@@ -1,5 +1,6 @@
 """The page and the picture of a comparison: every run, difference and interval, in no script and nothing fetched."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from tailmetrics import PrecisionAtK, RecallAtK
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report._palette import RUNS
 from tailmetrics.report.comparison_page import comparison_fragment, comparison_page
-from tailmetrics.report.comparison_tables import comparison_table, run_table
+from tailmetrics.report.comparison_tables import SUPERSCRIPTS, comparison_table, run_table
 from tailmetrics.report.formatting import shown
 
 from report.test_page import contrast  # isort: skip
@@ -102,8 +103,21 @@ def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
     assert "recall@3/en" in alone.write(tmp_path)[0].read_text()
 
 
-def test_page_and_picture_are_written(compared, tmp_path):
-    """compare.html and compare.png."""
-    page, picture = compared[0].write(tmp_path)
-    assert page.name == "compare.html"
-    assert picture.read_bytes().startswith(b"\x89PNG")
+def test_every_form_is_written(compared, tmp_path):
+    """compare.html, .md, .tex and .png: each text has every value over all labels and by bucket, with its letters."""
+    report = compared[0]
+    written = {path.name: path for path in report.write(tmp_path)}
+    assert set(written) == {"compare.html", "compare.md", "compare.tex", "compare.png"}
+    assert written["compare.png"].read_bytes().startswith(b"\x89PNG")
+    markdown, latex = written["compare.md"].read_text(), written["compare.tex"].read_text()
+    keys = [*report.overall, *(key for keys in report.by_bucket.values() for key in keys.values())]
+    beaten = set()
+    for key in keys:
+        for run in report.runs:
+            letters = report.beaten(key, run)
+            beaten |= {*letters}
+            number = shown(report.values[key].get(run, math.nan))
+            raised = "".join(rf"$^\mathrm{{{letter}}}$" for letter in letters)
+            assert f"{number}{letters.translate(SUPERSCRIPTS)} " in markdown
+            assert f"{number}{raised} ".replace("–", "--") in latex
+    assert beaten

@@ -46,13 +46,14 @@ def compare_runs(request: Request) -> None:
         opened = dict(zip(names, map(RowTable.open, tables), strict=True))
         found = _compared(opened, options, request)
         first = next(iter(opened.values()))
+        report = _report(found, first, options)
         if folder is not None:
-            write_comparisons(_report(found, first, options), folder)
+            write_comparisons(report, folder)
         staging.place()
         paths = staging.commit()
     console = Console()
     if not options.quiet:
-        print_comparisons(found, options.correction, console)
+        print_comparisons(report, console)
     for path in paths:
         console.print(f"wrote {inert(str(path))}", soft_wrap=True, highlight=False, markup=False)
 

@@ -66,7 +66,7 @@ def _scatter(report: ComparisonReport, across: str, up: str) -> Scatter | None:
     if not known:
         return None
     scales = [_with_margin([pair[side] for pair in known.values()]) for side in (0, 1)]
-    places = []
+    places: list[Place] = []
     for run, (x, y) in known.items():
         place = report.runs.index(run)
         at = round(100 * scales[0].share(x), 2), round(SIDE * (1 - scales[1].share(y)), 1)

@@ -124,16 +124,23 @@ class ComparisonReport:
         return round(1 - self.comparisons[0].interval.confidence, 6) if self.comparisons else math.nan
 
     def write(self, folder: Path | str, stem: str = "compare") -> list[Path]:
-        """Write the comparison as a page and a picture into ``folder``; return their paths."""
+        """Write the comparison as a page, a picture, Markdown and LaTeX into ``folder``; return their paths."""
         from tailmetrics.report.comparison_figure import comparison_figure
         from tailmetrics.report.comparison_page import comparison_page
+        from tailmetrics.report.comparison_text import comparison_latex, comparison_markdown
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        page, picture = folder / f"{stem}.html", folder / f"{stem}.png"
-        page.write_text(comparison_page(self), encoding="utf-8", newline="")
+        picture = folder / f"{stem}.png"
         comparison_figure(self).savefig(picture, dpi=120)
-        return [page, picture]
+        texts = {
+            "html": comparison_page(self),
+            "md": comparison_markdown(self, picture.name),
+            "tex": comparison_latex(self),
+        }
+        for suffix, text in texts.items():
+            (folder / f"{stem}.{suffix}").write_text(text, encoding="utf-8", newline="")
+        return [*(folder / f"{stem}.{suffix}" for suffix in texts), picture]
 
     def _repr_html_(self) -> str:
         from tailmetrics.report.comparison_page import comparison_fragment

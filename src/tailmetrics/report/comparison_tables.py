@@ -7,6 +7,7 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.formatting import shown
+from tailmetrics.report.latex import LETTERS, RAISED
 from tailmetrics.report.tables import Table
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tailmetrics.significance.comparison import Comparison
 
 COLUMNS = ("metric", "run", "baseline", "difference", "interval", "p", "corrected", "win/tie/loss", "effect", "")
-SUPERSCRIPTS = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ")
+SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
 
 
 def run_table(report: ComparisonReport) -> Table:
@@ -29,6 +30,21 @@ def run_table(report: ComparisonReport) -> Table:
     if all(one.baseline == report.baseline for one in report.comparisons) and len(report.runs) > 2:
         caption += f" Runs were compared with {report.baseline} alone."
     return Table("runs", "The runs over all labels", caption, ["", "run", *report.overall], lines, fixed=2, texts=2)
+
+
+def bucket_tables(report: ComparisonReport) -> list[Table]:
+    """Return for each metric by bucket one row per run, with the letters of the runs that it is better than."""
+    found = []
+    for metric, keys in report.by_bucket.items():
+        lines = [
+            [report.letter(run), run, *(_with_letters(report, key, run) for key in keys.values())]
+            for run in report.runs
+        ]
+        said = [report.captions.get(metric, ""), report.what_buckets_are]
+        caption = " ".join(part if part.endswith(".") else f"{part}." for part in said if part)
+        title = f"{metric} from the most frequent labels to the rarest"
+        found.append(Table("runs", title, caption, ["", "run", *keys], lines, fixed=2, texts=2))
+    return found
 
 
 def _with_letters(report: ComparisonReport, key: str, run: str) -> str:

@@ -10,6 +10,9 @@ from tailmetrics.report.tables import Table, tables
 if TYPE_CHECKING:
     from tailmetrics.report.report import Report
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"
+"""Letters as superscripts; there is none of q that terminals show."""
 ESCAPES = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -24,6 +27,11 @@ ESCAPES = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
+        **{
+            raised: rf"$^\mathrm{{{letter}}}$"
+            for raised, letter in zip(RAISED, LETTERS, strict=True)
+            if raised != letter
+        },
         **{character: f"\\{character}" for character in "&%$#_{}"},
     }
 )
@@ -32,11 +40,12 @@ ESCAPES = str.maketrans(
 def latex(report: Report) -> str:
     """Return each table of the report, with what it shows as its caption."""
     return "\n".join(
-        [r"% needs \usepackage{booktabs}" + "\n", *(_table(report.title, table) for table in tables(report))]
+        [r"% needs \usepackage{booktabs}" + "\n", *(latex_table(report.title, table) for table in tables(report))]
     )
 
 
-def _table(title: str, table: Table) -> str:
+def latex_table(title: str, table: Table) -> str:
+    """Return one table, captioned by the title of the report and its own."""
     body = [r"\toprule", _row(table.header), r"\midrule", *map(_row, table.lines), r"\bottomrule"]
     caption = f"{title}: {table.title}. {table.caption}".strip()
     return "\n".join(

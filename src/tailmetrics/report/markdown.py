@@ -25,7 +25,7 @@ def markdown(report: Report, picture: str | None = None) -> str:
     parts += [f"> **Note:** {in_markdown(warning)}\n" for warning in report.warnings]
     if picture:
         parts.append(f"![{in_markdown(report.title)}, from the most frequent labels to the rarest]({picture})\n")
-    return "\n".join([*parts, *map(_section, tables(report))])
+    return "\n".join([*parts, *map(section, tables(report))])
 
 
 def bucket_table(report: Report) -> str:
@@ -34,7 +34,8 @@ def bucket_table(report: Report) -> str:
     return "" if table is None else _table(table)
 
 
-def _section(table: Table) -> str:
+def section(table: Table) -> str:
+    """Return a table with its title and caption."""
     caption = f"{in_markdown(table.caption)}\n\n" if table.caption else ""
     return f"## {in_markdown(table.title)}\n\n{caption}{_table(table)}"
 

@@ -40,13 +40,20 @@ class TerminalReport:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RichTable | Text]:
         """Yield the parts for a terminal of this width."""
         for table in tables(self.report, brief=True):
-            yield heading(f"{self.report.title}: {table.title[0].lower()}{table.title[1:]}")
-            if table.caption:
-                yield Text(table.caption, style="dim")
-            shown = _fitted(table, options.max_width)
-            for columns in _side_by_side(shown, options.max_width):
-                yield _part(shown, columns)
+            yield from printed(
+                table, f"{self.report.title}: {table.title[0].lower()}{table.title[1:]}", options.max_width
+            )
         yield from (Text(f"! {warning}", style="yellow") for warning in self.report.warnings)
+
+
+def printed(table: Table, title: str, width: int) -> Iterator[RichTable | Text]:
+    """Yield the title, the caption, and as many parts of a table as a terminal of this width needs."""
+    yield heading(title)
+    if table.caption:
+        yield Text(table.caption, style="dim")
+    shown = _fitted(table, width)
+    for columns in _side_by_side(shown, width):
+        yield _part(shown, columns)
 
 
 def heading(title: str) -> Text:
