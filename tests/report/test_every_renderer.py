@@ -163,3 +163,13 @@ def test_what_a_bucket_is(buckets, said):
     from tailmetrics.evaluation.accumulating import bucket_rows
 
     assert said in what_buckets_are(list(bucket_rows(buckets)))
+
+
+def test_a_bucket_tells_in_how_many_rows_it_counts(shown):
+    """Beside labels and positives the rows that have a relevant label of the bucket: each row has one label here."""
+    report, _, target, buckets = shown
+    lines = [line.strip("| \n").split(" | ") for line in markdown(report).splitlines()]
+    for place, name in enumerate(buckets.names):
+        rows = int((buckets.assignment[target] == place).sum())
+        (cells,) = (line for line in lines if line[:1] == [name] and len(line) == 4 + len(report.by_bucket))
+        assert cells[2:4] == [str(rows), str(rows)]

@@ -84,14 +84,23 @@ def _buckets(report: Report) -> Table | None:
     whole = [_over_all(report, metric) for metric in metrics]
     if any(whole):
         labels, positives = (sum(getattr(row, name) for row in report.buckets) for name in ("labels", "positives"))
-        lines.append([ALL_LABELS, f"{labels:,}", f"{positives:,}", *(cell or "–" for cell in whole)])
+        rows = [_count(report.rows)] if report.intervals else []
+        lines.append([ALL_LABELS, f"{labels:,}", f"{positives:,}", *rows, *(cell or "–" for cell in whole)])
     for row in report.buckets:
         if any(row.name in values for values in metrics.values()):
             cells = [_cell(report, metric, row.name, values) for metric, values in metrics.items()]
-            lines.append([row.name, f"{row.labels:,}", f"{row.positives:,}", *cells])
+            rows = [_count(_rows_that_count(report, row.name))] if report.intervals else []
+            lines.append([row.name, f"{row.labels:,}", f"{row.positives:,}", *rows, *cells])
     caption = _sentences(rows_of(report), scopes(report, metrics), what_buckets_are(report.buckets), plus_minus(report))
     title = "From the most frequent labels to the rarest"
-    return Table("buckets", title, caption, ["bucket", "labels", "positives", *metrics], lines, fixed=3)
+    counts = ["labels", "positives", *(["rows"] if report.intervals else [])]
+    return Table("buckets", title, caption, ["bucket", *counts, *metrics], lines, fixed=1 + len(counts))
+
+
+def _rows_that_count(report: Report, bucket: str) -> int | None:
+    """Return in how many rows a bucket has a value: those with a relevant label of it, unless a metric counts more."""
+    known = (report.intervals.get(f"{metric}/{bucket}") for metric in report.by_bucket)
+    return min((one.n for one in known if one is not None), default=None)
 
 
 def _over_all(report: Report, metric: str) -> str:
