@@ -46,7 +46,9 @@ def demo_report(counts: Tensor) -> Report:
     cli = ICD10CLI(
         BagOfFeatures, ICD10Data, run=False, args=["--config", "configs/icd10.yaml"]
     )
-    seen = HeadToTailReport(metrics, label_counts=counts, table=False)
+    seen = HeadToTailReport(
+        metrics, label_counts=counts, table=False, intervals=True, name="picture"
+    )
     cli.trainer.callbacks.append(seen)  # type: ignore[attr-defined]
     cli.trainer.fit(cli.model, datamodule=cli.datamodule)
     cli.trainer.test(cli.model, datamodule=cli.datamodule, verbose=False)

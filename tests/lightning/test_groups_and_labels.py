@@ -14,7 +14,7 @@ from lightning_toy import NUM_LABELS, ROWS, ByHeart, Data, scores_and_targets
 from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import CSVLogger
 
-from tailmetrics import PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics import PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.report.tables import tables
 
@@ -150,3 +150,55 @@ def test_the_report_of_a_fit_shows_all_its_validations(tmp_path: Path) -> None:
     recalls = [hit / len(labels) if labels else 0 for hit, labels in zip(hits, relevant(), strict=True)]
     assert {line[2] for line in table.lines} == {f"{sum(recalls) / ROWS:.4f}"}
     assert "global_recall@3 over epochs" in (Path(run.log_dir) / "report_val.html").read_text()
+
+
+class Numbered(ByHeart):
+    """Returns the number of each row too, and knows what rows are called."""
+
+    row_names = tuple(f"patient {row}" for row in range(ROWS))
+
+    def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
+        """Predictions, targets and numbers."""
+        return {**super().validation_step(batch, batch_idx), "row_ids": batch[0]}
+
+    test_step = validation_step
+
+
+def test_example_rows_and_intervals(tmp_path: Path) -> None:
+    """Rows by name, each missing a label of its bucket; ± for each value; the same report from tensors at hand."""
+    callback, folder = after_test(tmp_path / "callback", Numbered(), Data(), examples=True, intervals=True)
+    report = callback.report
+    assert report is not None
+    _, target = scores_and_targets()
+    assert len(report.examples) > 3
+    for one in report.examples:
+        assert one.row is not None
+        assert one.name == f"patient {one.row}"
+        assert one.missed in target[one.row].tolist()
+        assert [label.label for label in one.shown] == tops(K)[one.row]
+        assert one.missed not in tops(K)[one.row]
+    _, training = scores_and_targets(seed=1)
+    counts = torch.bincount(training[training >= 0], minlength=NUM_LABELS)
+    expected = evaluate(
+        *scores_and_targets(), metrics=metrics(), label_counts=counts, examples=True, row_names=Numbered.row_names
+    )
+    assert list(report.examples) == list(expected.examples)
+    assert repr(dict(report.intervals)) == repr(dict(expected.intervals))
+    assert callback.folder == folder
+    held = json.loads((folder / "report_test.json").read_text())
+    assert held["examples"][0]["name"] == report.examples[0].name
+    assert held["intervals"]
+    assert not after_test(tmp_path / "plain", ByHeart(), Data())[0].report.intervals  # type: ignore[union-attr]
+
+
+def test_wrong_row_ids_are_refused(tmp_path: Path) -> None:
+    """One whole number for each row."""
+
+    class Wrong(Numbered):
+        def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
+            return {**super().validation_step(batch, batch_idx), "row_ids": batch[0] - 5}
+
+        test_step = validation_step
+
+    with pytest.raises(ValueError, match="pass a whole number of at least 0 for each row"):
+        after_test(tmp_path, Wrong(), Data(), examples=True)
