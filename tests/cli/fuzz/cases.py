@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,11 @@ SUFFIXES = {
     "trec": {"preds": ("run", "trec", "txt"), "target": ("qrels", "qrel", "txt", "tsv")},
     "msmarco": {"preds": ("tsv", "txt"), "target": ("tsv", "qrels")},
     "lists": {"preds": ("csv",), "target": ("csv",)},
+    "long": {"preds": ("parquet", "arrow", "feather", "pq"), "target": ("parquet", "arrow", "ipc")},
 }
+GROUPS = ["de", "en", "zh-Hant", "né", ""]
+WITH_COLUMNS = ("csv", "tsv", "jsonl", "long")
+"""Formats whose targets can hold a column of groups."""
 LAYOUTS = {"npy": ("dense", "ids"), "pt": ("dense", "ids", "pairs"), "parquet": ("pairs", "ids", "names")}
 
 
@@ -31,6 +36,9 @@ class Case:
         forms: Format of each file, by role.
         paths: Path of each file, by role.
         columns: Names of columns that the words give.
+        declared: Number of labels of files of rows.
+        alone: Words that ``evaluate`` takes, and ``compare`` does not.
+        group_column: Column of the file under ``"groups"``, or of the target, that holds the groups.
     """
 
     folder: Path
@@ -40,20 +48,58 @@ class Case:
     paths: dict[str, Path]
     columns: dict[str, str] = field(default_factory=dict)
     declared: int | None = None
+    alone: list[str] = field(default_factory=list)
+    group_column: str = ""
+
+    @property
+    def evaluated(self) -> list[str]:
+        """The words of ``evaluate``."""
+        return [*self.words, *self.alone]
+
+    @property
+    def files(self) -> list[Path]:
+        """Every file that holds data, the parts of a folder one by one."""
+        return [file for path in self.paths.values() for file in reading.files_of(path)]
 
     def read(self) -> Data:
         """Return what the files hold now."""
-        data = {}
-        for role, form in self.forms.items():
-            kind = "preds" if role == "preds" else "target"
-            if form in KEYED:
-                data[role] = reading.read_keyed(self.paths[role], form, kind, self.columns)
-            else:
-                data[role] = reading.read_rows(self.paths[role], form, kind, self.declared)
+        data = {role: self._content(role, form) for role, form in self.forms.items()}
         counts, num_train = None, None
         if "counts" in self.paths:
             counts, num_train = self._counts(), 1000
-        return Data(data["preds"], data["target"], data.get("train"), counts, num_train)
+        names = reading.text_lines(self.paths["names"]) if "names" in self.paths else None
+        return Data(
+            data["preds"], data["target"], data.get("train"), counts, num_train, self._groups(data["target"]), names
+        )
+
+    def _content(self, role: str, form: str) -> Keyed | Rows:
+        kind = "preds" if role == "preds" else "target"
+        files = reading.files_of(self.paths[role])
+        if form in KEYED:
+            keyed = [reading.read_keyed(file, form, kind, self.columns) for file in files]
+            _check_alike([one.graded for one in keyed])
+            return Keyed([line for one in keyed for line in one.lines])
+        rows = [reading.read_rows(file, form, kind, self.declared) for file in files]
+        rows = [one for one in rows if one.rows] or rows[:1]
+        _check_alike([one.num_labels for one in rows])
+        return Rows([row for one in rows for row in one.rows], rows[0].num_labels, any(one.graded for one in rows))
+
+    def _groups(self, target: Keyed | Rows) -> Keyed | list[str | None] | None:
+        if not self.group_column:
+            return None
+        if "groups" not in self.paths:
+            file = self.paths["target"]
+            if isinstance(target, Rows):
+                found = [reading.column(one, self.group_column) for one in reading.files_of(file)]
+                return [name or None for names in found for name in names]
+            form, columns = self.forms["target"], self.columns
+        else:
+            file, form, columns = self.paths["groups"], "csv", {}
+            if isinstance(target, Rows):
+                return [line or None for line in reading.text_lines(file)]
+        parts = reading.files_of(file)
+        read = [reading.read_groups_of_queries(one, form, self.group_column, columns) for one in parts]
+        return Keyed([line for one in read for line in one.lines])
 
     def _counts(self) -> dict[str, int]:
         path = self.paths["counts"]
@@ -75,6 +121,12 @@ class Case:
         return counts
 
 
+def _check_alike(told: list[Any]) -> None:
+    """Refuse parts of which some have gains or a number of labels and others none, or another one."""
+    if len(set(told)) > 1:
+        raise RefusedError("parts that differ")
+
+
 def made(source: Random, folder: Path) -> Case:
     """Return a case with its files written."""
     return _of_queries(source, folder) if source.random() < 0.65 else _of_rows(source, folder)
@@ -91,10 +143,17 @@ def _metrics(source: Random, trained: bool, catalogue: bool) -> list[tuple[str, 
         ("MAP", {}),
     ]
     chosen = source.sample(found, source.randrange(1, 4))
+    if source.random() < 0.2:
+        chosen.append(("RecallAtK", {"k": k, "average": "micro"}))
     if catalogue:
         chosen.append(("CatalogCoverageAtK", {"k": k}))
     if trained:
-        chosen += [("PopularityAtK", {"k": k}), ("RecallAtK", {"k": k, "buckets": "deciles", "scope": "global"})]
+        chosen.append(("PopularityAtK", {"k": k}))
+        by_bucket = [(name, {**arguments, "buckets": "deciles"}) for name, arguments in found]
+        by_bucket += [(name, {**arguments, "scope": "global"}) for name, arguments in by_bucket]
+        by_bucket.append(("PredictionProportionAtK", {"k": k, "buckets": "deciles"}))
+        by_bucket.append(("RecallAtK", {"k": k, "buckets": "deciles", "scope": "global", "average": "micro"}))
+        chosen += source.sample(by_bucket, source.randrange(1, 4))
     return chosen
 
 
@@ -117,20 +176,64 @@ def _of_queries(source: Random, folder: Path) -> Case:
         forms["train"] = source.choice(KEYED)
     columns = {one: f"{one} of mine" for one in writing.USUAL if source.random() < 0.1}
     style = writing.Style(source, columns)
-    asked = Asked(
-        [],
-        trec=any(form == "trec" or (form == "msmarco" and role != "preds" and False) for role, form in forms.items()),
-    )
-    paths = {}
+    asked, paths = Asked([], grouped=source.random() < 0.2), {}
+    of_queries = {query: source.choice(GROUPS) for query in queries} if asked.grouped else {}
+    in_target = asked.grouped and forms["target"] in WITH_COLUMNS and source.random() < 0.7
     for role, form in forms.items():
         some = source.sample(queries, source.randrange(1, len(queries) + 1)) if source.random() < 0.5 else queries
-        paths[role] = _write_keyed(source, folder, role, form, some, items, style)
+        own = of_queries if role == "target" and in_target else {}
+        paths[role] = _write_keyed(source, folder, role, form, some, items, style, own)
     words = _given(source, asked, names, queries, items, paths, folder)
+    if source.random() < 0.15 and len(set(forms.values())) == 1:
+        words += ["--format", forms["preds"]]
+    if source.random() < 0.1:
+        words += ["--memory", source.choice(["64MiB", "100 MB", "1GB"])]
+    if asked.grouped and not in_target:
+        paths["groups"] = _write_groups(source, folder, columns, of_queries)
+    words += _groups_said(asked, in_target, paths)
     asked.metrics = _metrics(source, "train" in forms or "counts" in paths, asked.duplicates == "error")
+    words += _buckets(source, asked)
     words += [word for name, value in columns.items() for word in (f"--columns.{name}", value)]
     words += ["--config", str(_config(asked.metrics, folder)), *_files(paths)]
+    alone = _of_evaluate(source, asked)
     _settle_trec(asked, forms, paths)
-    return Case(folder, asked, words, forms, paths, columns)
+    column = "" if not asked.grouped else writing.GROUP if in_target else "group"
+    return Case(folder, asked, words, forms, paths, columns, None, alone, column)
+
+
+def _write_groups(source: Random, folder: Path, columns: dict[str, str], of_queries: dict[str, str]) -> Path:
+    """Write a CSV file of queries and their groups; groups of queries that nobody asks for are among them."""
+    lines = [f"{columns.get('query', 'query')},group", *(f"{query},{name}" for query, name in of_queries.items())]
+    lines.append("nobody,nn")
+    codec = source.choice([None, None, "gz"])
+    path = folder / f"groups.csv{f'.{codec}' if codec else ''}"
+    path.write_bytes(writing.compressed("\n".join([*lines, ""]).encode(), codec))
+    return path
+
+
+def _groups_said(asked: Asked, in_target: bool, paths: dict[str, Path]) -> list[str]:
+    if not asked.grouped:
+        return []
+    return ["--row-groups", writing.GROUP if in_target else str(paths["groups"])]
+
+
+def _buckets(source: Random, asked: Asked) -> list[str]:
+    if source.random() < 0.75 or not any("buckets" in arguments for _, arguments in asked.metrics):
+        return []
+    asked.buckets = source.choice(["quantiles:1", "quantiles:3", "thresholds:1,2,10", "thresholds:3", "deciles"])
+    return ["--buckets", asked.buckets]
+
+
+def _of_evaluate(source: Random, asked: Asked) -> list[str]:
+    """Draw options that ``compare`` does not have."""
+    words = []
+    if source.random() < 0.2:
+        asked.labels = True
+        words.append("--labels")
+    if source.random() < 0.2:
+        asked.intervals = True
+        words += ["--intervals", "--resamples", "60"]
+    return words
 
 
 def _settle_trec(asked: Asked, forms: dict[str, str], paths: dict[str, Path]) -> None:
@@ -140,28 +243,61 @@ def _settle_trec(asked: Asked, forms: dict[str, str], paths: dict[str, Path]) ->
 
 
 def _write_keyed(
-    source: Random, folder: Path, role: str, form: str, queries: list[str], items: list[str], style: writing.Style
+    source: Random,
+    folder: Path,
+    role: str,
+    form: str,
+    queries: list[str],
+    items: list[str],
+    style: writing.Style,
+    groups: dict[str, str],
 ) -> Path:
     kind = "preds" if role == "preds" else "target"
     graded = kind == "target" and (form in ("trec", "msmarco") or (form != "lists" and source.random() < 0.5))
     data = content.keyed(source, queries, items, graded, kind == "preds")
+    data.groups = groups
     if kind == "preds" and form in ("lists", "msmarco"):
         data = _by_rank(data, 0 if form == "lists" else 1)
     if form == "lists" and source.random() < 0.3:
         data.lines.append(("an empty one", None, None))
-    codec = source.choice([None, None, None, "gz", "bz2"])
+    codec = source.choice([None, None, None, "gz", "bz2", "zst"])
     suffix = source.choice(SUFFIXES.get(form, {}).get(kind, (form,)))
-    path = folder / f"{role}.{suffix}{f'.{codec}' if codec else ''}"
-    path.write_bytes(writing.compressed(writing.write_keyed(data, form, kind, style), codec))
-    return path
+    ending = f"{suffix}{f'.{codec}' if codec else ''}"
+    whole = folder / f"{role}.{ending}"
+    if source.random() < 0.8:
+        whole.write_bytes(writing.compressed(writing.write_keyed(data, form, kind, style), codec))
+        return whole
+    found, parts = _parts(source, folder, role, ending)
+    for place, lines in zip(parts, _shared(source, data, len(parts)), strict=True):
+        part = Keyed(lines, groups)
+        place.write_bytes(writing.compressed(writing.write_keyed(part, form, kind, style), codec))
+    return found
+
+
+def _parts(source: Random, folder: Path, role: str, ending: str) -> tuple[Path, list[Path]]:
+    """Return a folder or a pattern, and the files in it, in their order."""
+    inside = folder / f"{role} parts"
+    inside.mkdir()
+    parts = [inside / f"part-{number}.{ending}" for number in source.choice([(1,), (2, 10), (0, 1, 2), (9, 10, 11)])]
+    return source.choice([inside, inside / f"part-*.{ending}", inside / "*"]), parts
+
+
+def _shared(source: Random, data: Keyed, number: int) -> list[list[tuple[str, str | None, float | None]]]:
+    """Return the lines in so many shares, each query in one of them; none is empty unless there are too few."""
+    queries = data.queries
+    share = {query: place % number if place < number else source.randrange(number) for place, query in enumerate(queries)}
+    shares: list[list[tuple[str, str | None, float | None]]] = [[] for _ in range(number)]
+    for line in data.lines:
+        shares[share[line[0]]].append(line)
+    return [one or [data.lines[0]] for one in shares]
 
 
 def _by_rank(data: Keyed, first: int) -> Keyed:
-    """Return the same lines with minus the rank in the place of the score."""
+    """Return the lines by query with minus the rank in the place of the score."""
     lines: list[tuple[str, str | None, float | None]] = []
     for query in data.queries:
         lines += [(query, item, -float(place + first)) for place, (item, _) in enumerate(data.of(query))]
-    return Keyed(lines)
+    return Keyed(lines, data.groups)
 
 
 def _given(
@@ -228,18 +364,25 @@ def _of_rows(source: Random, folder: Path) -> Case:
     forms = {"preds": source.choice(ROWS), "target": source.choice(ROWS)}
     if source.random() < 0.4:
         forms["train"] = source.choice(ROWS)
-    paths, declares = {}, False
+    paths = {}
+    asked = Asked([], grouped=source.random() < 0.2)
+    in_target = asked.grouped and forms["target"] == "parquet" and source.random() < 0.7
+    groups = [source.choice(GROUPS) for _ in range(how_many)]
     for role, form in forms.items():
         kind = "preds" if role == "preds" else "target"
         layout = source.choice(_layouts(form, kind))
         scored = kind == "preds" and layout != "ids"
         graded = kind == "target" and (form in ("npz", "xmc") or layout in ("dense", "pairs"))
         rows = content.rows(source, how_many if role != "train" else how_many * 3, num_labels, graded, scored)
-        paths[role] = folder / f"{role}.{'txt' if form == 'xmc' else form}"
-        writing.write_rows(rows, form, kind, paths[role], num_labels, source, layout)
-        declares |= layout == "dense" or form in ("npz", "xmc")
-    asked = Asked([])
+        own = groups if role == "target" and in_target else None
+        paths[role] = _write_rows(source, folder, role, form, rows, num_labels, layout, own)
     words = _common(source, asked)
+    if asked.grouped and not in_target:
+        codec = source.choice([None, None, "gz"])
+        paths["groups"] = folder / f"groups.txt{f'.{codec}' if codec else ''}"
+        text = "".join(f"{name}\n" for name in groups)
+        paths["groups"].write_bytes(writing.compressed(text.encode() or b"\n", codec))
+    words += _groups_said(asked, in_target, paths)
     asked.num_labels = num_labels
     words += ["--num-labels", str(num_labels)]
     if source.random() < 0.15:
@@ -250,5 +393,38 @@ def _of_rows(source: Random, folder: Path) -> Case:
         paths["counts"] = folder / "counts.npy"
         np.save(paths["counts"], [source.randrange(0, 50) for _ in range(num_labels)])
     asked.metrics = _metrics(source, "train" in forms or "counts" in paths, asked.duplicates == "error")
+    words += _buckets(source, asked)
     words += ["--config", str(_config(asked.metrics, folder)), *_files(paths)]
-    return Case(folder, asked, words, forms, paths, {}, num_labels)
+    alone = _of_evaluate(source, asked)
+    if asked.labels and source.random() < 0.5:
+        paths["names"] = folder / "names.txt"
+        paths["names"].write_text("".join(f"{source.choice(content.NAMES)} {label}\n" for label in range(num_labels)))
+        alone += ["--label-names", str(paths["names"])]
+    column = writing.GROUP if asked.grouped else ""
+    return Case(folder, asked, words, forms, paths, {}, num_labels, alone, column)
+
+
+def _write_rows(
+    source: Random,
+    folder: Path,
+    role: str,
+    form: str,
+    rows: Rows,
+    num_labels: int,
+    layout: str,
+    groups: list[str] | None,
+) -> Path:
+    """Write rows into one file, or into several whose rows follow one another."""
+    kind, ending = "preds" if role == "preds" else "target", "txt" if form == "xmc" else form
+    if source.random() < 0.8:
+        path = folder / f"{role}.{ending}"
+        writing.write_rows(rows, form, kind, path, num_labels, source, layout, groups)
+        return path
+    found, parts = _parts(source, folder, role, ending)
+    cuts = [0, *sorted(source.choices(range(1, len(rows.rows) + 1), k=len(parts) - 1)), len(rows.rows)]
+    for part, start, stop in zip(parts, cuts, cuts[1:], strict=False):
+        if start == stop:
+            continue
+        own = None if groups is None else groups[start:stop]
+        writing.write_rows(Rows(rows.rows[start:stop]), form, kind, part, num_labels, source, layout, own)
+    return found

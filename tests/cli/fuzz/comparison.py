@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from cli.fuzz import expected
+from cli.fuzz import expected, measures
 from cli.fuzz.cases import Case
 from cli.fuzz.content import RefusedError
-from cli.fuzz.running import TOLERANCE, FoundError, check_error, over_all_of, run, snapshot
-
-WITHOUT_ROWS = ("CatalogCoverageAtK", "PopularityAtK")
+from cli.fuzz.running import check_error, run, snapshot
+from cli.fuzz.written import FoundError, same
 
 
 def check_compared(case: Case, place: Path, source: Random) -> str:
@@ -36,26 +34,18 @@ def check_compared(case: Case, place: Path, source: Random) -> str:
     wanted = [_values(one) for one in (case, other)]
     found = json.loads((place / "out" / "compare.json").read_text())["comparisons"]
     keys = {re.sub(r"_min\d+", "", one["key"]): one for one in found}
-    keys = {key: one for key, one in keys.items() if key in wanted[0] or key not in over_all_of(wanted[0])}
     if set(keys) != set(wanted[0]):
         raise FoundError(f"compared are {sorted(keys)}, not {sorted(wanted[0])}")
     for key, one in keys.items():
         for mine, value in ((one["value"], wanted[1][key]), (one["baseline_value"], wanted[0][key])):
-            if not _same(mine, value):
+            if not same(mine, value):
                 raise FoundError(f"{key} is {value} by plain loops, {mine} compared")
     return "numbers"
 
 
-def _same(found: float | None, value: float) -> bool:
-    if found is None or math.isnan(value):
-        return found is None and math.isnan(value)
-    return abs(found - value) <= TOLERANCE
-
-
 def _values(case: Case) -> dict[str, float]:
-    asked = replace(case.asked, metrics=[one for one in case.asked.metrics if one[0] not in WITHOUT_ROWS])
     try:
-        return expected.values(expected.evaluated(case.read(), case.asked), asked)
+        return measures.values(expected.evaluated(case.read(), case.asked), case.asked, with_rows_alone=True)
     except RefusedError as error:
         raise FoundError(f"was taken for data, but {error}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-KEYED = ("trec", "csv", "tsv", "jsonl", "lists", "msmarco")
+KEYED = ("trec", "csv", "tsv", "jsonl", "lists", "msmarco", "long")
 ROWS = ("parquet", "npy", "pt", "npz", "xmc")
 
 
@@ -19,9 +19,11 @@ class Keyed:
 
     Attributes:
         lines: (query, item, value); the item is None for an empty list, the value None where there is none.
+        groups: The group of each query, to be written as a column; none for targets without that column.
     """
 
     lines: list[tuple[str, str | None, float | None]]
+    groups: dict[str, str] = field(default_factory=dict)
 
     @property
     def graded(self) -> bool:
@@ -55,14 +57,15 @@ class Rows:
 
 @dataclass
 class Data:
-    """One evaluation: predictions, targets, training targets or counts."""
+    """One evaluation: predictions, targets, training targets or counts, groups of rows, names of labels."""
 
     preds: Keyed | Rows
     target: Keyed | Rows
     train: Keyed | Rows | None = None
     counts: dict[str, int] | None = None
     num_train: int | None = None
-    paths: dict[str, str] = field(default_factory=dict)
+    groups: Keyed | list[str | None] | None = None
+    label_names: list[str] | None = None
 
 
 def items_of(source: Random, names: str, how_many: int) -> list[str]:
@@ -89,6 +92,7 @@ def keyed(source: Random, queries: list[str], items: list[str], graded: bool, sc
     return Keyed(lines)
 
 
+NAMES = ["fever", "Fieber, hohes", "=1+1", "熱", "<b>", "a|b"]
 SCORES = [0.0, 0.5, 0.25, -1.0, 1.0, 1.5, 2.0, 1e-3, 3.0, 1e9]
 """Numbers that every format, single precision included, holds exactly."""
 

@@ -1,22 +1,13 @@
-"""The numbers of an evaluation by plain loops, from the contents of its files and what was asked for."""
+"""The rows of an evaluation by plain loops, from the contents of its files and what was asked for."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 
 from cli.fuzz.content import Data, Keyed, RefusedError, Rows
 
-STEMS = {
-    "PrecisionAtK": "precision_k",
-    "RecallAtK": "recall",
-    "NDCGAtK": "ndcg",
-    "HitRateAtK": "hit_rate",
-    "MRR": "mrr",
-    "MAP": "map",
-}
 WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
@@ -34,6 +25,10 @@ class Asked:
         min_gain: ``--min-gain``.
         filtered: Pairs of query or row and item that do not count.
         trec: Whether one of the files is TREC.
+        buckets: ``--buckets``.
+        grouped: Whether ``--row-groups`` is said.
+        labels: Whether ``--labels`` is said.
+        intervals: Whether ``--intervals`` is said.
     """
 
     metrics: list[tuple[str, dict[str, object]]]
@@ -45,6 +40,10 @@ class Asked:
     min_gain: float | None = None
     filtered: list[tuple[str, str]] = field(default_factory=list)
     trec: bool = False
+    buckets: str = "deciles"
+    grouped: bool = False
+    labels: bool = False
+    intervals: bool = False
 
 
 @dataclass
@@ -52,12 +51,15 @@ class Evaluated:
     """Rows as they are evaluated, labels by their ids.
 
     Attributes:
-        lists: Ranked label ids of each row, -1 where a label stands again.
+        lists: Ranked label ids of each row, ``~label`` where a label stands again.
         preds: Label and score of each entry of a row, before it is ranked; None for lists that came ranked.
         gains: Gain of each relevant label of a row.
         num_labels: Number of labels; None when nothing tells.
         counts: Training count of each label; None without training.
         num_train: Number of training rows.
+        rows: What each row is called: its query, or its number.
+        groups: The group of each row, None for none.
+        names: The name of each label, where labels are names.
     """
 
     lists: list[list[int]]
@@ -66,6 +68,14 @@ class Evaluated:
     num_labels: int | None
     counts: list[int] | None
     num_train: int | None
+    rows: list[str | int]
+    groups: list[str | None]
+    names: list[str] | None = None
+
+    @property
+    def group_names(self) -> list[str]:
+        """Names of the groups."""
+        return sorted({name for name in self.groups if name is not None})
 
 
 def evaluated(data: Data, asked: Asked) -> Evaluated:
@@ -73,11 +83,19 @@ def evaluated(data: Data, asked: Asked) -> Evaluated:
     found = _of_queries(data, asked) if isinstance(data.target, Keyed) else _of_rows(data, asked)
     if (asked.min_gain or 0) > 1 and not data.target.graded:
         raise RefusedError("no gains")
+    if asked.grouped and not found.group_names:
+        raise RefusedError("no groups")
+    if asked.labels and found.num_labels is None:
+        raise RefusedError("the number of labels is not known")
+    if asked.labels and data.label_names is not None:
+        if found.names is not None or len(data.label_names) != found.num_labels:
+            raise RefusedError("names of labels")
+        found.names = data.label_names
     return found
 
 
-def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None]:
-    """Return the label id of every item, and the number of labels."""
+def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None, list[str] | None]:
+    """Return the label id of every item, the number of labels, and the names if items are names."""
     files = [one for one in (data.preds, data.target, data.train) if one is not None]
     met = {item for one in files for _, item, _ in one.lines if item is not None}
     met |= set(data.counts or ())
@@ -95,18 +113,18 @@ def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None]:
             raise RefusedError("out of range")
         if limit is None and (data.train is not None or any(name == "CatalogCoverageAtK" for name, _ in asked.metrics)):
             raise RefusedError("the number of labels is not known")
-        return {item: int(item) for item in met}, limit
+        return {item: int(item) for item in met}, limit, None
     by_value = all_whole and not asked.trec
     order = sorted(met, key=int) if by_value else sorted(met, reverse=asked.trec)
     if asked.num_labels is not None and asked.num_labels < len(order):
         raise RefusedError("more names than labels")
-    return {item: place for place, item in enumerate(order)}, asked.num_labels or len(order)
+    return {item: place for place, item in enumerate(order)}, asked.num_labels or len(order), order
 
 
 def _of_queries(data: Data, asked: Asked) -> Evaluated:
     assert isinstance(data.preds, Keyed)
     assert isinstance(data.target, Keyed)
-    ids, num_labels = _numbering(data, asked)
+    ids, num_labels, names = _numbering(data, asked)
     queries = data.target.queries
     answered = set(data.preds.queries)
     if not answered & set(queries):
@@ -127,7 +145,17 @@ def _of_queries(data: Data, asked: Asked) -> Evaluated:
             counts[ids[item]] = count
     if data.train is not None:
         counts, num_train = _count(_lists_of_queries(data.train, ids), num_labels or 0, asked)
-    return Evaluated(_ranked(preds, asked), preds, gains, num_labels, counts, num_train)
+    groups = _groups_of_queries(data, kept) if asked.grouped else [None] * len(kept)
+    return Evaluated(_ranked(preds, asked), preds, gains, num_labels, counts, num_train, list(kept), groups, names)
+
+
+def _groups_of_queries(data: Data, queries: list[str]) -> list[str | None]:
+    assert isinstance(data.groups, Keyed)
+    found: dict[str, str] = {}
+    for query, group, _ in data.groups.lines:
+        if group and query in queries and found.setdefault(query, group) != group:
+            raise RefusedError("two groups")
+    return [found.get(query) for query in queries]
 
 
 def _lists_of_queries(train: Keyed | Rows, ids: dict[str, int]) -> list[list[tuple[int, float | None]]]:
@@ -180,7 +208,15 @@ def _of_rows(data: Data, asked: Asked) -> Evaluated:
         if any(not 0 <= label < num_labels for row in rows for label, _ in row):
             raise RefusedError("out of range")
         counts, num_train = _count(rows, num_labels, asked)
-    return Evaluated(_ranked(preds, asked), preds, gains, num_labels, counts, num_train)
+    groups: list[str | None] = [None] * len(preds)
+    if asked.grouped:
+        assert isinstance(data.groups, list)
+        groups = data.groups
+        if len(groups) != len(preds):
+            raise RefusedError("number of groups")
+    return Evaluated(
+        _ranked(preds, asked), preds, gains, num_labels, counts, num_train, list(range(len(preds))), groups
+    )
 
 
 def _check_row(labels: list[str], duplicates: str) -> None:
@@ -197,7 +233,7 @@ def _gain(value: float | None) -> float:
 
 
 def _ranked(preds: list[list[tuple[int, float | None]]], asked: Asked) -> list[list[int]]:
-    """Return the lists best first, cut, -1 where a label stands again."""
+    """Return the lists best first, cut, ``~label`` where a label stands again."""
     lists = []
     for row in preds:
         if any(value is not None and math.isnan(value) for _, value in row):
@@ -209,103 +245,7 @@ def _ranked(preds: list[list[tuple[int, float | None]]], asked: Asked) -> list[l
         listed = []
         for label, value in order:
             if value != -math.inf:
-                listed.append(-1 if label in seen else label)
+                listed.append(~label if label in seen else label)
                 seen.add(label)
         lists.append(listed)
     return lists
-
-
-def values(found: Evaluated, asked: Asked) -> dict[str, float]:
-    """Return every metric by its definition; keys are those without a level of relevance."""
-    level = asked.min_gain
-    relevant = [
-        {one for one, gain in row.items() if gain > 0 and (level is None or gain >= level)} for row in found.gains
-    ]
-    made = {}
-    for name, arguments in asked.metrics:
-        k = int(str(arguments.get("k", 0)))
-        if "buckets" in arguments:
-            made |= _by_decile(found, relevant, k)
-        elif name in ("CatalogCoverageAtK", "PopularityAtK"):
-            made |= _of_what_is_shown(name, found, k)
-        else:
-            rows = [_ROW[name](*row, k) for row in zip(found.lists, relevant, found.gains, strict=True)]
-            made[STEMS[name] + (f"@{k}" if k else "")] = math.fsum(rows) / len(rows)
-    return made
-
-
-def _precision(listed: list[int], relevant: set[int], gains: dict[int, float], k: int) -> float:
-    return sum(label in relevant for label in listed[:k]) / k
-
-
-def _recall(listed: list[int], relevant: set[int], gains: dict[int, float], k: int) -> float:
-    return sum(label in relevant for label in listed[:k]) / len(relevant) if relevant else 0.0
-
-
-def _hit(listed: list[int], relevant: set[int], gains: dict[int, float], k: int) -> float:
-    return float(any(label in relevant for label in listed[:k]))
-
-
-def _reciprocal(listed: list[int], relevant: set[int], gains: dict[int, float], k: int) -> float:
-    return next((1 / rank for rank, label in enumerate(listed, 1) if label in relevant), 0.0)
-
-
-def _average_precision(listed: list[int], relevant: set[int], gains: dict[int, float], k: int) -> float:
-    hits = [rank for rank, label in enumerate(listed, 1) if label in relevant]
-    return math.fsum(number / rank for number, rank in enumerate(hits, 1)) / len(relevant) if relevant else 0.0
-
-
-def _ndcg(listed: list[int], relevant: set[int], gains: dict[int, float], k: int) -> float:
-    ideal = sorted((gain for gain in gains.values() if gain > 0), reverse=True)[:k]
-    best = math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(ideal, 1))
-    dcg = math.fsum(gains.get(label, 0.0) / math.log2(rank + 1) for rank, label in enumerate(listed[:k], 1))
-    return dcg / best if best else 0.0
-
-
-_ROW = {
-    "PrecisionAtK": _precision,
-    "RecallAtK": _recall,
-    "HitRateAtK": _hit,
-    "MRR": _reciprocal,
-    "MAP": _average_precision,
-    "NDCGAtK": _ndcg,
-}
-
-
-def _of_what_is_shown(name: str, found: Evaluated, k: int) -> dict[str, float]:
-    shown = Counter(label for listed in found.lists for label in listed[:k])
-    if name == "CatalogCoverageAtK":
-        assert found.num_labels is not None
-        return {f"catalog_coverage@{k}": len(shown) / found.num_labels}
-    assert found.counts is not None
-    total = sum(shown.values())
-    mean = sum(found.counts[label] * times for label, times in shown.items()) / total if total else math.nan
-    return {f"popularity@{k}": mean}
-
-
-def deciles(counts: list[int]) -> list[int]:
-    """Return the decile of each label, 0 the most frequent, 10 never seen: a bucket closes once its mass m has m b >= R."""
-    order = sorted((label for label in range(len(counts)) if counts[label]), key=lambda label: (-counts[label], label))
-    bucket_of = [10] * len(counts)
-    left, bucket, mass = sum(counts), 0, 0
-    for label in order:
-        bucket_of[label] = bucket
-        mass += counts[label]
-        if mass * (10 - bucket) >= left:
-            left, mass, bucket = left - mass, 0, bucket + 1
-    return bucket_of
-
-
-def _by_decile(found: Evaluated, relevant: list[set[int]], k: int) -> dict[str, float]:
-    assert found.counts is not None
-    bucket_of = deciles(found.counts)
-    made = {}
-    for bucket in range(11):
-        name = "unseen" if bucket == 10 else f"decile_{10 - bucket}"
-        rows = []
-        for listed, wanted in zip(found.lists, relevant, strict=True):
-            inside = {label for label in wanted if bucket_of[label] == bucket}
-            if inside:
-                rows.append(sum(label in inside for label in listed[:k]) / len(inside))
-        made[f"global_recall@{k}/{name}"] = math.fsum(rows) / len(rows) if rows else math.nan
-    return made

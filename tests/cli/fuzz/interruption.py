@@ -65,7 +65,7 @@ def check_interrupted(case: Case, place: Path, source: Random, killed: bool) -> 
     if source.random() < 0.7:
         check(case, out, table, damaged=True)
     known, inputs = snapshot(place), snapshot(case.folder)
-    words = ["evaluate", *case.words, "--out", str(out), "--per-row", str(table), "--quiet", "--title", "another"]
+    words = ["evaluate", *case.evaluated, "--out", str(out), "--per-row", str(table), "--quiet", "--title", "another"]
     if killed:
         _killed(words, source)
     else:

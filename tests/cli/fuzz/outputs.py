@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -22,7 +23,7 @@ def check_places(case: Case, place: Path, source: Random) -> str:
 def _refused(case: Case, words: list[str]) -> str:
     everything = case.folder.parent
     before = snapshot(everything)
-    ended = run(["evaluate", *case.words, *words, "--quiet"])
+    ended = run(["evaluate", *case.evaluated, *words, "--quiet"])
     if snapshot(everything) != before:
         raise FoundError(f"something has changed: {ended.err!r}")
     if ended.status != 2:
@@ -32,13 +33,13 @@ def _refused(case: Case, words: list[str]) -> str:
 
 
 def _is_an_input(case: Case, out: Path, table: Path, source: Random) -> str:
-    path = source.choice([*case.paths.values(), case.folder / "config.yaml"])
+    path = source.choice([*case.files, case.folder / "config.yaml"])
     spelled = source.choice([str(path), os.path.relpath(path), f"{path.parent}/../{path.parent.name}/{path.name}"])
     return _refused(case, ["--per-row", spelled])
 
 
 def _is_linked(case: Case, out: Path, table: Path, source: Random) -> str:
-    path = source.choice(list(case.paths.values()))
+    path = source.choice(case.files)
     if source.random() < 0.5:
         table.symlink_to(path)
     else:
@@ -48,12 +49,14 @@ def _is_linked(case: Case, out: Path, table: Path, source: Random) -> str:
 
 def _holds_an_input(case: Case, out: Path, table: Path, source: Random) -> str:
     """The target lies in the folder of the report, under the name of one of its files."""
-    out.mkdir()
     target = case.paths["target"]
+    if not target.is_file():  # the parts of a folder keep their names
+        return _is_an_input(case, out, table, source)
+    out.mkdir()
     name = out / source.choice(["report.csv", "report.json", "intervals.csv", "report.png"])
     shutil.copy(target, name)
     words = [str(name) if word == str(target) else word for word in case.words]
-    return _refused(Case(case.folder, case.asked, words, case.forms, case.paths), ["--out", str(out)])
+    return _refused(replace(case, words=words), ["--out", str(out)])
 
 
 def _is_of_others(case: Case, out: Path, table: Path, source: Random) -> str:
@@ -74,7 +77,7 @@ def _is_taken(case: Case, out: Path, table: Path, source: Random) -> str:
     with Staging() as staging:
         key, words = source.choice([("report", ["--out", str(out)]), (table.name, ["--per-row", str(table)])])
         staging.claim(out if key == "report" else table.parent, key, [])
-        ended = run(["evaluate", *case.words, *words, "--quiet"])
+        ended = run(["evaluate", *case.evaluated, *words, "--quiet"])
         if ended.status != 2 or "another run is writing there" not in ended.err:
             raise FoundError(f"two runs at once: {ended.status} {ended.err!r}")
     return "error"

@@ -202,6 +202,63 @@ def read_jsonl(content: bytes, role: str, columns: dict[str, str]) -> Keyed:
     return Keyed(found)
 
 
+def read_long(content: bytes, role: str, columns: dict[str, str]) -> Keyed:
+    """Return the rows of a table of Parquet or Arrow, each of them a line."""
+    table = _table(content)
+    header = table.column_names
+    query, item = (choose(header, name, columns, True) for name in ("query", "item"))
+    value = choose(header, "score" if role == "preds" else "gain", columns, role == "preds")
+    found: list[tuple[str, str | None, float | None]] = []
+    for row in zip(*(table.column(place).to_pylist() for place in range(len(header))), strict=True):
+        record = [row[place] for place in (query, item, value) if place is not None]
+        if None in record or not all(type(one) in (str, int) for one in record[:2]):
+            raise RefusedError("query, item or value")
+        number = None if value is None else float(record[2])
+        found.append((str(record[0]), str(record[1]), number))
+    return Keyed(found)
+
+
+def _table(content: bytes) -> Any:
+    try:
+        if content.startswith(b"PAR1"):
+            return pq.read_table(pa.BufferReader(content))
+        return pa.ipc.open_file(pa.BufferReader(content)).read_all()
+    except Exception as error:  # whatever pyarrow says of a damaged file
+        raise RefusedError(f"{type(error).__name__}: {error}") from error
+
+
+def read_groups_of_queries(path: Path, form: str, column: str, columns: dict[str, str]) -> Keyed:
+    """Return query and group of each line of a table."""
+    content, names = plain(path), {name: value for name, value in columns.items() if name == "query"}
+    if form == "long":
+        table = _table(content)
+        header, records = table.column_names, [list(row.values()) for row in table.to_pylist()]
+    elif form == "jsonl":
+        read = [json.loads(line) for line in lines_of(content)]
+        header = list(dict.fromkeys(name for record in read for name in record))
+        records = [[record.get(name) for name in header] for record in read]
+    else:
+        delimiter = "," if form == "csv" else "\t"
+        header, *records = [fields(line, delimiter) for line in lines_of(content)] or [[]]
+    query = choose(header, "query", names, True)
+    if header.count(column) != 1:
+        raise RefusedError("no column of groups")
+    place = header.index(column)
+    if any(len(record) != len(header) for record in records):
+        raise RefusedError("number of fields")
+    return Keyed([(str(record[query]), str(record[place]), None) for record in records])
+
+
+def text_lines(path: Path) -> list[str]:
+    """Return every line of a text, blank ones included, without blanks around it."""
+    try:
+        text = plain(path).removeprefix(b"\xef\xbb\xbf").decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError("not UTF-8") from error
+    lines = text.split("\n")
+    return [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
+
+
 def read_lists(content: bytes, role: str) -> Keyed:
     """Return the lists of a file with one per line."""
     lines = lines_of(content)
@@ -224,6 +281,8 @@ def read_lists(content: bytes, role: str) -> Keyed:
 def read_keyed(path: Path, form: str, role: str, columns: dict[str, str]) -> Keyed:
     """Return what a file of lines holds."""
     content = plain(path)
+    if form == "long":
+        return checked(read_long(content, role, columns))
     if form == "trec":
         return checked(read_trec(content, role))
     if form == "msmarco":
@@ -250,9 +309,26 @@ def plain(path: Path) -> bytes:
     try:
         if content.startswith(b"\x1f\x8b"):
             return gzip.decompress(content)
+        if content.startswith(b"\x28\xb5\x2f\xfd"):
+            return bytes(pa.input_stream(pa.BufferReader(content), compression="zstd").read())
         return bz2.decompress(content) if content[4:10] == b"1AY&SY" else content
     except (OSError, EOFError, ValueError) as error:
         raise RefusedError("compression") from error
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a folder or a pattern in the order of their numbers, or the file itself."""
+    if "*" in path.name:
+        found = list(path.parent.glob(path.name))
+        if any(one.is_dir() for one in found):
+            raise RefusedError("a folder among the parts")
+    elif path.is_dir():
+        found = [one for one in path.rglob("*") if one.is_file()]
+    else:
+        return [path]
+    if not found:
+        raise RefusedError("no parts")
+    return sorted(found, key=lambda one: int(re.findall(r"part-(\d+)", one.name)[0]))
 
 
 def read_rows(path: Path, form: str, role: str, num_labels: int | None) -> Rows:
@@ -306,6 +382,17 @@ def _parquet(path: Path, role: str, num_labels: int | None) -> Rows:
             [(str(label), None if value is None else float(value)) for label, value in zip(row, numbers, strict=True)]
         )
     return Rows(made, graded=values in table.column_names)
+
+
+def column(path: Path, name: str) -> list[str | None]:
+    """Return a column of a file of rows as text."""
+    try:
+        table = pq.read_table(path)
+    except Exception as error:  # whatever pyarrow says of a damaged file
+        raise RefusedError(f"{type(error).__name__}: {error}") from error
+    if name not in table.column_names:
+        raise RefusedError("no column of groups")
+    return [None if one is None else str(one) for one in table[name].to_pylist()]
 
 
 def _numpy(path: Path, role: str, num_labels: int | None) -> Rows:

@@ -6,9 +6,7 @@ import io
 import json
 import math
 import re
-import shutil
 import warnings
-from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +15,12 @@ from typing import Any
 import torch
 
 import tailmetrics
-from cli.fuzz import expected
+from cli.fuzz import expected, measures, written
 from cli.fuzz.cases import Case
 from cli.fuzz.content import RefusedError
+from cli.fuzz.written import FoundError, same
 from tailmetrics import LabelFrequency, TopKCollection
 from tailmetrics.cli import main
-
-TOLERANCE = 1e-9
-
-
-class FoundError(AssertionError):
-    """Something that must not be."""
 
 
 @dataclass
@@ -61,7 +54,7 @@ def check(case: Case, out: Path, table: Path, damaged: bool) -> str:
     """Run a case and raise FoundError unless it gives the right numbers or one clear error; return which."""
     before = snapshot(case.folder)
     known = snapshot(out.parent)
-    ended = run(["evaluate", *case.words, "--out", str(out), "--per-row", str(table), "--quiet"])
+    ended = run(["evaluate", *case.evaluated, "--out", str(out), "--per-row", str(table), "--quiet"])
     if snapshot(case.folder) != before:
         raise FoundError("an input has changed")
     if ended.status == 2:
@@ -75,13 +68,14 @@ def check(case: Case, out: Path, table: Path, damaged: bool) -> str:
     check_outputs(out, table)
     try:
         found = expected.evaluated(case.read(), case.asked)
-        wanted = expected.values(found, case.asked)
     except RefusedError as error:
         raise FoundError(f"was taken for data, but {error}") from error
     reported = values_of(out)
-    _compare(wanted, reported, "plain loops")
+    _compare(measures.values(found, case.asked), reported, "plain loops")
+    written.check_table(table, found, case.asked)
+    written.check_intervals(out, found, case.asked)
+    written.check_labels(out, found, case.asked)
     exact = by_api(found, case.asked)
-    reported = {key: value for key, value in reported.items() if key in exact or key not in over_all_of(exact)}
     if {key: _bits(value) for key, value in exact.items()} != {key: _bits(value) for key, value in reported.items()}:
         raise FoundError(f"the API has {exact}, the report {reported}")
     return "numbers"
@@ -136,12 +130,10 @@ def values_of(out: Path) -> dict[str, float]:
 
 
 def _compare(wanted: dict[str, float], found: dict[str, float], by: str) -> None:
-    missing = wanted.keys() - found.keys()
-    if missing:
-        raise FoundError(f"not reported: {missing}")
+    if wanted.keys() != found.keys():
+        raise FoundError(f"keys of the report alone, or of {by} alone: {sorted(wanted.keys() ^ found.keys())}")
     for key, value in wanted.items():
-        same = (math.isnan(value) and math.isnan(found[key])) or abs(value - found[key]) <= TOLERANCE
-        if not same:
+        if not same(found[key], value):
             raise FoundError(f"{key} is {value} by {by}, {found[key]} in the report")
 
 
@@ -154,16 +146,14 @@ def by_api(found: expected.Evaluated, asked: expected.Asked) -> dict[str, float]
     more: dict[str, Any] = {} if asked.min_gain is None else {"min_gain": asked.min_gain}
     if asked.duplicates != "error":
         more["duplicates"] = asked.duplicates
-    metrics = []
-    for name, arguments in asked.metrics:
-        kind = getattr(tailmetrics, name)
-        taken = {
-            key: value
-            for key, value in more.items()
-            if key == "duplicates" or name not in ("CatalogCoverageAtK", "PopularityAtK")
-        }
-        metrics.append(kind(**arguments, **taken))
-    collection = TopKCollection(metrics)
+    metrics = {}
+    for name, arguments in [*asked.metrics, *_twins(asked)]:
+        taken = {key: value for key, value in more.items() if key == "duplicates" or name not in measures.OF_WHAT_IS_SHOWN}
+        kind = {"buckets": asked.buckets} if "buckets" in arguments else {}
+        metric = getattr(tailmetrics, name)(**{**arguments, **kind, **taken})
+        metrics.setdefault(repr(metric), metric)
+    names = found.group_names if asked.grouped else None
+    collection = TopKCollection(list(metrics.values()), row_groups=names)
     if found.counts is not None:
         collection.bind(
             LabelFrequency.from_counts(torch.tensor(found.counts), max([found.num_train or 1000, *found.counts]))
@@ -171,8 +161,15 @@ def by_api(found: expected.Evaluated, asked: expected.Asked) -> dict[str, float]
     elif found.num_labels is not None:
         zeros = torch.zeros(found.num_labels, dtype=torch.int64)
         collection.bind(tailmetrics.LabelBuckets.from_assignment(zeros, ["all"]))
-    collection.update(_preds(found, asked), _gains(found))
+    groups = None if names is None else torch.tensor([-1 if one is None else names.index(one) for one in found.groups])
+    collection.update(_preds(found, asked), _gains(found), row_groups=groups)
     return {re.sub(r"_min\d+", "", key): float(value) for key, value in collection.compute().items()}
+
+
+def _twins(asked: expected.Asked) -> list[tuple[str, dict[str, object]]]:
+    """Return the metrics over all labels that a report has beside those by bucket."""
+    pairs = ((name, measures.over_all(name, arguments)) for name, arguments in asked.metrics)
+    return [(name, arguments) for name, arguments in pairs if arguments is not None]
 
 
 def _preds(found: expected.Evaluated, asked: expected.Asked) -> Any:
@@ -185,8 +182,8 @@ def _preds(found: expected.Evaluated, asked: expected.Asked) -> Any:
 
 
 def _with_repeats(listed: list[int]) -> list[int]:
-    """Return a list with the first label in the place of each that stands again."""
-    return [listed[0] if label == -1 else label for label in listed]
+    """Return a list with every label where it stands again."""
+    return [~label if label < 0 else label for label in listed]
 
 
 def _gains(found: expected.Evaluated) -> torch.Tensor:
@@ -198,13 +195,3 @@ def _gains(found: expected.Evaluated) -> torch.Tensor:
         for label, gain in some.items():
             gains[row, label] = gain
     return gains
-
-
-def clear(folder: Path) -> None:
-    """Remove what a case has left."""
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def over_all_of(keys: Iterable[str]) -> set[str]:
-    """Return the keys of the values over all labels that a report adds to values by bucket."""
-    return {key.rpartition("/")[0].removeprefix("global_") for key in keys if "/" in key}

@@ -47,7 +47,7 @@ def tried(number: int, folder: Path) -> Tried:
     files.write_figure = _drawn  # drawing takes longer than all the rest
     try:
         if what == "damaged":
-            path = source.choice(list(case.paths.values()))
+            path = source.choice(case.files)
             what = f"damaged: {damage.damage(path, source)}"
         if what in ("interrupted", "killed"):
             ended = interruption.check_interrupted(case, place, source, killed=what == "killed")

@@ -27,6 +27,10 @@ USUAL = {
 }
 
 
+GROUP = "lang"
+"""The column of targets that holds the group of each query or row."""
+
+
 @dataclass
 class Style:
     """How files of one case are spelled.
@@ -104,6 +108,10 @@ def write_table(data: Keyed, role: str, style: Style, delimiter: str) -> bytes:
         [query, item or "", *([number(0.0 if one is None else one, source)] if valued else [])]
         for query, item, one in data.lines
     ]
+    if data.groups:
+        names.append(GROUP)
+        for record, (query, _, _) in zip(records, data.lines, strict=True):
+            record.append(data.groups.get(query, ""))
     if source.random() < 0.4:
         place = source.randrange(len(names) + 1)
         names.insert(place, "title")
@@ -134,6 +142,8 @@ def write_jsonl(data: Keyed, role: str, style: Style) -> bytes:
     lines = []
     for query, item, value in data.lines:
         record = {names[0]: _plain(query, as_numbers), names[1]: _plain(item or "", as_numbers)}
+        if data.groups:
+            record[GROUP] = data.groups.get(query, "")
         if value is not None:
             record[names[2]] = int(value) if value == int(value) and source.random() < 0.3 else value
         lines.append(json.dumps(record, ensure_ascii=source.random() < 0.5))
@@ -164,16 +174,53 @@ def write_msmarco(data: Keyed, role: str, style: Style) -> bytes:
     )
 
 
+def write_long(data: Keyed, role: str, style: Style) -> bytes:
+    """Return a table of Parquet or Arrow with a line in each row."""
+    source, value = style.source, "score" if role == "preds" else "gain"
+    lines = [line for line in data.lines if line[1] is not None]
+    columns = {style.name("query"): _ids([query for query, _, _ in lines], source)}
+    columns[style.name("item")] = _ids([item or "" for _, item, _ in lines], source)
+    if any(one is not None for _, _, one in lines):
+        numbers = [0.0 if one is None else one for _, _, one in lines]
+        columns[style.name(value)] = pa.array(numbers, source.choice([pa.float32(), pa.float64()]))
+    if data.groups:
+        columns[GROUP] = pa.array([data.groups.get(query, "") for query, _, _ in lines], pa.string())
+    table, sink = pa.table(columns), pa.BufferOutputStream()
+    if source.random() < 0.5:
+        pq.write_table(table, sink, row_group_size=source.choice([3, 100]))
+    else:
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=source.choice([3, 100]))
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _ids(texts: list[str], source: Random) -> pa.Array:
+    """Return queries or items as strings or, where they spell them, as whole numbers."""
+    if all(isinstance(_plain(text, True), int) for text in texts) and source.random() < 0.5:
+        return pa.array(list(map(int, texts)), pa.int64())
+    return pa.array(texts, source.choice([pa.string(), pa.large_string()]))
+
+
 def write_keyed(data: Keyed, form: str, role: str, style: Style) -> bytes:
     """Return a file of lines in a format."""
     if form in ("csv", "tsv"):
         return write_table(data, role, style, "," if form == "csv" else "\t")
     if form == "lists":
         return write_lists(data, role, style, ",")
-    return {"trec": write_trec, "jsonl": write_jsonl, "msmarco": write_msmarco}[form](data, role, style)
+    writers = {"trec": write_trec, "jsonl": write_jsonl, "msmarco": write_msmarco, "long": write_long}
+    return writers[form](data, role, style)
 
 
-def write_rows(data: Rows, form: str, role: str, path: Path, num_labels: int, source: Random, layout: str) -> None:
+def write_rows(
+    data: Rows,
+    form: str,
+    role: str,
+    path: Path,
+    num_labels: int,
+    source: Random,
+    layout: str,
+    groups: list[str] | None = None,
+) -> None:
     """Write rows in a format; ``layout`` says how arrays hold them: dense, ids or pairs."""
     ids = [[int(label) for label, _ in row] for row in data.rows]
     values = [[0.0 if value is None else value for _, value in row] for row in data.rows]
@@ -185,6 +232,8 @@ def write_rows(data: Rows, form: str, role: str, path: Path, num_labels: int, so
         columns = {names[0]: pa.array(listed, pa.list_(kind))}
         if valued:
             columns[names[1]] = pa.array(values, pa.list_(source.choice([pa.float32(), pa.float64()])))
+        if groups is not None:
+            columns[GROUP] = pa.array([name or None for name in groups], pa.string())
         pq.write_table(pa.table(columns), path, row_group_size=source.choice([3, 100]))
     elif form in ("npy", "pt"):
         _write_arrays(_arrays(ids, values, num_labels, role, layout), form, path)
@@ -227,4 +276,6 @@ def _write_arrays(arrays: tuple[np.ndarray, ...], form: str, path: Path) -> None
 
 def compressed(content: bytes, codec: str | None) -> bytes:
     """Return bytes, compressed if asked."""
+    if codec == "zst":
+        return bytes(pa.compress(content, codec="zstd", asbytes=True))
     return {"gz": gzip.compress, "bz2": bz2.compress}.get(codec or "", bytes)(content)
