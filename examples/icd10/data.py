@@ -40,7 +40,7 @@ class Example(NamedTuple):
 
 
 class Batch(TypedDict):
-    """Bags of features end to end, the position where each bag starts, label ids [N, M] padded with -1, and rows [N]."""
+    """Bags of features end to end, where each bag starts, label ids [N, M] padded with -1, and rows [N]."""
 
     features: Tensor
     offsets: Tensor

@@ -1,10 +1,12 @@
 """`--row-groups`, `--labels` and `--label-names`: values of groups and labels are those of plain loops."""
 
 import csv
+import gzip
 import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 
@@ -159,3 +161,89 @@ def test_least_gains_reach_labels(config, tailmetrics, tmp_path):
     assert metrics_of(tmp_path / "out") == {"precision_min2@1": 0.5}
     lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
     assert {line["label"]: line["support"] for line in lines} == {"0": "0", "1": "2", "2": "0"}
+
+
+def test_one_group(made, grouped, config, tailmetrics, tmp_path):
+    """Where all rows with a name have the same one, it is a group as any other."""
+    (tmp_path / "groups.txt").write_text("de\n" * 20 + "\n" * 40)
+    words = [*grouped[1], "--config", config(METRICS[0]), "--row-groups", tmp_path / "groups.txt", "--quiet"]
+    assert tailmetrics("evaluate", *words, "--out", tmp_path / "out")[::2] == (0, "")
+    assert metrics_of(tmp_path / "out")["precision_k@3/de"] == pytest.approx(precision(made, range(20)), abs=1e-12)
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["row_groups"] == [{"name": "de", "rows": 20}]
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "tsv", "jsonl", "long", "partition"])
+def test_groups_of_queries_in_parts(config, tailmetrics, tmp_path, kind):
+    """A folder of targets, compressed or not, in lines or tables, holds the groups as one file does."""
+    rows = [(f"q{row}", str(item), "en" if row % 3 else "de") for row in range(9) for item in (row, row + 1)]
+    for number, part in ((2, rows[:10]), (10, rows[10:])):
+        name = tmp_path / "target" / f"part-{number}.{kind}"
+        name.parent.mkdir(exist_ok=True)
+        if kind in ("csv.gz", "tsv"):
+            text = "\n".join([",".join(("query", "item", "lang")), *map(",".join, part), ""])
+            written = gzip.compress(text.encode()) if kind == "csv.gz" else text.replace(",", "\t").encode()
+            name.write_bytes(written)
+        elif kind == "jsonl":
+            records = (json.dumps(dict(zip(("query", "item", "lang"), row, strict=True))) for row in part)
+            name.write_text("\n".join(records) + "\n")
+        else:
+            columns = [pa.array(column) for column in zip(*part, strict=True)]
+            table = pa.table(columns, ["query", "item", "lang"])
+            if kind == "long":
+                pq.write_table(table, name.with_suffix(".parquet"))
+                continue
+            for lang in ("de", "en"):
+                place = tmp_path / "target" / f"lang={lang}" / f"part-{number}.parquet"
+                place.parent.mkdir(exist_ok=True)
+                pq.write_table(table.filter(pa.compute.equal(table["lang"], lang)).drop_columns(["lang"]), place)
+    (tmp_path / "run.csv").write_text(
+        "query,item,score\n" + "".join(f"q{r},{r if r < 4 else 20},1\n" for r in range(9))
+    )
+    words = ["--preds", tmp_path / "run.csv", "--target", tmp_path / "target", "--num-labels", 30, "--quiet"]
+    words += ["--config", config(("PrecisionAtK", "{k: 1}")), "--row-groups", "lang", "--out", tmp_path / "out"]
+    assert tailmetrics("evaluate", *words)[0] == 0
+    found = metrics_of(tmp_path / "out")
+    assert (found["precision@1/de"], found["precision@1/en"]) == (2 / 3, 2 / 6)
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "pattern"])
+def test_groups_of_rows_in_parts(made, grouped, config, tailmetrics, tmp_path, form):
+    """A folder or a pattern of list columns, whose rows follow one another, gives the groups of one file."""
+    table = pq.read_table(grouped[0] / "target.parquet")
+    for number, part in ((2, table.slice(0, 25)), (10, table.slice(25))):
+        (tmp_path / "y").mkdir(exist_ok=True)
+        if form == "arrow":
+            with pa.ipc.new_file(tmp_path / "y" / f"part-{number}.arrow", table.schema) as writer:
+                writer.write_table(part)
+        else:
+            pq.write_table(part, tmp_path / "y" / f"part-{number}.parquet")
+    target = tmp_path / "y" / "*.parquet" if form == "pattern" else tmp_path / "y"
+    words = ["--preds", made.preds, "--target", target, "--num-labels", NUM_LABELS, "--row-groups", "lang", "--quiet"]
+    assert tailmetrics("evaluate", *words, "--config", config(METRICS[0]), "--out", tmp_path / "out")[::2] == (0, "")
+    for name in ("de", "en"):
+        rows = [row for row in range(NUM_ROWS) if language(row) == name]
+        assert metrics_of(tmp_path / "out")[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows), abs=1e-12)
+    status, _, err = tailmetrics("evaluate", *words[:-3], "--row-groups", "country", "--config", config(METRICS[0]))
+    assert (status, "has no such column\nhint: its columns are labels, lang." in err) == (2, True)
+
+
+def test_lines_of_names(made, grouped, config, tailmetrics, tmp_path):
+    """Compressed, with a mark of byte order; what Unicode calls an end of line may be part of a name."""
+    names = [f"fever\u2028{row % 2}" if row % 3 else "" for row in range(NUM_ROWS)]
+    (tmp_path / "groups.txt.gz").write_bytes(gzip.compress("\n".join(names).encode("utf-8-sig")))
+    words = [*grouped[1], "--config", config(METRICS[0]), "--quiet", "--out", tmp_path / "out"]
+    assert tailmetrics("evaluate", *words, "--row-groups", tmp_path / "groups.txt.gz")[::2] == (0, "")
+    rows = [row for row in range(NUM_ROWS) if row % 3 and row % 2]
+    found = metrics_of(tmp_path / "out")["precision_k@3/fever\u20281"]
+    assert found == pytest.approx(precision(made, rows), abs=1e-12)
+
+
+def test_labels_that_no_file_names(config, tailmetrics, tmp_path):
+    """--num-labels counts more labels than the files name: the values of those that are named are written."""
+    (tmp_path / "run.trec").write_text("q 0 x 1 2.0 me\nq 0 y 2 1.0 me\n")
+    (tmp_path / "y.qrels").write_text("q 0 y 1\n")
+    files = ["--preds", tmp_path / "run.trec", "--target", tmp_path / "y.qrels", "--num-labels", 9, "--labels"]
+    words = [*files, "--config", config(("PrecisionAtK", "{k: 1}")), "--quiet", "--out", tmp_path / "out"]
+    assert tailmetrics("evaluate", *words)[0] == 0
+    lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
+    assert {line["name"]: line["hits"] for line in lines} == {"x": "0", "y": "1"}

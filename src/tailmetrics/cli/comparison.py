@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,7 +11,7 @@ import torch
 from rich.console import Console
 
 from tailmetrics.cli.comparison_files import COMPARE_FILES, print_comparisons, write_comparisons
-from tailmetrics.cli.errors import CommandError
+from tailmetrics.cli.errors import CommandError, CommandWarning
 from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.parser import Request
@@ -42,9 +43,10 @@ def compare_runs(request: Request) -> None:
     ]
     with Staging(read) as staging, TemporaryDirectory() as scratch:
         folder = None if options.out is None else staging.claim(options.out, "compare", COMPARE_FILES)
-        tables = tables or _tables(request, preds, Path(scratch))
-        opened = dict(zip(names, map(RowTable.open, tables), strict=True))
+        opened = dict(zip(names, map(RowTable.open, tables or _tables(request, preds, Path(scratch))), strict=True))
         found = _compared(opened, options, request)
+        if tables:
+            _warn_of_unknown(opened.values())
         first = next(iter(opened.values()))
         report = _report(found, first, options)
         if folder is not None:
@@ -125,7 +127,16 @@ def _compared(tables: dict[str, RowTable], options: CompareOptions, request: Req
         confidence=resampling.confidence,
         resamples=resampling.resamples,
         seed=resampling.seed,
+        identities={name: table.identity for name, table in tables.items()},
     )
+
+
+def _warn_of_unknown(tables: Iterable[RowTable]) -> None:
+    """Warn of tables that do not say what they are about, as those of older versions and other programs."""
+    for table in tables:
+        if not table.identity:
+            said = f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
+            warnings.warn(f"{said}are about the same thing; write it again.", CommandWarning, stacklevel=2)
 
 
 def _report(found: list[Comparison], first: RowTable, options: CompareOptions) -> ComparisonReport:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from rich.console import Console
 from torch import Tensor
 
 from tailmetrics.cli.errors import CommandError
-from tailmetrics.cli.identity import facts_of
+from tailmetrics.cli.identity import facts_of, options_of_values
 from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
 from tailmetrics.cli.interval_files import INTERVAL_FILES, print_intervals, shared_intervals, write_intervals
 from tailmetrics.cli.label_names import named_labels
@@ -43,7 +45,7 @@ def evaluate(request: Request) -> None:
         raise CommandError("there are no predictions", "add --preds FILE.")
     data = request.get(DataOptions)
     metrics = chosen_metrics(request)
-    paths = paths_of([options.preds], data)
+    paths = [*paths_of([options.preds], data), *([] if options.label_names is None else [options.label_names])]
     read: list[str | Path] = [*local_files(paths), *request.configs]
     with joined(options.device) as ranks, Staging(read) as staging, TemporaryDirectory() as scratch:
         with ranks.agreement():
@@ -70,7 +72,8 @@ def evaluate(request: Request) -> None:
         bind(evaluation.collection, inputs, ranks)
         evaluation.start(ranks.device)
         with ranks.agreement():
-            _stream(evaluation, dataset, ranks, table, groups)
+            options_of_rows = None if options.per_row is None else options_of_values(data, dataset)
+            _stream(evaluation, dataset, ranks, table, groups, options_of_rows)
         report = _report(evaluation, dataset, request)
         found: dict[str, Interval] = {}
         if options.intervals and table is not None:
@@ -110,12 +113,18 @@ def _table(options: EvaluateOptions, ranks: Ranks, staging: Staging, scratch: Pa
 
 
 def _stream(
-    evaluation: Evaluation, dataset: Dataset, ranks: Ranks, table: Path | None, groups: RowGroups | None
+    evaluation: Evaluation,
+    dataset: Dataset,
+    ranks: Ranks,
+    table: Path | None,
+    groups: RowGroups | None,
+    options: Mapping[str, Any] | None,
 ) -> None:
     with ExitStack() as stack:
         writer = None
         if table is not None:
-            writer = stack.enter_context(RowTableWriter(table, evaluation.members, dataset, evaluation.over_all))
+            opened = RowTableWriter(table, evaluation.members, dataset, evaluation.over_all, options)
+            writer = stack.enter_context(opened)
 
         def use(rows: Tensor, ranking: Ranking) -> None:
             evaluation.update(ranking, rows=rows)

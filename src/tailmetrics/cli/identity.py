@@ -1,4 +1,4 @@
-"""Whether all ranks see the same files: a copy on another machine may be an old one."""
+"""What tells runs apart: whether all ranks see the same files, and which options the values of rows depend on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from hashlib import sha256
 from typing import Any
 
 from tailmetrics.cli.options import DataOptions
+from tailmetrics.io import Dataset
+from tailmetrics.io.compression import stream
 from tailmetrics.io.finding import find
-from tailmetrics.io.paths import FilePath, StoredFile, size_of
+from tailmetrics.io.paths import FilePath, StoredFile, check_file, size_of
 
 BLOCK_BYTES = 2**16
 BLOCKS = 256
@@ -39,3 +41,20 @@ def facts_of(paths: Iterable[str], options: DataOptions) -> Mapping[str, Any]:
     """Return what all ranks have to agree on before they read: their files, and how these are read."""
     files = [part.path for path in paths for part in find(path).parts]
     return {**{str(file): fingerprint(file) for file in files}, "options of the command line": str(asdict(options))}
+
+
+def options_of_values(options: DataOptions, dataset: Dataset) -> Mapping[str, Any]:
+    """Return the options that the values of rows depend on, and that no metric has as an argument.
+
+    Two tables of values per row are about the same thing only where these agree.
+    """
+    return {
+        "cut": options.cut,
+        "filter": None if options.filter is None else _content(options.filter),
+        "missing": options.missing if dataset.missing_queries else None,
+    }
+
+
+def _content(path: str) -> str:
+    with stream(check_file(path)) as file:
+        return sha256(file.read()).hexdigest()

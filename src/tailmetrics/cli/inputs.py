@@ -12,6 +12,7 @@ from torch import Tensor
 from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.cli.ranks import Ranks
+from tailmetrics.cli.row_groups import names_a_file
 from tailmetrics.io import DataFileError, Dataset, TargetDataset, read, read_label_counts, read_label_names, read_target
 from tailmetrics.io.counts import counted_names
 from tailmetrics.io.finding import find
@@ -48,7 +49,7 @@ def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
     """Return every file that is going to be read."""
     more = (options.target, options.train_target, options.label_counts, options.filter)
     groups = options.row_groups
-    files = [groups] if groups is not None and Path(groups).is_file() else []
+    files = [groups] if groups is not None and names_a_file(groups) else []
     return [*preds, *(path for path in more if path is not None), *files]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmetrics.cli.errors import CommandError
+from tailmetrics.cli.names_by_line import read_names
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.io import Columns, DataFileError, Dataset
+from tailmetrics.io.compression import suffix_of
 from tailmetrics.io.errors import reading
-from tailmetrics.io.formats import format_of
+from tailmetrics.io.finding import Part, find
+from tailmetrics.io.formats import FORMATS, Format, format_of_parts
+from tailmetrics.io.paths import is_address, path_of
 
 COLUMN = "group"
 """The column of a file of groups."""
 MOST = 1000
 """Groups that are taken: each has states of its own."""
+BY_QUERY = ("csv", "tsv", "jsonl", "long")
+"""Formats whose lines name their query and can hold its group."""
+BY_ROW = ("parquet", "arrow")
+"""Formats of rows that can hold the group of each."""
 
 Names = NDArray[np.object_]
 
@@ -45,6 +53,54 @@ class RowGroups:
         return self.numbers[rows - self.start]
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What ``--row-groups`` names.
+
+    Attributes:
+        said: The option.
+        name: How an error calls the files: that of the groups, or the targets.
+        parts: The files.
+        column: The column that holds the groups.
+        own: Whether it is a file of groups, not a column of the targets.
+        format: ``--format``, where it is of the targets.
+        columns: Names of columns.
+    """
+
+    said: str
+    name: str
+    parts: tuple[Part, ...]
+    column: str
+    own: bool
+    format: str | None
+    columns: Columns
+
+    @classmethod
+    def of(cls, said: str, options: DataOptions) -> _Asked:
+        assert options.target is not None
+        own = names_a_file(said)
+        name = said if own else options.target
+        return cls(
+            said=said,
+            name=name,
+            parts=find(name).parts,
+            column=COLUMN if own else said,
+            own=own,
+            format=None if own else options.format,
+            columns=options.columns,
+        )
+
+    def error(self, hint: str) -> CommandError:
+        """Return the error of a word that is neither a file nor a column."""
+        problem = f"--row-groups {self.said}: there is no such file, and {self.name} has no such column"
+        return CommandError(problem, hint)
+
+
+def names_a_file(said: str) -> bool:
+    """Whether ``--row-groups`` names a file, not a column of the targets."""
+    return is_address(said) or Path(said).is_file()
+
+
 def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
     """Return the groups that ``--row-groups`` asks for; None without it.
 
@@ -53,73 +109,77 @@ def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
     """
     if options.row_groups is None:
         return None
-    assert options.target is not None
-    path = Path(options.row_groups)
-    column = COLUMN if path.is_file() else options.row_groups
-    file = path if path.is_file() else Path(options.target)
-    names = _by_query(file, column, dataset, options) if dataset.row_names else _by_row(file, column, options)
+    asked = _Asked.of(options.row_groups, options)
+    names = _by_query(asked, dataset.row_names) if dataset.row_names is not None else _by_row(asked)
     if len(names) != dataset.num_rows:
-        problem = f"{file}: holds the groups of {len(names)} rows, but {dataset.num_rows} are evaluated"
+        problem = f"{asked.name}: holds the groups of {len(names)} rows, but {dataset.num_rows} are evaluated"
         raise CommandError(problem, "give one group for each row, an empty one for rows that count only overall.")
     known = sorted({name for name in names.tolist() if name})
     if not known or len(known) > MOST:
-        problem = f"--row-groups {options.row_groups}: names {len(known):,} groups"
+        problem = f"--row-groups {asked.said}: names {len(known):,} groups"
         raise CommandError(problem, f"choose a column with 1 to {MOST:,} different values, such as a language.")
     places = {name: place for place, name in enumerate(known)}
     numbers = [places.get(name, -1) for name in names[dataset.start : dataset.stop].tolist()]
     return RowGroups(tuple(known), torch.tensor(numbers, dtype=torch.int16), dataset.start)
 
 
-def _by_query(file: Path, column: str, dataset: Dataset, options: DataOptions) -> Names:
+def _by_query(asked: _Asked, queries: Sequence[str]) -> Names:
     """Return the group of each row of files whose lines name their query."""
-    columns = replace(options.columns, item=column) if column != "item" else Columns(query=options.columns.query)
-    form = format_of("--row-groups", file, None if file != Path(str(options.target)) else options.format, columns)
-    if form.name not in ("csv", "tsv", "jsonl"):
-        problem = f"--row-groups {options.row_groups}: {file} is {form.name}, which has no columns to group rows by"
-        raise CommandError(problem, f"give a CSV file with the columns {columns.query} and {COLUMN}.")
-    assert dataset.row_names is not None
-    rows = {name: row for row, name in enumerate(dataset.row_names)}
+    query = asked.columns.query
+    columns = replace(asked.columns, item=asked.column) if asked.column != "item" else Columns(query=query)
+    form = format_of_parts("--row-groups", asked.parts, asked.format, columns)
+    if form.name not in BY_QUERY:
+        problem = f"--row-groups {asked.said}: {asked.name} is {form.name}, which has no columns to group rows by"
+        raise CommandError(problem, f"give a CSV file with the columns {query} and {COLUMN}.")
+    rows = {name: row for row, name in enumerate(queries)}
     found: Names = np.full(len(rows), None, dtype=object)
-    for block in _blocks(form, file, columns, options):
-        for query, group in zip(block.query.to_pylist(), block.item.to_pylist(), strict=True):
-            row = rows.get(query)
+    for part, block in _blocks(asked, form, columns):
+        for name, group in zip(block.query.to_pylist(), block.item.to_pylist(), strict=True):
+            row = rows.get(name)
             if row is None or not group:
                 continue
             if found[row] not in (None, group):
-                problem = f"{file}: query {query!r} has the groups {found[row]!r} and {group!r}"
+                problem = f"{part.path}: query {name!r} has the groups {found[row]!r} and {group!r}"
                 raise CommandError(problem, "a row belongs to one group: choose another column.")
             found[row] = group
     return found
 
 
-def _blocks(form: Any, file: Path, columns: Columns, options: DataOptions) -> Iterator[Any]:
-    try:
-        yield from form.open(file, None, columns)
-    except DataFileError as error:
-        if columns.item not in str(error.problem):
-            raise
-        problem = f"--row-groups {options.row_groups}: there is no such file, and {file} has no such column"
-        raise CommandError(problem, error.hint or "name a column of the targets, or a file of groups.") from error
+def _blocks(asked: _Asked, form: Format, columns: Columns) -> Iterator[tuple[Part, Any]]:
+    for part in asked.parts:
+        try:
+            for block in form.open(part.path, None, columns, part.partition):
+                yield part, block
+        except DataFileError as error:
+            if columns.item not in str(error.problem):
+                raise
+            raise asked.error(error.hint or "name a column of the targets, or a file of groups.") from error
 
 
-def _by_row(file: Path, column: str, options: DataOptions) -> Names:
+def _by_row(asked: _Asked) -> Names:
     """Return the group of each row of files whose row i belongs to row i."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if file.suffix in (".parquet", ".pq"):
-        with reading(file, "Parquet"):
-            known = pq.read_schema(file).names
-            if column not in known:
-                problem = f"--row-groups {options.row_groups}: there is no such file, and {file} has no such column"
-                raise CommandError(problem, f"its columns are {', '.join(known)}.")
-            cells = pq.read_table(file, columns=[column])[column].cast(pa.string())
-        return np.array(cells.to_pylist(), dtype=object)
-    if file == Path(str(options.target)):
-        problem = f"--row-groups {options.row_groups}: there is no such file, and {file} has no columns"
+    if asked.own and suffix_of(path_of(asked.said)) not in FORMATS["parquet"].suffixes + FORMATS["arrow"].suffixes:
+        lines = read_names(asked.said, "give the group of each row, one per line.")
+        return np.array([line or None for line in lines], dtype=object)
+    form = format_of_parts("--row-groups", asked.parts, asked.format, asked.columns)
+    if form.name not in BY_ROW:
+        problem = f"--row-groups {asked.said}: there is no such file, and {asked.name} has no columns"
         raise CommandError(problem, "give a text file with the group of each row, one per line.")
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataFileError(file, "is no text", hint="give the group of each row, one per line.") from error
-    return np.array([line.strip() or None for line in lines], dtype=object)
+    return np.array([name for part in asked.parts for name in _column(asked, part)], dtype=object)
+
+
+def _column(asked: _Asked, part: Part) -> list[str | None]:
+    """Return the group of each row of a file of columns."""
+    import pyarrow as pa
+
+    from tailmetrics.io.tables import open_table
+
+    table = open_table(part.path)
+    known = table.schema.names
+    if asked.column not in known:
+        if asked.column in part.partition:
+            return [part.partition[asked.column]] * table.num_rows
+        raise asked.error(f"its columns are {', '.join(known)}.")
+    with reading(part.path, table.form):
+        batches = table.batches([asked.column], 0, table.num_rows, 2**16)
+        return [name for _, batch in batches for name in batch.column(asked.column).cast(pa.string()).to_pylist()]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tailmetrics.evaluation.digest import merged
 from tailmetrics.io import DataFileError
 from tailmetrics.io.errors import reading
 from tailmetrics.io.paths import check_file
@@ -21,6 +22,8 @@ from tailmetrics.io.paths import check_file
 ROW, QUERY, GROUP = "row", "query", "row_group"
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 METADATA = b"tailmetrics"
+IDENTITY = b"tailmetrics.identity"
+"""Key of what the values depend on: digests of the targets, buckets, counts and options."""
 SAID = ("buckets", "captions", "over_all", "what_buckets_are")
 """What metadata hold for the pictures of a comparison."""
 HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
@@ -63,6 +66,7 @@ class RowTable:
         captions: For each metric by bucket what its values are of.
         over_all: For each metric by bucket the key of its value over all labels.
         what_buckets_are: That in words.
+        identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
     """
 
     path: Path
@@ -76,6 +80,7 @@ class RowTable:
     captions: dict[str, str] = field(default_factory=dict)
     over_all: dict[str, str] = field(default_factory=dict)
     what_buckets_are: str = ""
+    identity: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: str | Path, whole: bool = True) -> RowTable:
@@ -95,6 +100,7 @@ class RowTable:
         of_groups = facts.get("of_groups", {})
         pairs |= {key: pairs[whole] for key, (whole, _) in of_groups.items()}
         said = {name: facts[name] for name in SAID if name in facts}  # older tables lack them
+        said["identity"] = _identity(path, files)
         return cls(path, files, pairs, facts["medians"], facts["lower_is_better"], names, of_groups, **said)
 
     def groups(self) -> Any:
@@ -130,6 +136,22 @@ def _facts(file: Path) -> tuple[dict[str, Any], list[str]]:
     if METADATA not in (schema.metadata or {}) or schema.names[0] not in (ROW, QUERY):
         raise DataFileError(file, "is no table of values per row", hint=HINT)
     return json.loads(schema.metadata[METADATA]), schema.names
+
+
+def _identity(path: Path, files: list[Path]) -> dict[str, Any]:
+    """Return what the values of all parts depend on; nothing where a part does not say it."""
+    entries = []
+    for file in files:
+        with reading(file, "Parquet"):
+            found = (pq.read_metadata(file).metadata or {}).get(IDENTITY)
+            if found is None:
+                return {}
+            entries.append(json.loads(found))
+    try:
+        return merged(entries)
+    except ValueError as error:
+        hint = "bring the files of all ranks, and of one run only, together."
+        raise DataFileError(path, f"holds parts of different runs ({error})", hint=hint) from error
 
 
 def _read(files: list[Path], columns: list[str]) -> Any:

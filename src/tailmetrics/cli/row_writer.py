@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from tailmetrics.cli.row_table import DENOMINATOR, GROUP, METADATA, NUMERATOR, QUERY, ROW
+from tailmetrics.cli.row_table import DENOMINATOR, GROUP, IDENTITY, METADATA, NUMERATOR, QUERY, ROW
 from tailmetrics.evaluation.accumulating import bucket_rows
 from tailmetrics.evaluation.captions import captions_of
+from tailmetrics.evaluation.digest import RunDigest
 from tailmetrics.evaluation.row_values import has_row_values
 from tailmetrics.io import Dataset
 from tailmetrics.metrics import KForRecall, TopKMetric
@@ -36,16 +37,24 @@ class RowTableWriter:
         metrics: The metrics; those without values per row are left out.
         dataset: What is evaluated, for the names of the rows.
         over_all: For each metric by bucket the key of its value over all labels.
+        options: What is kept as the identity of the run: the options that its values depend on; None keeps none.
     """
 
     def __init__(
-        self, path: Path, metrics: Iterable[TopKMetric], dataset: Dataset, over_all: Mapping[str, str] | None = None
+        self,
+        path: Path,
+        metrics: Iterable[TopKMetric],
+        dataset: Dataset,
+        over_all: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._over_all = over_all or {}
+        metrics = list(metrics)
         self._metrics: list[Any] = [metric for metric in metrics if has_row_values(metric)]
         self._groups = next((metric.row_groups for metric in self._metrics if metric.row_groups), None)
         self._names = dataset.row_names
         self._num_rows = dataset.num_rows
+        self._identity = None if options is None else RunDigest(self._metrics, options, _label_names(dataset, metrics))
         self._path = path
         self._file: Any = None
         self._pending: list[Any] = []
@@ -59,11 +68,15 @@ class RowTableWriter:
     ) -> None:
         if kind is None:
             self._flush()
+            if self._file is not None and self._identity is not None:
+                self._file.add_key_value_metadata({IDENTITY: json.dumps(self._identity.entries())})
         if self._file is not None:
             self._file.close()
 
     def write(self, rows: Tensor, ranking: Ranking) -> None:
         """Add a batch: the numbers of its rows, and their ranking."""
+        if self._identity is not None:
+            self._identity.update(rows, ranking)
         columns: dict[str, Any] = {}
         if self._names is None:
             columns[ROW] = rows.numpy()
@@ -121,6 +134,15 @@ class RowTableWriter:
     def _buckets(self) -> list[str]:
         """Return the names of all buckets, head first."""
         return list(dict.fromkeys(name for metric in self._metrics for name in metric._bucket_names))
+
+
+def _label_names(dataset: Dataset, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:
+    """Return the name of each label of the metrics, where labels are names; labels that no file names have a number."""
+    names = dataset.label_names
+    if names is None:
+        return None
+    sizes = [len(names), *(metric.num_labels for metric in metrics if metric.num_labels is not None)]
+    return [*names, *(f"label {number} of no file" for number in range(len(names), max(sizes)))]
 
 
 def _keys(metrics: Iterable[TopKMetric]) -> list[str]:

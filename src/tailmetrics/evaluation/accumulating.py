@@ -207,7 +207,7 @@ class Evaluation:
         return tuple(dict.fromkeys(self._set_name(metric._key(k)) for metric in of_kind for k in metric.cutoffs))
 
     def _group_rows(self) -> list[GroupRow]:
-        counts = None if self.group_rows is None else self.group_rows.compute().tolist()
+        counts = None if self.group_rows is None else self.group_rows.compute().reshape(-1).tolist()
         names = self.row_groups
         return [GroupRow(name, None if counts is None else counts[place]) for place, name in enumerate(names)]
 

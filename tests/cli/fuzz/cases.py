@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cli.fuzz import content, reading, writing
-from cli.fuzz.content import KEYED, ROWS, Data, Keyed, RefusedError
+from cli.fuzz.content import KEYED, ROWS, Data, Keyed, RefusedError, Rows
 from cli.fuzz.expected import Asked
 
 SUFFIXES = {
@@ -94,7 +94,7 @@ class Case:
                 return [name or None for names in found for name in names]
             form, columns = self.forms["target"], self.columns
         else:
-            file, form, columns = self.paths["groups"], "csv", {}
+            file, form, columns = self.paths["groups"], "csv", self.columns
             if isinstance(target, Rows):
                 return [line or None for line in reading.text_lines(file)]
         parts = reading.files_of(file)
@@ -285,7 +285,9 @@ def _parts(source: Random, folder: Path, role: str, ending: str) -> tuple[Path, 
 def _shared(source: Random, data: Keyed, number: int) -> list[list[tuple[str, str | None, float | None]]]:
     """Return the lines in so many shares, each query in one of them; none is empty unless there are too few."""
     queries = data.queries
-    share = {query: place % number if place < number else source.randrange(number) for place, query in enumerate(queries)}
+    share = {
+        query: place % number if place < number else source.randrange(number) for place, query in enumerate(queries)
+    }
     shares: list[list[tuple[str, str | None, float | None]]] = [[] for _ in range(number)]
     for line in data.lines:
         shares[share[line[0]]].append(line)
@@ -349,7 +351,7 @@ def _common(source: Random, asked: Asked) -> list[str]:
 
 def _files(paths: dict[str, Path]) -> list[str]:
     options = {"preds": "--preds", "target": "--target", "train": "--train-target", "counts": "--label-counts"}
-    words = [word for role, path in paths.items() for word in (options[role], str(path))]
+    words = [word for role, option in options.items() if role in paths for word in (option, str(paths[role]))]
     return [*words, "--num-train", "1000"] if "counts" in paths else words
 
 

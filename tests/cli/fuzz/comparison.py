@@ -11,6 +11,7 @@ from random import Random
 from cli.fuzz import expected, measures
 from cli.fuzz.cases import Case
 from cli.fuzz.content import RefusedError
+from cli.fuzz.reading import files_of
 from cli.fuzz.running import check_error, run, snapshot
 from cli.fuzz.written import FoundError, same
 
@@ -53,11 +54,21 @@ def _values(case: Case) -> dict[str, float]:
 def _changed(case: Case, source: Random) -> Path:
     """Write predictions in which the items of some lines have changed places, in the same format."""
     path = case.paths["preds"]
-    other = path.with_name(f"other-{path.name}")
+    inside = path.parent if "*" in path.name else path
+    other = inside.with_name(f"other-{inside.name}")
+    if inside.is_file():
+        other.write_bytes(_shuffled(case, inside, source))
+        return other
+    other.mkdir()
+    for part in files_of(path):
+        (other / part.name).write_bytes(_shuffled(case, part, source))
+    return other if inside == path else other / path.name
+
+
+def _shuffled(case: Case, path: Path, source: Random) -> bytes:
     content = path.read_bytes()
-    if case.forms["preds"] in ("trec", "csv", "tsv") and path.suffix.removeprefix(".") not in ("gz", "bz2"):
-        lines = content.split(b"\n")
-        source.shuffle(lines[1:])
-        content = b"\n".join(lines).replace(b"1.5", b"0.25").replace(b"2.0", b"-3.0")
-    other.write_bytes(content)
-    return other
+    if case.forms["preds"] in ("trec", "csv", "tsv") and path.suffix not in (".gz", ".bz2", ".zst"):
+        head, *lines = content.split(b"\n")
+        source.shuffle(lines)
+        content = b"\n".join([head, *lines]).replace(b"1.5", b"0.25").replace(b"2.0", b"-3.0")
+    return content

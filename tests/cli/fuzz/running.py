@@ -148,7 +148,9 @@ def by_api(found: expected.Evaluated, asked: expected.Asked) -> dict[str, float]
         more["duplicates"] = asked.duplicates
     metrics = {}
     for name, arguments in [*asked.metrics, *_twins(asked)]:
-        taken = {key: value for key, value in more.items() if key == "duplicates" or name not in measures.OF_WHAT_IS_SHOWN}
+        taken = {
+            key: value for key, value in more.items() if key == "duplicates" or name not in measures.OF_WHAT_IS_SHOWN
+        }
         kind = {"buckets": asked.buckets} if "buckets" in arguments else {}
         metric = getattr(tailmetrics, name)(**{**arguments, **kind, **taken})
         metrics.setdefault(repr(metric), metric)
