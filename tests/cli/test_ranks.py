@@ -109,8 +109,8 @@ def test_a_stale_copy_of_a_file_on_another_machine(made, config, workers, tmp_pa
     files = ["--preds", "preds.parquet", "--target", "target.parquet", "--train-target", "train.parquet"]
     words = ["evaluate", "--config", config(METRICS[1]), *files, "--num-labels", 30, "--out", "out", "--quiet"]
     first, second = workers.ranks(*words, folders=folders)
-    problem, hint = first[2].splitlines()
     assert first[:2] == (2, "")
+    problem, hint = first[2].splitlines()
     assert problem.startswith(f"error: {name}: process 1 on ")
     assert " has " in problem
     assert " bytes, sha256 " in problem

@@ -196,7 +196,7 @@ def _of_queries(source: Random, folder: Path) -> Case:
     words += [word for name, value in columns.items() for word in (f"--columns.{name}", value)]
     words += ["--config", str(_config(asked.metrics, folder)), *_files(paths)]
     alone = _of_evaluate(source, asked)
-    _settle_trec(asked, forms, paths)
+    _settle_trec(asked, {role: form for role, form in forms.items() if "--format" not in words or form == "trec"})
     column = "" if not asked.grouped else writing.GROUP if in_target else "group"
     return Case(folder, asked, words, forms, paths, columns, None, alone, column)
 
@@ -236,10 +236,10 @@ def _of_evaluate(source: Random, asked: Asked) -> list[str]:
     return words
 
 
-def _settle_trec(asked: Asked, forms: dict[str, str], paths: dict[str, Path]) -> None:
-    """Say whether the last name wins ties: where a file is read as TREC, qrels beside ranked lists included."""
-    qrels = [role for role, form in forms.items() if form == "msmarco" and role != "preds"]
-    asked.trec = "trec" in forms.values() or bool(qrels)
+def _settle_trec(asked: Asked, told: dict[str, str]) -> None:
+    """Say whether the last name wins ties: where a file is told to be TREC, qrels beside ranked lists included."""
+    qrels = [role for role, form in told.items() if form == "msmarco" and role != "preds"]
+    asked.trec = "trec" in told.values() or bool(qrels)
 
 
 def _write_keyed(
