@@ -21,6 +21,7 @@ from tailmetrics.metrics._row_groups import check_row_groups
 from tailmetrics.metrics._training import FACTS, UNTOLD, Training, is_open
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.ranking._context import Duplicates
+from tailmetrics.ranking._once import once
 
 Cutoffs: TypeAlias = int | Sequence[int]
 Buckets: TypeAlias = LabelBuckets | str
@@ -258,7 +259,7 @@ class ConfiguredMetric(ExactMetric):
         """The buckets, once they are known."""
         return self.buckets if isinstance(self.buckets, LabelBuckets) else None
 
-    @property
+    @once
     def ks(self) -> tuple[int, ...]:
         """The cut-offs, with a number beyond any rank for None."""
         return tuple(EVERYTHING if k is None else k for k in self.cutoffs)

@@ -179,7 +179,7 @@ class TopKMetric(ConfiguredMetric):
         prepared = preds
         if not isinstance(preds, Prepared):
             batch = Batch(preds, target, row_mask, row_groups, row_weights)
-            prepared = self.prepare(self.rank_batch(batch, indexes))
+            prepared = self._prepared(self.rank_batch(batch, indexes))
         with one_thread(self.device):
             self._add(prepared)
 
@@ -216,7 +216,9 @@ class TopKMetric(ConfiguredMetric):
 
     def prepare(self, preds: Any, target: Any = None, row_mask: Any = None) -> Prepared:
         """Return what a batch, or a :class:`Ranking`, would add, for a later ``update(prepared)``."""
-        ranking = self.rank_batch(Batch(preds, target, row_mask))
+        return self._prepared(self.rank_batch(Batch(preds, target, row_mask)))
+
+    def _prepared(self, ranking: Ranking) -> Prepared:
         self._check(ranking)
         groups = ranking.rows.groups if self.row_groups else None
         rows = BatchRows(groups, ranking.rows.weights if self.weighted else None)

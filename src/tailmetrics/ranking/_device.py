@@ -43,7 +43,8 @@ def one_thread(device: torch.device) -> AbstractContextManager[None]:
     one; on an idle machine the second thread saves nothing. Other threads that run already keep their number. A thread
     that the program starts meanwhile gets one, since torch keeps the number for new threads in one place.
     """
-    return nullcontext() if device.type != "cpu" or is_compiling() else _one_thread()
+    splits = device.type == "cpu" and not is_compiling() and torch.get_num_threads() > 1
+    return _one_thread() if splits else nullcontext()
 
 
 @contextmanager
@@ -64,11 +65,6 @@ def real_dtype(device: torch.device) -> torch.dtype:
 def whole_numbers(how_many: int, device: torch.device) -> Tensor:
     """Return the whole numbers from 0 as a vector, int64. It is a part of a table that is kept: do not change it."""
     return _whole_numbers(1 << max(8, (how_many - 1).bit_length()), device)[:how_many]
-
-
-def constant(value: int | float, device: torch.device) -> Tensor:
-    """Return a number as a tensor without axes, int64 or real. ``torch.where`` would make a new one in each call."""
-    return _constant(value, device)
 
 
 def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -98,5 +94,6 @@ def _whole_numbers(how_many: int) -> Tensor:
 
 
 @made_once
-def _constant(value: int | float) -> Tensor:
+def constant(value: int | float) -> Tensor:
+    """Return a number as a tensor without axes, int64 or real. ``torch.where`` would make a new one in each call."""
     return torch.tensor(value, dtype=torch.int64 if isinstance(value, int) else torch.float64, device="cpu")

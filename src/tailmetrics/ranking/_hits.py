@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tailmetrics.ranking._device import constant, whole_numbers
 from tailmetrics.ranking._targets import Entries, Targets
 from tailmetrics.ranking._tensors import Array
 
@@ -57,15 +58,16 @@ def find_in_small(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor] | None
     per_place = wanted.shape[1] if wanted is not None else 8 if targets.mask is not None else 0
     if not 0 < per_place * ids.numel() <= SMALL:
         return None
-    places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+    places = whole_numbers(ids.shape[1] + 1, ids.device)[1:]
+    not_ranked = constant(NOT_RANKED, ids.device)
     if wanted is not None:
         # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
-        equal = ids.unsqueeze(1) == torch.where(wanted < 0, -2, wanted).unsqueeze(2)
-        ranks, labels = torch.where(equal, places, NOT_RANKED).amin(dim=2), wanted
+        equal = ids.unsqueeze(1) == torch.where(wanted < 0, constant(-2, ids.device), wanted).unsqueeze(2)
+        ranks, labels = torch.where(equal, places, not_ranked).amin(dim=2), wanted
     else:
         assert targets.mask is not None
         labels = ids.clamp(min=0)
-        ranks = torch.where(targets.mask.gather(1, labels) & (ids >= 0), places, NOT_RANKED)
+        ranks = torch.where(targets.mask.gather(1, labels) & (ids >= 0), places, not_ranked)
     if ranks.shape[1] == 1:
         return ranks, labels
     ranks, order = ranks.sort(dim=1)

@@ -235,8 +235,8 @@ class Ranking(TargetRanks):
         """Whether every relevant label has gain 1."""
         return self.targets.binary
 
-    @property
-    def n_relevant(self) -> Tensor:  # type: ignore[override]
+    @once
+    def n_relevant(self) -> Tensor:
         """Number of relevant labels per row, shape (N,), int64."""
         return self.targets.n_relevant
 

@@ -21,6 +21,7 @@ from tailmetrics.ranking._lists import (
     lists_from_ids,
     lists_from_scores,
 )
+from tailmetrics.ranking._once import once
 from tailmetrics.ranking._targets import Targets, targets_from_csr, targets_from_ids, targets_from_matrix
 from tailmetrics.ranking._tensors import as_tensor, is_csr
 
@@ -46,19 +47,19 @@ class Predictions:
     scores: Tensor | None
     ids: Tensor | None
 
-    @property
+    @once
     def main(self) -> Tensor:
         """The tensor that says how many rows there are."""
         value = self.scores if self.scores is not None else self.ids
         assert value is not None
         return value
 
-    @property
+    @once
     def num_columns(self) -> int | None:
         """L where the form has one column per label, else None."""
         return self.main.shape[1] if self.ids is None else None
 
-    @property
+    @once
     def dense(self) -> Tensor | None:
         """Dense scores of all labels, None for any other form."""
         return None if self.ids is not None or is_csr(self.main) else self.main
