@@ -106,7 +106,7 @@ class LabelFrequency(ExactMetric):
     def _add(self, targets: Targets, rows: int | Tensor) -> None:
         self.counts, self.rows = writable(self.counts), writable(self.rows)
         if targets.dense is not None and not reads_are_free(targets.device):
-            self.counts += _column_sums(targets.dense, targets.row_mask)
+            self.counts += column_sums(targets.dense, targets.row_mask)
         else:
             ids = targets.entries.ids
             self.counts.scatter_add_(0, ids.clamp(min=0), (ids >= 0).to(torch.int64))
@@ -139,7 +139,7 @@ class LabelFrequency(ExactMetric):
         return LabelBuckets.thresholds(self.compute(), edges)
 
 
-def _column_sums(dense: Tensor, row_mask: Tensor | None) -> Tensor:
+def column_sums(dense: Tensor, row_mask: Tensor | None) -> Tensor:
     """Return how often each label is relevant in a matrix (N, L), without an entry per cell, shape (L,)."""
     relevant = dense if dense.dtype == torch.bool else dense > 0
     return (relevant if row_mask is None else relevant & row_mask[:, None]).sum(dim=0)

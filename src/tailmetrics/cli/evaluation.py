@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from torch import Tensor
 
+from tailmetrics.cli.engine import OnEngine
 from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.identity import facts_of, options_of_values
 from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
@@ -48,6 +50,7 @@ def evaluate(request: Request) -> None:
     paths = [*paths_of([options.preds], data), *([] if options.label_names is None else [options.label_names])]
     read: list[str | Path] = [*local_files(paths), *request.configs]
     with joined(options.device) as ranks, Staging(read) as staging, TemporaryDirectory() as scratch:
+        engine = None if options.engine is None else OnEngine(options, data, ranks)
         with ranks.agreement():
             folder = _folder(options, ranks, staging)
             table = _table(options, ranks, staging, Path(scratch))
@@ -69,11 +72,14 @@ def evaluate(request: Request) -> None:
                 row_names=dataset.row_names,
                 intervals=_confidence(request),
             )
-        bind(evaluation.collection, inputs, ranks)
+        bind(evaluation.collection, inputs, ranks, None if engine is None else partial(engine.count, inputs))
         evaluation.start(ranks.device)
         with ranks.agreement():
-            options_of_rows = None if options.per_row is None else options_of_values(data, dataset)
-            _stream(evaluation, dataset, ranks, table, groups, options_of_rows)
+            if engine is None:
+                options_of_rows = None if options.per_row is None else options_of_values(data, dataset)
+                _stream(evaluation, dataset, ranks, table, groups, options_of_rows)
+            else:
+                evaluation = engine.evaluate(evaluation, inputs)
         report = _report(evaluation, dataset, request)
         found: dict[str, Interval] = {}
         if options.intervals and table is not None:

@@ -83,6 +83,36 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
     return Inputs(runs, train, counts, options.num_train, num_labels)
 
 
+@dataclass(frozen=True)
+class Share:
+    """What opens one share of the rows where it is evaluated, on any machine that sees the files.
+
+    Attributes:
+        preds: Predictions.
+        options: The other files.
+        names: Names of all labels, if they are names.
+        num_labels: Number of labels; None when nothing tells.
+    """
+
+    preds: str
+    options: DataOptions
+    names: Sequence[str] | None
+    num_labels: int | None
+
+    def rows(self, ranks: Ranks) -> Dataset:
+        """Open predictions with their targets."""
+        return self._files(ranks).run(self.preds, self.num_labels)
+
+    def train(self, ranks: Ranks) -> TargetDataset:
+        """Open training targets."""
+        opened = self._files(ranks).train(self.num_labels)
+        assert opened is not None
+        return opened
+
+    def _files(self, ranks: Ranks) -> _Files:
+        return _Files(self.options, str(self.options.target), self.names, ranks)
+
+
 class _Files:
     """The files of the options, to be opened alike."""
 

@@ -74,6 +74,10 @@ class EvaluateOptions:
     examples: Annotated[bool, "Show a few rows: for each bucket one that misses a label of it."] = False
     title: Annotated[str | None, "Title of the report."] = None
     device: Annotated[Literal["cpu", "cuda"], "Where metrics are computed."] = "cpu"
+    engine: Annotated[
+        Literal["ray", "spark", "dask"] | None, "Evaluate shares of the rows on a cluster of Ray, Spark or Dask."
+    ] = None
+    shares: Annotated[int | None, "Shares that --engine makes; twice the processors of the cluster if left out."] = None
     quiet: Annotated[bool, "Print no tables."] = False
 
 

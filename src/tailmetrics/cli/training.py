@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -13,14 +14,26 @@ from tailmetrics.cli.inputs import Inputs
 from tailmetrics.cli.progress import progress
 from tailmetrics.cli.ranks import Ranks
 from tailmetrics.frequency import frequency_of
+from tailmetrics.io import TargetDataset
 from tailmetrics.metrics import TopKMetric
 
 
-def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks) -> None:
-    """Complete what the metrics leave open; counts the training labels if it has to. Call it on every rank."""
+def bind(
+    collection: TopKCollection, inputs: Inputs, ranks: Ranks, count: Callable[[], LabelFrequency] | None = None
+) -> None:
+    """Complete what the metrics leave open; call it on every rank.
+
+    Args:
+        collection: The metrics.
+        inputs: The open files.
+        ranks: This process.
+        count: What counts the training labels, if not this process.
+    """
     with ranks.agreement():
         _check_known(collection, inputs)
-        counted = None if inputs.train is None else _count(inputs, ranks)
+        counted = None
+        if inputs.train is not None:
+            counted = _count(inputs, ranks) if count is None else count()
     if counted is not None:
         _warn_of_gaps(counted.compute())
         collection.bind(counted)
@@ -50,9 +63,14 @@ def _warn_of_gaps(counts: Tensor) -> None:
 def _count(inputs: Inputs, ranks: Ranks) -> LabelFrequency:
     assert inputs.train is not None
     assert inputs.num_labels is not None
-    frequency = LabelFrequency(inputs.num_labels)
-    with progress("training labels", inputs.train.stop - inputs.train.start, ranks) as advance:
-        for batch in inputs.train:
+    return count_labels(inputs.train, inputs.num_labels, ranks)
+
+
+def count_labels(train: TargetDataset, num_labels: int, ranks: Ranks) -> LabelFrequency:
+    """Count this process's share of the training labels."""
+    frequency = LabelFrequency(num_labels)
+    with progress("training labels", train.stop - train.start, ranks) as advance:
+        for batch in train:
             frequency.update(batch.target)
             advance(len(batch.rows))
     return frequency

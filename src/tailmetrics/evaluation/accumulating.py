@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.captions import captions_of
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.over_all import with_values_over_all
+from tailmetrics.evaluation.positives import Positives
 from tailmetrics.evaluation.provenance import settings_of, versions
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, has_moments
@@ -72,7 +74,7 @@ class Evaluation:
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
         self.confidence, self.moments = intervals, dict[str, RowMoments]()
-        self.positives: LabelFrequency | None = None
+        self.positives: Positives | None = None
         self.ties: TieRateAtK | None = None
         self.group_rows: LabelFrequency | None = None
 
@@ -96,12 +98,15 @@ class Evaluation:
         """The names of the groups of rows, those of all metrics."""
         return tuple(dict.fromkeys(name for metric in self.members for name in metric.row_groups or ()))
 
+    @property
+    def _num_labels(self) -> int | None:
+        return next((metric.num_labels for metric in self.members if metric.num_labels is not None), None)
+
     def start(self, device: torch.device | str = "cpu") -> None:
         """Forget what was accumulated and move to ``device``; the same on every rank, rows or not."""
         self.collection.to(device)
         self.collection.reset()
-        num_labels = next((m.num_labels for m in self.members if m.num_labels is not None), None)
-        self.positives = None if num_labels is None else LabelFrequency(num_labels).to(device)
+        self.positives = None if self._num_labels is None else Positives(self.bucketings).to(device)
         self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if self._has_one_grouping else None
         cutoffs = {k for metric in self.members for k in _ranks(metric)}
         self.ties = TieRateAtK(k=sorted(cutoffs) or [1]).to(device)
@@ -172,16 +177,17 @@ class Evaluation:
         summaries = _read(self.collection.summaries(computed))
         assert self.ties is not None
         ties = {int(key.partition("@")[2]): value for key, value in _read(_quietly(self.ties)).items()}
-        counts = None if self.positives is None else self.positives.compute().reshape(-1).cpu()
-        rows, notes = _agreed([row for buckets in self.bucketings for row in bucket_rows(buckets, counts)])
+        num_rows, positives, of_buckets = (None, None, []) if self.positives is None else self.positives.by_bucket()
+        with_counts = zip_longest(self.bucketings, of_buckets)
+        rows, notes = _agreed([row for buckets, found in with_counts for row in bucket_rows(buckets, found)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         return Report(
             title=title,
             scalars=scalars,
             lower_is_better=tuple(self._keys_where_less_is_better()),
             buckets=rows,
-            rows=None if self.positives is None else self.positives.num_rows,
-            positives=None if counts is None else int(counts.sum()),
+            rows=num_rows,
+            positives=positives,
             ties=ties,
             label_counts=next((buckets.counts for buckets in self.bucketings if buckets.counts is not None), None),
             settings=[settings_of(m) for m in self.members],
@@ -229,8 +235,8 @@ class Evaluation:
 
     def _examples(self, examples: RowExamples) -> list[Example]:
         buckets = next(iter(self.bucketings), None)
-        known = self.positives.num_labels if buckets is None and self.positives is not None else None
-        return examples.examples(self._names_of(known if buckets is None else buckets.num_labels), self.row_names)
+        known = self._num_labels if buckets is None else buckets.num_labels
+        return examples.examples(self._names_of(known), self.row_names)
 
     def _checked_names(self, columns: Mapping[str, Tensor]) -> Sequence[str] | None:
         return self._names_of(len(columns["support"]))
@@ -278,15 +284,12 @@ def _whole_buckets(buckets: LabelBuckets | str | None, k: int) -> Iterator[str]:
         yield from (name for name, size in sizes if 0 < size <= k)
 
 
-def bucket_rows(buckets: LabelBuckets, positives: Tensor | None = None) -> Iterator[BucketRow]:
-    """Yield the buckets with what is in them."""
-    of_bucket = torch.zeros(len(buckets), dtype=torch.int64)
-    if positives is not None:
-        of_bucket.index_add_(0, buckets.assignment, positives)
+def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None) -> Iterator[BucketRow]:
+    """Yield the buckets with what is in them; ``positives`` is how many relevant labels each has."""
     occurrences = torch.zeros(len(buckets), dtype=torch.int64)
     if buckets.counts is not None:
         occurrences.index_add_(0, buckets.assignment, buckets.counts)
-    columns = (buckets.label_counts.tolist(), occurrences.tolist(), of_bucket.tolist())
+    columns = (buckets.label_counts.tolist(), occurrences.tolist(), positives or [0] * len(buckets))
     yield from (BucketRow(*row) for row in zip(buckets.names, *columns, strict=True))
 
 

@@ -153,12 +153,9 @@ def evaluated(
     if isinstance(row_groups, Mapping):
         row_groups = [row_groups.get(name) for name in data.row_names or range(data.num_rows)]
     groups = None if row_groups is None else group_names(row_groups)
-    collection = _completed(metrics, training, groups)
-    if labels:
-        collection = with_label_values(collection, data.columns)
     names = data.label_names if label_names is None else label_names
     evaluation = Evaluation(
-        _bound(collection, training),
+        _completed(metrics, training, groups, labels, data.columns),
         labels=labels,
         label_names=names,
         examples=examples,
@@ -182,6 +179,22 @@ def _row_names(names: Sequence[str] | None, num_rows: int) -> Sequence[str] | No
     if names is not None and len(names) != num_rows:
         raise ValueError(f"{CALLER}: row_names holds {len(names)} names for {num_rows} rows; pass one for each.")
     return names
+
+
+def prepared(
+    metrics: TopKCollection | Iterable[TopKMetric] | None,
+    *,
+    buckets: LabelBuckets | None = None,
+    label_counts: Any = None,
+    labels: bool = False,
+    label_names: Sequence[str] | None = None,
+    num_labels: int | None = None,
+    intervals: bool = True,
+) -> Evaluation:
+    """Return an evaluation that has seen no row, of copies of the metrics; arguments are those of :func:`evaluate`."""
+    collection = _completed(metrics, _training(buckets, label_counts), None, labels, num_labels)
+    confidence = CONFIDENCE if intervals else None
+    return Evaluation(collection, labels=labels, label_names=label_names, intervals=confidence)
 
 
 def _group_numbers(row_groups: Any, names: Sequence[str], num_rows: int) -> Tensor | None:
@@ -211,8 +224,10 @@ def _completed(
     metrics: TopKCollection | Iterable[TopKMetric] | None,
     training: LabelFrequency | LabelBuckets | None,
     groups: Sequence[str] | None,
+    labels: bool,
+    num_labels: int | None,
 ) -> TopKCollection:
-    """Return copies of the metrics, with everything known that they left open, and groups of rows if there are any."""
+    """Return copies of the metrics, with all known that they left open, and groups of rows and labels if asked for."""
     if metrics is None:
         metrics = _default_metrics(by_bucket=training is not None)
     elif not isinstance(metrics, TopKCollection):
@@ -223,11 +238,9 @@ def _completed(
     if training is not None and all(metric.buckets is None for metric in members):
         found = training if isinstance(training, LabelBuckets) else training.deciles()
         members += [_by_bucket(metric, found) for metric in members if _takes_buckets(metric)]
-    return TopKCollection(members, prefix=collection.prefix, postfix=collection.postfix, row_groups=groups)
-
-
-def _bound(collection: TopKCollection, training: LabelFrequency | LabelBuckets | None) -> TopKCollection:
-    return collection if training is None else collection.bind(training)
+    found = TopKCollection(members, prefix=collection.prefix, postfix=collection.postfix, row_groups=groups)
+    found = with_label_values(found, num_labels) if labels else found
+    return found if training is None else found.bind(training)
 
 
 def _training(buckets: LabelBuckets | None, label_counts: Any) -> LabelFrequency | LabelBuckets | None:

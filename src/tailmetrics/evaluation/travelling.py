@@ -19,6 +19,7 @@ def counted(evaluation: Evaluation) -> list[Any]:
         evaluation.collection,
         evaluation.positives,
         evaluation.ties,
+        evaluation.group_rows,
         evaluation.examples,
         *evaluation.moments.values(),
     )

@@ -1,0 +1,61 @@
+"""Dask: a task for each partition of a DataFrame, and a tree of tasks that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tailmetrics.engines.cluster import Cluster, in_groups
+from tailmetrics.engines.work import Work
+
+
+class DaskCluster(Cluster):
+    """The scheduler of the ``Client`` that is there; without one, the threads of this process."""
+
+    name = "dask"
+
+    def columns_of(self, dataset: Any) -> Sequence[str]:
+        """Return the names of the columns."""
+        return list(dataset.columns)
+
+    def total(self, dataset: Any, work: Work) -> bytes:
+        """Return the sum of the results of all partitions."""
+        from dask.delayed import delayed
+
+        kept = delayed(work, pure=True, traverse=False)  # once in the graph, however large its tables are
+        evaluate, merge = delayed(_evaluated, pure=True), delayed(_merged, pure=True)
+        results = [evaluate(kept, part) for part in dataset[list(work.columns)].to_delayed()]
+        while len(results) != 1:
+            results = [merge(kept, some) for some in in_groups(results)]
+        total: bytes = results[0].compute()
+        return total
+
+    def numbers(self, count: int) -> Any:
+        """Return a DataFrame of numbers, a partition for each."""
+        import pandas as pd
+        from dask.dataframe import from_pandas
+
+        return from_pandas(pd.DataFrame({"id": range(count)}), npartitions=count)
+
+    def cores(self) -> int:
+        """Return the threads of all workers; starts workers on this machine where no scheduler is named."""
+        from distributed import Client, get_client
+
+        try:
+            self._client = get_client()
+        except ValueError:
+            self._client = Client(threads_per_worker=1)  # kept: its workers end with it
+        return sum(self._client.nthreads().values())
+
+
+def _evaluated(work: Work, part: Any) -> bytes:
+    return work([part])
+
+
+def _merged(work: Work, results: list[bytes]) -> bytes:
+    return work.merged(results)
+
+
+CLUSTER: Final = DaskCluster()
+evaluate = CLUSTER.evaluate
+count_labels = CLUSTER.count_labels

@@ -1,0 +1,60 @@
+"""Ray: tasks of Ray Data, one for each block, and a tree of tasks that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tailmetrics.engines.cluster import Cluster, in_groups
+from tailmetrics.engines.work import Work
+
+
+class RayCluster(Cluster):
+    """The cluster of ``ray.init``; without it, the one that ``RAY_ADDRESS`` names, or this machine."""
+
+    name = "ray"
+
+    def columns_of(self, dataset: Any) -> Sequence[str]:
+        """Return the names of the columns."""
+        return list(dataset.columns() or ())
+
+    def total(self, dataset: Any, work: Work) -> bytes:
+        """Return the sum of the results of all blocks."""
+        import pyarrow as pa
+        import ray
+
+        kept = ray.put(work)  # once, however large its tables are
+
+        def evaluate(block: Any) -> Any:
+            return pa.table({"result": [ray.get(kept)([block])]})
+
+        def merge(*blocks: Any) -> Any:
+            results = (one for block in blocks for one in block["result"].to_pylist())
+            return pa.table({"result": [ray.get(kept).merged(results)]})
+
+        chosen = dataset.select_columns(list(work.columns))
+        blocks = chosen.map_batches(evaluate, batch_size=None, batch_format="pyarrow").to_arrow_refs()
+        task = ray.remote(merge)
+        while len(blocks) != 1:
+            blocks = [task.remote(*some) for some in in_groups(blocks)]
+        result: bytes = ray.get(blocks[0])["result"][0].as_py()
+        return result
+
+    def numbers(self, count: int) -> Any:
+        """Return a data set of numbers, a block for each."""
+        import ray
+
+        return ray.data.range(count, override_num_blocks=count)
+
+    def cores(self) -> int:
+        """Return the processors of the cluster."""
+        import ray
+
+        if not ray.is_initialized():
+            ray.init()
+        return int(ray.cluster_resources().get("CPU", 1))
+
+
+CLUSTER: Final = RayCluster()
+evaluate = CLUSTER.evaluate
+count_labels = CLUSTER.count_labels

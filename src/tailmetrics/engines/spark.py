@@ -1,0 +1,60 @@
+"""Spark: a task for each partition by ``mapInArrow``, and a shuffle of the results to tasks that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from tailmetrics.engines.cluster import FAN_IN, Cluster
+from tailmetrics.engines.work import Work
+
+
+class SparkCluster(Cluster):
+    """The cluster of the session that is there, such as that of ``spark-submit``."""
+
+    name = "spark"
+
+    def columns_of(self, dataset: Any) -> Sequence[str]:
+        """Return the names of the columns."""
+        return list(dataset.columns)
+
+    def total(self, dataset: Any, work: Work) -> bytes:
+        """Return the sum of the results of all partitions."""
+
+        def merge(batches: Iterable[Any]) -> bytes:
+            return work.merged(one for batch in batches for one in batch["result"].to_pylist())
+
+        quoted = [f"`{name}`" for name in work.columns]
+        found = dataset.select(*quoted).mapInArrow(_in_arrow(work), "result binary")
+        merged = found.repartition(FAN_IN).mapInArrow(_in_arrow(merge), "result binary").collect()
+        return work.merged(bytes(row["result"]) for row in merged)
+
+    def numbers(self, count: int) -> Any:
+        """Return a DataFrame of numbers, a partition for each."""
+        return _session().range(0, count, 1, count)
+
+    def cores(self) -> int:
+        """Return how many tasks Spark runs at a time."""
+        return int(_session().sparkContext.defaultParallelism)
+
+
+def _session() -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate()
+
+
+def _in_arrow(function: Callable[[Iterable[Any]], bytes]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return a function of a partition that yields the only result as a batch of Arrow."""
+
+    def mapped(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_pydict({"result": [function(batches)]})
+
+    return mapped
+
+
+CLUSTER: Final = SparkCluster()
+evaluate = CLUSTER.evaluate
+count_labels = CLUSTER.count_labels

@@ -1,0 +1,104 @@
+"""docs/engines.md is true: on local clusters of two workers, one of them killed in the middle, the report is that of one process."""
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "engines.md").read_text()
+FILES = dict(re.findall(r'^```py title="(\w+\.py)"\n(.*?)^```$', PAGE, re.DOTALL | re.M))
+ENGINES = [("dask", "distributed"), ("ray", "ray"), ("spark", "pyspark")]
+KILLED = '''
+
+import os, pathlib
+
+
+class RecallAtK(RecallAtK):
+    """Dies at its fifth batch, whichever process has it."""
+
+    def prepare(self, ranking):
+        calls = pathlib.Path(__file__).parent / "calls"
+        with calls.open("a") as file:
+            file.write(".")
+        if calls.stat().st_size == 5:
+            os.kill(os.getpid(), 9)
+        return super().prepare(ranking)
+
+
+'''
+ONE = """
+import pyarrow.parquet as pq, tailmetrics
+from metrics import METRICS
+rows, train = pq.read_table("rows"), pq.read_table("train.parquet")["labels"]
+counts = tailmetrics.LabelFrequency(100)
+counts.update(train)
+tailmetrics.evaluate(rows["ids"], rows["labels"], metrics=METRICS, label_counts=counts).write("reports/one")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder with the files of the pages."""
+    monkeypatch.chdir(tmp_path)
+    data = re.search(r"^```python\n(.*?)^```$", (DOCS / "offline.md").read_text(), re.DOTALL | re.M)
+    exec(compile(data[1], "offline.md", "exec"), {})
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text.replace("\n\nMETRICS", KILLED + "METRICS") if name == "metrics.py" else text)
+    run("rows.py")
+    (tmp_path / "one.py").write_text(ONE)
+    (tmp_path / "calls").write_text("." * 5)
+    run("one.py")
+    (tmp_path / "calls").unlink()
+    return tmp_path
+
+
+def run(*words):
+    """Run Python in the folder."""
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")]),
+    }
+    ended = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, timeout=400)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+
+
+def killed(folder):
+    """Whether a process died, and its part was done again."""
+    return (folder / "calls").stat().st_size > 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "module"), ENGINES)
+def test_an_engine_gives_the_report_of_one_process(folder, engine, module):
+    """The script of the page does, although a worker dies while it has a part."""
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed")
+    run(f"with_{engine}.py")
+    assert killed(folder)
+    assert (folder / "reports/one/report.json").read_bytes() == (folder / f"reports/{engine}/report.json").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "module"), ENGINES)
+def test_the_command_line_gives_the_report_of_one_process(folder, engine, module):
+    """The command of the page does, with a metric of one's own that kills a worker."""
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed")
+    _, *words = shlex.split(re.search(r"^```bash\n(.*?)^```$", PAGE, re.DOTALL | re.M)[1].replace("\\\n", ""))
+    words += ["--metrics+=metrics.RecallAtK", "--metrics.k=7", "--shares", "8"]
+    words[words.index("--engine") + 1] = engine
+    run("-m", "tailmetrics", *words)
+    assert killed(folder)
+    place = words.index("--engine")
+    run("-m", "tailmetrics", *words[:place], *words[place + 4 : -2], "--out", "reports/alone")
+    alone, shared = ((folder / f"reports/{name}/report.json").read_bytes() for name in ("alone", "engine"))
+    assert alone == shared

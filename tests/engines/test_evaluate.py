@@ -1,0 +1,125 @@
+"""One call on the parts of a data set: the report of all rows at once, and errors that are not tried again."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+import tailmetrics
+from tailmetrics import F1AtK, LabelFrequency, NDCGAtK, RecallAtK, TopKCollection
+from tailmetrics.engines.work import Evaluating
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.report.plain import plain_report
+
+ROWS, LABELS = 700, 30
+
+
+def table():
+    """Rows of different lengths: ids with scores in any order, relevant labels with gains, a group or none."""
+    rng = np.random.default_rng(0)
+    ids = [rng.permutation(LABELS)[: rng.integers(0, 9)].tolist() for _ in range(ROWS)]
+    labels = [rng.permutation(LABELS)[: rng.integers(0, 4)].tolist() for _ in range(ROWS)]
+    return pa.table(
+        {
+            "ids": pa.array(ids, pa.list_(pa.int64())),
+            "scores": pa.array([rng.integers(0, 4, len(one)).astype(float).tolist() for one in ids], pa.list_(pa.float64())),
+            "labels": pa.array(labels, pa.list_(pa.int32())),
+            "gains": pa.array([(1.0 + np.arange(len(one)) % 3).tolist() for one in labels], pa.list_(pa.float64())),
+            "language": [["en", "de", None][number % 3] for number in range(ROWS)],
+        }
+    )  # fmt: skip
+
+
+TABLE = table()
+METRICS = [RecallAtK(k=[1, 5], buckets="deciles"), NDCGAtK(k=5, row_groups=["de", "en"]), F1AtK(k=3, average="macro")]
+COUNTS = LabelFrequency(LABELS)
+COUNTS.update(TABLE["labels"])
+
+
+def padded(column, fill):
+    """Return a column of lists as a matrix."""
+    lists = TABLE[column].to_pylist()
+    width = max(map(len, lists))
+    return torch.tensor([one + [fill] * (width - len(one)) for one in lists])
+
+
+def gains():
+    """Return the gains as a matrix of all labels."""
+    matrix = torch.zeros(ROWS, LABELS, dtype=torch.float64)
+    for row, (ids, values) in enumerate(zip(TABLE["labels"].to_pylist(), TABLE["gains"].to_pylist(), strict=True)):
+        matrix[row, ids] = torch.tensor(values, dtype=torch.float64)
+    return matrix
+
+
+def parts(size, form="arrow"):
+    """Return the rows in parts of a size, with a part of no rows between them."""
+    some = [TABLE.slice(start, size) for start in range(0, ROWS, size)]
+    some.insert(1, TABLE.slice(0, 0))
+    return [one.to_pandas() for one in some] if form == "pandas" else some
+
+
+@pytest.mark.parametrize("form", ["arrow", "pandas"])
+@pytest.mark.parametrize("size", [50, 333, ROWS])
+def test_parts_of_any_size_give_the_report_of_all_rows(alone, form, size):
+    """The same values, counts, settings and notes as ``tailmetrics.evaluate`` of tensors, to the last bit."""
+    names = {"scores": "scores", "gains": "gains", "row_groups": "language"}
+    found = alone.evaluate(parts(size, form), METRICS, label_counts=COUNTS, labels=True, **names)
+    groups = ["none" if one is None else one for one in TABLE["language"].to_pylist()]
+    numbers = torch.tensor([{"de": 0, "en": 1, "none": -1}[one] for one in groups])
+    preds = padded("scores", float("-inf")), padded("ids", -1)
+    expected = tailmetrics.evaluate(
+        preds, gains(), metrics=METRICS, label_counts=COUNTS, labels=True, row_groups=numbers
+    )
+    assert plain_report(found) == plain_report(expected)
+    assert [row.rows for row in found.row_groups] == [int((numbers == number).sum()) for number in (0, 1)]
+
+
+def test_ids_alone_are_ranked_already(alone):
+    """Without scores the first id is the best, and without gains every label counts 1; defaults name the columns."""
+    found = alone.evaluate(parts(100), METRICS[:1], label_counts=COUNTS)
+    expected = tailmetrics.evaluate(padded("ids", -1), padded("labels", -1), metrics=METRICS[:1], label_counts=COUNTS)
+    assert plain_report(found) == plain_report(expected)
+
+
+def test_training_labels_are_counted_by_parts(alone):
+    """Counts and rows are those of one pass, and make the same buckets."""
+    found = alone.count_labels(parts(90), LABELS)
+    assert torch.equal(found.compute(), COUNTS.compute())
+    assert (found.num_rows, found.deciles()) == (ROWS, COUNTS.deciles())
+
+
+def test_a_data_set_without_rows(alone):
+    """Gives a report of no rows."""
+    assert alone.evaluate([TABLE.slice(0, 0)], METRICS, label_counts=COUNTS).rows == 0
+
+
+@pytest.mark.parametrize("names", [{"preds": "pred"}, {"scores": "score"}, {"target": "label"}])
+def test_a_column_that_is_not_there(alone, names):
+    """Is named before any task begins, with the columns that are."""
+    (wrong,) = names.values()
+    with pytest.raises(ValueError, match=f"evaluate: there is no column '{wrong}'; name one of 'ids', 'scores'"):
+        alone.evaluate(parts(100), METRICS, label_counts=COUNTS, **names)
+    assert alone.tasks == 0
+
+
+def test_rows_that_are_refused(alone):
+    """The error of any part is raised as it is; a task returns it, so that no engine tries it again."""
+    wrong = TABLE.set_column(2, "labels", pa.array([[LABELS]] * ROWS))
+    with pytest.raises(ValueError, match="target_ids holds the id 30, but there are 30 labels"):
+        alone.evaluate([TABLE, wrong, TABLE], METRICS[:1], label_counts=COUNTS)
+    assert alone.tasks == 3
+    with pytest.raises(ValueError, match="row_groups holds 'en', which is none of de"):
+        alone.evaluate([TABLE], [NDCGAtK(k=5, row_groups=["de"])], row_groups="language")
+
+
+def test_a_state_is_small_at_three_million_labels():
+    """What a task returns has less than 10 kB where no metric counts labels, tables of buckets left at home."""
+    labels = 3_000_000
+    counts = torch.arange(labels).flip(0) // 1000
+    metrics = [RecallAtK(k=[5, 10, 20], buckets="deciles"), NDCGAtK(k=[5, 10, 20], buckets="deciles")]
+    work = Evaluating(Evaluation(TopKCollection(metrics)).bind(tailmetrics.LabelBuckets.deciles(counts)), "ids", "labels")
+    ids = torch.randint(labels, (2000, 20)).unique(dim=1)
+    rows = pa.table({"ids": ids.tolist(), "labels": ids[:, ::7].tolist()})
+    result = work([rows])
+    assert len(result) < 10_000
+    assert work.counted(result).report("x").positives == 2000 * len(ids[0, ::7])
