@@ -18,7 +18,7 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 FLOORS = {
     **dict.fromkeys(("cli", "__main__"), 5),
-    **dict.fromkeys(("lightning", "evaluation", "significance", "report", "io"), 4),
+    **dict.fromkeys(("lightning", "evaluation", "significance", "report", "io", "engines"), 4),
     **dict.fromkeys(("collection", "_travelling_collection"), 3),
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets"), 1),

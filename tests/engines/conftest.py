@@ -31,7 +31,7 @@ class Alone(Cluster):
     def numbers(self, count):
         return [pa.table({"id": [number]}) for number in range(count)]
 
-    def cores(self):
+    def connect(self):
         return 3
 
 

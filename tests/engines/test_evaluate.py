@@ -117,7 +117,9 @@ def test_a_state_is_small_at_three_million_labels():
     labels = 3_000_000
     counts = torch.arange(labels).flip(0) // 1000
     metrics = [RecallAtK(k=[5, 10, 20], buckets="deciles"), NDCGAtK(k=[5, 10, 20], buckets="deciles")]
-    work = Evaluating(Evaluation(TopKCollection(metrics)).bind(tailmetrics.LabelBuckets.deciles(counts)), "ids", "labels")
+    work = Evaluating(
+        Evaluation(TopKCollection(metrics)).bind(tailmetrics.LabelBuckets.deciles(counts)), "ids", "labels"
+    )
     ids = torch.randint(labels, (2000, 20)).unique(dim=1)
     rows = pa.table({"ids": ids.tolist(), "labels": ids[:, ::7].tolist()})
     result = work([rows])

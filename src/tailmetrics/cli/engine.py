@@ -1,4 +1,4 @@
-"""`--engine`: shares of the rows are evaluated by tasks of Ray, Spark or Dask, each of which opens the files by itself."""
+"""`--engine`: tasks of Ray, Spark or Dask evaluate shares of the rows; each opens the files by itself."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from tailmetrics.cli.row_groups import read_row_groups
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import count_labels
 from tailmetrics.engines.cluster import Cluster
-from tailmetrics.engines.work import Counting, Work
+from tailmetrics.engines.work import Work
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.io.finding import find
 from tailmetrics.io.formats import format_of_parts
 from tailmetrics.io.paths import is_address
 
+SAID = 300
+"""Characters of an engine's error that are shown."""
 SHARES_PER_CORE = 2
 """One more than one: a share that is done again holds up half as much."""
 
@@ -70,11 +72,12 @@ class OnEngine:
 
     def _total(self, work: _Shares) -> Any:
         try:
-            work.count = self._options.shares or SHARES_PER_CORE * self._cluster.cores()
+            cores = self._cluster.connect()
+            work.count = self._options.shares or SHARES_PER_CORE * cores
             result = self._cluster.total(self._cluster.numbers(work.count), work)
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            problem = f"--engine {self._name}: {type(error).__name__}: {lines[0] if lines else 'it says no more'}"
+            problem = f"--engine {self._name}: {type(error).__name__}: {' '.join(lines[:2])[:SAID]}"
             raise CommandError(problem, f"see the log of {self._name}, or leave --engine out.") from error
         return work.counted(result)
 
@@ -107,7 +110,7 @@ class _EvaluatingShares(_Shares):
         for ranks in self.ranks(batch):
             dataset = self.share.rows(ranks)
             groups = read_row_groups(self.share.options, dataset)
-            stream(dataset, counter.collection, ranks, lambda _, ranking: counter.update(ranking), "evaluating", groups)
+            stream(dataset, counter.collection, ranks, lambda rows, ranking: counter.update(ranking, rows=rows), "evaluating", groups)
 
 
 class _CountingShares(_Shares):

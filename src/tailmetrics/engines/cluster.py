@@ -43,8 +43,8 @@ class Cluster(ABC):
         """Return a data set with the column ``id``, which holds 0 to ``count - 1``, each in a part of its own."""
 
     @abstractmethod
-    def cores(self) -> int:
-        """Return how many tasks run at a time."""
+    def connect(self) -> int:
+        """Reach the machines by the engine's own conventions, and return how many tasks run at a time."""
 
     @in_words
     def evaluate(
@@ -62,6 +62,7 @@ class Cluster(ABC):
         labels: bool = False,
         label_names: Sequence[str] | None = None,
         num_labels: int | None = None,
+        intervals: bool = True,
         title: str = "Evaluation",
     ) -> Report:
         """Return the report on the rows of a data set, with the bits of one process.
@@ -82,13 +83,14 @@ class Cluster(ABC):
             labels: As for :func:`tailmetrics.evaluate`.
             label_names: As for :func:`tailmetrics.evaluate`.
             num_labels: Number of labels, where ``labels`` are asked for and no count tells it.
+            intervals: Whether values have 95 % confidence intervals, from sums over rows.
             title: Heads the report.
 
         Raises:
             ValueError: If a column is absent, or a metric refuses the rows; the engine does not try that again.
         """
         more: dict[str, Any] = {"buckets": buckets, "label_counts": label_counts, "num_labels": num_labels}
-        evaluation = prepared(metrics, labels=labels, label_names=label_names, **more)
+        evaluation = prepared(metrics, labels=labels, label_names=label_names, intervals=intervals, **more)
         work = Evaluating(evaluation, preds, target, scores, gains, row_groups)
         found = cast("Evaluation", self._counted("evaluate", dataset, work))
         return found.report(title)

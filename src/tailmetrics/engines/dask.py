@@ -37,8 +37,8 @@ class DaskCluster(Cluster):
 
         return from_pandas(pd.DataFrame({"id": range(count)}), npartitions=count)
 
-    def cores(self) -> int:
-        """Return the threads of all workers; starts workers on this machine where no scheduler is named."""
+    def connect(self) -> int:
+        """Return the threads of all workers, which are started on this machine where no scheduler is named."""
         from distributed import Client, get_client
 
         try:

@@ -46,8 +46,8 @@ class RayCluster(Cluster):
 
         return ray.data.range(count, override_num_blocks=count)
 
-    def cores(self) -> int:
-        """Return the processors of the cluster."""
+    def connect(self) -> int:
+        """Start Ray unless it has been started, and return the processors of the cluster."""
         import ray
 
         if not ray.is_initialized():

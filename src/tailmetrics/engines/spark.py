@@ -33,7 +33,7 @@ class SparkCluster(Cluster):
         """Return a DataFrame of numbers, a partition for each."""
         return _session().range(0, count, 1, count)
 
-    def cores(self) -> int:
+    def connect(self) -> int:
         """Return how many tasks Spark runs at a time."""
         return int(_session().sparkContext.defaultParallelism)
 

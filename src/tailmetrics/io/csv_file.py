@@ -10,13 +10,12 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.lines import read_lines
+from tailmetrics.io.lines import raw, read_lines
 from tailmetrics.io.paths import FilePath
 
 Place = Callable[[int], str]
@@ -84,7 +83,7 @@ class CsvFile:
         quote = False if self.form == "TSV" else '"'
         try:
             table = pyarrow.csv.read_csv(
-                pa.BufferReader(_raw(text)),
+                pa.BufferReader(raw(text)),
                 pyarrow.csv.ReadOptions(column_names=numbered),
                 pyarrow.csv.ParseOptions(delimiter=self._delimiter, quote_char=quote),
                 pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(chosen, pa.string()), include_columns=chosen),
@@ -111,13 +110,6 @@ class CsvFile:
         if self.form == "TSV":
             return line.split("\t")
         return next(csv.reader([line], delimiter=self._delimiter))
-
-
-def _raw(text: Any) -> Any:
-    """Return the bytes of lines that lie one behind the other in memory."""
-    _, offsets, data = text.buffers()
-    ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
-    return data.slice(int(ends[0]), int(ends[-1] - ends[0]))
 
 
 def _shifted(place: Place, by: int) -> Place:

@@ -206,7 +206,7 @@ for _form in (
         name="jsonl",
         holds="objects with query, item, and score or gain",
         suffixes=("jsonl", "ndjson"),
-        opener="tailmetrics.io.records:read_jsonl",
+        opener="tailmetrics.io.json_lines:read_jsonl",
         lines=True,
         recognises=sniffing.is_jsonl,
     ),

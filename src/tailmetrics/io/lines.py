@@ -105,6 +105,13 @@ def _decodes(line: bytes) -> bool:
     return True
 
 
+def raw(text: Any) -> Any:
+    """Return the bytes of lines that lie one behind the other in memory."""
+    _, offsets, data = text.buffers()
+    ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+    return data.slice(int(ends[0]), int(ends[-1] - ends[0]))
+
+
 def parse_numbers(
     text: Any, kind: type[int] | type[float], path: FilePath, word: str, place: Callable[[int], str]
 ) -> Array:
