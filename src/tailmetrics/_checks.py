@@ -39,7 +39,7 @@ def check_choice(caller: str, argument: str, value: Any, choices: Sequence[Choic
 
 def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:
     """Return ``value`` as int if it is a whole number from ``minimum`` to ``maximum``."""
-    number = _whole_number(value)
+    number = whole_number(value)
     if number is None:
         raise TypeError(f"{caller}: {argument}={value!r} is not a whole number; pass an int of at least {minimum}.")
     if number < minimum:
@@ -49,7 +49,7 @@ def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximu
     return number
 
 
-def _whole_number(value: Any) -> int | None:
+def whole_number(value: Any) -> int | None:
     """Return an int, NumPy's included, as int; None for anything else, a bool included."""
     if isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
         return None

@@ -8,6 +8,8 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, Final, ParamSpec, TypeVar
 
+from tailmetrics._wrong_types import is_ours, wrong_type
+
 P = ParamSpec("P")
 Value = TypeVar("Value")
 
@@ -45,7 +47,10 @@ MEANT: Final[Mapping[str, str]] = {
 
 
 def in_words(function: Callable[P, Value]) -> Callable[P, Value]:
-    """Let a call that Python itself refuses be refused in the words of :func:`wrong_call`."""
+    """Let a call that Python itself refuses be refused in the words of :func:`wrong_call`.
+
+    So is one that fails inside because of an argument whose type its annotation does not allow (:func:`wrong_type`).
+    """
     shape = signature(function)
     is_method = next(iter(shape.parameters), "") in ("self", "cls")
 
@@ -53,8 +58,12 @@ def in_words(function: Callable[P, Value]) -> Callable[P, Value]:
     def called(*args: P.args, **kwargs: P.kwargs) -> Value:
         try:
             return function(*args, **kwargs)
-        except TypeError:
-            problem = wrong_call(_owner(function, args) if is_method else "", function.__name__, shape, args, kwargs)
+        except Exception as error:
+            if is_ours(error):
+                raise
+            owner = _owner(function, args) if is_method else ""
+            problem = wrong_call(owner, function.__name__, shape, args, kwargs)
+            problem = problem or wrong_type(owner or function.__name__, function, shape, args, kwargs)
             if problem is None:
                 raise
         raise problem

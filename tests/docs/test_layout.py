@@ -25,6 +25,7 @@ FLOORS = {
     **dict.fromkeys(
         ("_checks", "_arguments", "_exact_metric", "_logged", "_meaning", "_packed_sync", "_wrong_calls"), 0
     ),
+    "_wrong_types": 0,
     **dict.fromkeys(("_travelling_metric", "_travelling_states"), 0),
     **dict.fromkeys(("_summaries", "testing"), 3),
 }

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics._travelling_metric import sent_together
+from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.captions import captions_of
@@ -57,6 +58,7 @@ class Evaluation:
         intervals: Confidence of the intervals that the report has, from sums over rows; None for none.
     """
 
+    @in_words
     def __init__(
         self,
         metrics: TopKCollection | Iterable[TopKMetric],

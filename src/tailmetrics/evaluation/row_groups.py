@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from tailmetrics._checks import shape_of
+from tailmetrics._wrong_types import fits
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
@@ -35,9 +38,15 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
 
 def group_names(values: Any) -> list[str] | None:
     """Return the distinct names among the groups of all rows, sorted; None where groups are numbers."""
+    if not fits(values, Collection[Any]):
+        raise TypeError(f"evaluate: row_groups is {_a(values)}; pass the name or number of the group of each row.")
     if isinstance(values, Tensor) or not _holds_names(values):
         return None
     return sorted({str(value) for value in values if not _is_missing(value)})
+
+
+def _a(value: Any) -> str:
+    return f"a {shape_of(value)}"
 
 
 def _holds_names(values: Any) -> bool:

@@ -64,6 +64,8 @@ def find(value: PathLike | Sequence[PathLike]) -> Found:
         DataFileError: If there is none, or one is empty.
     """
     if isinstance(value, (list, tuple)):
+        if not value:
+            raise ValueError("read: a list of paths is empty; pass at least one path.")
         every = [find(one) for one in value]
         return Found(every[0].name, tuple(part for found in every for part in found.parts))
     path = path_of(value if isinstance(value, StoredFile) else str(value))

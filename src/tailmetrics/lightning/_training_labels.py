@@ -9,6 +9,7 @@ from warnings import warn
 import torch
 from torch import Tensor
 
+from tailmetrics._checks import check_count, check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency, frequency_of
@@ -45,8 +46,8 @@ class TrainingLabels:
         self._saved: dict[str, Any] = {}
         self._counted_for = Weakly()
         if label_counts is not None:
-            counts = torch.load(label_counts, weights_only=True) if isinstance(label_counts, str) else label_counts
-            frequency = _frequency_of(torch.as_tensor(counts), num_train)
+            counts = _read(label_counts) if isinstance(label_counts, str) else label_counts
+            frequency = _frequency_of(check_counts("HeadToTailReport", "label_counts", counts), num_train)
             if num_labels not in (None, frequency.num_labels):
                 raise ValueError(
                     f"HeadToTailReport: num_labels={num_labels}, but label_counts holds {frequency.num_labels} counts; "
@@ -104,7 +105,9 @@ class TrainingLabels:
             (getattr(owner, "num_labels", None), f"num_labels of the {name}")
             for owner, name in zip(owners, names, strict=True)
         ]
-        yield from ((int(number), source) for number, source in told if number is not None)
+        for number, source in told:
+            if number is not None:
+                yield check_count("HeadToTailReport", source, number), source
 
     def check_width(self, preds: Tensor) -> None:
         """Name what the number of labels came from where scores have another."""
@@ -153,6 +156,17 @@ class TrainingLabels:
                 "its own, so that buckets may differ from those of the run that made the checkpoint.",
                 stacklevel=2,
             )
+
+
+def _read(path: str) -> Any:
+    """Return the counts of a file."""
+    try:
+        return torch.load(path, weights_only=True)
+    except Exception as error:  # whatever torch says of a file that is missing, or holds something else
+        raise ValueError(
+            f"HeadToTailReport: label_counts={path!r} cannot be read ({' '.join(str(error).split())[:100]}); save the "
+            "counts with torch.save(counts, path), or pass the counts."
+        ) from error
 
 
 def _other_labels(saved: int, told: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from tailmetrics._wrong_calls import in_words
+from tailmetrics._wrong_types import check_types, misfit
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.evaluating import CONFIDENCE
 from tailmetrics.evaluation.label_metrics import with_label_values
@@ -98,6 +99,13 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         intervals: bool = False,
     ) -> None:
         super().__init__()
+        flags = {"files": files, "table": table, "figures": figures, "labels": labels, "examples": examples}
+        numbers = {"num_labels": num_labels, "num_train": num_train}
+        keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
+        names = {"group_names": group_names, "label_names": label_names, "row_names": row_names}
+        check_types(
+            "HeadToTailReport", HeadToTailReport.__init__, {**numbers, **keys, **names, **flags, "intervals": intervals}
+        )
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]*", name):
             raise ValueError(
                 f"HeadToTailReport: name={name!r} is no part of a file name; use letters, digits, '_', '-' and '.'."
@@ -151,9 +159,15 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     def _names(self, kind: str, trainer: Any, pl_module: Any) -> Sequence[str] | None:
         """Return the names of the labels or rows, as given or as the data module or the model has them."""
-        owners = (self, getattr(trainer, "datamodule", None), pl_module)
-        names = (getattr(owner, kind, None) for owner in owners)
-        return next((found for found in names if found is not None), None)
+        owners = {"": self, " of the data module": getattr(trainer, "datamodule", None), " of the model": pl_module}
+        for of, owner in owners.items():
+            names: Sequence[str] | None = getattr(owner, kind, None)
+            if names is not None:
+                wrong = misfit("HeadToTailReport", f"{kind}{of}", Sequence[str], names)
+                if wrong is not None:
+                    raise wrong
+                return names
+        return None
 
     def on_validation_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0

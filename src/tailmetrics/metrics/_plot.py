@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def plot_metric(metric: TopKMetric, val: Tensor | Sequence[Tensor], ax: Any) -> Any:
     """Plot one value of ``compute`` or ``forward``, or a sequence of them over steps; return figure and axes."""
+    if ax is not None and not hasattr(ax, "get_xaxis"):
+        raise TypeError(f"{type(metric).__name__}.plot: ax is a {shape_of(ax)}; pass axes of matplotlib, or None.")
     if isinstance(val, Tensor):
         _check_size(metric, val)
         return (

@@ -15,7 +15,7 @@ def check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str]) 
     if not isinstance(row_groups, Sequence) or isinstance(row_groups, str):
         raise TypeError(f"{caller}: row_groups={row_groups!r} is no sequence; pass names such as ['en', 'de'].")
     names = tuple(row_groups)
-    if not names or len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
+    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) != len(names):
         raise ValueError(f"{caller}: row_groups={list(names)} must be distinct names, at least one.")
     taken = sorted({*names} & {*bucket_names})
     if taken:

@@ -154,7 +154,12 @@ def propensity_scored_ndcg_at_k(
 
 def _check_weights(caller: str, weights: Any) -> Tensor:
     """Return weights (L,) as float64 on the CPU."""
-    given: Tensor = torch.as_tensor(weights).detach().cpu().to(torch.float64).reshape(-1)
+    try:
+        given: Tensor = torch.as_tensor(weights).detach().cpu().to(torch.float64).reshape(-1)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{caller}: weights is a {type(weights).__name__}; pass one number per label, as tensor or list."
+        ) from None
     if not bool(((given >= 0) & (given < 2**32)).all()):
         low, high = float(given.min()), float(given.max())
         raise ValueError(

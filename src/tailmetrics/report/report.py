@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from tailmetrics._wrong_calls import in_words
 from tailmetrics.report.examples import Example
 from tailmetrics.report.keys import Key, nested
 from tailmetrics.report.labels import LabelTable
@@ -144,6 +145,7 @@ class Report:
 
         return plain_report(self)
 
+    @in_words
     def write(self, folder: Path | str, stem: str = "report") -> list[Path]:
         """Write the report into ``folder`` as JSON, Markdown, LaTeX, CSV, a page and a plot; return their paths.
 
@@ -153,6 +155,8 @@ class Report:
         """
         from tailmetrics.report.files import write_files
 
+        if not stem or Path(stem).name != stem:
+            raise ValueError(f"Report.write: stem={stem!r} is no name of a file; pass such as 'report_val'.")
         return write_files(self, Path(folder), stem)
 
     def _repr_html_(self) -> str:

@@ -44,7 +44,10 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     """
     if clusters is None:
         return None
-    names = np.asarray(clusters)
+    try:
+        names = np.asarray(clusters)
+    except ValueError:
+        raise ValueError(f"{caller}: clusters holds lists of several lengths; pass one cluster for each row.") from None
     if names.shape != (num_rows,):
         raise ValueError(
             f"{caller}: clusters is of shape {list(names.shape)} for {num_rows} rows; pass the cluster of each row, "

@@ -8,12 +8,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from tailmetrics._checks import check_choice
+from tailmetrics._wrong_calls import in_words
 from tailmetrics.significance._statistics import Array
 
 Correction: TypeAlias = Literal["holm", "bonferroni", "bh", "none"]
 CORRECTIONS: tuple[Correction, ...] = ("holm", "bonferroni", "bh", "none")
 
 
+@in_words
 def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[float]:
     """Return p-values that may be held against one level together.
 
@@ -30,7 +32,10 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
     Source: Holm, Scandinavian Journal of Statistics 6 (1979); Benjamini and Hochberg, JRSS B 57 (1995).
     """
     check_choice("correct", "correction", correction, CORRECTIONS)
-    corrected = np.array(p_values, dtype=np.float64)
+    try:
+        corrected = np.array(p_values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("correct: p_values holds other things than numbers; pass a list of p-values.") from None
     tested = ~np.isnan(corrected)
     p = corrected[tested]
     if p.size and correction == "bonferroni":

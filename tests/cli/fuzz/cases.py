@@ -132,7 +132,7 @@ def made(source: Random, folder: Path) -> Case:
     return _of_queries(source, folder) if source.random() < 0.65 else _of_rows(source, folder)
 
 
-def _metrics(source: Random, trained: bool, catalogue: bool) -> list[tuple[str, dict[str, object]]]:
+def _metrics(source: Random, trained: bool) -> list[tuple[str, dict[str, object]]]:
     k = source.choice([1, 2, 3, 5, 10])
     found: list[tuple[str, dict[str, object]]] = [
         ("PrecisionAtK", {"k": k, "denominator": "k"}),
@@ -145,8 +145,7 @@ def _metrics(source: Random, trained: bool, catalogue: bool) -> list[tuple[str, 
     chosen = source.sample(found, source.randrange(1, 4))
     if source.random() < 0.2:
         chosen.append(("RecallAtK", {"k": k, "average": "micro"}))
-    if catalogue:
-        chosen.append(("CatalogCoverageAtK", {"k": k}))
+    chosen.append(("CatalogCoverageAtK", {"k": k}))
     if trained:
         chosen.append(("PopularityAtK", {"k": k}))
         by_bucket = [(name, {**arguments, "buckets": "deciles"}) for name, arguments in found]
@@ -191,7 +190,7 @@ def _of_queries(source: Random, folder: Path) -> Case:
     if asked.grouped and not in_target:
         paths["groups"] = _write_groups(source, folder, columns, of_queries)
     words += _groups_said(asked, in_target, paths)
-    asked.metrics = _metrics(source, "train" in forms or "counts" in paths, asked.duplicates == "error")
+    asked.metrics = _metrics(source, "train" in forms or "counts" in paths)
     words += _buckets(source, asked)
     words += [word for name, value in columns.items() for word in (f"--columns.{name}", value)]
     words += ["--config", str(_config(asked.metrics, folder)), *_files(paths)]
@@ -394,7 +393,7 @@ def _of_rows(source: Random, folder: Path) -> Case:
     if "train" not in paths and source.random() < 0.3:
         paths["counts"] = folder / "counts.npy"
         np.save(paths["counts"], [source.randrange(0, 50) for _ in range(num_labels)])
-    asked.metrics = _metrics(source, "train" in forms or "counts" in paths, asked.duplicates == "error")
+    asked.metrics = _metrics(source, "train" in forms or "counts" in paths)
     words += _buckets(source, asked)
     words += ["--config", str(_config(asked.metrics, folder)), *_files(paths)]
     alone = _of_evaluate(source, asked)

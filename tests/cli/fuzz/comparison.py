@@ -39,7 +39,8 @@ def check_compared(case: Case, place: Path, source: Random) -> str:
         raise FoundError(f"compared are {sorted(keys)}, not {sorted(wanted[0])}")
     for key, one in keys.items():
         for mine, value in ((one["value"], wanted[1][key]), (one["baseline_value"], wanted[0][key])):
-            if not same(mine, value):
+            of_nothing = mine is None and not value and "micro_" in key  # the report has 0 where nothing is relevant
+            if not same(mine, value) and not of_nothing:
                 raise FoundError(f"{key} is {value} by plain loops, {mine} compared")
     return "numbers"
 

@@ -121,7 +121,7 @@ def _measure(
         own = gains if inside is None else {label: gain for label, gain in gains.items() if label in inside}
         places = listed
         if inside is not None and arguments.get("scope") != "global":
-            places = [label for label in listed if (label if label >= 0 else ~label) in inside]
+            places = [label for label in listed if _itself(label) in inside]
         level = None if name == "NDCGAtK" else asked.min_gain
         wanted = {label for label, gain in own.items() if gain > 0 and (level is None or gain >= level)}
         if "average" in arguments:
@@ -186,7 +186,7 @@ _ROW = {
 def _of_what_is_shown(name: str, found: Evaluated, k: int, inside: set[int] | None, rows: list[int]) -> float:
     if not rows:
         return math.nan
-    shown = Counter(label for row in rows for label in found.lists[row][:k] if label >= 0)
+    shown = Counter(_itself(label) for row in rows for label in found.lists[row][:k])
     if name == "PredictionProportionAtK":
         assert inside is not None
         return sum(times for label, times in shown.items() if label in inside) / (k * len(rows))
@@ -196,6 +196,11 @@ def _of_what_is_shown(name: str, found: Evaluated, k: int, inside: set[int] | No
     assert found.counts is not None
     total = sum(shown.values())
     return sum(found.counts[label] * times for label, times in shown.items()) / total if total else math.nan
+
+
+def _itself(label: int) -> int:
+    """Return the label of a place: one that stands again is a miss, and is shown and predicted all the same."""
+    return label if label >= 0 else ~label
 
 
 def buckets_of(kind: str, counts: list[int]) -> tuple[list[str], list[int]]:
@@ -239,7 +244,7 @@ def label_lines(found: Evaluated, asked: Asked) -> list[dict[str, object]]:
         {one for one, gain in row.items() if gain > 0 and (level is None or gain >= level)} for row in found.gains
     ]
     support = Counter(label for row in relevant for label in row)
-    predicted = Counter(label for listed in found.lists for label in listed[:k] if label >= 0)
+    predicted = Counter(_itself(label) for listed in found.lists for label in listed[:k])
     rows = list(zip(found.lists, relevant, strict=True))
     hits = Counter(label for listed, row in rows for label in listed[:k] if label in row)
     met = sorted({*support, *predicted}, key=lambda label: (hits[label] - support[label], label))
