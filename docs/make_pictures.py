@@ -34,7 +34,7 @@ WIDTH = 6.4
 SMALLEST_TEXT = 9
 LETTERS = 88
 """Letters of the smallest text that fit into a line."""
-INK_ON_DARK = "#d7dade"
+INK_ON_DARK, DARK_PAPER = "#d7dade", "#1e2129"
 
 
 def demo_report(counts: Tensor) -> Report:
@@ -157,16 +157,19 @@ def _darken(figure: Figure) -> None:
 def _darken_artist(artist: Artist, dark: dict[str, str]) -> None:
     if isinstance(artist, Text):
         artist.set_color(INK_ON_DARK)
-        artist.set_bbox(None)
+        box = artist.get_bbox_patch()
+        if box is not None:  # what lies behind a number does not cross it out
+            box.set_facecolor(DARK_PAPER)
     elif isinstance(artist, Line2D):
         artist.set_color(dark.get(to_hex(artist.get_color()), INK_ON_DARK))
         artist.set_markeredgecolor(artist.get_color())
     elif isinstance(artist, Spine):
         artist.set_edgecolor(INK_ON_DARK)
     elif isinstance(artist, Collection):
-        artist.set_color(
-            [dark.get(to_hex(colour), INK_ON_DARK) for colour in artist.get_facecolor()]
-        )
+        faces = [
+            dark.get(to_hex(colour), INK_ON_DARK) for colour in artist.get_facecolor()
+        ]
+        artist.set_color(faces or INK_ON_DARK)  # error bars have no face
     elif isinstance(artist, Rectangle) and to_hex(artist.get_facecolor()) in dark:
         artist.set_color(dark[to_hex(artist.get_facecolor())])
 
