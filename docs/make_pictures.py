@@ -34,7 +34,7 @@ WIDTH = 6.4
 SMALLEST_TEXT = 9
 LETTERS = 88
 """Letters of the smallest text that fit into a line."""
-INK_ON_DARK, DARK_PAPER = "#d7dade", "#1e2129"
+INK_ON_DARK, DARK_PAPER = "#d7dade", "#0b0c0f"
 
 
 def demo_report(counts: Tensor) -> Report:
