@@ -236,8 +236,8 @@ def _completed(
     collection.reset()
     members = list(collection.members().values())
     if training is not None and all(metric.buckets is None for metric in members):
-        found = training if isinstance(training, LabelBuckets) else training.deciles()
-        members += [_by_bucket(metric, found) for metric in members if _takes_buckets(metric)]
+        deciles = training if isinstance(training, LabelBuckets) else training.deciles()
+        members += [_by_bucket(metric, deciles) for metric in members if _takes_buckets(metric)]
     found = TopKCollection(members, prefix=collection.prefix, postfix=collection.postfix, row_groups=groups)
     found = with_label_values(found, num_labels) if labels else found
     return found if training is None else found.bind(training)

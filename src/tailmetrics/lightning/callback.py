@@ -117,9 +117,9 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.report: Report | None = None
         self.folder: Path | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
-        keys = Keys(preds, target, row_mask, row_groups, row_ids)
+        read = Keys(preds, target, row_mask, row_groups, row_ids)
         confidence = CONFIDENCE if intervals else None
-        self._running = Running(self.collection, keys, labels=labels, examples=examples, intervals=confidence)
+        self._running = Running(self.collection, read, labels=labels, examples=examples, intervals=confidence)
         self._history = History()
 
     @property
