@@ -99,13 +99,12 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         intervals: bool = False,
     ) -> None:
         super().__init__()
-        flags = {"files": files, "table": table, "figures": figures, "labels": labels, "examples": examples}
+        flags = {"files": files, "table": table, "figures": figures, "labels": labels}
+        flags |= {"examples": examples, "intervals": intervals}
         numbers = {"num_labels": num_labels, "num_train": num_train}
-        keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
+        words = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
         names = {"group_names": group_names, "label_names": label_names, "row_names": row_names}
-        check_types(
-            "HeadToTailReport", HeadToTailReport.__init__, {**numbers, **keys, **names, **flags, "intervals": intervals}
-        )
+        check_types("HeadToTailReport", HeadToTailReport.__init__, {**numbers, **words, **names, **flags})
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]*", name):
             raise ValueError(
                 f"HeadToTailReport: name={name!r} is no part of a file name; use letters, digits, '_', '-' and '.'."
