@@ -110,7 +110,14 @@ class _EvaluatingShares(_Shares):
         for ranks in self.ranks(batch):
             dataset = self.share.rows(ranks)
             groups = read_row_groups(self.share.options, dataset)
-            stream(dataset, counter.collection, ranks, lambda rows, ranking: counter.update(ranking, rows=rows), "evaluating", groups)
+            stream(
+                dataset,
+                counter.collection,
+                ranks,
+                lambda rows, ranking: counter.update(ranking, rows=rows),
+                "evaluating",
+                groups,
+            )
 
 
 class _CountingShares(_Shares):
@@ -152,10 +159,11 @@ def _check(options: EvaluateOptions, data: DataOptions, ranks: Ranks) -> None:
 
 def _absolute(data: DataOptions) -> DataOptions:
     """Return the options with paths that hold in any folder."""
-    named = {name: getattr(data, name) for name in ("target", "train_target", "filter")}
+    named: dict[str, Any] = {name: getattr(data, name) for name in ("target", "train_target", "filter")}
     if data.row_groups is not None and Path(data.row_groups).is_file():
         named["row_groups"] = data.row_groups
-    return replace(data, **{name: _everywhere(path) for name, path in named.items() if path is not None})
+    named = {name: _everywhere(path) for name, path in named.items() if path is not None}
+    return replace(data, **named)
 
 
 def _everywhere(path: str) -> str:

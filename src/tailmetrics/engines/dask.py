@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final
 
 from tailmetrics.engines.cluster import Cluster, in_groups
@@ -33,18 +34,16 @@ class DaskCluster(Cluster):
     def numbers(self, count: int) -> Any:
         """Return a DataFrame of numbers, a partition for each."""
         import pandas as pd
-        from dask.dataframe import from_pandas
 
-        return from_pandas(pd.DataFrame({"id": range(count)}), npartitions=count)
+        return import_module("dask.dataframe").from_pandas(pd.DataFrame({"id": range(count)}), npartitions=count)
 
     def connect(self) -> int:
         """Return the threads of all workers, which are started on this machine where no scheduler is named."""
-        from distributed import Client, get_client
-
+        distributed = import_module("distributed")
         try:
-            self._client = get_client()
+            self._client: Any = distributed.get_client()
         except ValueError:
-            self._client = Client(threads_per_worker=1)  # kept: its workers end with it
+            self._client = distributed.Client(threads_per_worker=1)  # kept: its workers end with it
         return sum(self._client.nthreads().values())
 
 

@@ -52,7 +52,8 @@ class RayCluster(Cluster):
 
         if not ray.is_initialized():
             ray.init()
-        return int(ray.cluster_resources().get("CPU", 1))
+        resources: Any = ray.cluster_resources  # untyped
+        return int(resources().get("CPU", 1))
 
 
 CLUSTER: Final = RayCluster()

@@ -236,11 +236,12 @@ def _completed(
     collection.reset()
     members = list(collection.members().values())
     if training is not None and all(metric.buckets is None for metric in members):
-        deciles = training if isinstance(training, LabelBuckets) else training.deciles()
-        members += [_by_bucket(metric, deciles) for metric in members if _takes_buckets(metric)]
-    found = TopKCollection(members, prefix=collection.prefix, postfix=collection.postfix, row_groups=groups)
-    found = with_label_values(found, num_labels) if labels else found
-    return found if training is None else found.bind(training)
+        found = training if isinstance(training, LabelBuckets) else training.deciles()
+        members += [_by_bucket(metric, found) for metric in members if _takes_buckets(metric)]
+    named = {"prefix": collection.prefix, "postfix": collection.postfix}
+    completed = TopKCollection(members, row_groups=groups, **named)
+    completed = with_label_values(completed, num_labels) if labels else completed
+    return completed if training is None else completed.bind(training)
 
 
 def _training(buckets: LabelBuckets | None, label_counts: Any) -> LabelFrequency | LabelBuckets | None:

@@ -1,0 +1,49 @@
+"""How large the state of a metric is: ``python -m benchmarks.states`` writes the table of docs/distributed.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import torch
+
+import tailmetrics as tm
+from benchmarks.tables import replace_table, table
+
+LABELS = 3_000_000
+K = (1, 5, 10)
+PAGE = Path(__file__).parents[1] / "docs" / "distributed.md"
+
+
+def metrics(buckets: tm.LabelBuckets) -> Iterator[tm.TopKMetric]:
+    """Yield metrics at three cut-offs, by bucket where they can be."""
+    for kind in (tm.PrecisionAtK, tm.RecallAtK, tm.HitRateAtK, tm.NDCGAtK, tm.MAP, tm.PredictionProportionAtK):
+        yield kind(k=K, buckets=buckets)
+    yield tm.PropensityScoredPrecisionAtK(k=K, label_counts=buckets.counts, num_train=10**7, buckets=buckets)
+    yield tm.MRR(buckets=buckets)
+    yield tm.KForRecall(0.9, buckets=buckets)
+    yield tm.F1AtK(k=K, average="macro", num_labels=LABELS)
+    yield tm.CatalogCoverageAtK(k=K, num_labels=LABELS)
+    yield tm.GiniAtK(k=K, num_labels=LABELS)
+
+
+def lines() -> Iterable[tuple[str, str, int, int]]:
+    """Yield of each metric its name, whether it is by bucket, the bytes of its states, and what a task sends."""
+    counts = torch.arange(LABELS).flip(0) // 1000
+    buckets = tm.LabelBuckets.deciles(counts)
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(LABELS, (1000, 20), generator=generator)
+    for metric in metrics(buckets):
+        metric.update(ids, ids[:, ::7])
+        held = sum(state.numel() * state.element_size() for state in metric._tensors().values())
+        by = "11 buckets" if metric.buckets is not None else "overall"
+        yield type(metric).__name__, by, held, len(metric.state_bytes())
+
+
+def main() -> None:
+    rows = [(f"`{name}`", by, f"{held:,}", f"{sent:,}") for name, by, held, sent in lines()]
+    replace_table(PAGE, "benchmarks.states", table(("metric", "", "bytes held", "bytes sent by a task"), rows))
+
+
+if __name__ == "__main__":
+    main()

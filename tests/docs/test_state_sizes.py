@@ -1,0 +1,20 @@
+"""The table of docs/distributed.md says how large states are; it is what the command finds."""
+
+import re
+
+from benchmarks.states import PAGE, lines
+
+COUNTS_LABELS = {"F1AtK", "CatalogCoverageAtK", "GiniAtK"}
+
+
+def test_the_table_of_states_is_what_is_found():
+    """Bytes held are the same anywhere, bytes sent within a tenth; metrics without counts of labels send under 10 kB."""
+    text = PAGE.read_text().split("<!-- written by python -m benchmarks.states -->")[1].split("<!-- until here -->")[0]
+    told = [re.findall(r"[\w,]+(?: \w+)?", line) for line in text.strip().splitlines()[2:]]
+    found = list(lines())
+    assert len(told) == len(found)
+    for (name, by, held, sent), (metric, of, bytes_held, bytes_sent) in zip(told, found, strict=True):
+        assert (name, by, int(held.replace(",", ""))) == (metric, of, bytes_held)
+        assert abs(int(sent.replace(",", "")) - bytes_sent) <= bytes_sent / 10
+        assert bytes_sent < 10_000 or metric in COUNTS_LABELS, metric
+        assert bytes_held < 100_000 or metric in COUNTS_LABELS, metric
