@@ -119,3 +119,4 @@ def test_masked_rows_leave_no_trace_in_any_form_of_target(form: str, bits_of_kep
     masked.update(make(BINARY.target), KEPT)
     left_out.update(make(BINARY.target[KEPT]))
     assert torch.equal(masked.compute(), left_out.compute())
+    assert masked.num_rows == left_out.num_rows == int(KEPT.sum())
