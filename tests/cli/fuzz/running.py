@@ -59,7 +59,9 @@ def check(case: Case, out: Path, table: Path, damaged: bool) -> str:
         raise FoundError("an input has changed")
     if ended.status == 2:
         check_error(ended)
-        cleaned = any(".tailmetrics-" in name for name in known)  # what a killed run left goes, whatever comes of this one
+        cleaned = any(
+            ".tailmetrics-" in name for name in known
+        )  # what a killed run left goes, whatever comes of this one
         if snapshot(out.parent) != known and not cleaned:
             raise FoundError("files were left behind an error")
         return _refused(case, ended, damaged)
