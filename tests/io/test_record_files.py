@@ -5,7 +5,8 @@ import warnings
 
 import pytest
 
-from tailmetrics.io import Columns, DataFileError, DataFileNote, lines, read, read_label_names, read_target
+from tailmetrics.io import Columns, DataFileError, DataFileNote, json_lines, lines, read, read_label_names, read_target
+from tailmetrics.io.formats import Opening
 
 PREDS = [("u1", 7, 0.5), ("u2", 3, 1), ("u1", 0, -1.0), ("u3", 7, 2.5)]
 TARGET = [("u2", 3), ("u1", 7), ("u4", 2), ("u1", 5)]
@@ -236,3 +237,60 @@ def test_files_of_rows_and_files_of_queries_do_not_mix(write, tmp_path):
     """Predictions by query and targets by row cannot be matched, which the error says."""
     with pytest.raises(DataFileError, match=r"y\.txt: is xmc, which cannot be matched with .*p\.csv \(csv\)"):
         read(write("p.csv", table(PREDS)), write("y.txt", "1 2\n0:1\n"))
+
+
+ODD = [
+    '{"query": "u1", "item": "7", "score": 0.5}',
+    '{"score": 1, "item": "\\u00e9", "query": "u1", "more": {"a": [1, {"b": null}]}}',
+    '{"query": "u1", "query": "u2", "item": "7", "score": -1e-300}',
+    '{"query": "2020-01-01", "item": "x y", "score": 123456789012345678901}',
+    '{"query": "u1", "item": 8, "score": 1e400}',
+]
+WRONG = [
+    ('{"query": "u1", "item": "9",', "is not JSON"),
+    ('{"query": "u1", "item": "9", "score": 1}{"query": "u1", "item": "9", "score": 1}', "is not JSON"),
+    ('{"query": "u1", "item": "9", "score": true}', "'score' is true, not a number"),
+    ('{"query": "u1", "item": 9.0, "score": 1}', "'item' is 9.0, not a string or a whole number"),
+    ('{"query": "u1", "score": 1}', "'item' is missing"),
+    ('{"query": null, "item": "9", "score": 1}', "'query' is null"),
+    ('[{"query": "u1", "item": "9", "score": 1}]', "is not a JSON object"),
+]
+
+
+def triples(path):
+    """Return the lines of a file as Python has them."""
+    blocks = json_lines.read_jsonl(Opening(path, "preds", Columns()))
+    columns = [(block.query.to_pylist(), block.item.to_pylist(), block.value.tolist()) for block in blocks]
+    return [row for block in columns for row in zip(*block, strict=True)]
+
+
+@pytest.mark.parametrize("block", [100, 300, 2**23])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n \n"])
+def test_lines_mean_the_same_however_they_are_parsed(write, monkeypatch, block, end):
+    """Blocks that Arrow parses, and those that it leaves to Python, hold what ``json.loads`` finds in each line."""
+    monkeypatch.setattr(lines, "BLOCK_BYTES", block)
+    plain = jsonl([("u1", f"a{number}", number / 7) for number in range(20)]).splitlines()
+    text = [*plain, *ODD, *plain[::-1]]
+    expected = [json.loads(line) for line in text]
+    found = triples(write("p.jsonl", end.join(text)))
+    assert found == [(one["query"], str(one["item"]), float(one["score"])) for one in expected]
+
+
+@pytest.mark.parametrize(("line", "problem"), WRONG)
+def test_a_wrong_line_is_named_wherever_it_stands(write, monkeypatch, line, problem):
+    """Also in blocks that Arrow would parse, two records that are split and joined so that their number fits included."""
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 300)
+    plain = jsonl([("u1", f"a{number}", 0.5) for number in range(40)]).splitlines()
+    path = write("p.jsonl", "\n".join([*plain[:30], line, *plain[30:]]) + "\n")
+    with pytest.raises(DataFileError, match=rf"p\.jsonl, line 31: .*{problem}"):
+        triples(path)
+
+
+def test_a_record_over_two_lines_is_refused_although_the_number_of_records_fits(write, monkeypatch):
+    """Two records on one line and one on two lines are as many as there are lines."""
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 300)
+    plain = jsonl([("u1", f"a{number}", 0.5) for number in range(40)]).splitlines()
+    split = ['{"query": "u1", "item": "b",', '"score": 1}{"query": "u1", "item": "c", "score": 1}']
+    path = write("p.jsonl", "\n".join([*plain, *split]) + "\n")
+    with pytest.raises(DataFileError, match=r"line 41: is not JSON"):
+        triples(path)
