@@ -77,11 +77,11 @@ class Case:
         files = reading.files_of(self.paths[role])
         if form in KEYED:
             keyed = [reading.read_keyed(file, form, kind, self.columns) for file in files]
-            _check_alike([one.graded for one in keyed])
+            _check_alike([one.graded for one in keyed if any(item is not None for _, item, _ in one.lines)])
             return Keyed([line for one in keyed for line in one.lines])
         rows = [reading.read_rows(file, form, kind, self.declared) for file in files]
         rows = [one for one in rows if one.rows] or rows[:1]
-        _check_alike([one.num_labels for one in rows])
+        _check_alike([(one.num_labels, one.graded) for one in rows])
         return Rows([row for one in rows for row in one.rows], rows[0].num_labels, any(one.graded for one in rows))
 
     def _groups(self, target: Keyed | Rows) -> Keyed | list[str | None] | None:
