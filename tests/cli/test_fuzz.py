@@ -9,13 +9,8 @@ import pytest
 from cli.fuzz.trial import tried
 from tailmetrics.report import files
 
-FOUND = {
-    20187: "a table whose second column is named user_id, and the first by mistake, was read as lists of labels",
-    40376: "a count of the label '0' with a no-break space behind it was counted for the label 0",
-}
 
-
-@pytest.mark.parametrize("number", [*range(12), *FOUND])
+@pytest.mark.parametrize("number", range(12))
 def test_a_random_command_line_gives_the_numbers_of_plain_loops_or_an_error(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,13 @@ def test_labels_by_name(write):
         read_label_counts(path, label_names=["a"])
 
 
+@pytest.mark.parametrize("known", [{"num_labels": 2}, {"label_names": ["0", "1"]}])
+def test_a_label_with_a_no_break_space_is_another_label(write, known):
+    """Python's int() would read "0" with such a space behind it as 0."""
+    with pytest.raises(DataFileError, match="line 2: .*label '0\\\\xa0'"):
+        read_label_counts(write("c.csv", "label,count\n0\u00a0,5\n1,1\n"), **known)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [

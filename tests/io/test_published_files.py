@@ -156,6 +156,12 @@ def test_pairs_whose_items_hold_blanks_are_not_taken_for_lists(write, header, co
     assert read_target(target, columns=columns).label_names == ("New York", "Paris")
 
 
+def test_a_table_whose_second_column_is_the_query_holds_no_lists(write):
+    """The first column is no query only because it stands where lists have theirs."""
+    with pytest.raises(DataFileError, match="line 1: there is no column 'item'"):
+        read_target(write("y.csv", "usr,user_id\n1 2,u1\n2,u2\n"))
+
+
 USUAL = ["user_id,item_id,rating", "userId,movieId,rating", "query,doc,score", "qid,docid,score", "uid,iid,prediction"]
 
 
