@@ -1,4 +1,4 @@
-"""A few of the random command lines of ``python -m cli.fuzz``, and each that has ever found something."""
+"""A few of the random command lines of ``python -m cli.fuzz``."""
 
 from __future__ import annotations
 
