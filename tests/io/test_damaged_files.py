@@ -148,3 +148,20 @@ def test_causes_are_kept(tmp_path):
     with pytest.raises(DataFileError) as caught:
         read(tmp_path / "a.npy", tmp_path / "a.npy")
     assert isinstance(caught.value.__cause__, io_errors.UNREADABLE)
+
+
+@pytest.mark.parametrize(
+    ("column", "ends"), [([["aa"], ["bb"]], [0, 2, 4]), ([[3, 1], [2]], [0, 2, 3])], ids=["strings", "lists"]
+)
+def test_an_offset_outside_of_an_arrow_file_is_refused(tmp_path, column, ends):
+    """Arrow maps offsets as they are: one beyond the end would let the process die."""
+    table = pa.table({"labels": column})
+    with pa.OSFile(str(tmp_path / "y.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    data = bytearray((tmp_path / "y.arrow").read_bytes())
+    place = data.index(np.array(ends, np.int32).tobytes())
+    data[place + 8 : place + 12] = np.int32(2**30).tobytes()
+    (tmp_path / "y.arrow").write_bytes(data)
+    np.save(tmp_path / "p.npy", np.eye(2, 5, dtype=np.float32))
+    with pytest.raises(DataFileError, match="cannot be read as Arrow"):
+        list(read(tmp_path / "p.npy", tmp_path / "y.arrow"))

@@ -132,6 +132,7 @@ class ArrowTable(Table):
             for batch in (
                 islice(reader, groups.start, groups.stop) if self._is_stream else map(reader.get_batch, groups)
             ):
+                batch.validate(full=True)  # a damaged file may hold offsets outside of it, which nothing else checks
                 yield from (batch.slice(first, size) for first in range(0, len(batch), size))
 
 
