@@ -162,6 +162,6 @@ def test_an_offset_outside_of_an_arrow_file_is_refused(tmp_path, column, ends):
     place = data.index(np.array(ends, np.int32).tobytes())
     data[place + 8 : place + 12] = np.int32(2**30).tobytes()
     (tmp_path / "y.arrow").write_bytes(data)
-    np.save(tmp_path / "p.npy", np.eye(2, 5, dtype=np.float32))
-    with pytest.raises(DataFileError, match="cannot be read as Arrow"):
-        list(read(tmp_path / "p.npy", tmp_path / "y.arrow"))
+    pq.write_table(pa.table({"ids": column}), tmp_path / "p.parquet")
+    with pytest.raises(DataFileError, match="y.arrow: cannot be read as Arrow"):
+        list(read(tmp_path / "p.parquet", tmp_path / "y.arrow"))
