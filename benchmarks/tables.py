@@ -68,7 +68,7 @@ def peers(lines: Lines) -> str:
                 seconds(line["cpu"]),
                 number(line["to_reference"]) or "—",
                 number(line["to_ours"]),
-                number(line["to_ours_beside"]) or "—",
+                number(line.get("to_ours_beside")) or "—",
                 line["note"],
             )
             for line in of_task
@@ -127,7 +127,7 @@ def summary(demanded: Lines, competed: Lines) -> str:
     if competed:
         others = [line for line in competed if is_peer(line)]
         for place, where in (("to_ours", "on an idle machine"), ("to_ours_beside", "beside another torch program")):
-            measured = [line for line in others if line[place] is not None]
+            measured = [line for line in others if line.get(place) is not None]
             faster = [line for line in measured if line[place] < 1]
             ahead = f"tailmetrics is faster in {len(measured) - len(faster)} of {len(measured)} comparisons {where}"
             parts.append(f"\n{ahead}{':' if faster else '.'}\n" if parts else f"{ahead}{':' if faster else '.'}\n")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import reads_are_free
-from tailmetrics.ranking._lanes import flag_above, lane_sums, true_cells
+from tailmetrics.ranking._lanes import flag_above, true_cells
 
 if TYPE_CHECKING:
     from tailmetrics.ranking._beyond import Beyond
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 BLOCK_SCORES = 2**21
 """Scores compared at once: two megabytes of flags, which stay in the cache for every threshold."""
+
+BLOCK_FLAGS = 2**20
+"""Scores that are counted at once: four megabytes of flags."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +57,19 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
 def suggested_per_row(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Tensor:
     """Return how many labels of each row of dense scores on the CPU are above each threshold, shape (N, T), int64.
 
-    Nothing but a byte per score is made, a block of rows at a time: one reading of the scores and a little more.
+    Scores above are flagged as 1.0 and added up, a block that stays in the cache at a time: several times faster than
+    bool flags, and exact in float32 below 2^24 labels.
     """
     num_rows, num_labels = scores.shape
     counts = torch.zeros(num_rows, len(thresholds), dtype=torch.int64)
-    height = max(1, BLOCK_SCORES // max(1, num_labels))
-    flags = torch.zeros(min(height, num_rows), -(-max(1, num_labels) // 8) * 8, dtype=torch.bool)  # eight to a word
+    height = max(1, BLOCK_FLAGS // max(1, num_labels))
+    flags = torch.empty(min(height, num_rows), num_labels, dtype=torch.float32 if num_labels < 2**24 else torch.float64)
     for first in range(0, num_rows, height):
         block = scores[first : first + height]
-        inside = flags[: len(block), :num_labels]
+        above = flags[: len(block)]
         for number, threshold in enumerate(thresholds):
-            inside.copy_(block) if block.dtype == torch.bool else flag_above(block, threshold, inside)
-            counts[first : first + height, number] = lane_sums(flags[: len(block)])
+            above.copy_(block) if block.dtype == torch.bool else torch.gt(block, threshold, out=above)
+            counts[first : first + height, number] = above.sum(dim=1)
     return counts if row_mask is None else counts * row_mask[:, None]
 
 
