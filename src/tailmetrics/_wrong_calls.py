@@ -63,12 +63,18 @@ def in_words(function: Callable[P, Value]) -> Callable[P, Value]:
                 raise
             owner = _owner(function, args) if is_method else ""
             problem = wrong_call(owner, function.__name__, shape, args, kwargs)
-            problem = problem or wrong_type(owner or function.__name__, function, shape, args, kwargs)
+            if problem is None and not _is_of_a_base(called, args):
+                problem = wrong_type(owner or function.__name__, function, shape, args, kwargs)
             if problem is None:
                 raise
         raise problem
 
     return called
+
+
+def _is_of_a_base(called: Callable[..., Any], args: Sequence[Any]) -> bool:
+    """Whether a constructor runs for a class derived from its own, which may hand it other arguments than a user."""
+    return called.__name__ == "__init__" and type(args[0]).__init__ is not called
 
 
 def _owner(function: Callable[..., Any], args: Sequence[Any]) -> str:
