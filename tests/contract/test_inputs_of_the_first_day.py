@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from threading import Thread
 from typing import Any
 
@@ -65,8 +66,13 @@ def test_threads_lose_no_row() -> None:
             frequency.update(batch)
 
     threads = [Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(often)
     assert (frequency.num_rows, frequency.compute().tolist()) == (6000, [1200, 2400, 1200, 1200])
