@@ -21,6 +21,8 @@ WORDS: Final[Mapping[Any, str]] = {
     NoneType: "None",
     bytes: "bytes",
 }
+PYTHONS: Final = ("collections.abc", "builtins")
+"""Modules of the collections that Python has."""
 OURS: Final = re.compile(r"[A-Za-z_][\w.]*( \([^)]*\))?(, [^:]*)?: ")
 """How messages of this library begin: with who was called."""
 
@@ -102,25 +104,25 @@ def fits(value: Any, hint: Any) -> bool:
     kind = origin or hint
     if not isinstance(kind, type):
         return True
-    if (
-        issubclass(kind, Iterable)
-        and not issubclass(kind, (str, bytes, Iterator, PurePath))
-        and kind.__module__
-        in (
-            "collections.abc",
-            "builtins",
-        )
-    ):
+    if _is_a_collection(kind):
         return _is_many(value, kind) and _elements_fit(value, get_args(hint))
     return isinstance(value, kind)
+
+
+def _is_a_collection(kind: type) -> bool:
+    """Whether a type is one of Python's own for many values, or stands for several of them."""
+    many = issubclass(kind, Iterable) and not issubclass(kind, (str, bytes, Iterator, PurePath))
+    return many and kind.__module__ in PYTHONS
 
 
 def _is_many(value: Any, kind: type) -> bool:
     """Whether a value is what a kind of collection stands for; an array stands for a list."""
     if issubclass(kind, Mapping):
         return isinstance(value, Mapping)
-    if isinstance(value, (str, bytes, type)) or (isinstance(value, Mapping) and kind is not Iterable):
-        return kind is Collection and isinstance(value, Mapping)
+    if isinstance(value, Mapping):
+        return kind in (Iterable, Collection)
+    if isinstance(value, (str, bytes, type)):
+        return False
     try:
         iter(value)
     except (TypeError, NotImplementedError):
@@ -163,7 +165,7 @@ def _needed(hint: Any) -> list[str]:
         return ["a value of another type"]
     if issubclass(kind, Mapping):
         return ["a dict"]
-    if kind.__module__ in ("collections.abc", "builtins") and inside:
+    if kind.__module__ in PYTHONS and inside:
         return [f"a list of {_plural(inside[0])}"]
     return ["a path" if issubclass(kind, PurePath) else f"a {kind.__name__}"]
 

@@ -13,8 +13,8 @@ from tailmetrics.ranking import NOT_RANKED, _exact, _hits, _log_sum
 from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
 from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._exact import exact_ranks
-from tailmetrics.ranking._lanes import flag_above
 from tailmetrics.ranking._log_sum import log_of, log_sum, terms_added_up
+from tailmetrics.ranking._suggestions import _flag_above
 from tailmetrics.ranking._targets import Entries, count_true
 
 
@@ -63,7 +63,7 @@ def test_flags_above_a_threshold_equal_those_of_torch(dtype: torch.dtype, thresh
     plain = scores > (limit if isinstance(limit, Tensor) else torch.tensor(limit, dtype=dtype))
     for given, wanted in ((scores, plain), (scores[:, :33], plain[:, :33]), (scores[::2], plain[::2])):
         part = limit[: given.shape[1]] if isinstance(limit, Tensor) else limit
-        assert torch.equal(flag_above(given, part, torch.empty(given.shape, dtype=torch.bool)), wanted)
+        assert torch.equal(_flag_above(given, part, torch.empty(given.shape, dtype=torch.bool)), wanted)
 
 
 @pytest.mark.parametrize("ties", [False, True])

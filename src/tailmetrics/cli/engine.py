@@ -20,7 +20,7 @@ from tailmetrics.cli.row_groups import read_row_groups
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import count_labels
 from tailmetrics.engines.cluster import Cluster
-from tailmetrics.engines.work import Work
+from tailmetrics.engines.work import Work, list_of
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.io.finding import find
@@ -94,7 +94,7 @@ class _Shares(Work):
 
     def ranks(self, batch: Any) -> Iterable[Ranks]:
         """Yield the shares that a batch names, as processes of an evaluation."""
-        for number in batch["id"].to_pylist() if hasattr(batch["id"], "to_pylist") else batch["id"].tolist():
+        for number in list_of(batch["id"]):
             yield Ranks(number, self.count, torch.device("cpu"))
 
 

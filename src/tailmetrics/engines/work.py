@@ -92,13 +92,8 @@ class Evaluating(Work):
     ) -> None:
         evaluation.start()
         self._evaluation = evaluation
-        self._preds, self._target, self._scores, self._gains, self._row_groups = (
-            preds,
-            target,
-            scores,
-            gains,
-            row_groups,
-        )
+        self._preds, self._target = preds, target
+        self._scores, self._gains, self._row_groups = scores, gains, row_groups
         self.columns = [name for name in (preds, target, scores, gains, row_groups) if name is not None]
 
     def counter(self) -> Evaluation:

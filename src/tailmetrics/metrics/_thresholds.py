@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, ClassVar, TypeAlias
 
@@ -21,7 +21,7 @@ from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._suggestions import Suggestions, suggested_per_row, suggestions, targets_above
+from tailmetrics.ranking._suggestions import suggested_per_row, suggestions, targets_above
 
 Thresholds: TypeAlias = float | Sequence[float] | Tensor
 
@@ -147,13 +147,10 @@ class ThresholdMetric(LabelAveragedMetric):
         hits, suggested = torch.zeros(2, cells, dtype=torch.int64, device=ranking.ids.device)
         scores = ranking.scores
         if self.bound_buckets is None and scores is not None and reads_are_free(scores.device):
-            counts = suggested_per_row(scores, ranking.row_mask, self._limits)
-            suggested[:-1] = counts.view(-1)
-            places: Iterable[Suggestions] = ()  # how many there are is all that is asked for
+            suggested[:-1] = suggested_per_row(scores, ranking.row_mask, self._limits).view(-1)
         else:
-            places = suggestions(ranking, self._limits)
-        for one in places:
-            self._count(suggested, one.rows, one.ids, one.threshold)
+            for one in suggestions(ranking, self._limits):
+                self._count(suggested, one.rows, one.ids, one.threshold)
         for number, threshold in enumerate(self._limits):
             entries, above = self._entries_above(ranking, threshold)
             self._count(hits, entries[0], torch.where(above, entries[1], -1), number)

@@ -62,6 +62,11 @@ def real_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
+def exact_real(largest: int) -> torch.dtype:
+    """Return the narrower real type of the CPU that holds every whole number up to ``largest``."""
+    return torch.float32 if largest < 2**24 else torch.float64
+
+
 def whole_numbers(how_many: int, device: torch.device) -> Tensor:
     """Return the whole numbers from 0 as a vector, int64. It is a part of a table that is kept: do not change it."""
     return _whole_numbers(1 << max(8, (how_many - 1).bit_length()), device)[:how_many]

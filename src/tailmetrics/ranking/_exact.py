@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._device import exact_real, reads_are_free
 from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._targets import Entries
 
@@ -58,7 +58,7 @@ def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
     per_row = np.bincount(rows.numpy(), minlength=num_rows)
     starts = [0, *per_row.cumsum().tolist()]
     height = max(1, BLOCK_ELEMENTS // max(1, num_labels))
-    real = torch.float32 if num_labels < 2**24 else torch.float64
+    real = exact_real(num_labels)
     # one buffer for all blocks: memory that is new costs more than what is done with it
     flags = torch.empty(min(height, num_rows), num_labels, dtype=real)
     before = torch.empty(2, len(ids), dtype=real)  # better ones, and those at least as good but for the label itself

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,19 +32,6 @@ def lane_sums(flags: Tensor) -> Tensor:
     # lanes of a sum are bytes again: multiplying by 0x0101…01 would add them up but overflow beyond 255
     counts = (part.sum(dim=2).view(torch.uint8).sum(dim=1) for part in parts if part.numel())
     return sum(counts, torch.zeros(len(flags), dtype=torch.int64))
-
-
-def flag_above(scores: Tensor, threshold: float | Tensor, flags: Tensor) -> Tensor:
-    """Write into ``flags`` whether each of some scores (N, L) is above a number or one per label (L,); on the CPU.
-
-    ``torch.gt(scores, threshold, out=flags)`` says the same: torch writes bytes one at a time, numpy many at once, in
-    less than half of the time. numpy knows no bfloat16 and is slow with half types.
-    """
-    if scores.dtype not in (torch.float32, torch.float64):
-        return torch.gt(scores, threshold, out=flags)
-    limit = threshold if isinstance(threshold, Tensor) else torch.tensor(threshold, dtype=scores.dtype)
-    np.greater(scores.detach().numpy(), limit.numpy(), out=flags.numpy())
-    return flags
 
 
 def true_cells(matrix: Tensor) -> tuple[Tensor, Tensor]:

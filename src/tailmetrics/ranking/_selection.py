@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import one_thread, reads_are_free, whole_numbers
+from tailmetrics.ranking._device import exact_real, one_thread, reads_are_free, whole_numbers
 from tailmetrics.ranking._packed import can_pack, packed_top_k
 
 BLOCK_ELEMENTS = 2**20
@@ -230,8 +230,8 @@ def _repair_ties(scores: Tensor, values: Tensor, ids: Tensor, k: int) -> None:
 def _lowest_ids_at_the_cut(scores: Tensor, values: Tensor, ids: Tensor) -> Tensor:
     """Return ``ids`` with those that share the last value replaced by the lowest ids that have it."""
     num_labels, k = scores.shape[1], values.shape[1]
-    # The lower the id the larger the key, 0 where the score is another one; exact in float32 below 2^24 labels.
-    key_type = torch.float32 if num_labels < 2**24 else torch.float64
+    # The lower the id the larger the key, 0 where the score is another one.
+    key_type = exact_real(num_labels)
     descending = torch.arange(num_labels, 0, -1, dtype=key_type)
     at_cut = (scores == values[:, -1:]).to(key_type).mul_(descending)
     keys, *_ = _fastest(at_cut, k)(at_cut, k)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tailmetrics.ranking._device import exact_real
 from tailmetrics.ranking._hits import NOT_RANKED
 from tailmetrics.ranking._targets import Entries
 
@@ -116,8 +117,6 @@ def _count_block(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 def _one_by_one(scores: Tensor, own: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield how many are more, and how many at least as much, flagged as 1.0: several times faster than as bools."""
-    # exact in float32 below 2^24 columns
-    flags = torch.empty(scores.shape, dtype=torch.float32 if scores.shape[1] < 2**24 else torch.float64)
-    flags = flags.to(scores.device)
+    flags = torch.empty(scores.shape, dtype=exact_real(scores.shape[1])).to(scores.device)
     for column in torch.split(own, 1, dim=1):
         yield tuple(torch.sum(compare(scores, column, out=flags), dim=1) for compare in (torch.gt, torch.ge))  # type: ignore[misc]
