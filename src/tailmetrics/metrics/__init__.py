@@ -60,4 +60,4 @@ REGISTRY: Final[dict[str, type[TopKMetric]]] = {
 """Every metric by name; its class says ``stem`` (the key without cut-off), ``higher_is_better`` and ``bounds``."""
 
 for _registered in REGISTRY.values():
-    _registered.registered = True
+    _registered.in_registry = True

@@ -65,10 +65,12 @@ class FixedPoint:
             return values.sum(dim=dim, dtype=torch.int64).unsqueeze(-1)
         if reads_are_free(values.device) and values.numel() * self.columns > SMALL:
             return torch.stack([_sum(limb, dim) for limb in self._one_by_one(values)], dim=-1)
-        of_a_row = (1 + self.columns) * (values.numel() // max(1, values.shape[dim]))
-        parts = torch.split(values, max(1, BLOCK_LIMBS // max(1, of_a_row)), dim)
-        sums = [self._sum_of_limbs(part, dim) for part in parts]
-        return (sums[0] if len(sums) == 1 else torch.stack(sums).sum(dim=0)).movedim(0, -1)
+        limbs_of_all = (1 + self.columns) * values.numel()
+        if limbs_of_all <= BLOCK_LIMBS:
+            return self._sum_of_limbs(values, dim).movedim(0, -1)
+        height = max(1, BLOCK_LIMBS // (limbs_of_all // values.shape[dim]))
+        sums = [self._sum_of_limbs(part, dim) for part in torch.split(values, height, dim)]
+        return torch.stack(sums).sum(dim=0).movedim(0, -1)
 
     def _sum_of_limbs(self, values: Tensor, dim: int) -> Tensor:
         limbs, too_large = self._limbs(values)
@@ -116,6 +118,8 @@ class FixedPoint:
 
     def totals(self, state: Tensor) -> list[int | float]:
         """Return the sums in ``state`` (..., columns) as exact whole numbers of :attr:`unit`, flat; inf if infinite."""
+        if self.columns == 1:
+            return state.reshape(-1).tolist()
         rows = state.reshape(-1, self.columns).tolist()
         if self.bounded:
             return [_compose(row) for row in rows]

@@ -65,15 +65,16 @@ class TopKMetric(ConfiguredMetric):
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    registered: ClassVar[bool] = False
-    """Whether the class is in the registry, whose formulas the suite holds to its laws."""
+    in_registry: ClassVar[bool] = False
+    """Whether the suite holds the formula to its laws; another is checked at each update, and shares no state."""
     _forward_cache = ForwardCache()
     _doubts = True
     """Whether the next batch is asked what it means; only the first one is."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Say in TorchMetrics' words what the range is, for its plots."""
+        """Say in TorchMetrics' words what the range is, for its plots; a class derived from one is another formula."""
         super().__init_subclass__(**kwargs)
+        cls.in_registry = False
         low, high = (bound if isfinite(bound) else None for bound in cls.bounds)
         said = {"plot_lower_bound": low, "plot_upper_bound": high, "plot_legend_name": getattr(cls, "stem", None)}
         for name in said.keys() - vars(cls).keys():
@@ -126,11 +127,6 @@ class TopKMetric(ConfiguredMetric):
         }
         told_apart = f"_{sha256(identity(unusual).encode()).hexdigest()[:8]}" if unusual else ""
         return f"{owner.__name__}_{name}_of_{self.num_labels}{groups}{told_apart}"
-
-    @property
-    def in_registry(self) -> bool:
-        """Whether the suite holds the formula to its laws; another is checked at each update, and shares no state."""
-        return bool(vars(type(self)).get("registered"))  # a class derived from one in the registry is not in it
 
     @property
     def shares_states(self) -> bool:
@@ -236,7 +232,7 @@ class TopKMetric(ConfiguredMetric):
         return ranking.at_least(self.min_gain)
 
     def _check_bound(self, when: str) -> None:
-        if not self.is_bound:
+        if not self._defaults and not self.is_bound:  # states are made once nothing is open
             raise ValueError(self._still_open(when))
 
     def _check(self, ranking: Ranking) -> None:
@@ -273,7 +269,8 @@ class TopKMetric(ConfiguredMetric):
         if self.num_labels is not None and ranking.num_labels is None and ranking.has_labels and self.validate_args:
             ranking.check_ids_below(self._caller, self.num_labels)
         check_rows(self._caller, self.row_groups, self.weighted, ranking, self.validate_args)
-        state = next((getattr(self, name) for name in self._defaults), None)
+        first = next(iter(self._names), None)
+        state = None if first is None else self._state(first)
         if state is not None and state.device != ranking.ids.device:
             raise ValueError(
                 f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {state.device}; "
@@ -321,13 +318,13 @@ class TopKMetric(ConfiguredMetric):
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
         """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""
-        value = self.compute() if value is None else value
-        if not isinstance(value, Tensor) or value.numel() != len(self.keys()):
+        value, keys = self.compute() if value is None else value, self.keys()
+        if not isinstance(value, Tensor) or value.numel() != len(keys):
             raise ValueError(
                 f"{self._caller}: value is {shape_of(value)}; pass what compute() or forward() of this metric "
-                f"returned, {len(self.keys())} numbers."
+                f"returned, {len(keys)} numbers."
             )
-        return dict(zip(self.keys(), value.reshape(-1), strict=True))
+        return dict(zip(keys, value.reshape(-1), strict=True))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot a value of ``compute`` or ``forward``, by bucket as bars from head to tail, or several over steps.

@@ -14,6 +14,7 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import PerRow
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
+from tailmetrics.ranking._once import once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 
@@ -107,7 +108,7 @@ class RelevanceMetric(TopKMetric):
         scope = "global_" if self.scope == "global" and self.buckets is not None else ""
         return scope + ("" if self.average == "samples" else f"{self.average}_")
 
-    @property
+    @once
     def reads(self) -> Depth:
         """How much of a batch has to be ranked."""
         if self._uses_depth:
@@ -120,7 +121,7 @@ class RelevanceMetric(TopKMetric):
         return "depth" if self._uses_depth else "k"
 
     def _relevant(self, ranking: Ranking) -> Ranking:
-        return ranking if self.reads_gains else super()._relevant(ranking)
+        return ranking if self.min_gain is None or self.reads_gains else super()._relevant(ranking)
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads: the ranks of the relevant labels, by bucket where there are buckets."""

@@ -29,8 +29,8 @@ class RowMeanMetric(RelevanceMetric):
         """Return the value of each row, shape (...), called for every batch and cut-off.
 
         0 for a row without a relevant label. float64 within ``bounds``; or, with ``fixed_point = COUNT``, integers or
-        bools: the row's value is then the integer divided by ``_per_one(k)``. The metrics of the registry are called
-        once with all cut-offs, a tuple, and return an axis of them in front: a device then has a third of the work.
+        bools: the row's value is then the integer divided by ``_per_one(k)``. Metrics of the registry with several
+        cut-offs are called once with a tuple of them, and return an axis of them in front: a third of the calls.
         """
 
     def _per_one(self, k: int) -> int:
@@ -57,26 +57,26 @@ class RowMeanMetric(RelevanceMetric):
     def _row_values(self, ranking: Ranking) -> Tensor:
         """Return the value of each cut-off and row, shape (K, ...)."""
         ranks = self._ranks_of(ranking)
-        if self.in_registry:
-            return self._row_value(ranks, tuple(self.ks))
+        if self.in_registry and len(self.ks) > 1:
+            return self._row_value(ranks, self.ks)
         values = [self._row_value(ranks, k) for k in self.ks]
-        for value in values:
+        for value in () if self.in_registry else values:
             check_returned_values(self._caller, "_row_value", value, ranks, self.fixed_point, self.validate_args)
-        return torch.stack(values)
+        return values[0].unsqueeze(0) if len(values) == 1 else torch.stack(values)
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         totals = self._sums.totals(states["sum"])
         rows, *answered = (int(total) for total in self._counts.totals(states["rows"]))
-        buckets = len(answered)
+        buckets, unit = len(answered), self._counts.unit
         values = []
         for number, k in enumerate(self.ks):
             one = self._sums.unit * self._per_one(k)
             of_k = totals[number * buckets : (number + 1) * buckets]
             if self.empty_target_action == "pos":
                 pairs = zip(of_k, answered, strict=True)
-                of_k = [total + (rows - some) * one // self._counts.unit for total, some in pairs]
+                of_k = [total + (rows - some) * one // unit for total, some in pairs]
             counted = answered if self.empty_target_action == "skip" else [rows] * buckets
-            values.append(ratios([total * self._counts.unit for total in of_k], [count * one for count in counted]))
+            values.append(ratios([total * unit for total in of_k], [count * one for count in counted]))
         return values
 
     def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
@@ -105,7 +105,8 @@ class RatioMetric(RelevanceMetric):
     def _row_terms(self, ranking: Ranking, k: Any) -> tuple[Tensor, Tensor]:
         """Return what each row adds to the numerator and the denominator, shape (...), called per batch and cut-off.
 
-        0 for rows that do not count. The metrics of the registry are called once with all cut-offs, a tuple.
+        0 for rows that do not count. Metrics of the registry with several cut-offs are called once with a tuple of
+        them.
         """
 
     @property
@@ -121,10 +122,10 @@ class RatioMetric(RelevanceMetric):
 
     def _terms_of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each cut-off and row, shape (2, K, ...)."""
-        if self.in_registry:
-            return torch.stack(self._row_terms(ranking, tuple(self.ks)))
+        if self.in_registry and len(self.ks) > 1:
+            return torch.stack(self._row_terms(ranking, self.ks))
         pairs, ranks = [self._row_terms(ranking, k) for k in self.ks], self._ranks_of(ranking)
-        for term in (term for pair in pairs for term in pair):
+        for term in () if self.in_registry else (term for pair in pairs for term in pair):
             check_returned_values(self._caller, "_row_terms", term, ranks, self.fixed_point, self.validate_args)
         return torch.stack([torch.stack(side) for side in zip(*pairs, strict=True)])
 

@@ -167,9 +167,10 @@ def add_rows(given: Tensor, increment: PerRow, rows: BatchRows, additions: Addit
         values = increment.rows_first
         weights = rows.weights.view(-1, *[1] * (values.ndim - 1))
         increment = PerRow(values.to(weights.dtype) * weights, weighted(increment.fixed_point))
-    if rows.groups is None or len(state) == 1:
-        additions.note(state[0], increment.total.view(state.shape[1:]))
+    if state.shape[0] == 1:
+        additions.note(state, increment.total.view(state.shape))
         return state
+    assert rows.groups is not None
     digits = increment.fixed_point.digits(increment.rows_first).reshape(-1, *state.shape[1:])
     by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)  # rows of no group come first
     by_group[0] = by_group.sum(dim=0)

@@ -42,7 +42,7 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
     found = ranks.within(k)
-    hits = whole_numbers(found.shape[-1] + 1, found.device)[1:]  # up to each, as nothing but hits stands before
+    hits = whole_numbers(found.shape[-1], found.device, first=1)  # up to each, as nothing but hits stands before
     precision = hits / ranks.real_ranks
     total = ordered_sum(precision * found)
     return total / ranks.divisor if denominator == "relevant" else divide(total, ranks.attainable_at(k))

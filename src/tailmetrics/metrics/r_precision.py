@@ -68,4 +68,4 @@ class RPrecision(RowMeanMetric):
         super().__init__(None, **kwargs)
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return r_precision(ranks).unsqueeze(0)
+        return r_precision(ranks)

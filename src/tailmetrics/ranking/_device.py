@@ -16,6 +16,7 @@ except ImportError:  # before torch 2.3
     from torch._dynamo import is_compiling as is_compiling
 
 _forced = [False]
+AS_IT_IS: AbstractContextManager[None] = nullcontext()
 
 
 def reads_are_free(device: torch.device) -> bool:
@@ -44,7 +45,7 @@ def one_thread(device: torch.device) -> AbstractContextManager[None]:
     that the program starts meanwhile gets one, since torch keeps the number for new threads in one place.
     """
     splits = device.type == "cpu" and not is_compiling() and torch.get_num_threads() > 1
-    return _one_thread() if splits else nullcontext()
+    return _one_thread() if splits else AS_IT_IS
 
 
 @contextmanager
@@ -67,9 +68,10 @@ def exact_real(largest: int) -> torch.dtype:
     return torch.float32 if largest < 2**24 else torch.float64
 
 
-def whole_numbers(how_many: int, device: torch.device) -> Tensor:
-    """Return the whole numbers from 0 as a vector, int64. It is a part of a table that is kept: do not change it."""
-    return _whole_numbers(1 << max(8, (how_many - 1).bit_length()), device)[:how_many]
+def whole_numbers(how_many: int, device: torch.device, first: int = 0) -> Tensor:
+    """Return whole numbers as a vector, int64. It is a part of a table that is kept: do not change it."""
+    end = first + how_many
+    return _whole_numbers(1 << max(8, (end - 1).bit_length()), device)[first:end]
 
 
 def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -58,11 +58,12 @@ def find_in_small(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor] | None
     per_place = wanted.shape[1] if wanted is not None else 8 if targets.mask is not None else 0
     if not 0 < per_place * ids.numel() <= SMALL:
         return None
-    places = whole_numbers(ids.shape[1] + 1, ids.device)[1:]
+    places = whole_numbers(ids.shape[1], ids.device, first=1)
     not_ranked = constant(NOT_RANKED, ids.device)
     if wanted is not None:
         # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
-        equal = ids.unsqueeze(1) == torch.where(wanted < 0, constant(-2, ids.device), wanted).unsqueeze(2)
+        labels = wanted if targets.filled else torch.where(wanted < 0, constant(-2, ids.device), wanted)
+        equal = ids.unsqueeze(1) == labels.unsqueeze(2)
         ranks, labels = torch.where(equal, places, not_ranked).amin(dim=2), wanted
     else:
         assert targets.mask is not None

@@ -47,7 +47,7 @@ class ListedHits:
     def entries(self) -> Entries:
         """Return as many entries for every list as it has places, by rank, the void ones behind the others."""
         num_rows, depth = self.ids.shape
-        places = whole_numbers(depth + 1, self.ids.device)[1:]
+        places = whole_numbers(depth, self.ids.device, first=1)
         ranks, order = torch.where(self.hits, places, NOT_RANKED).sort(dim=1)
         gains = None if self.gains is None else self.gains.gather(1, order).reshape(-1)
         rows = torch.arange(num_rows, device=self.ids.device).repeat_interleave(depth, output_size=num_rows * depth)

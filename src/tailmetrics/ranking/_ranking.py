@@ -348,7 +348,7 @@ class Ranking(TargetRanks):
         return self.remembered(("up to", deepest), lambda: self._up_to(deepest))
 
     def _up_to(self, deepest: int) -> ListedRanks:
-        places = whole_numbers(deepest + 1, self.ids.device)[1:].expand(self.num_rows, deepest)
+        places = whole_numbers(deepest, self.ids.device, first=1).expand(self.num_rows, deepest)
         max_k = self.max_k if deepest >= self.depth else deepest
         return ListedRanks(self._listed, places, None, self.relevant, self.length, self.num_labels, deepest, max_k)
 
@@ -400,7 +400,7 @@ class Ranking(TargetRanks):
             max_k = EVERYTHING if deepest >= min(depth, self.depth) else deepest
         else:
             bucket = buckets.of(self._listed.ids[:, :deepest])
-            ranks = whole_numbers(deepest + 1, bucket.device)[1:].expand(bucket.shape)
+            ranks = whole_numbers(deepest, bucket.device, first=1).expand(bucket.shape)
             length = self.length[:, None].expand(-1, len(buckets))
             max_k = self.max_k if deepest >= self.depth else deepest
         return ListedRanks(self._listed, ranks, bucket, relevant, length, self.num_labels, deepest, max_k)

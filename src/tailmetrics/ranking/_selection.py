@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import cache
 from math import isqrt, log2
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import exact_real, one_thread, reads_are_free, whole_numbers
+from tailmetrics.ranking._device import AS_IT_IS, exact_real, one_thread, reads_are_free, whole_numbers
 from tailmetrics.ranking._packed import can_pack, packed_top_k
 
 BLOCK_ELEMENTS = 2**20
@@ -68,7 +67,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
     depth = min(k + 1, scores.shape[1])
     select = _fastest(scores, depth)
     # packing runs on one thread, and so should the short steps between
-    with one_thread(scores.device) if _packs(scores, depth) and select != _any_top_k else nullcontext():
+    with one_thread(scores.device) if _packs(scores, depth) and select != _any_top_k else AS_IT_IS:
         values, ids, exact = select(scores, depth)
         distinct = strictly_descending(values)
     if not distinct and not exact:

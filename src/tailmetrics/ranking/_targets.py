@@ -57,6 +57,7 @@ class Targets:
         row_mask: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
         dense: Shape (N, L), bool or gains.
         padded: Shape (N, M), int64: label ids with gain 1, -1 padded.
+        filled: Whether every place of ``padded`` is known to hold a label.
         given: Entries, where it is neither.
     """
 
@@ -66,6 +67,7 @@ class Targets:
     dense: Tensor | None = None
     padded: Tensor | None = None
     given: Entries | None = None
+    filled: bool = False
 
     @property
     def binary(self) -> bool:
@@ -120,6 +122,8 @@ class Targets:
     @once
     def n_relevant(self) -> Tensor:
         """Number of relevant labels per row, shape (N,), int64."""
+        if self.padded is not None and self.filled:
+            return torch.full((self.num_rows,), self.padded.shape[1], device=self.device)
         if self.padded is not None:
             return self.padded_with_labels.sum(dim=1)
         if self.dense is None:
@@ -179,16 +183,17 @@ def targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor
             f"{caller}: target_gains is {shape_of(gains)}, but target_ids is {shape_of(ids)}; pass one gain per id."
         )
     ids = ids.detach().to(torch.int64)
-    ids = ids[:, None] if ids.ndim == 1 else ids
+    ids = ids.unsqueeze(1) if ids.ndim == 1 else ids
     gains = None if gains is None else gains.detach().to(torch.float64).reshape(ids.shape)
+    filled = False
     if context.validate:
-        check_ids_in_range(caller, argument, ids, context.num_labels, row_mask)
+        filled = check_ids_in_range(caller, argument, ids, context.num_labels, row_mask) >= 0 and row_mask is None
         check_distinct(caller, argument, context.counted(ids))
         if gains is not None:
             check_gains(caller, "target_gains", gains, row_mask)
     ids = context.counted(ids)
     if gains is None:
-        return Targets(len(ids), context.num_labels, row_mask, padded=ids)
+        return Targets(len(ids), context.num_labels, row_mask, padded=ids, filled=filled)
     entries = _without_void(_entries_of_ids(torch.where(gains > 0, ids, -1), gains))
     return Targets(len(ids), context.num_labels, row_mask, given=_binary_if_ones(entries))
 
