@@ -62,7 +62,7 @@ def test_ranked_lists_are_evaluated_without_a_step_that_is_split() -> None:
 
 @pytest.mark.usefixtures("threads")
 def test_scores_are_evaluated_without_a_step_that_is_split_behind_the_selection() -> None:
-    """Ten metrics at three cut-offs in eleven buckets; the selection packs, which numpy does on one thread."""
+    """Ten metrics at three cut-offs in eleven buckets; each part of the selection runs on one thread, too."""
     scores = torch.rand(512, 2000, generator=torch.Generator().manual_seed(1))
     target = _distinct(512, 2000, 5)
     metrics = ten_metrics(LabelBuckets.deciles(torch.arange(2000, 0, -1)), depth=500)

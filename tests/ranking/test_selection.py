@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking import _packed, _selection
+from tailmetrics.ranking import _packed, _row_threads, _selection
 from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._packed import packed_top_k
 from tailmetrics.ranking._selection import plain_top_k, stable_top_k, top_k
@@ -49,7 +49,8 @@ def test_two_stages_choose_what_sorting_everything_chooses(
 ) -> None:
     """Values to the bit, ids with ties to the lower one, for widths that no chunk divides and rows full of ties."""
     monkeypatch.setattr(_selection, "SMALL", 0)
-    torch.set_num_threads(threads)  # which decides from what k on scores are packed
+    monkeypatch.setattr(_row_threads, "LEAST", 1)
+    torch.set_num_threads(threads)
     scores = _scores(kind, shape)
     for k in KS:
         k = min(k, shape[1])

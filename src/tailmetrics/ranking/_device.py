@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
+from threading import local
 from typing import Any
 
 import torch
@@ -16,7 +17,9 @@ except ImportError:  # before torch 2.3
     from torch._dynamo import is_compiling as is_compiling
 
 _forced = [False]
+_before = local()
 AS_IT_IS: AbstractContextManager[None] = nullcontext()
+"""What leaves the number of threads alone."""
 
 
 def reads_are_free(device: torch.device) -> bool:
@@ -50,12 +53,18 @@ def one_thread(device: torch.device) -> AbstractContextManager[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
+    _before.threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(_before.threads)
+        _before.threads = None
+
+
+def num_threads() -> int:
+    """Return how many threads the program has given to torch, within :func:`one_thread` too."""
+    return getattr(_before, "threads", None) or torch.get_num_threads()
 
 
 def real_dtype(device: torch.device) -> torch.dtype:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._row_threads import over_threads
 
 
 def count_true(mask: Tensor) -> Tensor:
@@ -15,6 +16,10 @@ def count_true(mask: Tensor) -> Tensor:
     """
     if not reads_are_free(mask.device) or not mask.numel() or mask.shape[1] < 64 or not _has_words(mask):
         return mask.sum(dim=1)
+    return torch.cat(over_threads(lambda rows: _count_words(mask[rows]), mask))
+
+
+def _count_words(mask: Tensor) -> Tensor:
     if int(mask.view(torch.uint8).amax()) > 1:  # a view of other bytes: each counts once, whatever its bits
         return mask.sum(dim=1)
     return lane_sums(mask)

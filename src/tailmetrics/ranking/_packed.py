@@ -27,8 +27,7 @@ def packed_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the ``k`` best scores of each row, best first, and their places; equal scores in the order of places.
 
     numpy compares and sorts several times faster than ``torch.topk`` does, unless k is small, and as no two keys are
-    equal there are no ties left to break. It does so on one thread: each of its many short calls would have to wait for
-    the interpreter. NaN comes first.
+    equal there are no ties left to break. NaN comes first.
 
     Args:
         scores: Shape (N, C), float16, bfloat16 or float32, on the CPU; C < 2^32.

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import AS_IT_IS, exact_real, one_thread, reads_are_free, whole_numbers
+from tailmetrics.ranking._device import exact_real, reads_are_free, whole_numbers
 from tailmetrics.ranking._packed import can_pack, packed_top_k
+from tailmetrics.ranking._row_threads import over_threads
 
 BLOCK_ELEMENTS = 2**20
 """Scores gathered at once by the two-stage form: 4 MB, about what stays in the cache."""
@@ -23,10 +24,7 @@ SCANNED = 64
 """Scores per label asked for from which ``torch.topk`` scans a row; below, it partitions, at four times the price."""
 
 MANY = 10
-"""Labels from which packing scores with their places is faster than a scan on one thread."""
-
-MANY_PER_THREAD = 50
-"""By how much that grows with each further thread, which ``torch.topk`` has for itself."""
+"""Labels from which packing scores with their places is faster than a scan."""
 
 SMALL = 2**17
 """Scores below which a dozen calls cost more than the reading they save."""
@@ -64,12 +62,17 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
         return *plain_top_k(scores, k), False
     if not reads_are_free(scores.device):
         return *stable_top_k(scores, k), False
+    parts = over_threads(lambda rows: _top_k_of_rows(scores[rows], k), scores)
+    if len(parts) == 1:
+        return parts[0]
+    values, ids, distinct = zip(*parts, strict=True)
+    return torch.cat(values), torch.cat(ids), all(distinct)
+
+
+def _top_k_of_rows(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
     depth = min(k + 1, scores.shape[1])
-    select = _fastest(scores, depth)
-    # packing runs on one thread, and so should the short steps between
-    with one_thread(scores.device) if _packs(scores, depth) and select != _any_top_k else AS_IT_IS:
-        values, ids, exact = select(scores, depth)
-        distinct = strictly_descending(values)
+    values, ids, exact = _fastest(scores, depth)(scores, depth)
+    distinct = strictly_descending(values)
     if not distinct and not exact:
         _repair_ties(scores, values, ids, k)
     return values, ids[:, :k], distinct
@@ -133,10 +136,8 @@ def _narrowing(width: int, k: int, at_once: int) -> int:
 
 
 def _packs(scores: Tensor, k: int) -> bool:
-    """Whether packing scores with their places is faster than ``torch.topk``; bounds measured on two cores."""
-    more_threads = torch.get_num_threads() - 1
-    few = k < max(MANY, MANY_PER_THREAD * more_threads)
-    return can_pack(scores) and not (few if _scans(scores, k) else more_threads > 2)
+    """Whether packing scores with their places is faster than ``torch.topk`` on one thread, as measured."""
+    return can_pack(scores) and not (_scans(scores, k) and k < MANY)
 
 
 def _scans(scores: Tensor, k: int) -> bool:

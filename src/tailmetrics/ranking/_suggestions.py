@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tailmetrics.ranking._device import exact_real, reads_are_free
 from tailmetrics.ranking._lanes import true_cells
+from tailmetrics.ranking._row_threads import over_threads
 
 if TYPE_CHECKING:
     from tailmetrics.ranking._beyond import Beyond
@@ -56,10 +57,15 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
 
 
 def suggested_per_row(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Tensor:
-    """Return how many labels of each row of dense scores on the CPU are above each threshold, shape (N, T), int64.
+    """Return how many labels of each row of dense scores on the CPU are above each threshold, shape (N, T), int64."""
+    counts = torch.cat(over_threads(lambda rows: _suggested_per_row(scores[rows], thresholds), scores))
+    return counts if row_mask is None else counts * row_mask[:, None]
 
-    Scores above are flagged as 1.0 and added up, a block that stays in the cache at a time: several times faster than
-    bool flags, and exact.
+
+def _suggested_per_row(scores: Tensor, thresholds: list[float | Tensor]) -> Tensor:
+    """Flag scores above as 1.0 and add the flags up, a block that stays in the cache at a time.
+
+    That is several times faster than bool flags, and exact.
     """
     num_rows, num_labels = scores.shape
     counts = torch.zeros(num_rows, len(thresholds), dtype=torch.int64)
@@ -71,7 +77,7 @@ def suggested_per_row(scores: Tensor, row_mask: Tensor | None, thresholds: list[
         for number, threshold in enumerate(thresholds):
             above.copy_(block) if block.dtype == torch.bool else torch.gt(block, threshold, out=above)
             counts[first : first + height, number] = above.sum(dim=1)
-    return counts if row_mask is None else counts * row_mask[:, None]
+    return counts
 
 
 def targets_above(ranking: Ranking, threshold: float | Tensor) -> Tensor:
