@@ -14,7 +14,7 @@ from torch import nn
 from cases import NUM_LABELS, Case, data
 from exactness.bits import ONE_OF_EACH, bits, bits_of, states
 from oracle import evaluate
-from tailmetrics import LabelBuckets, LabelFrequency, RecallAtK, TopKCollection
+from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection, rank
 from tailmetrics.metrics import TopKMetric
 
 BATCHES = [data(seed=seed, num_rows=rows, graded=True, ties=False) for seed, rows in ((51, 5), (52, 12), (53, 2))]
@@ -399,3 +399,18 @@ def test_a_collection_with_a_dict_for_output_goes_through_the_same(members: dict
     assert values(fed(other)) == values(fed(fed(made())))
     whole.reset()
     assert values(fed(whole, BATCHES[1:])) == values(fed(made(), BATCHES[1:]))
+
+
+def test_ids_behind_what_is_read_are_checked_in_the_first_batch_alone() -> None:
+    """A metric at 2 refuses a repeated third id at first; later it counts the two that it reads, and checks those."""
+    metric = PrecisionAtK(2)
+    target = torch.tensor([[1]])
+    with pytest.raises(ValueError, match="names the label 7 twice in row 0"):
+        metric.update(torch.tensor([[1, 2, 7, 7]]), target)
+    metric.update(torch.tensor([[1, 2, 7, 8]]), target)
+    metric.update(torch.tensor([[3, 4, 7, 7]]), target)
+    assert float(metric.compute()) == 0.25
+    with pytest.raises(ValueError, match="names the label 1 twice in row 0"):
+        metric.update(torch.tensor([[1, 1, 7, 8]]), target)
+    with pytest.raises(ValueError, match="names the label 7 twice in row 0"):
+        rank(torch.tensor([[3, 4, 7, 7]]), target)

@@ -19,7 +19,7 @@ SHORT = 10
 """Length of a list up to which each relevant label is compared with the whole of it."""
 
 BLOCK_ELEMENTS = 2**16
-"""Labels sorted together: half a megabyte, which stays in the cache."""
+"""Labels compared or sorted together: half a megabyte, which stays in the cache."""
 
 SMALL = 2**16
 """Comparisons of a relevant label with a place of a list up to which all of them are made at once."""
@@ -77,12 +77,15 @@ def find_in_small(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor] | None
 
 def _by_comparing(entries: Entries, ids: Tensor) -> tuple[Array, Array]:
     """Compare each relevant label with the list of its row; return flat positions of the hits and their entries."""
-    rows, relevant, listed = entries.rows.numpy(), entries.ids.numpy(), ids.numpy()
+    rows, relevant, listed = entries.rows.numpy(), entries.ids.numpy(), ids.contiguous().numpy()
     depth = ids.shape[1]
     found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-    for first in range(0, len(rows) if depth else 0, BLOCK_ELEMENTS):
-        part = slice(first, first + BLOCK_ELEMENTS)
-        entry, place = np.divmod(np.flatnonzero(listed[rows[part]] == relevant[part, None]), depth)
+    together = max(1, BLOCK_ELEMENTS // max(1, depth))
+    for first in range(0, len(rows) if depth else 0, together):
+        part = slice(first, first + together)
+        # of a contiguous list, take is ten times as fast as indexing
+        equal = listed.take(rows[part], axis=0) == relevant[part, None]
+        entry, place = np.divmod(np.flatnonzero(equal), depth)
         entry += first
         found.append((rows[entry] * depth + place, entry))
     return _joined(found)

@@ -202,7 +202,9 @@ def _ranked(context: Context, predictions: Predictions, depth: Depth) -> Lists:
     scores, ids = predictions.scores, predictions.ids
     if scores is None:
         assert ids is not None
-        lists = lists_from_ids(context, ids, depth.complete)
+        # the first batch is checked whole, later ones as far as they are read: what stands behind changes no value
+        read = ids if depth.lists is None or context.doubts else ids[:, : depth.lists]
+        lists = lists_from_ids(context, read, depth.complete and read.shape[1] == ids.shape[1])
     elif ids is not None:
         lists = lists_from_candidates(context, scores, ids, depth.complete)
     elif scores.dtype == torch.bool:
