@@ -12,6 +12,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is loaded
 import pytest
 import torch
 
+from pictures import blank_pictures as blank_pictures
+
 sys.path.insert(0, str(Path(__file__).parent / "lightning"))
 
 

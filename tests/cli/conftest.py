@@ -4,6 +4,7 @@ import pytest
 
 from cli.made import Made
 from cli.workers import Workers
+from pictures import most_pictures_blank as most_pictures_blank
 from tailmetrics.cli import main
 
 

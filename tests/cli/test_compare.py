@@ -78,6 +78,7 @@ def compared(folder):
     return {one["key"]: one for one in json.loads((folder / "compare.json").read_text())["comparisons"]}
 
 
+@pytest.mark.drawn
 def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs, config, tailmetrics, tmp_path):
     """Of eleven buckets decile 1 alone differs, by the share of its rows that the old run misses; so all labels do."""
     metrics = config(BY_DECILE)

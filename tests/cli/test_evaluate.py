@@ -59,6 +59,7 @@ def reported(folder):
     return {key: float("nan") if value is None else value for key, value in {**report["metrics"], **values}.items()}
 
 
+@pytest.mark.drawn
 def test_a_report_holds_what_the_metrics_compute(made, config, tailmetrics, tmp_path):
     """Every value is to the last bit that of the metrics fed in one batch, however small the batches."""
     status, out, err = tailmetrics(

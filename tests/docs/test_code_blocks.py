@@ -42,6 +42,7 @@ def blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
             yield text.count("\n", 0, block.start()) + 2, block["text"], shown
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("page", pages())
 def test_every_block_runs_and_prints_what_is_shown(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """State carries over within a page; a text block right behind a Python block is what that block prints."""

@@ -102,6 +102,7 @@ def test_a_competition(typed: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("blank_pictures")
 def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """Each command of the page, typed as it stands, on files of the same data: no error, and the number of the block."""
     names, printed = typed

@@ -6,8 +6,6 @@ import csv
 import functools
 import json
 import math
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -232,33 +230,3 @@ def test_counts_and_number_of_labels_agree() -> None:
     """Two arguments that contradict each other are refused at once."""
     with pytest.raises(ValueError, match="num_labels=30, but label_counts holds 20 counts"):
         HeadToTailReport(metrics(), num_labels=30, label_counts=[1] * 20)
-
-
-SCRIPT = """
-import sys, warnings; warnings.filterwarnings("ignore"); sys.path[:0] = {path!r}
-import logging; logging.disable(logging.CRITICAL)
-from pathlib import Path
-from test_callback import HeadToTailReport, metrics, trainer
-from lightning_toy import ByHeart, Data
-callback = HeadToTailReport(metrics())
-run = trainer(Path({folder!r}), callback, devices=2, strategy="ddp", max_epochs=1)
-run.fit(ByHeart(), datamodule=Data())
-run.test(ByHeart(), datamodule=Data(), verbose=False)
-if run.is_global_zero:
-    import json; Path({folder!r}, "out.json").write_text(json.dumps(callback.report.as_dict()))
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_report_the_numbers_of_one(tmp_path: Path) -> None:
-    """41 rows do not divide: the sampler repeats one on the last process, and the callback leaves it out by itself."""
-    here = Path(__file__).parent
-    (tmp_path / "run.py").write_text(SCRIPT.format(path=[str(here), str(here.parent)], folder=str(tmp_path)))
-    done = subprocess.run(
-        [sys.executable, tmp_path / "run.py"], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    report = json.loads((tmp_path / "out.json").read_text())
-    flat = report["metrics"] | {f"{m}/{b}": v for m, values in report["by_bucket"].items() for b, v in values.items()}
-    same(flat, expected())
-    assert report["rows"] == 41

@@ -51,6 +51,7 @@ def run_demo(terms: list[data.Term], tmp_path: Path, monkeypatch: pytest.MonkeyP
     return run
 
 
+@pytest.mark.drawn
 def test_tensorboard(run_demo: Callable[..., None], tmp_path: Path, capsys: Any) -> None:
     """Picture and text of validation and test, which the report in the folder of the run holds too."""
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")

@@ -12,9 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pictures
+import pytest
+import test_callback
 import test_log_dict
 import torch
 from counted import ROWS, Given, Model, callback, loader, trainer
+from lightning_toy import ByHeart, Data
 from torch import distributed
 from torch.distributed import distributed_c10d
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SubsetRandomSampler
@@ -55,6 +59,16 @@ class Tally:
         before, self.counts = self.counts, False
         yield
         self.counts = before
+
+
+def reported(folder: Path) -> dict[str, Any]:
+    """The report of the test behind a fit."""
+    callback = HeadToTailReport(test_callback.metrics())
+    run = test_callback.trainer(folder, callback, devices=2, strategy="ddp", max_epochs=1)
+    run.fit(ByHeart(), datamodule=Data())
+    run.test(ByHeart(), datamodule=Data(), verbose=False)
+    found: dict[str, Any] = callback.report.as_dict()
+    return found
 
 
 def counted(folder: Path, loaders: dict[str, DataLoader[Any]], **arguments: Any) -> dict[str, list[int]]:
@@ -160,7 +174,7 @@ def main(folder: Path) -> None:
     """Do all of it."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    found = {"counted": counted_rows(folder), "collectives": collectives(folder)}
+    found = {"report": reported(folder), "counted": counted_rows(folder), "collectives": collectives(folder)}
     distributed.barrier()
     found["in groups"] = in_groups(folder)
     found["logged"] = logged_by_itself(folder)
@@ -170,4 +184,6 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(Path(sys.argv[1]))
+    with pytest.MonkeyPatch.context() as patched:
+        pictures.leave_blank(patched)
+        main(Path(sys.argv[1]))

@@ -257,6 +257,7 @@ def test_without_buckets_there_is_no_picture(tmp_path):
 
 
 @pytest.mark.parametrize("stage", ["page", "latex", "write_figure"])
+@pytest.mark.usefixtures("blank_pictures")
 def test_an_interrupt_while_rendering_leaves_the_folder_as_it_was(report, tmp_path, monkeypatch, stage):
     """The report of before stays, whole, and nothing else appears."""
     report.write(tmp_path)
@@ -271,6 +272,7 @@ def test_an_interrupt_while_rendering_leaves_the_folder_as_it_was(report, tmp_pa
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monkeypatch):
     """Each file is that of before or the new one, and nothing unfinished stays."""
     folders = {title: tmp_path / title for title in ("old", "new", "mixed")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -63,7 +63,7 @@ def statistics_of(
     ]
 
 
-def read_rows(caller: str, run: str, rows: RowValues, medians: Collection[str]) -> dict[str, KeyRows]:
+def read_rows(caller: str, run: str, rows: RowValues, medians: frozenset[str]) -> dict[str, KeyRows]:
     """Return a run's keys as float64 arrays of one length."""
     if not rows:
         raise ValueError(f"{caller}: {run} has no keys; pass a dict of key -> values per row.")
@@ -79,20 +79,27 @@ def read_rows(caller: str, run: str, rows: RowValues, medians: Collection[str]) 
     return read
 
 
-def covers(names: Collection[str], key: str) -> bool:
+def covers(names: frozenset[str], key: str) -> bool:
     """Whether ``names`` holds the key, or the key without its bucket."""
-    return any(key == name or key.startswith(f"{name}/") for name in names)
+    return not names.isdisjoint(_itself_and_stems(key))
 
 
-def check_names(caller: str, argument: str, names: Collection[str], keys: Iterable[str]) -> tuple[str, ...]:
+def check_names(caller: str, argument: str, names: Collection[str], keys: Iterable[str]) -> frozenset[str]:
     """Return ``names`` if each covers a key."""
     if isinstance(names, str):
         raise TypeError(f"{caller}: {argument}={names!r} is one string; pass a list of keys, such as [{names!r}].")
     keys = tuple(keys)
+    known = {stem for key in keys for stem in _itself_and_stems(key)}
     for name in names:
-        if not any(covers((name,), key) for key in keys):
+        if name not in known:
             raise ValueError(f"{caller}: {argument} holds {name!r}, which is no key; the keys are {', '.join(keys)}.")
-    return tuple(names)
+    return frozenset(names)
+
+
+def _itself_and_stems(key: str) -> Iterator[str]:
+    """Yield the key, and what stands before each of its slashes."""
+    yield key
+    yield from (key[:place] for place, letter in enumerate(key) if letter == "/")
 
 
 def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyRows:

@@ -1,0 +1,30 @@
+"""Pictures of reports that are left blank, where a test is about something else: drawing takes longer than all the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def _nothing(figure: Any, renderer: Any) -> None:
+    """Draw nothing: all parts of the picture were made, and a white image of its size is written."""
+
+
+def leave_blank(patched: pytest.MonkeyPatch) -> None:
+    """Let matplotlib write every picture without drawing on it."""
+    pytest.importorskip("matplotlib")
+    patched.setattr("matplotlib.figure.Figure.draw", _nothing)
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave pictures blank; tests/report draws all that a report can hold."""
+    leave_blank(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def most_pictures_blank(request: pytest.FixtureRequest) -> None:
+    """Leave pictures blank in a folder of tests whose conftest.py imports this, but for tests that are marked ``drawn``."""
+    if request.node.get_closest_marker("drawn") is None:
+        request.getfixturevalue("blank_pictures")
