@@ -10,7 +10,6 @@ from zlib import crc32
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is loaded, here and in processes that tests start
 
 import pytest
-import torch
 
 from pictures import blank_pictures as blank_pictures
 
@@ -49,6 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
     """Small tensors gain nothing from threads, and lose much where several test runs share the cores."""
+    import torch  # not above: beside the workers of pytest-xdist their master reads this file, and needs no torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
+import os
+import socket
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from typing import Any
 
 
@@ -33,3 +38,33 @@ def _run(code: str, source: str | None) -> Any:
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(code, names)
     return names["found"]
+
+
+def free_port() -> int:
+    """A port at which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def as_rank(rank: int, port: int) -> dict[str, str]:
+    """The environment that torchrun gives to one of two processes."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    return {name: str(value) for name, value in place.items()}
+
+
+def printed_by_ranks(script: str, folder: Path) -> list[str]:
+    """Run a script on two processes in a folder, as torchrun does, and return what each prints."""
+    port = free_port()
+    with ProcessPoolExecutor(2, mp_context=context()) as pool:
+        ran = [pool.submit(_printed, script, folder, as_rank(rank, port)) for rank in (0, 1)]
+        return [one.result() for one in ran]
+
+
+def _printed(script: str, folder: Path, environment: dict[str, str]) -> str:
+    os.environ.update(environment)
+    os.chdir(folder)
+    with redirect_stdout(io.StringIO()) as said:
+        exec(compile(script, "script.py", "exec"), {"__name__": "__main__"})
+    return said.getvalue()

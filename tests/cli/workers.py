@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-import socket
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 
+import pytest
+
+import pictures
 import processes
 
 
@@ -15,11 +17,12 @@ def run_as_rank(rank, port, folder, words):
     """Run the command line in a folder under the environment that torchrun gives; return status, stdout and stderr."""
     from tailmetrics.cli import main
 
-    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
-    os.environ.update({name: str(value) for name, value in place.items()})
+    place = processes.as_rank(rank, port)
+    os.environ.update(place)
     os.chdir(folder)
     out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
+    with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patched:
+        pictures.leave_blank(patched)
         status = main(words)
     for name in place:
         del os.environ[name]
@@ -34,9 +37,7 @@ class Workers:
 
     def ranks(self, *words, folder=".", folders=None):
         """Run one command line on two ranks, in one folder or one for each; return status, stdout and stderr of each."""
-        with socket.socket() as free:
-            free.bind(("localhost", 0))
-            port = free.getsockname()[1]
+        port = processes.free_port()
         words = [str(word) for word in words]
         places = map(str, folders or (folder, folder))
         work = [self.pool.submit(run_as_rank, rank, port, place, words) for rank, place in enumerate(places)]

@@ -32,7 +32,7 @@ FREE = [Case(name, {"k": [1, 3, 100]}) for name in ("PrecisionAtK", "NDCGAtK", "
 """Metrics that need not be told the number of labels."""
 
 run = settings(
-    max_examples=200,
+    max_examples=150,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
@@ -166,7 +166,7 @@ def test_metrics_that_are_told_nothing(batch: tuple[Any, Any, Any], by_forward: 
 
 
 @given(wide_batches(), st.booleans())
-@settings(run, max_examples=150)
+@settings(run, max_examples=110)
 def test_metrics_of_many_labels(batch: tuple[Any, Any, Any], by_forward: bool) -> None:
     """Hundreds of labels and long lists, where rankings are found by other means."""
     for case in FREE:
@@ -174,9 +174,9 @@ def test_metrics_of_many_labels(batch: tuple[Any, Any, Any], by_forward: bool) -
 
 
 def collection() -> TopKCollection:
-    """Every metric that is not bound to dense scores, by bucket and overall."""
-    members = {str(number): case.metric() for number, case in enumerate(FUZZED) if case.name != "CrossEntropy"}
-    return TopKCollection({name: metric.clone() for name, metric in members.items()})
+    """A third of the metrics that are not bound to dense scores: each kind of state, by bucket and overall."""
+    members = [case for case in FUZZED if case.name != "CrossEntropy"][::3]
+    return TopKCollection({str(number): case.metric() for number, case in enumerate(members)})
 
 
 COLLECTION = collection()

@@ -9,7 +9,7 @@ import torch
 
 import tailmetrics
 from cases import FEW, Case, Data, data
-from exactness.bits import CASES_OF_A_KIND, bits, compute_all, states
+from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, bits, compute_all, states
 from tailmetrics import LabelFrequency, Ranking
 
 ROWS = 67
@@ -35,9 +35,17 @@ def assert_same(found: list[object], wanted: list[object]) -> None:
     assert [str(case) for case, one, other in zip(CASES_OF_A_KIND, found, wanted, strict=True) if one != other] == []
 
 
-@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 7, pytest.param(64, marks=pytest.mark.slow)])
+@pytest.mark.slow
+def test_rows_one_by_one_are_those_of_one_batch(wanted: list[object]) -> None:
+    """Every metric with every average, in batches of one row."""
+    of_each = {str(case): bits for case, bits in zip(CASES_OF_A_KIND, wanted, strict=True)}
+    found = compute_all([case.metric() for case in ONE_OF_EACH], rankings(BATCH, 1))
+    assert [str(case) for case, one in zip(ONE_OF_EACH, found, strict=True) if one != of_each[str(case)]] == []
+
+
+@pytest.mark.parametrize("size", [7, pytest.param(64, marks=pytest.mark.slow)])
 def test_batch_size_does_not_show(size: int, wanted: list[object]) -> None:
-    """Graded gains, ties, empty targets and empty lists, in batches of 1, 7, 64 and all rows."""
+    """Graded gains, ties, empty targets and empty lists, in batches of 7, 64 and all rows."""
     assert_same(compute_all(METRICS, rankings(BATCH, size)), wanted)
 
 

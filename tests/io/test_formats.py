@@ -150,7 +150,7 @@ def test_compressed_targets_counts_names_and_filters(tmp_path, rows_of):
 
 
 @pytest.mark.parametrize("form", WRITERS)
-@pytest.mark.parametrize("places", [5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("places", [5, pytest.param(13, marks=pytest.mark.slow)])
 def test_a_compressed_file_that_is_cut_is_refused(tmp_path, form, places):
     """Wherever a compressed file ends early, it is refused: the rows before the end are not taken for all of them."""
     target = target_for(form, tmp_path)

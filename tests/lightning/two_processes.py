@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pictures
 import pytest
 import test_callback
 import test_log_dict
@@ -23,6 +22,7 @@ from torch import distributed
 from torch.distributed import distributed_c10d
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SubsetRandomSampler
 
+import pictures
 import tailmetrics
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.lightning import HeadToTailReport
