@@ -38,16 +38,22 @@ def values(found: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("first", "compute_groups", "prefix", "postfix"),
+    ("kinds", "first", "compute_groups", "prefix", "postfix"),
     [
-        pytest.param(MISSES, True, None, None, id="misses"),
-        pytest.param(EMPTY, True, "val/", "_end", marks=pytest.mark.slow, id="no relevant label, other keys"),
-        pytest.param(MISSES, False, "val/", "_end", marks=pytest.mark.slow, id="without groups, other keys"),
+        pytest.param(CASES_OF_A_KIND, MISSES, True, None, None, id="misses"),
+        pytest.param(
+            ONE_OF_EACH, EMPTY, True, "val/", "_end", marks=pytest.mark.slow, id="no relevant label, other keys"
+        ),
+        pytest.param(
+            ONE_OF_EACH, MISSES, False, "val/", "_end", marks=pytest.mark.slow, id="without groups, other keys"
+        ),
     ],
 )
-def test_a_plain_collection_merges_no_two_metrics(first: Any, compute_groups: bool, prefix: Any, postfix: Any) -> None:
+def test_a_plain_collection_merges_no_two_metrics(
+    kinds: Any, first: Any, compute_groups: bool, prefix: Any, postfix: Any
+) -> None:
     """After a first batch in which all states are alike, every member still gives what it gives alone."""
-    cases = [case for case in CASES_OF_A_KIND if not case.needs_scores]
+    cases = [case for case in kinds if not case.needs_scores]
     members = {f"m{number}": case.metric() for number, case in enumerate(cases)}
     alone = {name: metric.clone() for name, metric in members.items()}
     collection = MetricCollection(members, compute_groups=compute_groups, prefix=prefix, postfix=postfix)

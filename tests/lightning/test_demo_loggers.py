@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from examples.icd10 import __main__ as demo
-from examples.icd10 import compared, data
-
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 ROOT = Path(__file__).parents[2]
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -27,14 +24,18 @@ SHORT = {
 
 
 @pytest.fixture(scope="module")
-def terms() -> list[data.Term]:
-    """One disease name of ten."""
+def terms() -> list[Any]:
+    """One disease name of ten; the catalogue is read for two seconds, for which no worker that runs other tests waits."""
+    from examples.icd10 import data
+
     return data.read_terms()[::10]
 
 
 @pytest.fixture
-def run_demo(terms: list[data.Term], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def run_demo(terms: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Run the demo as `make demo` does, on a tenth of its data; ``compare=False`` without the other models."""
+    from examples.icd10 import __main__ as demo
+    from examples.icd10 import compared, data
 
     def run(logger: str, compare: bool = False, **options: Any) -> None:
         if not compare:

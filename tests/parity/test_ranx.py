@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-import ranx.metrics as ranx_metrics
 import torch
-from numba.typed import List
 
 from cases import Data
 from parity.compare import BINARY, GRADED, KS, assert_rows
@@ -21,8 +20,18 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*unsafe cast")
 BATCHES = {"binary": BINARY, "graded": GRADED}
 
 
+@pytest.fixture(scope="module")
+def peers() -> Any:
+    """The functions of ranx, which are loaded with a compiler of their own: no worker that runs other tests waits."""
+    import ranx.metrics
+
+    return ranx.metrics
+
+
 def typed(rows: Sequence[Sequence[tuple[float, float]]]) -> Any:
     """Return arrays of id and score, in one type whatever their length, so that each metric is compiled once."""
+    from numba.typed import List
+
     return List([np.array(row, dtype=np.float64).reshape(-1, 2) for row in rows])
 
 
@@ -36,7 +45,10 @@ def runs(batch: Data) -> Any:
     return typed([[(label, -rank) for rank, label in enumerate(row.ranked)] for row in batch.rows])
 
 
-LISTS = {name: (judgements(batch), runs(batch)) for name, batch in BATCHES.items()}
+@cache
+def lists(name: str) -> tuple[Any, Any]:
+    """Return what is relevant in a batch, and its lists."""
+    return judgements(BATCHES[name]), runs(BATCHES[name])
 
 
 @pytest.mark.parametrize("name", BATCHES)
@@ -54,9 +66,11 @@ LISTS = {name: (judgements(batch), runs(batch)) for name, batch in BATCHES.items
         ("ndcg_burges", NDCGAtK, {"gain": "exponential"}),
     ],
 )
-def test_measures_at_k(measure: str, metric: type[TopKMetric], arguments: dict[str, Any], k: int, name: str) -> None:
+def test_measures_at_k(
+    measure: str, metric: type[TopKMetric], arguments: dict[str, Any], k: int, name: str, peers: Any
+) -> None:
     """Precision and F1 divide by k; ndcg is linear, ndcg_burges exponential; the rest are the defaults here."""
-    assert_rows(metric(k, **arguments), BATCHES[name], getattr(ranx_metrics, measure)(*LISTS[name], k))
+    assert_rows(metric(k, **arguments), BATCHES[name], getattr(peers, measure)(*lists(name), k))
 
 
 @pytest.mark.parametrize("name", BATCHES)
@@ -69,29 +83,29 @@ def test_measures_at_k(measure: str, metric: type[TopKMetric], arguments: dict[s
         ("r_precision", RPrecision()),
     ],
 )
-def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str) -> None:
+def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str, peers: Any) -> None:
     """With k=0 ranx reads the whole list, as k=None does."""
-    assert_rows(metric.clone(), BATCHES[name], getattr(ranx_metrics, measure)(*LISTS[name], 0))
+    assert_rows(metric.clone(), BATCHES[name], getattr(peers, measure)(*lists(name), 0))
 
 
-def test_deviation_a_repeated_id_counts_twice() -> None:
+def test_deviation_a_repeated_id_counts_twice(peers: Any) -> None:
     """Ranx gives a list that shows its only relevant id twice a recall of 2; here that list is refused."""
-    assert ranx_metrics.recall(typed([[(1, 1)]]), typed([[(1, 9), (1, 8)]]), 2).tolist() == [2]
+    assert peers.recall(typed([[(1, 1)]]), typed([[(1, 9), (1, 8)]]), 2).tolist() == [2]
     with pytest.raises(ValueError, match="label 1 twice in row 0"):
         RecallAtK(2).update(torch.tensor([[1, 1]]), torch.tensor([1]))
 
 
-def test_deviation_the_ideal_is_read_in_the_order_given() -> None:
+def test_deviation_the_ideal_is_read_in_the_order_given(peers: Any) -> None:
     """Judgements that are not sorted by gain give ranx an nDCG of 3; here the ideal does not depend on the order."""
-    assert ranx_metrics.ndcg(typed([[(1, 1), (2, 3)]]), typed([[(2, 9), (1, 8)]]), 1).tolist() == [3]
+    assert peers.ndcg(typed([[(1, 1), (2, 3)]]), typed([[(2, 9), (1, 8)]]), 1).tolist() == [3]
     metric = NDCGAtK(1)
     metric.update(torch.tensor([[2, 1]]), torch.tensor([[0.0, 1.0, 3.0]]))
     assert float(metric.compute()) == 1
 
 
-def test_deviation_gains_below_one_are_irrelevant() -> None:
+def test_deviation_gains_below_one_are_irrelevant(peers: Any) -> None:
     """A gain of one half is relevant here, and below ranx's relevance level of 1."""
-    assert ranx_metrics.recall(typed([[(1, 0.5)]]), typed([[(1, 9)]]), 1).tolist() == [0]
+    assert peers.recall(typed([[(1, 0.5)]]), typed([[(1, 9)]]), 1).tolist() == [0]
     metric = RecallAtK(1)
     metric.update(torch.tensor([[1]]), torch.tensor([[0.0, 0.5]]))
     assert float(metric.compute()) == 1
