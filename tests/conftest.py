@@ -15,6 +15,9 @@ from pictures import blank_pictures as blank_pictures
 
 sys.path.insert(0, str(Path(__file__).parent / "lightning"))
 
+MANY = 30
+"""From this number of cases on, `make quick` tries about a third of them."""
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
@@ -31,18 +34,21 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run files with slow tests first, so that of several workers none is left with a long file at the end.
 
-    A test with a parameter named ``case`` goes through a table of metrics. About half of its cases are slow: which ones,
-    differs from test to test, so that `make quick` tries each metric by some tests and `make test` by all.
+    A test of many cases, such as one with a parameter named ``case`` that goes through a table of metrics, keeps its
+    first case and about a third of the others for `make quick`. Which ones, differs from test to test, so that
+    `make quick` tries each metric by some tests and `make test` by all.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
-    seen = set()
+    cases: dict[str, list[pytest.Function]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "case" in item.callspec.params:
-            test = item.nodeid.partition("[")[0]
-            if test in seen and crc32(item.nodeid.encode()) % 2:
-                item.add_marker("slow")
-            seen.add(test)
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of_test in cases.values():
+        if len(of_test) >= MANY or "case" in of_test[0].callspec.params:
+            for item in of_test[1:]:
+                if crc32(item.nodeid.encode()) % 3:
+                    item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True, scope="module")

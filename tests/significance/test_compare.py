@@ -281,3 +281,12 @@ def test_corrected_values_end_at_one():
     """No corrected p-value exceeds 1."""
     for correction in ("holm", "bonferroni", "bh"):
         assert correct([0.9, 0.8], correction)[0] <= 1
+
+
+def test_a_name_covers_a_key_and_its_buckets_alone():
+    """recall@1 stands for itself and its buckets, not for recall@10; a bucket of its own may be named, too."""
+    first = {key: np.arange(12.0) for key in ("recall@1", "recall@1/tail", "recall@1/head", "recall@10")}
+    second = {key: values + 1 for key, values in first.items()}
+    for names, wins in (["recall@1"], [0, 0, 0, 12]), (["recall@1/tail"], [12, 0, 12, 12]):
+        found = compare({"a": second, "b": first}, lower_is_better=names, resamples=99)
+        assert [one.wins for one in found] == wins
