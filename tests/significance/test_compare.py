@@ -288,5 +288,5 @@ def test_a_name_covers_a_key_and_its_buckets_alone():
     first = {key: np.arange(12.0) for key in ("recall@1", "recall@1/tail", "recall@1/head", "recall@10")}
     second = {key: values + 1 for key, values in first.items()}
     for names, wins in (["recall@1"], [0, 0, 0, 12]), (["recall@1/tail"], [12, 0, 12, 12]):
-        found = compare({"a": second, "b": first}, lower_is_better=names, resamples=99)
+        found = compare({"a": first, "b": second}, lower_is_better=names, resamples=99)
         assert [one.wins for one in found] == wins
