@@ -18,6 +18,7 @@ MEMORY = "256MB"
 THREAD_BYTES = 2**27
 """A thread sorts and joins within this much."""
 LEAST_BYTES = 2**26
+STREAMED_ROWS = 2**16
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B", re.IGNORECASE)
 
@@ -43,6 +44,9 @@ class Engine:
 
     Args:
         memory: What it holds at a time, such as ``"2GB"``; the rest lies in a folder beneath ``TMPDIR``.
+
+    Attributes:
+        folder: That folder; it goes with this object.
     """
 
     def __init__(self, memory: str = MEMORY) -> None:
@@ -53,15 +57,15 @@ class Engine:
             problem = "lines that name their query are joined by the package duckdb: pip install 'tailmetrics[cli]'"
             raise ModuleNotFoundError(problem, name="duckdb") from error
         self._memory = memory
-        self._folder = folder_for(self)
+        self.folder = folder_for(self)
         threads = max(1, min(torch.get_num_threads(), limit // THREAD_BYTES))
         settings: dict[str, Any] = {
             "memory_limit": f"{limit}B",
-            "temp_directory": str(self._folder / "spilled"),
+            "temp_directory": str(self.folder / "spilled"),
             "threads": threads,
             "preserve_insertion_order": False,  # every order that is read is asked for
         }
-        self._sql = duckdb.connect(str(self._folder / "lines.db"), config=settings)
+        self._sql = duckdb.connect(str(self.folder / "lines.db"), config=settings)
         self._sql.execute("PRAGMA force_compression = 'dictionary'")  # others take longer than writing does
 
     def __del__(self) -> None:
@@ -108,6 +112,29 @@ class Engine:
             found: dict[str, Array] = self._sql.execute(statement, list(values)).fetchnumpy()
             return found
 
+    def stream(self, statement: str) -> Iterator[dict[str, Array]]:
+        """Yield the columns that a statement finds, some rows at a time, in the order that it asks for.
+
+        A statement that asks for none mostly gives the order of its largest table; whoever needs that has to look.
+        """
+        import pyarrow as pa
+
+        self._sql.execute("SET preserve_insertion_order = true")
+        try:
+            with self._failing():
+                found = self._sql.sql(statement)
+                # the name since DuckDB 1.4; the older one warns there
+                read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
+                for batch in read(STREAMED_ROWS):
+                    yield {
+                        name: column.to_numpy(zero_copy_only=False)
+                        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                    }
+        except pa.ArrowException as error:
+            raise self._said(error) from error
+        finally:
+            self._sql.execute("SET preserve_insertion_order = false")
+
     def names(self, statement: str) -> Names:
         """Return the only column that a statement finds, of names."""
         with self._failing():
@@ -129,4 +156,4 @@ class Engine:
         cause = str(error).split("\n")[0]
         if isinstance(error, duckdb.OutOfMemoryException):
             return ValueError(f"read: memory={self._memory!r} is too little for these files ({cause}); give more.")
-        return OSError(f"DuckDB, in {self._folder}: {cause}") if isinstance(error, duckdb.Error) else error
+        return OSError(f"DuckDB, in {self.folder}: {cause}") if isinstance(error, duckdb.Error) else error

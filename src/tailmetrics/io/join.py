@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from tailmetrics.io.engine import Engine
 from tailmetrics.io.errors import DataFileError
+from tailmetrics.io.grouped_lines import GroupedLines
 from tailmetrics.io.keyed import KeyedFile, KeyedSource
 from tailmetrics.io.labels import LabelRule, Labels
 from tailmetrics.io.names import UNKNOWN_HINT
@@ -53,7 +57,7 @@ def join(
     """Read both files and keep the process's queries: a share of the rows that follow one another."""
     engine = Engine(memory)
     files = {"target": target} if preds is None else {"target": target, "preds": preds}
-    scored = {name: file.load(engine, name) for name, file in files.items()}
+    values = {name: file.load(engine, name) for name, file in files.items()}
     engine.run(
         "CREATE TABLE queries AS "
         "SELECT query, row_number() OVER (ORDER BY min(line)) - 1 AS code FROM target GROUP BY query"
@@ -68,10 +72,8 @@ def join(
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
     found = {}
     for name, file in files.items():
-        _keep(engine, name, scored[name], start, stop)
-        found[name] = KeyedSource(
-            file.name, engine, f"{name}_rows", scored[name], row_names, labels.names, labels.width
-        )
+        lines = _lines(engine, name, values[name], start, stop)
+        found[name] = KeyedSource(file.name, lines, start, row_names, labels.names, labels.width, engine)
     return Joined(
         found.get("preds"),
         found["target"],
@@ -114,12 +116,18 @@ def _labels(engine: Engine, files: dict[str, KeyedFile], rule: LabelRule) -> Lab
     return labels
 
 
-def _keep(engine: Engine, name: str, scored: bool, start: int, stop: int) -> None:
-    """Order the lines of the process's rows, and let go of the others."""
-    engine.run(
-        f"CREATE TABLE {name}_rows AS SELECT row::INTEGER AS row, id AS label, line{', value' if scored else ''} "
-        f"FROM {name} JOIN kept USING (query) JOIN labels USING (item) WHERE row >= ? AND row < ? ORDER BY row, line",
-        start,
-        stop,
+def _lines(engine: Engine, name: str, value: np.dtype[Any] | None, start: int, stop: int) -> GroupedLines:
+    """Return the lines of the process's rows, with the numbers of their rows and labels, and let go of their table.
+
+    Files mostly hold the lines of a query side by side; only where they do not, lines are sorted.
+    """
+    types = {"label": np.dtype(np.int64)} if value is None else {"label": np.dtype(np.int64), "value": value}
+    lines = GroupedLines(engine.folder, name, stop - start, types)
+    numbered = (
+        f"SELECT row - {start} AS row, line, id AS label{', value' if value is not None else ''} "
+        f"FROM {name} JOIN kept USING (query) JOIN labels USING (item) WHERE row >= {start} AND row < {stop}"
     )
+    if not lines.write(engine.stream(numbered)) and not lines.write(engine.stream(f"{numbered} ORDER BY row, line")):
+        raise OSError(f"DuckDB, in {engine.folder}: lines came in another order than was asked for")
     engine.run(f"DROP TABLE {name}")
+    return lines

@@ -15,6 +15,7 @@ import numpy as np
 
 from tailmetrics.io.engine import Engine
 from tailmetrics.io.errors import DataFileError, DataFileNote
+from tailmetrics.io.grouped_lines import GroupedLines
 from tailmetrics.io.paths import EMPTY_HINT, FilePath
 from tailmetrics.io.rows import Array, Ragged
 from tailmetrics.io.source import Source
@@ -69,8 +70,8 @@ class KeyedFile:
                 scored = block.value is not None
                 yield path, block
 
-    def load(self, engine: Engine, table: str) -> bool:
-        """Write query, item, value and number of every line into a table, and return whether there are values."""
+    def load(self, engine: Engine, table: str) -> np.dtype[Any] | None:
+        """Write query, item, value and number of every line into a table, and return the type of the values, if any."""
         blocks = self.blocks()
         first = next(blocks, None)
         if first is None:
@@ -93,7 +94,7 @@ class KeyedFile:
                 raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
 
         engine.load(table, schema, batches())
-        return value is not None
+        return None if value is None else np.dtype(np.float32 if value.dtype == np.float32 else np.float64)
 
     def error(self, line: int, problem: str, hint: str) -> DataFileError:
         """Return the error of a line by its number over all files, which are read again up to it."""
@@ -125,47 +126,42 @@ def _batch(block: Triples, first: int, schema: Any) -> Any:
 
 
 class KeyedSource(Source):
-    """A process's rows of a joined file, in an engine.
+    """A process's rows of joined files.
 
     Args:
-        path: The file.
-        engine: Where they lie.
-        table: Columns row, label, line and, where there are values, value.
-        scored: Whether there are values.
-        row_names: Queries of all rows.
+        path: The files.
+        lines: The lines of these rows.
+        start: Number of the first of them.
+        row_names: Queries of all rows, of every process.
         label_names: Names of the labels; None when they are numbers.
         num_labels: Number of labels.
+        engine: What keeps the lines.
     """
 
     def __init__(
         self,
         path: FilePath,
-        engine: Engine,
-        table: str,
-        scored: bool,
+        lines: GroupedLines,
+        start: int,
         row_names: Sequence[str],
         label_names: Sequence[str] | None,
         num_labels: int,
+        engine: Engine,
     ) -> None:
         self.path = path
         self.num_rows = len(row_names)
         self.num_labels = num_labels
-        self._engine = engine
-        self._table = table
-        self._columns = "row, label, value" if scored else "row, label"
+        self.cells_per_row = lines.width
+        self._lines = lines
+        self._start = start
         self._row_names = row_names
         self._label_names = label_names
-        (width,) = engine.row(f"SELECT max(n) FROM (SELECT count(*) AS n FROM {table} GROUP BY row)")
-        self.cells_per_row = width or 0
+        self._engine = engine
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows, each in the order of its lines."""
-        statement = f"SELECT {self._columns} FROM {self._table} WHERE row >= ? AND row < ? ORDER BY row, line"
-        for first in range(start, stop, size):
-            last = min(first + size, stop)
-            found = self._engine.arrays(statement, first, last)
-            lengths = np.bincount(found["row"] - first, minlength=last - first)
-            yield Ragged.from_lengths(lengths, found["label"], found.get("value"))
+        for first in range(start - self._start, stop - self._start, size):
+            yield self._lines.read(first, min(first + size, stop - self._start))
 
     def place(self, row: int) -> str:
         """Return the query of a row."""

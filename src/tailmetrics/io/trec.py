@@ -7,23 +7,51 @@ a line that begins with ``#`` is a comment; the file is read whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tailmetrics.io.errors import DataFileError, reading
+from tailmetrics.io.even_lines import even_columns
 from tailmetrics.io.formats import Opening
 from tailmetrics.io.keyed import Triples
 from tailmetrics.io.lines import Lines, parse_numbers, read_lines
-from tailmetrics.io.paths import check_file
-from tailmetrics.io.rows import starts
+from tailmetrics.io.paths import FilePath, check_file
+from tailmetrics.io.rows import Array, starts
 from tailmetrics.io.sniffing import Head, is_qrels, is_run
 
-RUN = ("query", "Q0", "document", "rank", "score", "tag")
-QRELS = ("query", "iteration", "document", "grade")
-MSMARCO = ("query", "passage", "rank")
+COMMENT = "#"
+
+
+class Layout(NamedTuple):
+    """The fields of a line.
+
+    Attributes:
+        names: All of them; the first is the query.
+        item: Which is the document.
+        number: Which is its score, grade or rank.
+        kind: What that is.
+        open_ended: Whether more may stand behind them.
+    """
+
+    names: tuple[str, ...]
+    item: str
+    number: str
+    kind: type[int] | type[float]
+    open_ended: bool = False
+
+    @property
+    def types(self) -> dict[str, Any]:
+        """The types of the fields that are read."""
+        number = pa.int64() if self.kind is int else pa.float64()
+        return {self.names[0]: pa.large_string(), self.item: pa.large_string(), self.number: number}
+
+
+RUN = Layout(("query", "Q0", "document", "rank", "score", "tag"), "document", "score", float, open_ended=True)
+QRELS = Layout(("query", "iteration", "document", "grade"), "document", "grade", int)
+MSMARCO = Layout(("query", "passage", "rank"), "passage", "rank", int)
 
 
 def read_trec(asked: Opening) -> Iterator[Triples]:
@@ -32,8 +60,7 @@ def read_trec(asked: Opening) -> Iterator[Triples]:
     run = is_run(Head(path)) if asked.role is None else asked.role == "preds"
     with reading(path, f"a TREC {'run' if run else 'qrels'} file"):
         for lines in read_lines(path):
-            fields = _Fields(lines, RUN if run else QRELS, open_ended=run)
-            yield fields.run() if run else fields.qrels()
+            yield _run(_fields(lines, RUN)) if run else _qrels(_fields(lines, QRELS))
 
 
 def read_msmarco(asked: Opening) -> Iterator[Triples]:
@@ -44,48 +71,68 @@ def read_msmarco(asked: Opening) -> Iterator[Triples]:
         return
     with reading(path, "a ranked list of MS MARCO"):
         for lines in read_lines(path):
-            yield _Fields(lines, MSMARCO).ranked()
+            yield _ranked(_fields(lines, MSMARCO), lines.path)
 
 
-class _Fields:
-    """The fields of some lines, by column."""
+class _Fields(NamedTuple):
+    """What is read of some lines.
 
-    def __init__(self, lines: Lines, names: tuple[str, ...], open_ended: bool = False) -> None:
-        counts, words = lines.words(comment="#")
-        wrong = counts < len(names) if open_ended else counts != len(names)
-        wrong &= counts != 0
-        if wrong.any():
-            index = int(wrong.argmax())
-            problem = f"there are {counts[index]} fields, not {len(names)}"
-            raise DataFileError(lines.path, problem, lines.place(index), f"a line is: {' '.join(names)}.")
-        self._lines = lines
-        self._words = words
-        self._names = names
-        self._written = np.flatnonzero(counts)
-        self._first = starts(counts)[:-1][self._written]
+    Attributes:
+        query: Arrow string array.
+        item: Arrow string array.
+        numbers: Scores, grades or ranks.
+        place: From the index of a line to how an error names it.
+    """
 
-    def _place(self, index: int) -> str:
-        return self._lines.place(int(self._written[index]))
+    query: Any
+    item: Any
+    numbers: Array
+    place: Callable[[int], str]
 
-    def _column(self, name: str) -> Any:
-        return self._words.take(pa.array(self._first + self._names.index(name)))
 
-    def _numbers(self, name: str, kind: type[int] | type[float]) -> Any:
-        return parse_numbers(self._column(name), kind, self._lines.path, name, self._place)
+def _fields(lines: Lines, layout: Layout) -> _Fields:
+    """Return what is read of lines; those that are all alike are cut by Arrow's reader of CSV."""
+    table = even_columns(lines, layout.names, layout.types, COMMENT)
+    if table is None:
+        return _words(lines, layout)
+    query, item, numbers = (column.combine_chunks() for column in table.columns)
+    return _Fields(query, item, np.asarray(numbers.to_numpy(zero_copy_only=False)), lines.place)
 
-    def run(self) -> Triples:
-        scores = self._numbers("score", float)
-        with np.errstate(over="ignore"):
-            return Triples(self._column("query"), self._column("document"), scores.astype(np.float32), self._place)
 
-    def qrels(self) -> Triples:
-        grades = self._numbers("grade", int).clip(min=0)
-        return Triples(self._column("query"), self._column("document"), grades.astype(np.float64), self._place)
+def _words(lines: Lines, layout: Layout) -> _Fields:
+    """Return what is read of lines that blanks separate in any way."""
+    names = layout.names
+    counts, words = lines.words(comment=COMMENT)
+    wrong = counts < len(names) if layout.open_ended else counts != len(names)
+    wrong &= counts != 0
+    if wrong.any():
+        index = int(wrong.argmax())
+        problem = f"there are {counts[index]} fields, not {len(names)}"
+        raise DataFileError(lines.path, problem, lines.place(index), f"a line is: {' '.join(names)}.")
+    written = np.flatnonzero(counts)
+    first = starts(counts)[:-1][written]
 
-    def ranked(self) -> Triples:
-        ranks = self._numbers("rank", int)
-        if (ranks < 1).any():
-            index = int((ranks < 1).argmax())
-            hint = "ranks count from 1, the best."
-            raise DataFileError(self._lines.path, f"holds the rank {ranks[index]}", self._place(index), hint)
-        return Triples(self._column("query"), self._column("passage"), -ranks.astype(np.float64), self._place)
+    def place(index: int) -> str:
+        return lines.place(int(written[index]))
+
+    query, item, number = (words.take(pa.array(first + names.index(name))) for name in layout.types)
+    return _Fields(query, item, parse_numbers(number, layout.kind, lines.path, layout.number, place), place)
+
+
+def _run(fields: _Fields) -> Triples:
+    with np.errstate(over="ignore"):
+        return Triples(fields.query, fields.item, fields.numbers.astype(np.float32), fields.place)
+
+
+def _qrels(fields: _Fields) -> Triples:
+    return Triples(fields.query, fields.item, fields.numbers.clip(min=0).astype(np.float64), fields.place)
+
+
+def _ranked(fields: _Fields, path: FilePath) -> Triples:
+    ranks = fields.numbers
+    if (ranks < 1).any():
+        index = int((ranks < 1).argmax())
+        raise DataFileError(
+            path, f"holds the rank {ranks[index]}", fields.place(index), "ranks count from 1, the best."
+        )
+    return Triples(fields.query, fields.item, -ranks.astype(np.float64), fields.place)
