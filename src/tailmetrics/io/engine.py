@@ -113,9 +113,9 @@ class Engine:
             return found
 
     def stream(self, statement: str) -> Iterator[dict[str, Array]]:
-        """Yield the columns that a statement finds, some rows at a time, in the order that it asks for.
+        """Yield the columns that a statement finds, some rows at a time.
 
-        A statement that asks for none mostly gives the order of its largest table; whoever needs that has to look.
+        Rows come in the order that the statement asks for; whoever relies upon it has to look.
         """
         import pyarrow as pa
 
@@ -126,10 +126,8 @@ class Engine:
                 # the name since DuckDB 1.4; the older one warns there
                 read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
                 for batch in read(STREAMED_ROWS):
-                    yield {
-                        name: column.to_numpy(zero_copy_only=False)
-                        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-                    }
+                    columns = zip(batch.schema.names, batch.columns, strict=True)
+                    yield {name: column.to_numpy(zero_copy_only=False) for name, column in columns}
         except pa.ArrowException as error:
             raise self._said(error) from error
         finally:

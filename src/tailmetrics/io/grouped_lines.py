@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tailmetrics.io.rows import Array, Ints, Ragged
+
+SPAN = 2**22
+"""Places that lines of a block may lie apart: what is mapped of a file at a time."""
+APART = 256
+"""Of so many lines one may stand apart from the others of its row, as blocks come a little out of order."""
 
 
 class GroupedLines:
@@ -23,86 +27,81 @@ class GroupedLines:
     """
 
     def __init__(self, folder: Path, name: str, num_rows: int, types: Mapping[str, np.dtype[Any]]) -> None:
-        self._folder = folder
-        self._name = name
-        self._starts = np.zeros(num_rows, np.int64)
-        self._lengths = np.zeros(num_rows, np.int64)
+        self._paths = {column: folder / f"{name}.{column}" for column in types}
         self._types = types
+        self._num_rows = num_rows
+        self._forget()
+
+    def _forget(self) -> None:
+        self._firsts = np.full(self._num_rows, np.iinfo(np.int64).max)
+        self._lasts = np.full(self._num_rows, -1)
+        self._lengths = np.zeros(self._num_rows, np.int64)
 
     @property
     def width(self) -> int:
         """Lines of the longest row."""
         return int(self._lengths.max(initial=0))
 
-    def write(self, blocks: Iterable[Mapping[str, Array]]) -> bool:
+    def write(self, blocks: Iterable[Mapping[str, Array]], places: int) -> bool:
         """Keep the columns of lines, in the place of what was kept before.
 
         Args:
-            blocks: Some lines each, with the numbers of their rows (``row``) and lines (``line``), and what is kept.
+            blocks: Some lines each, in any order: the number of each line's row (``row``) and its place (``place``),
+                and what is kept. Places are distinct; those that nobody has stay empty.
+            places: How many places there are.
 
         Returns:
-            Whether lines of a row followed one another, in ascending order; if not, they are not kept.
+            Whether the places of every row follow one another; if not, nothing can be read.
         """
-        self._lengths[:] = 0
-        count, last = 0, (-1, -1)
-        with ExitStack() as stack:
-            files = {name: stack.enter_context(self._path(name).open("wb")) for name in self._types}
-            for block in blocks:
-                rows, lines = block["row"], block["line"]
-                if not self._place(rows, lines, count, last):
-                    return False
-                for name, kind in self._types.items():
-                    block[name].astype(kind, copy=False).tofile(files[name])
-                count += len(rows)
-                last = int(rows[-1]), int(lines[-1])
-        return True
+        self._forget()
+        for name, path in self._paths.items():
+            with path.open("wb") as file:
+                file.truncate(places * self._types[name].itemsize)
+        runs = lines = 0
+        for block in blocks:
+            at = block["place"]
+            runs, lines = runs + self._place(block["row"], at), lines + len(at)
+            first, behind = int(at.min()), int(at.max()) + 1
+            met = np.count_nonzero(self._lengths)
+            if behind - first > SPAN or runs > 2 * met + lines // APART + APART:
+                return False
+            for name in self._types:
+                self._mapped(name, first, behind)[at - first] = block[name]
+        found = self._lengths > 0
+        return bool((self._lasts - self._firsts + 1 == self._lengths)[found].all())
 
-    def _place(self, rows: Ints, lines: Ints, count: int, last: tuple[int, int]) -> bool:
-        """Note where rows begin and how long they are; False if one begins again, or its lines do not ascend.
-
-        Args:
-            rows: Of each line of a block.
-            lines: Number of each line.
-            count: Lines before this block.
-            last: Row and number of the last of them.
-        """
-        begins = np.diff(rows, prepend=last[0]) != 0
-        if (np.diff(lines, prepend=last[1])[~begins] <= 0).any():
-            return False
-        heads = np.flatnonzero(begins)
+    def _place(self, rows: Ints, places: Ints) -> int:
+        """Note where rows lie, and return how many runs of lines of one row there are."""
+        heads = np.flatnonzero(np.diff(rows, prepend=-1))
         begun = rows[heads]
-        if self._lengths[begun].any():
-            return False
-        self._starts[begun] = count + heads
-        if (self._starts[begun] != count + heads).any():
-            return False
-        stops = np.append(heads, len(rows))
-        self._lengths[begun] = np.diff(stops)
-        if stops[0]:
-            self._lengths[last[0]] += stops[0]
-        return True
+        np.minimum.at(self._firsts, begun, np.minimum.reduceat(places, heads))
+        np.maximum.at(self._lasts, begun, np.maximum.reduceat(places, heads))
+        np.add.at(self._lengths, begun, np.diff(heads, append=len(rows)))
+        return len(heads)
+
+    def _mapped(self, name: str, first: int, behind: int) -> Array:
+        kind = self._types[name]
+        return np.memmap(self._paths[name], kind, "r+", first * kind.itemsize, (behind - first,))
 
     def read(self, first: int, stop: int) -> Ragged:
-        """Return the rows from ``first`` up to ``stop``, each in the order of its lines."""
+        """Return the rows from ``first`` up to ``stop``, each in the order of its places."""
         lengths = self._lengths[first:stop]
-        begins = self._starts[first:stop][lengths > 0]
+        begins = self._firsts[first:stop][lengths > 0]
         ends = begins + lengths[lengths > 0]
         apart = np.flatnonzero(begins[1:] != ends[:-1])
+        # rows that follow one another are read at once
         spans = list(zip(begins[np.append(0, apart + 1)], ends[np.append(apart, -1)], strict=True)) if len(ends) else []
         columns = {name: self._column(name, spans, int(lengths.sum())) for name in self._types}
         return Ragged.from_lengths(lengths, columns["label"], columns.get("value"))
 
-    def _column(self, name: str, spans: list[tuple[int, int]], count: int) -> Array:
-        found = np.empty(count, self._types[name])
+    def _column(self, name: str, spans: Iterable[tuple[int, int]], count: int) -> Array:
+        found: Array = np.empty(count, self._types[name])
         size, filled = found.itemsize, 0
-        with self._path(name).open("rb", buffering=0) as file:
+        with self._paths[name].open("rb", buffering=0) as file:
             for begin, end in spans:
                 file.seek(int(begin) * size)
                 part = found[filled : filled + int(end - begin)]
-                if file.readinto(part.view(np.uint8)) != part.nbytes:
-                    raise OSError(f"{self._path(name)} ends early: was something else deleted beneath TMPDIR?")
+                if file.readinto(part.data.cast("B")) != part.nbytes:
+                    raise OSError(f"{self._paths[name]} ends early: was something deleted beneath TMPDIR?")
                 filled += len(part)
         return found
-
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{self._name}.{name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from tailmetrics.io.grouped_lines import GroupedLines
 from tailmetrics.io.keyed import KeyedFile, KeyedSource
 from tailmetrics.io.labels import LabelRule, Labels
 from tailmetrics.io.names import UNKNOWN_HINT
+from tailmetrics.io.rows import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ def _compared(engine: Engine, preds: KeyedFile, target: KeyedFile) -> tuple[int,
 
 def _labels(engine: Engine, files: dict[str, KeyedFile], rule: LabelRule) -> Labels:
     """Give every item of all files its label id."""
-    items = " UNION ".join(f"SELECT item FROM {name}" for name in files)
+    items = " UNION ALL ".join(f"SELECT item FROM {name}" for name in files)
     engine.run(f"CREATE TABLE met AS SELECT DISTINCT item FROM ({items}) WHERE item IS NOT NULL")
     labels = rule.number(engine, list(files.values())[-1].name)
     if rule.names is not None:
@@ -123,11 +124,23 @@ def _lines(engine: Engine, name: str, value: np.dtype[Any] | None, start: int, s
     """
     types = {"label": np.dtype(np.int64)} if value is None else {"label": np.dtype(np.int64), "value": value}
     lines = GroupedLines(engine.folder, name, stop - start, types)
+    (count,) = engine.row(f"SELECT count(*) FROM {name}")
     numbered = (
-        f"SELECT row - {start} AS row, line, id AS label{', value' if value is not None else ''} "
+        f"SELECT row - {start} AS row, line AS place, id AS label{', value' if value is not None else ''} "
         f"FROM {name} JOIN kept USING (query) JOIN labels USING (item) WHERE row >= {start} AND row < {stop}"
     )
-    if not lines.write(engine.stream(numbered)) and not lines.write(engine.stream(f"{numbered} ORDER BY row, line")):
-        raise OSError(f"DuckDB, in {engine.folder}: lines came in another order than was asked for")
+    if not lines.write(engine.stream(numbered), count):
+        lines.write(_one_behind_the_other(engine.stream(f"{numbered} ORDER BY row, place")), count)
     engine.run(f"DROP TABLE {name}")
     return lines
+
+
+def _one_behind_the_other(blocks: Iterable[dict[str, Array]]) -> Iterator[dict[str, Array]]:
+    """Yield lines that come sorted by row and place, with new places, one behind the other."""
+    count, last = 0, np.array([[-1], [-1]])
+    for block in blocks:
+        rows, places = (np.append(one, block[name]) for one, name in zip(last, ("row", "place"), strict=True))
+        if (np.diff(rows) < 0).any() or (np.diff(places)[np.diff(rows) == 0] < 0).any():
+            raise OSError("DuckDB returned lines in another order than was asked for; use another version of it.")
+        yield block | {"place": np.arange(count, count + len(block["row"]))}
+        count, last = count + len(block["row"]), np.array([rows[-1:], places[-1:]])
