@@ -1,0 +1,177 @@
+"""The command line on files, beside floors: ``python -m benchmarks.files`` writes the table of docs/performance.md.
+
+Every number is of a process of its own, on one thread. Start-up is taken off: what the same command takes on a file of
+2,000 lines. Processor time is that of the system too, memory the most that a process held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isclose
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.files.rivals import SUFFIXES, files
+from benchmarks.tables import number, replace_table, table
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "benchmarks" / "page.md", ROOT / "docs" / "performance.md"
+OURS, DUCKDB, PYTREC_EVAL, RANX, PYARROW = (
+    "tailmetrics",
+    "DuckDB's SQL",
+    "pytrec_eval",
+    "ranx",
+    "pyarrow, reading alone",
+)
+SIZES = {"start": 20, "1/10 ×": 1_000, "1 ×": 10_000, "4 ×": 40_000, "16 ×": 160_000}
+"""Queries of 100 lines each."""
+GROWING = ("1 ×", "4 ×", "16 ×")
+PLAN = {OURS: GROWING, DUCKDB: GROWING, PYTREC_EVAL: GROWING[:2], RANX: ("1/10 ×",), PYARROW: GROWING}
+"""What is measured of whom: the slower a program, the less it is given."""
+LISTS = "Parquet lists"
+CAP, BESIDE = 256, 700
+"""Megabytes that DuckDB may hold at a time within tailmetrics (its default), and all else."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """Processor seconds and the most megabytes of a process."""
+
+    seconds: float
+    megabytes: float
+
+
+def main() -> None:
+    """Measure, print and write the table; with ``--quick`` see that all runs, and write nothing."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.files", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="tiny files: see that all runs; the numbers say nothing")
+    options = parser.parse_args()
+    shrink = 500 if options.quick else 1
+    sizes = {name: max(20, queries // shrink) for name, queries in SIZES.items()}
+    with TemporaryDirectory() as folder:
+        found = {key: used for key, used in measured(Path(folder), sizes)}
+    text = f"{_table(found, sizes)}\n\n{_verdicts(found)}"
+    print(text)
+    for page in () if options.quick else PAGES:
+        replace_table(page, "benchmarks.files", text)
+
+
+Key = tuple[str, str, str]
+"""Who, on which format, of which size."""
+
+
+def measured(folder: Path, sizes: dict[str, int]) -> Iterator[tuple[Key, Used]]:
+    """Yield what everybody uses, size by size; who follow one another meet the same machine.
+
+    Raises:
+        SystemExit: If two give different numbers.
+    """
+    for size, queries in sizes.items():
+        _run("-m", "benchmarks.files.data", str(folder / size), str(queries))
+        for form in SUFFIXES:
+            values: list[list[float]] = []
+            for who in _who(form, size):
+                used, said = _of(who, form, folder / size, folder / "report")
+                values += [said] if said else []
+                print(f"{size} {form}, {who}: {used.seconds:.2f} CPU-s, {used.megabytes:.0f} MB", flush=True)
+                yield (who, form, size), used
+            if any(not isclose(*pair, rel_tol=1e-6) for other in values for pair in zip(values[0], other, strict=True)):
+                raise SystemExit(f"{form}, {size}: not all give the same numbers: {values}")
+
+
+def _who(form: str, size: str) -> Sequence[str]:
+    others = (PYARROW,) if form == LISTS else (DUCKDB, PYTREC_EVAL, RANX)
+    return [who for who in (OURS, *others) if size == "start" or size in PLAN[who]]
+
+
+def _of(who: str, form: str, folder: Path, out: Path) -> tuple[Used, list[float]]:
+    """Return what somebody uses, and recall and nDCG if they are found."""
+    if who != OURS:
+        used, said = _run("-m", "benchmarks.files.rivals", who, form, str(folder))
+        return used, [float(word) for word in said.split()]
+    preds, target = (str(path) for path in files(form, folder))
+    data = ["--preds", preds, "--target", target, "--out", str(out), "--no-intervals", "--quiet"]
+    metrics = ["--metrics+=RecallAtK", "--metrics.k=10", "--metrics+=NDCGAtK", "--metrics.k=10"]
+    labels = ["--num-labels", "300000"] if form == LISTS else []
+    used, _ = _run("-m", "tailmetrics", "evaluate", *metrics, *data, *labels)
+    found: dict[str, Any] = json.loads((out / "report.json").read_text())["metrics"]
+    return used, [found["recall@10"], found["ndcg@10"]]
+
+
+def _run(*command: str) -> tuple[Used, str]:
+    """Return what a process of Python uses, and what it prints.
+
+    The system counts what its parent holds as the process's own, which is why nothing large is imported here.
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, env=environment, cwd=ROOT, text=True)
+    assert process.stdout is not None
+    said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
+    return Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024), said
+
+
+def _beyond(found: dict[Key, Used], who: str, form: str, size: str) -> float:
+    """Return seconds beyond start-up, which is the median over the formats."""
+    start = median(used.seconds for (one, _, given), used in found.items() if (one, given) == (who, "start"))
+    return found[who, form, size].seconds - start
+
+
+def _ratio(found: dict[Key, Used], form: str, size: str, other: str) -> float | None:
+    """Return our seconds by those of another; None where that was not measured.
+
+    Whoever was given a tenth of the lines takes ten times as long for all of them, or longer.
+    """
+    scale = 10 if PLAN[other] == ("1/10 ×",) and size == GROWING[0] else 1
+    given = "1/10 ×" if scale == 10 else size
+    if (other, form, given) not in found:
+        return None
+    floor = scale * _beyond(found, other, form, given)
+    return _beyond(found, OURS, form, size) / floor if floor > 0 else None
+
+
+def _table(found: dict[Key, Used], sizes: dict[str, int]) -> str:
+    head = ("format", "lines", "CPU-s", *(f"÷ {who}" for who in (DUCKDB, PYTREC_EVAL, RANX, PYARROW)), "MB", "its MB")
+    rows = []
+    for form in SUFFIXES:
+        for size in GROWING:
+            ratios = [number(_ratio(found, form, size, who)) or "–" for who in (DUCKDB, PYTREC_EVAL, RANX, PYARROW)]
+            peers = [found[who, form, size].megabytes for who in _who(form, size) if who != OURS]
+            seconds, megabytes = _beyond(found, OURS, form, size), found[OURS, form, size].megabytes
+            of_peers = " / ".join(f"{one:,.0f}" for one in peers)
+            rows.append((form, f"{sizes[size] * 100:,}", number(seconds), *ratios, f"{megabytes:,.0f}", of_peers))
+    return table(head, rows)
+
+
+def _verdicts(found: dict[Key, Used]) -> str:
+    from benchmarks.demands.verdict import Verdict  # torch comes with it, and would count as memory of all processes
+
+    lines = []
+    for form in SUFFIXES:
+        last = {PYTREC_EVAL: GROWING[1], DUCKDB: GROWING[2], PYARROW: GROWING[2]}
+        asked = {PYARROW: 2.0} if form == LISTS else {PYTREC_EVAL: 1.0, DUCKDB: 2.5}
+        for who, demand in asked.items():
+            ratio = _ratio(found, form, last[who], who)
+            lines.append(Verdict("CPU time", f"{form}, {last[who]}", ratio or 0.0, demand, f"× {who}"))
+        if form != LISTS:
+            first, most = (found[OURS, form, size].megabytes for size in (GROWING[0], GROWING[2]))
+            lines.append(Verdict("peak memory", f"{form}, 16 ×", most / first, 1.3, "× that of 1 ×"))
+            lines.append(Verdict("peak memory", f"{form}, 16 ×", most, CAP * 1e6 / 2**20 + BESIDE, "MB"))
+    rows = [
+        (line.step, line.case, f"{number(line.measured)} {line.unit}", number(line.demand), line.met) for line in lines
+    ]
+    return table(("what", "on", "measured", "demand", ""), rows)
+
+
+if __name__ == "__main__":
+    main()

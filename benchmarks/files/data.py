@@ -1,0 +1,76 @@
+"""Files of generated runs and judgements: ``python -m benchmarks.files.data FOLDER QUERIES``.
+
+A query has 100 ranked items of 300,000, and ten relevant ones, of which half are retrieved. The same numbers are
+written in every format. Nothing ties.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+ITEMS, DEPTH, STEP = 300_000, 100, 48_611
+"""STEP is a prime that does not divide ITEMS: items of a query are distinct, and lie in no order."""
+
+RUN = f"""
+SELECT 'q' || query AS query, printf('D%06d', (query * 7919 + place * {STEP}) % {ITEMS}) AS item,
+       printf('%.4f', 20 - place * 0.15 - query % 7 * 0.01)::DOUBLE AS score
+FROM (SELECT i // {DEPTH} AS query, i % {DEPTH} AS place FROM range({{queries}} * {DEPTH}) AS lines(i))
+"""
+JUDGED = f"""
+SELECT 'q' || query AS query, printf('D%06d', (query * 7919 + place * {STEP}) % {ITEMS}) AS item, place % 3 + 1 AS gain
+FROM (
+    SELECT i // 10 AS query, CASE WHEN i % 2 = 0 THEN (i % 10 * 9 + i // 10 % 9) ELSE {DEPTH} + i % 10 END AS place
+    FROM range({{queries}} * 10) AS lines(i)
+)
+"""
+LINES = "(DELIMITER ' ', HEADER false, QUOTE '')"
+WRITTEN = {
+    "run.run": f"COPY (SELECT query, 'Q0', item, 1, score, 'run' FROM run) TO '{{path}}' {LINES}",
+    "judged.qrels": f"COPY (SELECT query, 0, item, gain FROM judged) TO '{{path}}' {LINES}",
+    **{
+        f"{name}.{suffix}": f"COPY {name} TO '{{path}}' (FORMAT {form})"
+        for name in ("run", "judged")
+        for suffix, form in (("csv", "CSV, HEADER"), ("jsonl", "JSON"), ("parquet", "PARQUET"))
+    },
+}
+"""Name of a file -> the statement that writes it."""
+
+
+def write(folder: Path, queries: int) -> None:
+    """Write all files of one size."""
+    import duckdb
+
+    folder.mkdir(parents=True, exist_ok=True)
+    sql = duckdb.connect(config={"threads": 1})
+    sql.execute(f"CREATE VIEW run AS {RUN.format(queries=queries)}")
+    sql.execute(f"CREATE VIEW judged AS {JUDGED.format(queries=queries)}")
+    for name, statement in WRITTEN.items():
+        sql.execute(statement.format(path=folder / name))
+    write_lists(folder, queries)
+
+
+def write_lists(folder: Path, queries: int) -> None:
+    """Write the same as list columns of numbers, best first."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def lists(matrix: Any) -> Any:
+        offsets = np.arange(0, matrix.size + 1, matrix.shape[1], dtype=np.int32)
+        return pa.ListArray.from_arrays(offsets, pa.array(matrix.reshape(-1)))
+
+    query = np.arange(queries)[:, None]
+    ranked, place = np.arange(DEPTH), np.arange(10)
+    judged = np.where(place % 2 == 0, place * 9 + query % 9, DEPTH + place)
+    ids, labels = ((query * 7919 + one * STEP) % ITEMS for one in (ranked, judged))
+    scores = 20 - ranked * 0.15 - query % 7 * 0.01
+    columns = {"ids": lists(ids.astype(np.int32)), "scores": lists(scores.astype(np.float32))}
+    pq.write_table(pa.table(columns), folder / "run.lists.parquet", row_group_size=10_000)
+    judgements = {"labels": lists(labels.astype(np.int32)), "gains": lists((judged % 3 + 1).astype(np.float32))}
+    pq.write_table(pa.table(judgements), folder / "judged.lists.parquet", row_group_size=10_000)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), int(sys.argv[2]))
