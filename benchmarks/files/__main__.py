@@ -57,7 +57,7 @@ def main() -> None:
     shrink = 500 if options.quick else 1
     sizes = {name: max(20, queries // shrink) for name, queries in SIZES.items()}
     with TemporaryDirectory() as folder:
-        found = {key: used for key, used in measured(Path(folder), sizes)}
+        found = dict(measured(Path(folder), sizes))
     text = f"{_table(found, sizes)}\n\n{_verdicts(found)}"
     print(text)
     for page in () if options.quick else PAGES:

@@ -113,7 +113,7 @@ def by_ranx(form: str, run: Path, judged: Path) -> Iterable[float]:
     return evaluate(target, preds, ["recall@10", "ndcg@10"]).values()  # type: ignore[no-any-return]
 
 
-def by_pyarrow(form: str, run: Path, judged: Path) -> Iterable[float]:
+def by_pyarrow(_: str, run: Path, judged: Path) -> Iterable[float]:
     """Read the columns, and no more."""
     import pyarrow.parquet as pq
 

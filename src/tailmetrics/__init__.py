@@ -6,46 +6,53 @@
 import typing as _typing
 from importlib import import_module as _import_module
 
-from tailmetrics import functional as functional
-from tailmetrics.buckets import LabelBuckets as LabelBuckets
-from tailmetrics.collection import TopKCollection as TopKCollection
-from tailmetrics.frequency import LabelFrequency as LabelFrequency
-from tailmetrics.metrics import *  # noqa: F403 - one line per metric, in one place
-from tailmetrics.metrics import REGISTRY as REGISTRY
-from tailmetrics.metrics import RatioMetric as RatioMetric
-from tailmetrics.metrics import RowMeanMetric as RowMeanMetric
-from tailmetrics.metrics import TopKMetric as TopKMetric
-from tailmetrics.ranking import Ranking as Ranking
-from tailmetrics.ranking import rank as rank
-from tailmetrics.ranking import rank_chunks as rank_chunks
-from tailmetrics.ranking import rank_shards as rank_shards
-
 __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
+    from tailmetrics import functional as functional
+    from tailmetrics.buckets import LabelBuckets as LabelBuckets
+    from tailmetrics.collection import TopKCollection as TopKCollection
     from tailmetrics.evaluation import evaluate as evaluate
+    from tailmetrics.frequency import LabelFrequency as LabelFrequency
+    from tailmetrics.metrics import *  # noqa: F403 - one line per metric, in one place
+    from tailmetrics.metrics import REGISTRY as REGISTRY
+    from tailmetrics.metrics import RatioMetric as RatioMetric
+    from tailmetrics.metrics import RowMeanMetric as RowMeanMetric
+    from tailmetrics.metrics import TopKMetric as TopKMetric
+    from tailmetrics.ranking import Ranking as Ranking
+    from tailmetrics.ranking import rank as rank
+    from tailmetrics.ranking import rank_chunks as rank_chunks
+    from tailmetrics.ranking import rank_shards as rank_shards
 else:
-    __all__ = [
-        "LabelBuckets",
-        "LabelFrequency",
-        "Ranking",
-        "RatioMetric",
-        "RowMeanMetric",
-        "TopKCollection",
-        "TopKMetric",
-        "evaluate",
-        "functional",
-        "rank",
-        "rank_chunks",
-        "rank_shards",
-    ]
-    __all__.extend(REGISTRY)
+    _HOMES = {
+        "LabelBuckets": "buckets",
+        "LabelFrequency": "frequency",
+        "Ranking": "ranking",
+        "TopKCollection": "collection",
+        "evaluate": "evaluation",
+        "rank": "ranking",
+        "rank_chunks": "ranking",
+        "rank_shards": "ranking",
+    }
+    """Where a name is found; those that are not here, among the metrics."""
 
     def __getattr__(name: str) -> object:
-        """Import what makes reports, which needs more than the core, when it is asked for."""
-        if name == "evaluate":
-            return _import_module("tailmetrics.evaluation").evaluate
-        raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
+        """Import what is asked for, when it is: torch takes seconds, and ``tailmetrics --version`` needs none of it."""
+        if name in ("buckets", "collection", "frequency", "functional", "metrics", "ranking"):
+            return _import_module(f"tailmetrics.{name}")
+        if name.startswith("_") and name != "__all__":
+            raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
+        metrics = _import_module("tailmetrics.metrics")
+        if name == "__all__":
+            found = [*_HOMES, "RatioMetric", "RowMeanMetric", "TopKMetric", "functional", *metrics.REGISTRY]
+        elif name in _HOMES:
+            found = getattr(_import_module(f"tailmetrics.{_HOMES[name]}"), name)
+        elif hasattr(metrics, name):
+            found = getattr(metrics, name)
+        else:
+            raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
     def __dir__() -> list[str]:
-        return [*globals(), "evaluate"]
+        return sorted({*globals(), *__getattr__("__all__")})

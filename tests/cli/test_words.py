@@ -1,6 +1,8 @@
 """What the command line says: options instead of arguments, nothing that a terminal acts upon, help for users."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,6 +25,19 @@ def test_help(command, tailmetrics, capsys):
         assert word not in text
     if command:
         assert re.search("^  lists  +two columns, a query and its labels", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_what_is_asked_first_is_answered_without_torch(word):
+    """It takes seconds to load, and neither the version nor the list of commands needs it."""
+    code = (
+        "import sys; from tailmetrics.cli import main\n"
+        "try: main()\n"
+        "finally: print(sorted({'torch', 'numpy', 'jsonargparse'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, word], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(("usage: tailmetrics", "tailmetrics 0."))
+    assert done.stdout.endswith("\n[]\n")
 
 
 def test_options_in_the_place_of_arguments():

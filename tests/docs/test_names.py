@@ -35,7 +35,9 @@ def test_calls_are_found() -> None:
 @pytest.mark.parametrize("call", calls())
 def test_what_is_written_can_be_made(call: str) -> None:
     """As it stands, with the number of labels and the counts that the page speaks of."""
-    metric = eval(call, {**vars(tailmetrics), "L": L, "counts": COUNTS})
+    metric = eval(
+        call, {**{name: getattr(tailmetrics, name) for name in tailmetrics.__all__}, "L": L, "counts": COUNTS}
+    )
     assert isinstance(metric, tailmetrics.TopKMetric)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tailmetrics.cli.front import answer, answers
+
 INTERRUPTED = 130
 FAILED = 2
 
@@ -22,6 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         Exit status: 0, 2 after an error, 130 after Ctrl-C.
     """
+    words = sys.argv[1:] if argv is None else argv
+    if answers(words):
+        answer(words)
     try:
         from tailmetrics.cli.errors import REPORTED, print_error
         from tailmetrics.cli.ranks import launched

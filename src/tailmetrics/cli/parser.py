@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined] # exported without saying so
 
 import tailmetrics
-from tailmetrics.cli.help import COMPARE, EVALUATE, PROGRAM, UserHelp, formats
+from tailmetrics.cli.front import COMPARE, EVALUATE, PROGRAM
+from tailmetrics.cli.help import UserHelp, formats
 from tailmetrics.cli.options import (
     CompareOptions,
     DataOptions,
