@@ -52,7 +52,7 @@ def write(folder: Path, queries: int) -> None:
 
 
 def write_lists(folder: Path, queries: int) -> None:
-    """Write the same as list columns of numbers, best first."""
+    """Write list columns of numbers, best first, that compress no better than those of a model."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -61,15 +61,15 @@ def write_lists(folder: Path, queries: int) -> None:
         offsets = np.arange(0, matrix.size + 1, matrix.shape[1], dtype=np.int32)
         return pa.ListArray.from_arrays(offsets, pa.array(matrix.reshape(-1)))
 
-    query = np.arange(queries)[:, None]
-    ranked, place = np.arange(DEPTH), np.arange(10)
-    judged = np.where(place % 2 == 0, place * 9 + query % 9, DEPTH + place)
-    ids, labels = ((query * 7919 + one * STEP) % ITEMS for one in (ranked, judged))
-    scores = 20 - ranked * 0.15 - query % 7 * 0.01
-    columns = {"ids": lists(ids.astype(np.int32)), "scores": lists(scores.astype(np.float32))}
-    pq.write_table(pa.table(columns), folder / "run.lists.parquet", row_group_size=10_000)
-    judgements = {"labels": lists(labels.astype(np.int32)), "gains": lists((judged % 3 + 1).astype(np.float32))}
-    pq.write_table(pa.table(judgements), folder / "judged.lists.parquet", row_group_size=10_000)
+    rng = np.random.default_rng(0)
+    gaps = rng.integers(1, ITEMS // (DEPTH + 5), (queries, DEPTH + 5))
+    ids = gaps.cumsum(axis=1) * STEP % ITEMS  # distinct, as STEP does not divide ITEMS
+    scores = -np.sort(-rng.random((queries, DEPTH), dtype=np.float32), axis=1)
+    columns = {"ids": lists(ids[:, :DEPTH].astype(np.int32)), "scores": lists(scores)}
+    labels = lists(ids[:, DEPTH // 2 :: 10].astype(np.int32))
+    plain: dict[str, Any] = {"row_group_size": 10_000, "use_dictionary": False}
+    pq.write_table(pa.table(columns), folder / "run.lists.parquet", **plain)
+    pq.write_table(pa.table({"labels": labels}), folder / "judged.lists.parquet", **plain)
 
 
 if __name__ == "__main__":

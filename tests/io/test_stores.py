@@ -3,6 +3,7 @@
 import gzip
 import os
 import urllib.request
+from types import SimpleNamespace
 
 import fsspec
 import numpy as np
@@ -151,3 +152,30 @@ def test_processes_compare_files_of_a_store(s3):
     (part, *_) = find(f"s3://data/parts?{s3}").parts
     size = path_of(f"s3://data/parts/part-0.parquet?{s3}").facts.size
     assert fingerprint(part.path).startswith(f"{size:,} bytes, of 20")
+
+
+@pytest.mark.parametrize(
+    ("address", "raised", "advice"),
+    [
+        ("gs://bucket/a", OSError("no token error_info={reason=x}"), "set GOOGLE_APPLICATION_CREDENTIALS"),
+        ("gs://bucket/a?anonymous=1", pa.ArrowException("no token"), "set GOOGLE_APPLICATION_CREDENTIALS"),
+        ("hdfs://host:8020/a", OSError("Unable to load libjvm"), "install Java and a client of Hadoop"),
+    ],
+)
+def test_what_a_store_lacks_is_named(address, raised, advice, monkeypatch):
+    """One sentence without the details of the client, and what to set; Google's gives up within seconds."""
+    from tailmetrics.io import paths
+
+    asked = []
+
+    def refuse(uri):
+        asked.append(uri)
+        raise raised
+
+    paths._system.cache_clear()
+    monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=refuse))
+    with pytest.raises(DataFileError) as error:
+        read(address, address)
+    assert error.value.problem == f"cannot be opened: {str(raised).partition(' error_info')[0]}"
+    assert error.value.hint.startswith(advice)
+    assert all(("retry_limit_seconds=" in uri) == uri.startswith("gs") for uri in asked)

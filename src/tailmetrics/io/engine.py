@@ -127,7 +127,8 @@ class Engine:
                 read = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
                 for batch in read(STREAMED_ROWS):
                     columns = zip(batch.schema.names, batch.columns, strict=True)
-                    yield {name: column.to_numpy(zero_copy_only=False) for name, column in columns}
+                    if len(batch):
+                        yield {name: column.to_numpy(zero_copy_only=False) for name, column in columns}
         except pa.ArrowException as error:
             raise self._said(error) from error
         finally:

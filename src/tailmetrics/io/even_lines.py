@@ -50,6 +50,8 @@ def _separator(text: Array, comment: int) -> str | None:
     if blank[0] or (blank[1:] & blank[:-1]).any():
         return None
     ends = text == ord("\n")
+    if blank[-1] and not ends[-1]:
+        return None
     if text[0] == comment or (ends[:-1] & (text[1:] == comment)).any():
         return None
     left = np.count_nonzero(blank) - np.count_nonzero(ends)

@@ -20,6 +20,21 @@ from tailmetrics.io.errors import UNREADABLE, DataFileError
 EMPTY_HINT = "the program that wrote it may have failed: write it again."
 STORE_HINT = "check the address, the credentials and the network; pyarrow.fs.FileSystem.from_uri says what it may hold."
 
+HINTS = {
+    "gs": (
+        "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key, or run gcloud auth application-default login; "
+        "gs://anonymous@bucket/… opens a public bucket."
+    ),
+    "hdfs": (
+        "install Java and a client of Hadoop, and set JAVA_HOME, HADOOP_HOME, ARROW_LIBHDFS_DIR (the folder of "
+        "libhdfs.so) and CLASSPATH (what hadoop classpath --glob prints)."
+    ),
+}
+"""What is missing most often, by the scheme."""
+HINTS["gcs"], HINTS["viewfs"] = HINTS["gs"], HINTS["hdfs"]
+PATIENCE = "retry_limit_seconds=10"
+"""Option of Google's store: without it nobody hears for a quarter of an hour that there are no credentials."""
+
 _ADDRESS = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+)://([^/?]*)(.*?)(\?\w+=[^?*]*)?$", re.DOTALL)
 """Scheme, authority, path and options."""
 
@@ -120,6 +135,8 @@ def _system(root: str, options: str) -> tuple[Any, str]:
     import pyarrow as pa
     from pyarrow import fs
 
+    if root.startswith(("gs:", "gcs:")) and "retry_limit_seconds" not in options:
+        options += f"&{PATIENCE}" if options else f"?{PATIENCE}"
     try:
         return fs.FileSystem.from_uri(root + options)  # type: ignore[no-any-return]
     except pa.ArrowInvalid as error:
@@ -142,7 +159,18 @@ def asking(address: str) -> Iterator[None]:
         hint = f"install {error.name}: pip install 'tailmetrics[cli]' has pyarrow, which opens s3, gs and hdfs."
         raise DataFileError(address, f"its scheme needs the package {error.name}", hint=hint) from error
     except (*UNREADABLE, ImportError) as error:
-        raise DataFileError(address, f"cannot be opened: {error}", hint=STORE_HINT) from error
+        raise _refused(address, error) from error
+    except Exception as error:
+        if not type(error).__module__.startswith("pyarrow"):
+            raise
+        raise _refused(address, error) from error
+
+
+def _refused(address: str, error: Exception) -> DataFileError:
+    """Return the error of a store, without the details that some write behind it, and what to do."""
+    said = str(error).partition(" error_info=")[0].strip() or type(error).__name__
+    hint = HINTS.get(address.partition(":")[0], STORE_HINT)
+    return DataFileError(address, f"cannot be opened: {said}", hint=hint)
 
 
 def size_of(path: FilePath) -> int:
