@@ -10,7 +10,7 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import constant, one_thread, reads_are_free
-from tailmetrics.ranking._selection import strictly_descending, top_k
+from tailmetrics.ranking._selection import top_k
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct
 
@@ -96,12 +96,28 @@ def lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complet
         if context.duplicates == "error":
             check_distinct(caller, "preds", counted)
     scores = torch.where(ids >= 0, scores, -torch.inf)
-    if not (reads_are_free(ids.device) and strictly_descending(scores)):
-        order = ids.argsort(dim=1, stable=True)
-        order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
-        scores, ids = scores.gather(1, order), ids.gather(1, order)
+    scores, ids = _in_order(scores, ids) if reads_are_free(ids.device) else _sorted(scores, ids)
     ids = retrieved(context, scores, ids)
     return Lists(ids, scores, complete, places_repeated(ids) if context.duplicates == "first" else None)
+
+
+def _in_order(scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what :func:`_sorted` does, but for the order of what is not retrieved, and sort only rows out of order."""
+    ahead, behind = scores[:, :-1], scores[:, 1:]
+    sorted_rows = ((ahead > behind) | (behind == -torch.inf)).all(dim=1)
+    if bool(sorted_rows.all()):
+        return scores, ids
+    rows = sorted_rows.logical_not().nonzero().squeeze(1)
+    scores, ids = scores.clone(), ids.clone()
+    scores[rows], ids[rows] = _sorted(scores[rows], ids[rows])
+    return scores, ids
+
+
+def _sorted(scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return candidates, best first, equal scores by id."""
+    order = ids.argsort(dim=1, stable=True)
+    order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
+    return scores.gather(1, order), ids.gather(1, order)
 
 
 def lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists:
