@@ -15,8 +15,8 @@ from pictures import blank_pictures as blank_pictures
 
 sys.path.insert(0, str(Path(__file__).parent / "lightning"))
 
-MANY = 30
-"""From this number of cases on, `make quick` tries about a third of them."""
+MANY = 20
+"""From this number of cases on, `make quick` tries about a fifth of them."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run files with slow tests first, so that of several workers none is left with a long file at the end.
 
     A test of many cases, such as one with a parameter named ``case`` that goes through a table of metrics, keeps its
-    first case and about a third of the others for `make quick`. Which ones, differs from test to test, so that
+    first case and about a fifth of the others for `make quick`. Which ones, differs from test to test, so that
     `make quick` tries each metric by some tests and `make test` by all.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for of_test in cases.values():
         if len(of_test) >= MANY or "case" in of_test[0].callspec.params:
             for item in of_test[1:]:
-                if crc32(item.nodeid.encode()) % 3:
+                if crc32(item.nodeid.encode()) % 5:
                     item.add_marker("slow")
 
 

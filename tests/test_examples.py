@@ -129,6 +129,7 @@ def test_imports_are_read_by_full_name(made):
     assert found["made/deep/er.py"] == {"made.near"}
 
 
+@pytest.mark.slow
 def test_nothing_hidden_is_shown():
     """The recommender never learns what it is asked for, and every row has something to find."""
     data = read_interactions(CUT)

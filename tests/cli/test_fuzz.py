@@ -10,7 +10,7 @@ from cli.fuzz.trial import tried
 from tailmetrics.report import files
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 12))])
 def test_a_random_command_line_gives_the_numbers_of_plain_loops_or_an_error(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     assert "+0.0000" in out
 
 
+@pytest.mark.slow
 def test_what_one_rank_meets_ends_all(made, config, workers, tmp_path):
     """A bad row in the share of the second rank ends both, is told once, by the first one, and nothing is written."""
     relevant = [*made.relevant[:50], [31], *made.relevant[51:]]

@@ -187,6 +187,7 @@ def test_an_interrupt_while_files_appear(tmp_path, monkeypatch):
     assert contents(tmp_path) == {"report.json": OURS.encode()}
 
 
+@pytest.mark.slow
 def test_two_runs_into_one_folder(words, tailmetrics, tmp_path):
     """While one run writes a report or a table, a second one of the same goal is refused at once; another goal is free."""
     for key, options, others in (

@@ -25,6 +25,7 @@ def test_an_update_costs_no_more_than_it_may(line: Line) -> None:
     assert (waits, copies) == (0, 0)
 
 
+@pytest.mark.slow
 def test_logits_of_a_language_model_are_read_in_blocks() -> None:
     """Accuracy, MRR and perplexity of bfloat16 logits on the CPU take 16 MB, and twice the tokens hardly more."""
     metrics = token_metrics(LabelBuckets.deciles(label_counts(50_257)))
@@ -39,6 +40,7 @@ def test_logits_of_a_language_model_are_read_in_blocks() -> None:
     assert peaks[1] - peaks[0] <= 512 * 1000
 
 
+@pytest.mark.slow
 def test_the_pages_show_the_costs_as_they_are() -> None:
     """``python -m benchmarks.costs`` was run after the last change."""
     costs = table()

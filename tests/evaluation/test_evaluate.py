@@ -45,6 +45,7 @@ def reported():
     return [*metrics(), RecallAtK(k=5)]
 
 
+@pytest.mark.slow
 def test_the_root_does_not_import_what_makes_reports():
     """Importing the package brings in neither reports nor what they need; asking for ``evaluate`` does."""
     code = (

@@ -138,6 +138,7 @@ def test_weights_too_large_for_the_states_are_an_error() -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_row_value_has_the_same_bits_wherever_it_stands() -> None:
     """Row values of a batch are those of batches of one, bit by bit: no vectorised tail differs."""
     batch = data(seed=4, num_rows=33, graded=True)

@@ -34,6 +34,7 @@ def parsed(path: Path, layout: trec.Layout) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(LINES, min_size=1, max_size=4), st.sampled_from([trec.RUN, trec.QRELS, trec.MSMARCO]), st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
 def test_both_ways_agree(tmp_path: Path, lines: list[str], layout: trec.Layout, ends: bool) -> None:

@@ -50,6 +50,7 @@ def written(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("report*.md"))
 
 
+@pytest.mark.slow
 def test_each_run_without_logger_has_a_folder_of_its_own(tmp_path: Path) -> None:
     """Two Trainers, two folders; validation and test of one Trainer side by side; nothing beside them."""
     for _ in range(2):

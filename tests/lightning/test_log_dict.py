@@ -141,6 +141,7 @@ def test_values_are_computed_and_reset_once_an_epoch(tmp_path: Path, monkeypatch
     assert calls == {"compute": 2, "reset": 2}
 
 
+@pytest.mark.slow
 def test_a_checkpoint_monitors_a_tail_metric(tmp_path: Path) -> None:
     """The best epoch is that of the best recall in the rarest decile; its state is there after loading."""
 

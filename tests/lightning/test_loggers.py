@@ -31,6 +31,7 @@ def fitted(folder: Path, logger: Any, **arguments: Any) -> Any:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.drawn
 def test_tensorboard(tmp_path: Path) -> None:
     """Every validation and the test as picture and text, at their steps."""

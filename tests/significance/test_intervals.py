@@ -33,6 +33,7 @@ def plain_limits(terms, resamples, rng):
     return value, value - reach * error, value + reach * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mean", "ratio", "difference of means", "difference of ratios"])
 def test_intervals_agree_with_a_studentised_bootstrap_in_plain_loops(name):
     """Over skewed rows both ends are those of plain loops over resampled rows, within a thirtieth of the interval."""

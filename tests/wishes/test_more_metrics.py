@@ -184,6 +184,7 @@ def test_a_worked_rbp() -> None:
     assert float(fed(tailmetrics.RBPAtK(k=10), ids, ids).compute()) == pytest.approx(1 - 0.8**10, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("persistence", [0.5, 0.8, 0.95])
 @pytest.mark.filterwarnings("ignore")
 def test_ranx_rbp(persistence: float) -> None:
