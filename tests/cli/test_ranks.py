@@ -91,6 +91,7 @@ STALE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", STALE)
 def test_a_stale_copy_of_a_file_on_another_machine(made, config, workers, tmp_path, monkeypatch, what):
     """Ranks that see files of one name and other contents all end with an error that names the file and the rank.

@@ -7,6 +7,7 @@ from benchmarks.states import PAGE, lines
 COUNTS_LABELS = {"F1AtK", "CatalogCoverageAtK", "GiniAtK"}
 
 
+@pytest.mark.slow
 def test_the_table_of_states_is_what_is_found():
     """Bytes held are the same anywhere, bytes sent within a tenth; metrics without counts of labels send under 10 kB."""
     text = PAGE.read_text().split("<!-- written by python -m benchmarks.states -->")[1].split("<!-- until here -->")[0]

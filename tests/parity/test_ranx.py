@@ -20,6 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*unsafe cast")
 BATCHES = {"binary": BINARY, "graded": GRADED}
 
 
+pytestmark = pytest.mark.slow  # ranx compiles at its first call
+
+
 @pytest.fixture(scope="module")
 def peers() -> Any:
     """The functions of ranx, which are loaded with a compiler of their own: no worker that runs other tests waits."""
