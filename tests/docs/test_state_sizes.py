@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from benchmarks.states import PAGE, lines
 
 COUNTS_LABELS = {"F1AtK", "CatalogCoverageAtK", "GiniAtK"}
