@@ -8,7 +8,6 @@ from torch import Tensor
 
 from tailmetrics.ranking._device import exact_real, reads_are_free
 from tailmetrics.ranking._hits import NOT_RANKED
-from tailmetrics.ranking._row_threads import over_threads
 from tailmetrics.ranking._targets import Entries
 
 BLOCK_ELEMENTS = 2**20
@@ -43,7 +42,7 @@ def exact_ranks(scores: Tensor, entries: Entries) -> Tensor:
     if not len(entries.ids):
         return entries.ids
     if reads_are_free(scores.device):
-        ranks = torch.cat(over_threads(lambda rows: _ranks_of_rows(scores[rows], _within(entries, rows)), scores))
+        ranks = _ranks_in_blocks(scores, entries)
     elif len(entries.ids) > FEW_TARGETS * len(scores):
         ranks = _ranks_of_all(scores)[entries.rows, entries.ids.clamp(min=0)].to(torch.int64)
     else:
@@ -52,13 +51,7 @@ def exact_ranks(scores: Tensor, entries: Entries) -> Tensor:
     return torch.where((entries.ids >= 0) & (own > -torch.inf), ranks, NOT_RANKED)
 
 
-def _within(entries: Entries, rows: slice) -> Entries:
-    """Return the entries of some rows, counted from the first of them."""
-    part = slice(*np.searchsorted(entries.rows.numpy(), (rows.start, rows.stop)).tolist())
-    return Entries(entries.rows[part] - rows.start, entries.ids[part], None, entries.width)
-
-
-def _ranks_of_rows(scores: Tensor, entries: Entries) -> Tensor:
+def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
     """Rank the targets of a few rows at a time, which stay in the cache from one comparison to the next."""
     num_rows, num_labels = scores.shape
     rows, ids = entries.rows, entries.ids
