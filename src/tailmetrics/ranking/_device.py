@@ -18,8 +18,6 @@ except ImportError:  # before torch 2.3
 
 _forced = [False]
 _before = local()
-AS_IT_IS: AbstractContextManager[None] = nullcontext()
-"""What leaves the number of threads alone."""
 
 
 def reads_are_free(device: torch.device) -> bool:
@@ -48,7 +46,7 @@ def one_thread(device: torch.device) -> AbstractContextManager[None]:
     that the program starts meanwhile gets one, since torch keeps the number for new threads in one place.
     """
     splits = device.type == "cpu" and not is_compiling() and torch.get_num_threads() > 1
-    return _one_thread() if splits else AS_IT_IS
+    return _one_thread() if splits else nullcontext()
 
 
 @contextmanager

@@ -122,8 +122,8 @@ class Targets:
     @once
     def n_relevant(self) -> Tensor:
         """Number of relevant labels per row, shape (N,), int64."""
-        if self.padded is not None and self.filled:
-            return torch.full((self.num_rows,), self.padded.shape[1], device=self.device)
+        if self.filled:
+            return torch.full((self.num_rows,), self.widest, device=self.device)
         if self.padded is not None:
             return self.padded_with_labels.sum(dim=1)
         if self.dense is None:
