@@ -1,7 +1,8 @@
 """Updates on an idle machine and beside another torch program, on one thread and on all: ``python -m benchmarks.busy``.
 
-Each number is the median over launches of fresh processes of the median of nine updates. The other program multiplies
-matrices on all cores. The table of docs/performance.md is replaced.
+A launch is a fresh process, in which updates on one thread and on all follow one another in turns. The table of
+docs/performance.md, which this replaces, holds medians over launches. The other program multiplies matrices on all
+cores.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
 
 import torch
 
-from benchmarks.measure import beside_torch
+from benchmarks.measure import Call, Settings, beside_torch, compare
 from benchmarks.ours import query_metrics, ten_metrics
 from benchmarks.tables import replace_table
 from tailmetrics import HitRateAtK, LabelBuckets
@@ -40,8 +40,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     options = parser.parse_args()
     if options.one:
-        torch.set_num_threads(options.threads)
-        print(*_times(_workload(options.one)))
+        print(*_launched(_workload(options.one), options.threads))
         return
     found = _table(options.launches, options.threads)
     print(found)
@@ -49,31 +48,40 @@ def main() -> None:
         replace_table(page, "benchmarks.busy", found)
 
 
+def _launched(update: Callable[[], object], threads: int) -> list[float]:
+    """Return wall and CPU milliseconds on one thread, on all, and the ratio of the wall times of a round."""
+
+    def on(number: int) -> Call:
+        def run() -> None:
+            torch.set_num_threads(number)
+            update()
+
+        return Call(run)
+
+    one, every = compare({"one": on(1), "all": on(threads)}, "one", Settings()).values()
+    return [1000 * one.seconds, 1000 * one.cpu, 1000 * every.seconds, 1000 * every.cpu, every.ratio]
+
+
 def _table(launches: int, threads: int) -> str:
-    heads = [
-        "wall ms (CPU ms)",
-        "idle, 1 thread",
-        f"idle, {threads}",
-        "beside torch, 1 thread",
-        f"beside torch, {threads}",
-    ]
-    lines = [heads, ["---", *["---:"] * 4]]
-    lines += [[name, *["–"] * 4] for name in NAMES.values()]
-    column = 1
-    for busy in (False, True):
-        for number in (1, threads):
-            with beside_torch(busy):
-                for row, name in enumerate(NAMES, start=2):
-                    lines[row][column] = _cell(name, number, launches)
-            column += 1
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    heads = ["wall ms (CPU ms)"]
+    lines = [[name] for name in NAMES.values()]
+    for busy, where in ((False, "idle"), (True, "beside torch")):
+        heads += [f"{where}, 1 thread", f"{threads} threads", f"{threads} : 1, most"]
+        with beside_torch(busy):
+            for line, name in zip(lines, NAMES, strict=True):
+                line += _cells(name, threads, launches)
+    rules = ["---", *["---:"] * (len(heads) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rules, *lines))
 
 
-def _cell(name: str, threads: int, launches: int) -> str:
+def _cells(name: str, threads: int, launches: int) -> list[str]:
     command = [sys.executable, "-m", "benchmarks.busy", "--one", name, "--threads", str(threads)]
     runs = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(launches)]
-    walls, cpus = zip(*(map(float, run.stdout.split()) for run in runs), strict=True)
-    return f"{median(walls):.3g} ({median(cpus):.3g}), at most {max(walls):.3g}"
+    found = list(zip(*(map(float, run.stdout.split()) for run in runs), strict=True))
+    *times, ratio = map(median, found)
+    print(f"{name}: {', '.join(f'{one:.2f}' for one in sorted(found[-1]))}", flush=True)
+    walls = [f"{wall:.3g} ({cpu:.3g})" for wall, cpu in zip(times[::2], times[1::2], strict=True)]
+    return [*walls, f"{ratio:.2f}, {max(found[-1]):.2f}"]
 
 
 def _workload(name: str) -> Callable[[], object]:
@@ -94,17 +102,6 @@ def _workload(name: str) -> Callable[[], object]:
     counts = (500_000 / torch.arange(1, 20_001, dtype=torch.float64)).long()
     target, collection = distinct(1024, 20_000, 5), ten_metrics(LabelBuckets.deciles(counts))
     return lambda: collection.update(scores, target)
-
-
-def _times(call: Callable[[], object]) -> tuple[float, float]:
-    """Return the medians of wall and CPU milliseconds, the first two calls left out."""
-    walls, cpus = [], []
-    for _ in range(11):
-        wall, cpu = perf_counter(), process_time()
-        call()
-        walls.append(1000 * (perf_counter() - wall))
-        cpus.append(1000 * (process_time() - cpu))
-    return median(walls[2:]), median(cpus[2:])
 
 
 if __name__ == "__main__":
