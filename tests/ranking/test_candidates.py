@@ -22,6 +22,29 @@ def test_rows_in_any_order_are_ranked_by_score_and_then_by_id() -> None:
     assert torch.equal(ids, IDS)
 
 
+@pytest.mark.parametrize(
+    ("scores", "ids", "ranked"),
+    [
+        ([3.0, 2, 1], [7, 4, 9], [7, 4, 9]),
+        ([3.0, 2, -torch.inf], [7, 4, 9], [7, 4, -1]),
+        ([3.0, 2, 1], [-1, 4, 9], [4, 9, -1]),
+        ([-torch.inf], [7], [-1]),
+        ([2.0], [7], [7]),
+    ],
+)
+def test_a_batch_in_order_holds_only_what_is_retrieved(scores: list[float], ids: list[int], ranked: list[int]) -> None:
+    """Falling scores are taken as they are, but for a label of -inf at the end and for places of -1 among them."""
+    found = rank((torch.tensor([scores]), torch.tensor([ids])), torch.tensor([0]), num_labels=10)
+    assert found.ids.tolist() == [ranked]
+
+
+@pytest.mark.parametrize("scores", [[torch.nan], [3.0, torch.nan], [torch.nan, 3.0], [3.0, 2.0, torch.nan]])
+def test_nan_is_refused_at_any_place(scores: list[float]) -> None:
+    """A list of one, and NaN at the first, a middle or the last place."""
+    with pytest.raises(ValueError, match="preds holds NaN in row 0"):
+        rank((torch.tensor([scores]), torch.arange(len(scores))[None]), torch.tensor([0]), num_labels=10)
+
+
 def test_only_rows_out_of_order_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists from a file are ranked: of these six, four hold a tie or a score out of order; padding is none."""
     seen: list[int] = []

@@ -17,21 +17,20 @@ WASTE = 4
 def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, Tensor]:
     """Return dense scores [N, L], ranked ids [N, K], a pair (scores, ids) of candidates, or CSR [N, L]."""
     if not isinstance(rows, Ragged):
-        return _tensor(rows)
-    ids = rows.ids.astype(np.int64, copy=False)
+        return _tensor(rows, rows)
     width = max(1, rows.width)
     if rows.values is None:
-        return _tensor(rows.padded(ids, -1, width))
+        return _padded_ids(rows, width)
     scores = rows.values if rows.values.dtype.kind == "f" else rows.values.astype(np.float64)
-    if num_labels is not None and len(rows) * width > WASTE * (len(ids) + len(rows)):
+    if num_labels is not None and len(rows) * width > WASTE * (len(rows.ids) + len(rows)):
         return csr_tensor(rows, scores, num_labels)
-    return _tensor(rows.padded(scores, -np.inf, width)), _tensor(rows.padded(ids, -1, width))
+    return _tensor(rows.padded(scores, -np.inf, width), rows.values), _padded_ids(rows, width)
 
 
 def target_tensor(rows: Rows, num_labels: int | None) -> Tensor:
     """Return a dense target [N, L], label ids [N, M], or, when there are gains, CSR [N, L]."""
     if not isinstance(rows, Ragged):
-        return _tensor(rows)
+        return _tensor(rows, rows)
     if rows.values is not None:
         if num_labels is None:
             raise ValueError("num_labels=None: gains become a matrix of one column per label; pass num_labels.")
@@ -39,7 +38,11 @@ def target_tensor(rows: Rows, num_labels: int | None) -> Tensor:
     width = max(1, rows.width)
     if width == num_labels:
         width += 1  # whole numbers of width L would be taken for a matrix
-    return _tensor(rows.padded(rows.ids.astype(np.int64, copy=False), -1, width))
+    return _padded_ids(rows, width)
+
+
+def _padded_ids(rows: Ragged, width: int) -> Tensor:
+    return _tensor(rows.padded(rows.ids.astype(np.int64, copy=False), -1, width), rows.ids)
 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
@@ -47,18 +50,18 @@ def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            _tensor(rows.offsets.astype(np.int64, copy=False)),
-            _tensor(rows.ids.astype(np.int64, copy=False)),
-            _tensor(values),
+            _tensor(rows.offsets.astype(np.int64, copy=False), rows.offsets),
+            _tensor(rows.ids.astype(np.int64, copy=False), rows.ids),
+            _tensor(values, values),
             size=(len(rows), num_labels),
             check_invariants=False,
         )
 
 
-def _tensor(array: Array) -> Tensor:
-    """Return an array as a tensor that owns its memory: what arrow or a file lends may not be written to."""
+def _tensor(array: Array, lent: Array) -> Tensor:
+    """Return an array as a tensor that owns its memory: what arrow or a file has ``lent`` may not be written to."""
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
-    if not array.flags.writeable or not array.flags.owndata:
+    if not array.flags.writeable or np.may_share_memory(array, lent):
         array = array.copy()
     return torch.from_numpy(np.ascontiguousarray(array))

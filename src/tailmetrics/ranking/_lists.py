@@ -10,7 +10,7 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import constant, one_thread, reads_are_free
-from tailmetrics.ranking._selection import top_k
+from tailmetrics.ranking._selection import strictly_descending, top_k
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct
 
@@ -89,16 +89,26 @@ def lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complet
             "integer ids [N, C] of one shape."
         )
     scores, ids = scores.detach(), ids.detach().to(torch.int64)
+    are_lists = _are_lists(context, scores, ids)
     if context.validate:
         counted = context.counted(ids)
         check_ids_in_range(caller, "ids in preds", counted, context.num_labels, None)
-        check_not_nan(context, scores)
+        if not are_lists:
+            check_not_nan(context, scores)
         if context.duplicates == "error":
             check_distinct(caller, "preds", counted)
-    scores = torch.where(ids >= 0, scores, -torch.inf)
-    scores, ids = _in_order(scores, ids) if reads_are_free(ids.device) else _sorted(scores, ids)
-    ids = retrieved(context, scores, ids)
+    if not are_lists:
+        scores = torch.where(ids >= 0, scores, -torch.inf)
+        scores, ids = _in_order(scores, ids) if reads_are_free(ids.device) else _sorted(scores, ids)
+        ids = retrieved(context, scores, ids)
     return Lists(ids, scores, complete, places_repeated(ids) if context.duplicates == "first" else None)
+
+
+def _are_lists(context: Context, scores: Tensor, ids: Tensor) -> bool:
+    """Whether all candidates are retrieved and in order, as those of most files and indexes are: none scores NaN."""
+    if not reads_are_free(ids.device) or context.row_mask is not None or not ids.numel():
+        return False
+    return strictly_descending(scores) and bool((scores[:, -1] > -torch.inf).all()) and bool((ids >= 0).all())
 
 
 def _in_order(scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
