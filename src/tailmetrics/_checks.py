@@ -19,6 +19,8 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 LARGEST_COUNT = 2**62
 LARGEST_CUTOFF = 2**31 - 1
+LARGEST_GAIN = 1e30
+"""Gains between its inverse and this one add up exactly in the states of the metrics."""
 
 
 def shape_of(value: Any) -> str:

@@ -116,6 +116,8 @@ def test_wrong_predictions_name_file_and_row(tmp_path, suffix, preds, problem):
         (np.array([[0.0, 1, 2], [0, -1, 2], [0, 0, 1], [0, 1, 1]]), "row 1: holds the gain -1"),
         (np.array([[0.0, 1, 2], [0, 1, 2], [0, 0, 1], [0, 1, np.inf]]), "row 3: holds the gain inf"),
         (np.array([[0.0, 1, 2], [0, 1, 2], [0, 0, np.nan], [0, 1, 1]]), "row 2: holds the gain nan"),
+        (np.array([[0.0, 1, 2], [0, 1e31, 2], [0, 0, 1], [0, 1, 1]]), "row 1: holds the gain 1e\\+31"),
+        (np.array([[0.0, 1, 2], [0, 1, 2], [0, 1e-31, 1], [0, 1, 1]]), "row 2: holds the gain 1e-31"),
         (np.zeros(4), "float64 \\[4\\], which cannot be target"),
         (np.array([0, 1, 2, 5]), "row 3: holds the label id 5"),
         (np.array([0, 1, 2]), "holds 3 rows, but .*p.npy holds 4"),
@@ -123,7 +125,7 @@ def test_wrong_predictions_name_file_and_row(tmp_path, suffix, preds, problem):
     ],
 )
 def test_wrong_targets_name_file_and_row(tmp_path, suffix, target, problem):
-    """Negative, infinite and NaN gains, unknown ids and other numbers of rows or labels are errors."""
+    """Negative, infinite and NaN gains, gains that no state adds up exactly, unknown ids and other numbers of rows or labels are errors."""
     with pytest.raises(DataFileError, match=rf"y\{suffix}.*{problem}"):
         list(read(save(tmp_path / "p.npy", SCORES), save(tmp_path / f"y{suffix}", target), batch_rows=3))
 

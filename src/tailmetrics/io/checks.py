@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailmetrics._checks import LARGEST_GAIN
 from tailmetrics.io.roles import Role
 from tailmetrics.io.rows import Array, Ragged, Rows, entry_keys
 from tailmetrics.io.source import Source
@@ -18,14 +19,14 @@ REPEAT_HINTS = {
 WIDTH_HINT = "whole numbers as many as there are labels are multi-hot; label ids need one more column of -1."
 VALUE_HINTS = {
     "preds": "write -inf for what was not retrieved, or leave it out.",
-    "target": "gains are finite numbers of at least 0: write 0 for what is not relevant.",
+    "target": f"gains are 0 or numbers from {1 / LARGEST_GAIN:g} to {LARGEST_GAIN:g}: write 0 for what is not relevant.",
 }
 
 
 def check_rows(
     rows: Rows, role: Role, source: Source, first: int, num_labels: int | None, repeats: bool = False
 ) -> None:
-    """Raise unless ids are in range and distinct within their row, scores are not NaN, and gains are finite and >= 0.
+    """Raise unless ids are in range and distinct within their row, scores are not NaN, and gains add up exactly.
 
     Args:
         rows: Rows as read.
@@ -69,9 +70,11 @@ def _check_values(values: Array, role: Role, source: Source, first: int, rows: R
             return
         wrong = np.isnan(values)
     else:
-        if values.min() >= 0 and values.max() < np.inf:
+        tiny = values.dtype.kind == "f" and ((values > 0) & (values < 1 / LARGEST_GAIN)).any()
+        if values.min() >= 0 and float(values.max()) <= LARGEST_GAIN and not tiny:
             return
-        wrong = ~((values >= 0) & (values < np.inf))
+        real = values.astype(np.float64)
+        wrong = (real != 0) & ~((real >= 1 / LARGEST_GAIN) & (real <= LARGEST_GAIN))
     at = int(wrong.argmax())
     row = at // values.shape[1] if rows is None else rows.row_of(at)
     word = "score" if role == "preds" else "gain"

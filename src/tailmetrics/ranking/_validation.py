@@ -9,13 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import check_ids_in_range
+from tailmetrics._checks import LARGEST_GAIN, check_ids_in_range
 
 SORTED_ELEMENTS = 2**16
 """Labels sorted together: half a megabyte, which stays in the cache."""
-
-LARGEST_GAIN = 1e30
-"""Gains between its inverse and this one add up exactly in the states of the metrics."""
 
 
 def check_csr(caller: str, argument: str, matrix: Tensor, rows: Tensor) -> None:
