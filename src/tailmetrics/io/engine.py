@@ -13,7 +13,7 @@ from tailmetrics.io.names import Names
 from tailmetrics.io.rows import Array
 from tailmetrics.io.scratch import folder_for
 
-MEMORY = "256MB"
+MEMORY = "192MB"
 """What is held at a time unless more is given; more is faster for files that fit."""
 THREAD_BYTES = 2**27
 """A thread sorts and joins within this much."""
