@@ -38,7 +38,7 @@ else:
 
     def __getattr__(name: str) -> object:
         """Import what is asked for, when it is: torch takes seconds, and ``tailmetrics --version`` needs none of it."""
-        if name in ("buckets", "collection", "frequency", "functional", "metrics", "ranking"):
+        if name in {*_HOMES.values(), "functional", "metrics"}:
             return _import_module(f"tailmetrics.{name}")
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")

@@ -45,6 +45,13 @@ def test_nan_is_refused_at_any_place(scores: list[float]) -> None:
         rank((torch.tensor([scores]), torch.arange(len(scores))[None]), torch.tensor([0]), num_labels=10)
 
 
+def test_nan_is_named_by_its_row_in_the_batch() -> None:
+    """Rows 0 and 2 are in order, row 1 holds a tie, row 3 the NaN."""
+    scores = torch.tensor([[3.0, 2], [1, 1], [3, 2], [3, torch.nan]])
+    with pytest.raises(ValueError, match="preds holds NaN in row 3"):
+        rank((scores, torch.tensor([[0, 1]]).expand(4, 2)), torch.zeros(4, dtype=torch.int64), num_labels=10)
+
+
 def test_only_rows_out_of_order_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists from a file are ranked: of these six, four hold a tie or a score out of order; padding is none."""
     seen: list[int] = []

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import constant, one_thread, reads_are_free
+from tailmetrics.ranking._device import constant, one_thread, reads_are_free, whole_numbers
 from tailmetrics.ranking._selection import strictly_descending, top_k
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct
@@ -89,26 +89,44 @@ def lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complet
             "integer ids [N, C] of one shape."
         )
     scores, ids = scores.detach(), ids.detach().to(torch.int64)
-    are_lists = _are_lists(context, scores, ids)
     if context.validate:
         counted = context.counted(ids)
         check_ids_in_range(caller, "ids in preds", counted, context.num_labels, None)
-        if not are_lists:
-            check_not_nan(context, scores)
         if context.duplicates == "error":
             check_distinct(caller, "preds", counted)
-    if not are_lists:
-        scores = torch.where(ids >= 0, scores, -torch.inf)
-        scores, ids = _in_order(scores, ids) if reads_are_free(ids.device) else _sorted(scores, ids)
-        ids = retrieved(context, scores, ids)
+    rows = _rows_to_rank(context, scores, ids)
+    if len(rows) == len(ids):
+        scores, ids = _ranked(context, scores, ids, rows)
+    elif len(rows):
+        scores, ids = scores.clone(), ids.clone()
+        scores[rows], ids[rows] = _ranked(context, scores[rows], ids[rows], rows)
     return Lists(ids, scores, complete, places_repeated(ids) if context.duplicates == "first" else None)
 
 
-def _are_lists(context: Context, scores: Tensor, ids: Tensor) -> bool:
-    """Whether all candidates are retrieved and in order, as those of most files and indexes are: none scores NaN."""
+def _rows_to_rank(context: Context, scores: Tensor, ids: Tensor) -> Tensor:
+    """Return the rows that hold a tie, a score out of order or NaN, or what is not retrieved; all, where looking waits.
+
+    Most files and indexes give lists: nothing but their order has to be looked at.
+    """
+    every = whole_numbers(len(ids), ids.device)
     if not reads_are_free(ids.device) or context.row_mask is not None or not ids.numel():
-        return False
-    return strictly_descending(scores) and bool((scores[:, -1] > -torch.inf).all()) and bool((ids >= 0).all())
+        return every
+    all_retrieved = bool((scores[:, -1] > -torch.inf).all()) and bool((ids >= 0).all())
+    if all_retrieved and strictly_descending(scores):
+        return every[:0]
+    falling = (scores[:, :-1] > scores[:, 1:]).all(dim=1)
+    if not all_retrieved:
+        falling &= (scores[:, -1] > -torch.inf) & (ids >= 0).all(dim=1)
+    return falling.logical_not().nonzero().squeeze(1)
+
+
+def _ranked(context: Context, scores: Tensor, ids: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return candidates of these ``rows`` of a batch, best first, -1 for what is not retrieved."""
+    if context.validate:
+        check_not_nan(context, scores, rows)
+    scores = torch.where(ids >= 0, scores, -torch.inf)
+    scores, ids = _in_order(scores, ids) if reads_are_free(ids.device) else _sorted(scores, ids)
+    return scores, retrieved(context, scores, ids)
 
 
 def _in_order(scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -185,12 +203,13 @@ def retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
     return torch.where(retrieved, ids, constant(-1, ids.device))
 
 
-def check_not_nan(context: Context, values: Tensor) -> None:
-    """Raise if a row that counts holds NaN."""
+def check_not_nan(context: Context, values: Tensor, rows: Tensor | None = None) -> None:
+    """Raise if a row that counts holds NaN; ``rows`` are the numbers of the rows, where they are not all."""
     wrong = values.isnan().any(dim=1) if values.shape[1] else values.new_zeros(len(values), dtype=torch.bool)
     wrong = wrong if context.row_mask is None else wrong & context.row_mask
     if bool(wrong.any()):
-        _raise_nan(context.caller, int(wrong.nonzero()[0, 0]))
+        first = wrong.nonzero()[0, 0]
+        _raise_nan(context.caller, int(first if rows is None else rows[first]))
 
 
 def _raise_nan(caller: str, row: int) -> None:
