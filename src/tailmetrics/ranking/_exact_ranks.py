@@ -28,14 +28,10 @@ class ExactRanks(TargetRanks):
 
     scores: Tensor | Beyond = field(repr=False)
     targets: Targets = field(repr=False)
+    relevant: RelevantLabels = field(repr=False)
     length: Tensor
     num_labels: int | None
     max_k: int = EVERYTHING
-
-    @property
-    def relevant(self) -> RelevantLabels:  # type: ignore[override]
-        """All relevant labels."""
-        return self.targets.relevant()
 
     @property
     def n_relevant(self) -> Tensor:  # type: ignore[override]

@@ -279,10 +279,13 @@ class Ranking(TargetRanks):
         one = torch.ones((), dtype=real_dtype(self.ids.device), device=self.ids.device)
         return one.expand(self.target_ranks.shape)
 
-    @property
-    def relevant(self) -> RelevantLabels:  # type: ignore[override]
+    @once
+    def relevant(self) -> RelevantLabels:
         """All relevant labels, found or not."""
-        return self.targets.relevant()
+        return RelevantLabels(self.targets, None)
+
+    def _relevant_within(self, buckets: LabelBuckets) -> RelevantLabels:
+        return self.remembered(("relevant", buckets.digest), lambda: RelevantLabels(self.targets, buckets))
 
     @once
     def _distinct_ids(self) -> Tensor:
@@ -324,14 +327,16 @@ class Ranking(TargetRanks):
     def _slots(self) -> Slots:
         return Slots(self._found.rows, self.num_rows, self._found.width)
 
-    @once
+    @property
     def exact(self) -> TargetRanks:
         """The target ranks among everything retrieved; needs scores or complete lists."""
-        if self.complete or not self.scores_all:
-            return self
+        return self if self.complete or not self.scores_all else self._exact
+
+    @once
+    def _exact(self) -> ExactRanks:
         scores = self.scores if self.beyond is None else self.beyond
         assert scores is not None
-        return ExactRanks(scores, self.targets, self.length, self.num_labels)
+        return ExactRanks(scores, self.targets, self.relevant, self.length, self.num_labels)
 
     def at_least(self, min_gain: float | None) -> Ranking:
         """Return the same ranking with only the labels of a gain of at least ``min_gain`` as relevant; None: all."""
@@ -394,7 +399,7 @@ class Ranking(TargetRanks):
         return self.remembered(memo, lambda: self._by_bucket(buckets, scope, depth, exact))
 
     def _listed_by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, deepest: int) -> ListedRanks:
-        relevant = self.targets.relevant(buckets)
+        relevant = self._relevant_within(buckets)
         if scope == "bucket":
             bucket, ranks, length = self._ranks_within(buckets, depth)
             max_k = EVERYTHING if deepest >= min(depth, self.depth) else deepest
@@ -415,7 +420,7 @@ class Ranking(TargetRanks):
         return self.remembered(("ranks within", buckets.digest, depth), make)
 
     def _by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, exact: bool) -> StoredRanks:
-        relevant = self.targets.relevant(buckets)
+        relevant = self._relevant_within(buckets)
         if scope == "bucket":
             counters = self._counters(buckets, depth)
             found = _within_buckets(self._found, counters, self.num_rows, min(depth, self.depth))

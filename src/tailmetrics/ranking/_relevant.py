@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
@@ -12,10 +10,8 @@ from tailmetrics.ranking._best import best_by_sorting, best_side_by_side
 from tailmetrics.ranking._columns import CHUNK, ColumnChunks
 from tailmetrics.ranking._device import is_compiling, reads_are_free, real_dtype, whole_numbers
 from tailmetrics.ranking._once import once
+from tailmetrics.ranking._targets import Targets
 from tailmetrics.ranking._weights import LabelWeights
-
-if TYPE_CHECKING:
-    from tailmetrics.ranking._targets import Targets
 
 DEEP = 16
 """How many of the best are found at least, so that most cut-offs share one search."""

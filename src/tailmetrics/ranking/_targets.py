@@ -8,13 +8,11 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
-from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import reads_are_free, real_dtype
 from tailmetrics.ranking._doubts import doubt_gains
 from tailmetrics.ranking._lanes import count_true, true_cells
 from tailmetrics.ranking._once import once
-from tailmetrics.ranking._relevant import RelevantLabels
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct, check_gains, check_width
 
@@ -132,17 +130,6 @@ class Targets:
             return zeros.scatter_add_(0, self.entries.rows, relevant)
         counts = count_true(self.dense) if self.binary else (self.dense > 0).sum(dim=1)
         return counts if self.row_mask is None else counts * self.row_mask
-
-    def relevant(self, buckets: LabelBuckets | None = None) -> RelevantLabels:
-        """Return the relevant labels of each row, or of each row and bucket."""
-        digest = None if buckets is None else buckets.digest
-        if digest not in self._relevant:
-            self._relevant[digest] = RelevantLabels(self, buckets)
-        return self._relevant[digest]
-
-    @once
-    def _relevant(self) -> dict[str | None, RelevantLabels]:
-        return {}
 
     def without_void(self) -> Targets:
         """Return the same with entries that are all relevant labels; it waits for a device."""

@@ -1,0 +1,76 @@
+"""What an update makes is freed when the update ends.
+
+What refers to itself stays until Python looks for such circles, which may be a hundred batches later: dense targets of
+1024 × 131,072 would by then hold 13 GB. The tests look for circles themselves, and find none.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from exactness.bits import CASES_OF_A_KIND
+from exactness.test_plain_path import BATCH, FEEDS, OTHER, cases_of, every_feed
+from tailmetrics import TopKCollection
+from tailmetrics.ranking._device import force_plain
+
+
+@pytest.fixture(autouse=True)
+def gc_by_hand() -> Iterator[None]:
+    """Let Python look for circles only where a test says so."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def circles() -> Counter[str]:
+    """Return of which types are the objects that only one another refer to, and free them."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    gc.set_debug(0)
+    found = Counter(type(one).__name__ for one in gc.garbage)
+    gc.garbage.clear()
+    gc.collect()
+    return found
+
+
+def test_a_circle_is_seen() -> None:
+    """A list in itself, and a tensor in it."""
+    circles()
+    one: list[object] = [torch.zeros(1)]
+    one.append(one)
+    del one
+    assert circles() == {"list": 1, "Tensor": 1}
+
+
+@every_feed
+def test_an_update_leaves_no_circle(name: str) -> None:
+    """Every metric, in every form of preds and target; the first batch makes tables that stay."""
+    metrics = {str(case): case.metric() for case in cases_of(name)}
+    for plain in (False, True):
+        for metric in metrics.values():
+            metric.update(*FEEDS[name](OTHER))
+        circles()
+        left = {}
+        for case, metric in metrics.items():
+            batch = FEEDS[name](BATCH)
+            if plain:
+                with force_plain():
+                    metric.update(*batch)
+            else:
+                metric.update(*batch)
+            left[case] = circles()
+        assert {case: one for case, one in left.items() if one} == {}
+
+
+def test_a_collection_leaves_no_circle() -> None:
+    """One ranking for many metrics, and their values of the batch."""
+    collection = TopKCollection({str(number): case.metric() for number, case in enumerate(CASES_OF_A_KIND[::4])})
+    for batch in (OTHER, BATCH):
+        circles()
+        collection(batch.scores, batch.target)
+    assert circles() == {}
