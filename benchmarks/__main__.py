@@ -23,7 +23,6 @@ SECTIONS: dict[str, Callable[[Settings], Iterator[Any]]] = {
 
 
 def main() -> None:
-    _settle_the_heap()
     options = _parser().parse_args()
     warnings.simplefilter("ignore")  # peers warn of their conventions, thousands of times
     if options.threads:
@@ -35,15 +34,6 @@ def main() -> None:
     measured = {name: _measure(name, settings) for name in _sections(options.what, settings)}
     print(report.write(folder, report.keep(folder, measured), page))
     print(f"written to {folder}{f' and {page}' if page else ''}")
-
-
-def _settle_the_heap() -> None:
-    """Free a block of nearly 32 MB once, untouched, as any process that has run a model did, for all competitors alike.
-
-    Until then glibc hands what is freed back to the system and takes it anew, page by page, which takes longer than
-    most of what is measured here.
-    """
-    torch.empty(2**25 - 2**16, dtype=torch.uint8)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,8 +1,8 @@
 """Updates on an idle machine and beside another torch program, on one thread and on all: ``python -m benchmarks.busy``.
 
-A launch is a fresh process, in which updates on one thread and on all follow one another in turns. The table of
-docs/performance.md, which this replaces, holds medians over launches. The other program multiplies matrices on all
-cores.
+A launch is a fresh process, whose first two updates are on all threads. Then updates on one thread and on all follow in
+turns. The table of docs/performance.md, which this replaces, holds medians over launches. The other program multiplies
+matrices on all cores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statistics import median
 
 import torch
 
-from benchmarks.measure import Call, Settings, beside_torch, compare
+from benchmarks.measure import Call, Settings, beside_torch, compare, sample
 from benchmarks.ours import query_metrics, ten_metrics
 from benchmarks.tables import replace_table
 from tailmetrics import HitRateAtK, LabelBuckets
@@ -30,6 +30,10 @@ NAMES = {
     "tiny": "hit rate at 10, [32, 1000]",
     "topk": "`torch.topk(scores, 500)`, [1024, 20000]",
 }
+
+
+SECONDS = 5.0
+"""How long the turns of a launch last: beside another program single updates differ by half."""
 
 
 def main() -> None:
@@ -49,7 +53,7 @@ def main() -> None:
 
 
 def _launched(update: Callable[[], object], threads: int) -> list[float]:
-    """Return wall and CPU milliseconds on one thread, on all, and the ratio of the wall times of a round."""
+    """Return wall ms of the first two updates; wall and CPU on one thread and on all; the ratio of walls of a round."""
 
     def on(number: int) -> Call:
         def run() -> None:
@@ -58,15 +62,16 @@ def _launched(update: Callable[[], object], threads: int) -> list[float]:
 
         return Call(run)
 
-    one, every = compare({"one": on(1), "all": on(threads)}, "one", Settings()).values()
-    return [1000 * one.seconds, 1000 * one.cpu, 1000 * every.seconds, 1000 * every.cpu, every.ratio]
+    firsts = [sample(on(threads).run, 1, "cpu")[0] for _ in range(2)]
+    one, every = compare({"one": on(1), "all": on(threads)}, "one", Settings(seconds=SECONDS)).values()
+    return [1000 * time for time in (*firsts, one.seconds, one.cpu, every.seconds, every.cpu)] + [every.ratio]
 
 
 def _table(launches: int, threads: int) -> str:
     heads = ["wall ms (CPU ms)"]
     lines = [[name] for name in NAMES.values()]
     for busy, where in ((False, "idle"), (True, "beside torch")):
-        heads += [f"{where}, 1 thread", f"{threads} threads", f"{threads} : 1, most"]
+        heads += [f"{where}: first, second", "1 thread", f"{threads} threads", f"{threads} : 1, most"]
         with beside_torch(busy):
             for line, name in zip(lines, NAMES, strict=True):
                 line += _cells(name, threads, launches)
@@ -78,10 +83,10 @@ def _cells(name: str, threads: int, launches: int) -> list[str]:
     command = [sys.executable, "-m", "benchmarks.busy", "--one", name, "--threads", str(threads)]
     runs = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(launches)]
     found = list(zip(*(map(float, run.stdout.split()) for run in runs), strict=True))
-    *times, ratio = map(median, found)
+    first, second, *times, ratio = map(median, found)
     print(f"{name}: {', '.join(f'{one:.2f}' for one in sorted(found[-1]))}", flush=True)
     walls = [f"{wall:.3g} ({cpu:.3g})" for wall, cpu in zip(times[::2], times[1::2], strict=True)]
-    return [*walls, f"{ratio:.2f}, {max(found[-1]):.2f}"]
+    return [f"{first:.3g}, {second:.3g}", *walls, f"{ratio:.2f}, {max(found[-1]):.2f}"]
 
 
 def _workload(name: str) -> Callable[[], object]:
