@@ -18,6 +18,7 @@ SPLIT = 2**15
 """Elements from which torch splits an operation over threads (``at::internal::GRAIN_SIZE``)."""
 
 VIEWS = ("view", "slice", "select", "expand", "squeeze", "alias", "detach", "as_strided", "split", "empty", "lift")
+VIEWS += ("::values", "crow_indices", "col_indices", "sparse_compressed")
 
 
 class SplitSteps(TorchDispatchMode):
@@ -58,6 +59,22 @@ def test_ranked_lists_are_evaluated_without_a_step_that_is_split() -> None:
     with SplitSteps() as steps:
         metrics.update(ids, target)
     assert steps.found == []
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+@pytest.mark.usefixtures("threads")
+def test_sparse_targets_are_read_without_a_step_that_is_split() -> None:
+    """40,000 rows, more than torch leaves to one thread: their row pointers are looked at, too."""
+    rows = 40_000
+    ids = torch.arange(rows)[:, None] % 50 + torch.arange(3)
+    parts = torch.arange(rows + 1), torch.arange(rows) % 50, torch.ones(rows)
+    target = torch.sparse_csr_tensor(*parts, size=(rows, 60), check_invariants=False)
+    metric = RecallAtK(3)
+    metric.update(ids, target)
+    with SplitSteps() as steps:
+        metric.update(ids, target)
+    assert steps.found == []
+    assert metric.compute() == 1
 
 
 @pytest.mark.usefixtures("threads")

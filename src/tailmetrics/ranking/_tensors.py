@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
-from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._device import one_thread, reads_are_free
 from tailmetrics.ranking._list_columns import Array as Array
 from tailmetrics.ranking._list_columns import from_column, is_column
 
@@ -60,7 +60,8 @@ def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
         )
     if is_csr(value):
         if reads_are_free(value.device):
-            check_structure(caller, argument, value)
+            with one_thread(value.device):
+                check_structure(caller, argument, value)
         return value
     return value.resolve_neg()  # numpy, which some steps use, does not know the negative bit
 
