@@ -1,6 +1,6 @@
 """The command line on files, beside floors: ``python -m benchmarks.files`` writes the table of docs/performance.md.
 
-Every number is of a process of its own, on one thread. Start-up is taken off: what the same command takes on a file of
+Every number is the median of processes on one thread. Start-up is taken off: what the same command takes on a file of
 2,000 lines. Processor time is that of the system too, memory the most that a process held.
 """
 
@@ -39,7 +39,7 @@ PLAN = {OURS: GROWING, DUCKDB: GROWING, PYTREC_EVAL: GROWING[:2], RANX: ("1/10 Ã
 """What is measured of whom: the slower a program, the less it is given."""
 LISTS = "Parquet lists"
 REPEATED = 5
-"""How often start-up is measured, and what takes no longer than that."""
+"""How often start-up is measured, and what takes about as long; all else three times."""
 CAP, BESIDE = 192, 700
 """Megabytes that DuckDB may hold at a time within tailmetrics (its default), and all else."""
 
@@ -82,7 +82,7 @@ def measured(folder: Path, sizes: dict[str, int]) -> Iterator[tuple[Key, Used]]:
         for form in SUFFIXES:
             values: list[list[float]] = []
             for who in _who(form, size):
-                times = REPEATED if size == "start" or form == LISTS else 1
+                times = REPEATED if size == "start" or form == LISTS else 3
                 runs = [_of(who, form, folder / size, folder / "report") for _ in range(times)]
                 used = Used(median(one.seconds for one, _ in runs), median(one.megabytes for one, _ in runs))
                 said = runs[0][1]

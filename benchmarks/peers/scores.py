@@ -141,14 +141,24 @@ def _ndcg_score(data: Dense, rows: int) -> Peer:
 
 def _rows_of_small_batches(data: Dense) -> Contest:
     from torcheval.metrics.functional import hit_rate
+    from torchmetrics.functional.classification import multiclass_accuracy
+
+    num_rows, num_labels = data.scores.shape
 
     def ours(rows: int) -> dict[str, float]:
         ranking = rank(data.scores[:rows], data.target[:rows], depth=K, validate_args=False)
         return {"sum": float(functional.hit_rate_at_k(ranking, K).sum())}
 
-    peer = Peer("torcheval hit_rate", lambda: {"sum": float(hit_rate(data.scores, data.target, k=K).sum())})
-    task = f"hit of each row at {K}, without a state"
-    return Contest(data.name, task, len(data.scores), ours, [peer], _references(data.scores))
+    def accuracy() -> dict[str, float]:
+        settings: dict[str, Any] = {"average": "micro", "top_k": K, "validate_args": False}
+        return {"sum": num_rows * float(multiclass_accuracy(data.scores, data.target, num_labels, **settings))}
+
+    peers = [
+        Peer("torcheval hit_rate", lambda: {"sum": float(hit_rate(data.scores, data.target, k=K).sum())}),
+        Peer("TorchMetrics multiclass_accuracy", accuracy, note="only the mean"),
+    ]
+    task = f"hits of rows at {K}, without a state"
+    return Contest(data.name, task, num_rows, ours, peers, _references(data.scores))
 
 
 def _updates_of_small_batches(data: Dense) -> Contest:

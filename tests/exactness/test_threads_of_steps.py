@@ -77,12 +77,13 @@ def test_sparse_targets_are_read_without_a_step_that_is_split() -> None:
     assert metric.compute() == 1
 
 
+@pytest.mark.parametrize(("rows", "labels"), [(512, 2000), (4500, 1000), (40_000, 40)])
 @pytest.mark.usefixtures("threads")
-def test_scores_are_evaluated_without_a_step_that_is_split_behind_the_selection() -> None:
-    """Ten metrics at three cut-offs in eleven buckets; each part of the selection runs on one thread, too."""
-    scores = torch.rand(512, 2000, generator=torch.Generator().manual_seed(1))
-    target = _distinct(512, 2000, 5)
-    metrics = ten_metrics(LabelBuckets.deciles(torch.arange(2000, 0, -1)), depth=500)
+def test_scores_are_evaluated_without_a_step_that_is_split_behind_the_selection(rows: int, labels: int) -> None:
+    """Ten metrics at three cut-offs in eleven buckets: one part of the selection, two that are joined, many rows."""
+    scores = torch.rand(rows, labels, generator=torch.Generator().manual_seed(1))
+    target = _distinct(rows, labels, 5)
+    metrics = ten_metrics(LabelBuckets.deciles(torch.arange(labels, 0, -1)), depth=min(500, labels))
     metrics.update(scores, target)
     with SplitSteps() as steps:
         metrics.update(scores, target)

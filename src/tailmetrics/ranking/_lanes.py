@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import reads_are_free
-from tailmetrics.ranking._row_threads import over_threads
+from tailmetrics.ranking._row_threads import joined, over_threads
 
 
 def count_true(mask: Tensor) -> Tensor:
@@ -16,7 +16,7 @@ def count_true(mask: Tensor) -> Tensor:
     """
     if not reads_are_free(mask.device) or not mask.numel() or mask.shape[1] < 64 or not _has_words(mask):
         return mask.sum(dim=1)
-    return torch.cat(over_threads(lambda rows: _count_words(mask[rows]), mask))
+    return joined(over_threads(lambda rows: _count_words(mask[rows]), mask))
 
 
 def _count_words(mask: Tensor) -> Tensor:

@@ -44,9 +44,9 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     complete = depth == num_labels
     if distinct and context.row_mask is None and not complete:
         return Lists(ids, values, complete)  # no NaN, and -inf at most behind the list
-    if context.validate:  # NaN sorts first, but for a negative one on a device, where its bits are sorted
-        check_not_nan(context, values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True))
     with one_thread(scores.device):
+        if context.validate:  # NaN sorts first, but for a negative one on a device, where its bits are sorted
+            check_not_nan(context, values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True))
         return Lists(retrieved(context, values[:, :depth], ids), values, complete)
 
 

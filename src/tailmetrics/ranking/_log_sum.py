@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import reads_are_free, real_dtype
-from tailmetrics.ranking._row_threads import over_threads
+from tailmetrics.ranking._row_threads import joined, over_threads
 
 TOGETHER = 2**18
 """Scores whose exponentials are added up together on the CPU: 2 MB, which stay in the cache from step to step."""
@@ -37,7 +37,8 @@ def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
         largest, sums = terms_added_up(scores, None, num_labels)
         return largest, log_of(sums, num_labels)
     parts = over_threads(lambda rows: terms_added_up(scores[rows], None, num_labels), scores)
-    return torch.cat([largest for largest, _ in parts]), log_of(torch.cat([sums for _, sums in parts], 1), num_labels)
+    sums = joined([sums for _, sums in parts], 1)
+    return joined([largest for largest, _ in parts]), log_of(sums, num_labels)
 
 
 def shift_of(largest: Tensor) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 
 from tailmetrics.ranking._device import num_threads, one_thread
@@ -33,3 +34,9 @@ def over_threads(work: Callable[[slice], Found], matrix: Tensor) -> list[Found]:
         with ThreadPoolExecutor(len(others)) as pool:
             running = [pool.submit(work, rows) for rows in others]
             return [work(first), *(one.result() for one in running)]
+
+
+def joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Return parts as one tensor, on one thread: behind a step that torch splits its threads spin for milliseconds."""
+    with one_thread(parts[0].device):
+        return torch.cat(list(parts), dim)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tailmetrics.ranking._device import exact_real, reads_are_free, whole_numbers
 from tailmetrics.ranking._packed import can_pack, packed_top_k
-from tailmetrics.ranking._row_threads import over_threads
+from tailmetrics.ranking._row_threads import joined, over_threads
 
 BLOCK_ELEMENTS = 2**20
 """Scores gathered at once by the two-stage form: 4 MB, about what stays in the cache."""
@@ -66,7 +66,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
     if len(parts) == 1:
         return parts[0]
     values, ids, distinct = zip(*parts, strict=True)
-    return torch.cat(values), torch.cat(ids), all(distinct)
+    return joined(values), joined(ids), all(distinct)
 
 
 def _top_k_of_rows(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tailmetrics.ranking._device import exact_real, reads_are_free
 from tailmetrics.ranking._lanes import true_cells
-from tailmetrics.ranking._row_threads import over_threads
+from tailmetrics.ranking._row_threads import joined, over_threads
 
 if TYPE_CHECKING:
     from tailmetrics.ranking._beyond import Beyond
@@ -58,7 +58,7 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
 
 def suggested_per_row(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Tensor:
     """Return how many labels of each row of dense scores on the CPU are above each threshold, shape (N, T), int64."""
-    counts = torch.cat(over_threads(lambda rows: _suggested_per_row(scores[rows], thresholds), scores))
+    counts = joined(over_threads(lambda rows: _suggested_per_row(scores[rows], thresholds), scores))
     return counts if row_mask is None else counts * row_mask[:, None]
 
 
