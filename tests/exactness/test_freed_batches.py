@@ -24,7 +24,9 @@ from tailmetrics.ranking._device import force_plain
 
 @pytest.fixture(autouse=True)
 def gc_by_hand() -> Iterator[None]:
-    """Let Python look for circles only where a test says so."""
+    """Let Python look for circles only where a test says so, and only among what is made from now on."""
+    gc.collect()
+    gc.freeze()
     gc.disable()
     yield
     gc.enable()
