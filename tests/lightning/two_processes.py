@@ -180,6 +180,8 @@ def main(folder: Path) -> None:
     found["logged"] = logged_by_itself(folder)
     if distributed.get_rank() == 0:
         (folder / "found.json").write_text(json.dumps(found))
+    distributed.barrier()
+    distributed.destroy_process_group()  # its threads would else run on while the process ends, which may abort it
 
 
 if __name__ == "__main__":
