@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -62,12 +63,8 @@ def test_an_update_leaves_no_circle(name: str) -> None:
         circles()
         left = {}
         for case, metric in metrics.items():
-            batch = FEEDS[name](BATCH)
-            if plain:
-                with force_plain():
-                    metric.update(*batch)
-            else:
-                metric.update(*batch)
+            with force_plain() if plain else nullcontext():
+                metric.update(*FEEDS[name](BATCH))
             left[case] = circles()
         assert {case: one for case, one in left.items() if one} == {}
 

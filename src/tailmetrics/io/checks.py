@@ -62,7 +62,7 @@ def _check_range(rows: Ragged, source: Source, first: int, num_labels: int | Non
 
 
 def _check_values(values: Array, role: Role, source: Source, first: int, rows: Ragged | None) -> None:
-    """Check scores or gains; the smallest is read first, in one pass without a temporary, and is NaN if one is."""
+    """Check scores or gains; of scores only the smallest is read, in one pass, and is NaN if one is."""
     if not values.size or values.dtype.kind in "bu":
         return
     if role == "preds":

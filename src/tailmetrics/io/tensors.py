@@ -17,7 +17,7 @@ WASTE = 4
 def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, Tensor]:
     """Return dense scores [N, L], ranked ids [N, K], a pair (scores, ids) of candidates, or CSR [N, L]."""
     if not isinstance(rows, Ragged):
-        return _tensor(rows, rows)
+        return _tensor(rows)
     width = max(1, rows.width)
     if rows.values is None:
         return _padded_ids(rows, width)
@@ -30,7 +30,7 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
 def target_tensor(rows: Rows, num_labels: int | None) -> Tensor:
     """Return a dense target [N, L], label ids [N, M], or, when there are gains, CSR [N, L]."""
     if not isinstance(rows, Ragged):
-        return _tensor(rows, rows)
+        return _tensor(rows)
     if rows.values is not None:
         if num_labels is None:
             raise ValueError("num_labels=None: gains become a matrix of one column per label; pass num_labels.")
@@ -50,18 +50,24 @@ def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            _tensor(rows.offsets.astype(np.int64, copy=False), rows.offsets),
-            _tensor(rows.ids.astype(np.int64, copy=False), rows.ids),
-            _tensor(values, values),
+            _tensor(rows.offsets.astype(np.int64, copy=False)),
+            _tensor(rows.ids.astype(np.int64, copy=False)),
+            _tensor(values),
             size=(len(rows), num_labels),
             check_invariants=False,
         )
 
 
-def _tensor(array: Array, lent: Array) -> Tensor:
-    """Return an array as a tensor that owns its memory: what arrow or a file has ``lent`` may not be written to."""
+def _tensor(array: Array, lent: Array | None = None) -> Tensor:
+    """Return an array as a tensor that owns its memory: what arrow or a file lends may not be written to.
+
+    Args:
+        array: Any array.
+        lent: What may have been lent; None where each view may be of something lent.
+    """
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
-    if not array.flags.writeable or np.may_share_memory(array, lent):
+    is_lent = not array.flags.owndata if lent is None else np.may_share_memory(array, lent)
+    if is_lent or not array.flags.writeable:
         array = array.copy()
     return torch.from_numpy(np.ascontiguousarray(array))

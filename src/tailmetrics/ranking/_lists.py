@@ -10,7 +10,7 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import constant, one_thread, reads_are_free, whole_numbers
-from tailmetrics.ranking._selection import strictly_descending, top_k
+from tailmetrics.ranking._selection import top_k
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct
 
@@ -112,12 +112,13 @@ def _rows_to_rank(context: Context, scores: Tensor, ids: Tensor) -> Tensor:
     if not reads_are_free(ids.device) or context.row_mask is not None or not ids.numel():
         return every
     all_retrieved = bool((scores[:, -1] > -torch.inf).all()) and bool((ids >= 0).all())
-    if all_retrieved and strictly_descending(scores):
+    falling = scores[:, :-1] > scores[:, 1:]
+    if all_retrieved and bool(falling.all()):
         return every[:0]
-    falling = (scores[:, :-1] > scores[:, 1:]).all(dim=1)
+    are_lists = falling.all(dim=1)
     if not all_retrieved:
-        falling &= (scores[:, -1] > -torch.inf) & (ids >= 0).all(dim=1)
-    return falling.logical_not().nonzero().squeeze(1)
+        are_lists &= (scores[:, -1] > -torch.inf) & (ids >= 0).all(dim=1)
+    return are_lists.logical_not().nonzero().squeeze(1)
 
 
 def _ranked(context: Context, scores: Tensor, ids: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
@@ -36,7 +36,7 @@ def over_threads(work: Callable[[slice], Found], matrix: Tensor) -> list[Found]:
             return [work(first), *(one.result() for one in running)]
 
 
-def joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Return parts as one tensor, on one thread: behind a step that torch splits its threads spin for milliseconds."""
+def joined(parts: list[Tensor] | tuple[Tensor, ...], dim: int = 0) -> Tensor:
+    """Return parts as one tensor, on one thread: after a step that torch splits, its other threads spin for a while."""
     with one_thread(parts[0].device):
-        return torch.cat(list(parts), dim)
+        return torch.cat(parts, dim)
