@@ -128,7 +128,8 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
         ids = ids[row_mask]
     if not ids.numel():
         return 0
-    low, high = (int(bound) for bound in torch.aminmax(ids))
+    lowest, highest = torch.aminmax(ids)
+    low, high = int(lowest), int(highest)
     if low < -1:
         hint = " clamp(min=-1) turns the -100 of other libraries into padding." if argument.startswith("target") else ""
         hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint

@@ -79,16 +79,16 @@ def test_parts_cover_the_rows_in_order_and_each_has_one_thread(monkeypatch: pyte
     monkeypatch.setattr(_row_threads, "LEAST", 1)
     torch.set_num_threads(3)
 
-    def seen(rows: slice) -> tuple[list[int], int]:
-        return list(range(ROWS)[rows]), torch.get_num_threads()
+    def seen(part: Tensor) -> tuple[Tensor, int]:
+        return part, torch.get_num_threads()
 
     for parts in (over_threads(seen, SCORES), _within_one_thread(seen)):
-        assert [row for rows, _ in parts for row in rows] == list(range(ROWS))
+        assert torch.equal(torch.cat([part for part, _ in parts]), SCORES)
         assert [threads for _, threads in parts] == [1, 1, 1]
         assert torch.get_num_threads() == 3
 
 
-def _within_one_thread(seen: Callable[[slice], tuple[list[int], int]]) -> list[tuple[list[int], int]]:
+def _within_one_thread(seen: Callable[[Tensor], tuple[Tensor, int]]) -> list[tuple[Tensor, int]]:
     with one_thread(torch.device("cpu")):
         return over_threads(seen, SCORES)
 
@@ -96,17 +96,19 @@ def _within_one_thread(seen: Callable[[slice], tuple[list[int], int]]) -> list[t
 def test_a_small_matrix_starts_no_thread() -> None:
     """Starting a thread takes longer than a small batch."""
     torch.set_num_threads(4)
-    assert over_threads(lambda rows: (rows, get_ident()), SCORES) == [(slice(0, ROWS), get_ident())]
+    ((part, thread),) = over_threads(lambda part: (part, get_ident()), SCORES)
+    assert part is SCORES
+    assert thread == get_ident()
 
 
 def test_an_error_in_any_part_is_raised_and_leaves_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last part fails, then the first one."""
     monkeypatch.setattr(_row_threads, "LEAST", 1)
     torch.set_num_threads(3)
-    for failing in (ROWS - 1, 0):
+    for failing in (SCORES[-1], SCORES[0]):
 
-        def work(rows: slice, failing: int = failing) -> None:
-            if failing in range(ROWS)[rows]:
+        def work(part: Tensor, failing: Tensor = failing) -> None:
+            if (part == failing).all(dim=1).any():
                 raise ValueError("as intended")
 
         with pytest.raises(ValueError, match="as intended"):

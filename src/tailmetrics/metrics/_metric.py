@@ -312,9 +312,8 @@ class TopKMetric(ConfiguredMetric):
             for group in range(1 + len(self.row_groups or ()))
         ]
         found = torch.tensor(values, dtype=real_dtype(self.device), device=self.device)
-        found = found if self.row_groups else found.squeeze(0)
-        found = found if isinstance(self.k, tuple) else found.squeeze(1 if self.row_groups else 0)
-        return found if self.bound_buckets is not None else found.squeeze(-1)
+        several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets)
+        return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
         """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""
@@ -324,7 +323,7 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: value is {shape_of(value)}; pass what compute() or forward() of this metric "
                 f"returned, {len(keys)} numbers."
             )
-        return dict(zip(keys, value.reshape(-1), strict=True))
+        return dict(zip(keys, value.reshape(-1).unbind(), strict=True))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot a value of ``compute`` or ``forward``, by bucket as bars from head to tail, or several over steps.

@@ -14,6 +14,7 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import PerRow
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
+from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
@@ -162,6 +163,8 @@ def rows_counted(ranking: Ranking, ranks: TargetRanks) -> PerRow:
 
 
 def _rows_counted(ranking: Ranking, ranks: TargetRanks) -> PerRow:
+    if ranks is ranking and ranking.targets.filled:  # as for class indices: each row counts and has a label
+        return PerRow(constant(1, ranking.ids.device).expand(ranking.num_rows, 2))
     answered = with_bucket_axis(ranks.n_relevant > 0)
     if ranking.row_mask is None:
         return PerRow(F.pad(answered, (1, 0), value=True))

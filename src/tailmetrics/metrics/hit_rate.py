@@ -31,7 +31,7 @@ def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Source: next-location guide, "Top-K Accuracy", where a row has one target.
     """
-    return ranks.hits_at(k) > 0
+    return ranks.first_within(k)
 
 
 @formula

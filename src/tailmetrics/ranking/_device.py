@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import wraps
 from threading import local
 from typing import Any
@@ -38,26 +38,26 @@ def force_plain() -> Iterator[None]:
         _forced[0] = before
 
 
-def one_thread(device: torch.device) -> AbstractContextManager[None]:
+class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
     """Run short steps on the CPU on one thread, since each of them would wait for the other threads.
 
     Beside another program that uses all cores, lists of 2 million ids took up to 9 times longer on two threads than on
     one; on an idle machine the second thread saves nothing. Other threads that run already keep their number. A thread
     that the program starts meanwhile gets one, since torch keeps the number for new threads in one place.
     """
-    splits = device.type == "cpu" and not is_compiling() and torch.get_num_threads() > 1
-    return _one_thread() if splits else nullcontext()
 
+    def __init__(self, device: torch.device) -> None:
+        self._before = torch.get_num_threads() if device.type == "cpu" and not is_compiling() else 1
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    _before.threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(_before.threads)
-        _before.threads = None
+    def __enter__(self) -> None:
+        if self._before > 1:
+            _before.threads = self._before
+            torch.set_num_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        if self._before > 1:
+            torch.set_num_threads(self._before)
+            _before.threads = None
 
 
 def num_threads() -> int:

@@ -16,7 +16,7 @@ def count_true(mask: Tensor) -> Tensor:
     """
     if not reads_are_free(mask.device) or not mask.numel() or mask.shape[1] < 64 or not _has_words(mask):
         return mask.sum(dim=1)
-    return joined(over_threads(lambda rows: _count_words(mask[rows]), mask))
+    return joined(over_threads(_count_words, mask))
 
 
 def _count_words(mask: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
 
 def suggested_per_row(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Tensor:
     """Return how many labels of each row of dense scores on the CPU are above each threshold, shape (N, T), int64."""
-    counts = joined(over_threads(lambda rows: _suggested_per_row(scores[rows], thresholds), scores))
+    counts = joined(over_threads(lambda part: _suggested_per_row(part, thresholds), scores))
     return counts if row_mask is None else counts * row_mask[:, None]
 
 
