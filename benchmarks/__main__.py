@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cpu", help="where tensors live, such as cuda")
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="what ratios are of")
     parser.add_argument("--threads", type=int, help="threads of torch; all cores if not given")
-    parser.add_argument("--seconds", type=float, default=1.5, help="time for each comparison")
+    parser.add_argument("--seconds", type=float, default=3.0, help="time for each comparison")
     parser.add_argument("--processes", type=int, default=3, help="in how many processes bounded memory is measured")
     parser.add_argument("--out", type=Path, help="where results go instead; the documentation stays as it is")
     return parser

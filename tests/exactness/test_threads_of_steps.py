@@ -11,11 +11,25 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.ours import query_metrics, ten_metrics
-from tailmetrics import LabelBuckets, RecallAtK
+from tailmetrics import (
+    MAP,
+    MRR,
+    CalibrationErrorAtK,
+    CrossEntropy,
+    F1AtThreshold,
+    LabelAUC,
+    LabelBuckets,
+    NDCGAtK,
+    RecallAtK,
+    RowAUC,
+)
+from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._device import one_thread
 
 SPLIT = 2**15
 """Elements from which torch splits an operation over threads (``at::internal::GRAIN_SIZE``)."""
+
+LABELS = 1000
 
 VIEWS = ("view", "slice", "select", "expand", "squeeze", "alias", "detach", "as_strided", "split", "empty", "lift")
 VIEWS += ("::values", "crow_indices", "col_indices", "sparse_compressed")
@@ -87,6 +101,48 @@ def test_scores_are_evaluated_without_a_step_that_is_split_behind_the_selection(
     metrics.update(scores, target)
     with SplitSteps() as steps:
         metrics.update(scores, target)
+    assert steps.found == []
+
+
+FORMS: dict[str, tuple[TopKMetric, str]] = {
+    "exact ranks of one label": (MRR(), "class"),
+    "exact ranks of several": (MAP(), "ids"),
+    "a mask": (RecallAtK(5), "mask"),
+    "gains": (NDCGAtK(5), "gains"),
+    "decisions by label": (F1AtThreshold(0.99, average="macro", num_labels=LABELS), "ids"),
+    "decisions by bucket": (F1AtThreshold(0.99, buckets=LabelBuckets.deciles(torch.arange(LABELS, 0, -1))), "ids"),
+    "pairs": (RowAUC(), "ids"),
+    "histograms": (LabelAUC(num_labels=LABELS), "ids"),
+    "cross-entropy": (CrossEntropy(), "class"),
+    "calibration": (CalibrationErrorAtK(5), "class"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.usefixtures("threads")
+def test_scores_are_evaluated_without_a_split_step_whatever_is_asked(form: str) -> None:
+    """All that metrics read of a matrix of scores beside its best labels: 70 rows of 1,000."""
+    metric, kind = FORMS[form]
+    scores = torch.rand(70, LABELS, generator=torch.Generator().manual_seed(2))
+    ids = _distinct(70, LABELS, 5)
+    mask = torch.zeros(70, LABELS, dtype=torch.bool).scatter_(1, ids, True)
+    target = {"class": ids[:, 0], "ids": ids, "mask": mask, "gains": mask * 2.0}[kind]
+    metric.update(scores, target)
+    with SplitSteps() as steps:
+        metric.update(scores, target)
+    assert steps.found == []
+
+
+@pytest.mark.usefixtures("threads")
+def test_flat_queries_are_read_without_a_step_that_is_split() -> None:
+    """40,000 documents of 400 queries."""
+    generator = torch.Generator().manual_seed(3)
+    preds, target = torch.rand(40_000, generator=generator), torch.rand(40_000, generator=generator) > 0.9
+    indexes = torch.arange(40_000) % 400
+    metric = RecallAtK(5)
+    metric.update(preds, target, indexes=indexes)
+    with SplitSteps() as steps:
+        metric.update(preds, target, indexes=indexes)
     assert steps.found == []
 
 

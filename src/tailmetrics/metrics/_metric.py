@@ -218,14 +218,10 @@ class TopKMetric(ConfiguredMetric):
         self._check(ranking)
         groups = ranking.rows.groups if self.row_groups else None
         rows = BatchRows(groups, ranking.rows.weights if self.weighted else None)
-        if not self._reads_hits(ranking):
+        if ranking.beyond is not None:  # pieces may be scored once more meanwhile, by all threads of the program
             return Prepared(self._prepare(ranking), rows)
         with one_thread(ranking.ids.device):
             return Prepared(self._prepare(ranking), rows)
-
-    def _reads_hits(self, ranking: Ranking) -> bool:
-        """Whether what is prepared is made of the hits in a list, not of all scores."""
-        return False
 
     def _relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with what the metric counts as relevant."""

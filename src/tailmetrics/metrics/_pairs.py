@@ -67,8 +67,5 @@ class PairMetric(RowMeanMetric):
         """Return values (N, G), with G = 1 without buckets, as those of the one cut-off that there is."""
         return (values if self.bound_buckets is not None else values.squeeze(1)).unsqueeze(0)
 
-    def _reads_hits(self, ranking: Ranking) -> bool:
-        return False
-
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         raise NotImplementedError("pairs are a function of scores, not of ranks")

@@ -135,9 +135,6 @@ class RelevanceMetric(TopKMetric):
         # a formula that no law holds must not see what other metrics of a collection had ranked
         return ranks if self.in_registry or exact else ranks.first(deepest)
 
-    def _reads_hits(self, ranking: Ranking) -> bool:
-        return None not in self.cutoffs or ranking.exact is ranking
-
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
         if self.empty_target_action == "error":

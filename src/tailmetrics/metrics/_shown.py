@@ -58,9 +58,6 @@ class ExposureMetric(ShownMetric):
         shown = {f"shown_at_{k}": State((self.num_labels, *columns), shared=not columns) for k in self.ks}
         return {**shown, "rows": State((1, self._counts.columns), shared=not columns)}
 
-    def _reads_hits(self, ranking: Ranking) -> bool:
-        return True
-
     def _prepare(self, ranking: Ranking) -> Increments:
         shown = {f"shown_at_{k}": at_labels(ranking.ids[:, :k], ranking.ids[:, :k] >= 0) for k in self.ks}
         return {**shown, "rows": rows_of(ranking)}

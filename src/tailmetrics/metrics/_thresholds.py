@@ -165,9 +165,6 @@ class ThresholdMetric(LabelAveragedMetric):
         entries = ranking.targets.entries if ranking.scores_all else ranking.found
         return (entries.rows, entries.ids), targets_above(ranking, threshold)
 
-    def _reads_hits(self, ranking: Ranking) -> bool:
-        return False
-
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         raise NotImplementedError("a decision is a function of scores, not of ranks")
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tailmetrics.ranking._device import exact_real, reads_are_free
 from tailmetrics.ranking._hits import NOT_RANKED
+from tailmetrics.ranking._row_threads import joined, over_threads
 from tailmetrics.ranking._targets import Entries
 
 BLOCK_ELEMENTS = 2**20
@@ -42,7 +43,7 @@ def exact_ranks(scores: Tensor, entries: Entries) -> Tensor:
     if not len(entries.ids):
         return entries.ids
     if reads_are_free(scores.device):
-        ranks = _ranks_in_blocks(scores, entries)
+        ranks = _ranks_over_threads(scores, entries)
     elif len(entries.ids) > FEW_TARGETS * len(scores):
         ranks = _ranks_of_all(scores)[entries.rows, entries.ids.clamp(min=0)].to(torch.int64)
     else:
@@ -51,10 +52,20 @@ def exact_ranks(scores: Tensor, entries: Entries) -> Tensor:
     return torch.where((entries.ids >= 0) & (own > -torch.inf), ranks, NOT_RANKED)
 
 
-def _ranks_in_blocks(scores: Tensor, entries: Entries) -> Tensor:
+def _ranks_over_threads(scores: Tensor, entries: Entries) -> Tensor:
+    """Rank the targets of each part of the rows on a thread of its own."""
+    starts = [0, *np.bincount(entries.rows.numpy(), minlength=len(scores)).cumsum().tolist()]
+
+    def of_part(part: Tensor, first: int) -> Tensor:
+        here = slice(starts[first], starts[first + len(part)])
+        return _ranks_in_blocks(part, entries.rows[here] - first, entries.ids[here])
+
+    return joined(over_threads(of_part, scores))
+
+
+def _ranks_in_blocks(scores: Tensor, rows: Tensor, ids: Tensor) -> Tensor:
     """Rank the targets of a few rows at a time, which stay in the cache from one comparison to the next."""
     num_rows, num_labels = scores.shape
-    rows, ids = entries.rows, entries.ids
     per_row = np.bincount(rows.numpy(), minlength=num_rows)
     starts = [0, *per_row.cumsum().tolist()]
     height = max(1, BLOCK_ELEMENTS // max(1, num_labels))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._doubts import doubt_gains, doubt_scores
 from tailmetrics.ranking._lists import Lists, lists_from_candidates
 from tailmetrics.ranking._targets import Entries, Targets
@@ -32,8 +33,15 @@ def read_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any)
     )
     labels = None if ids is None else as_tensor(caller, "ids", ids)
     _check(caller, scores, gains, queries, labels)
+    with one_thread(scores.device):
+        return _rows_of_queries(context, scores, gains, queries, labels)
+
+
+def _rows_of_queries(
+    context: Context, scores: Tensor, gains: Tensor, queries: Tensor, labels: Tensor | None
+) -> tuple[Lists, Targets, Tensor]:
     if context.validate:
-        check_gains(caller, "target", gains, None)
+        check_gains(context.caller, "target", gains, None)
         doubt_scores(context, scores, gains)
         doubt_gains(context, "target", gains)
     _, row = torch.unique(queries.detach(), return_inverse=True)
@@ -47,7 +55,7 @@ def read_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any)
     listed = label.new_full(shape, -1).index_put_((row, column), label)
     score = scores.new_full(shape, -torch.inf).index_put_((row, column), scores.detach()[order])
     if labels is not None and context.validate:
-        check_ids_in_range(caller, "ids", listed, context.num_labels, None)
+        check_ids_in_range(context.caller, "ids", listed, context.num_labels, None)
     lists = lists_from_candidates(context, score, listed, complete=True)
     gain = gains.detach()[order].to(torch.float64)
     inside = gain > 0

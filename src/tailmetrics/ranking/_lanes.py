@@ -16,7 +16,7 @@ def count_true(mask: Tensor) -> Tensor:
     """
     if not reads_are_free(mask.device) or not mask.numel() or mask.shape[1] < 64 or not _has_words(mask):
         return mask.sum(dim=1)
-    return joined(over_threads(_count_words, mask))
+    return joined(over_threads(lambda part, _: _count_words(part), mask))
 
 
 def _count_words(mask: Tensor) -> Tensor:
@@ -41,6 +41,14 @@ def lane_sums(flags: Tensor) -> Tensor:
 
 def true_cells(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Return rows and columns of the cells > 0 of a matrix [N, L], row by row; it waits for a device."""
+    if not reads_are_free(matrix.device):
+        return true_cells_on_one_thread(matrix)
+    parts = over_threads(lambda part, first: (first, *true_cells_on_one_thread(part)), matrix)
+    return joined([rows + first for first, rows, _ in parts]), joined([columns for *_, columns in parts])
+
+
+def true_cells_on_one_thread(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what :func:`true_cells` does, where rows are on a thread of their own already."""
     if matrix.dtype == torch.bool and matrix.numel() and _has_words(matrix):
         rows, words = matrix.view(torch.int64).nonzero().unbind(1)
         cells = matrix.view(len(matrix), -1, 8)[rows, words]

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import constant, one_thread, reads_are_free, whole_numbers
+from tailmetrics.ranking._device import constant, reads_are_free, whole_numbers
+from tailmetrics.ranking._row_threads import joined, over_threads
 from tailmetrics.ranking._selection import top_k
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct
@@ -44,19 +45,25 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     complete = depth == num_labels
     if distinct and context.row_mask is None and not complete:
         return Lists(ids, values, complete)  # no NaN, and -inf at most behind the list
-    with one_thread(scores.device):
-        if context.validate:  # NaN sorts first, but for a negative one on a device, where its bits are sorted
-            check_not_nan(context, values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True))
-        return Lists(retrieved(context, values[:, :depth], ids), values, complete)
+    if context.validate:  # NaN sorts first, but for a negative one on a device, where its bits are sorted
+        check_not_nan(context, values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True))
+    return Lists(retrieved(context, values[:, :depth], ids), values, complete)
 
 
 def _not_ranked(context: Context, scores: Tensor) -> Lists:
     """Return empty lists, for metrics that read scores alone; what is left out first is the largest score."""
-    values = scores.amax(dim=1, keepdim=True) if context.validate else None
+    values = _largest(scores) if context.validate else None
     if values is not None:
         check_not_nan(context, values)
     nothing = torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device)
     return Lists(nothing, values, complete=False)
+
+
+def _largest(scores: Tensor) -> Tensor:
+    """Return the largest score of each row, shape (N, 1)."""
+    if not reads_are_free(scores.device):
+        return scores.amax(dim=1, keepdim=True)
+    return joined(over_threads(lambda part, _: part.amax(dim=1, keepdim=True), scores))
 
 
 def first_of(lists: Lists, depth: int | None) -> Lists:

@@ -111,13 +111,10 @@ def read_batch(
     targets = read_target(context, target, main.shape[0], shape, main.device)
     if context.num_labels is None:
         context = replace(context, num_labels=targets.num_labels)
-    if predictions.dense is not None:
+    with one_thread(main.device):
         lists = _ranked(context, predictions, depth)
-    else:
-        with one_thread(predictions.main.device):
-            lists = _ranked(context, predictions, depth)
-    if context.doubts:
-        _doubt(context, predictions, target, depth)
+        if context.doubts:
+            _doubt(context, predictions, target, depth)
     return context, predictions, lists, targets
 
 
@@ -234,18 +231,17 @@ def read_target(
             f"{caller}: {argument} is {shape_of(target)}, but preds has {num_rows} rows; pass one row of target per "
             "row of preds: [N], [N, M] or [N, L]."
         )
-    if is_csr(target):
-        with one_thread(device):
-            return targets_from_csr(context, argument, target)
     is_matrix = argument in ("target_mask", "target_gains") or (
         argument == "target" and target.ndim == 2 and (target.dtype not in INTEGERS or target.shape == scores_shape)
     )
-    if is_matrix and target.ndim != 2:
-        raise ValueError(f"{caller}: {argument} is {shape_of(target)}; pass shape [N, L], one column per label.")
-    if is_matrix:
-        return targets_from_matrix(context, argument, target)
     with one_thread(device):
-        return targets_from_ids(context, argument, target, gains)
+        if is_csr(target):
+            return targets_from_csr(context, argument, target)
+        if not is_matrix:
+            return targets_from_ids(context, argument, target, gains)
+        if target.ndim == 2:
+            return targets_from_matrix(context, argument, target)
+    raise ValueError(f"{caller}: {argument} is {shape_of(target)}; pass shape [N, L], one column per label.")
 
 
 def _choose(caller: str, given: ExplicitTarget) -> tuple[str, Any, Tensor | None]:

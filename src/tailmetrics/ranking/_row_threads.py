@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar
 
 import torch
@@ -17,20 +18,25 @@ LEAST = 2**21
 """Numbers that are worth a thread: a millisecond of work or more, to start one takes a tenth of that."""
 
 
-def over_threads(work: Callable[[Tensor], Found], matrix: Tensor) -> list[Found]:
+def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
     """Return what ``work`` returns for each part of the rows of a ``matrix`` (N, L) on the CPU, in their order.
 
     There is a part for each thread that torch has, and each part runs on one thread from its first step to its last.
     torch would split every step instead: each step then waits for threads that another program may hold.
+
+    Args:
+        work: Takes a part of the rows, and the number of its first row.
+        matrix: Shape (N, ...).
     """
-    threads = min(matrix.numel() // LEAST, matrix.shape[0], num_threads())
+    num_rows = matrix.shape[0]
+    threads = min(matrix.numel() // LEAST, num_rows, num_threads())
     with one_thread(matrix.device):  # threads that start within have one thread for the steps of torch
         if threads <= 1:
-            return [work(matrix)]
-        first, *others = matrix.tensor_split(threads)
-        with ThreadPoolExecutor(len(others)) as pool:
-            running = [pool.submit(work, part) for part in others]
-            return [work(first), *(one.result() for one in running)]
+            return [work(matrix, 0)]
+        ends = [num_rows * number // threads for number in range(threads + 1)]
+        with ThreadPoolExecutor(threads - 1) as pool:
+            others = [pool.submit(work, matrix[first:end], first) for first, end in pairwise(ends[1:])]
+            return [work(matrix[: ends[1]], 0), *(one.result() for one in others)]
 
 
 def joined(parts: list[Tensor] | tuple[Tensor, ...], dim: int = 0) -> Tensor:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import exact_real, reads_are_free
-from tailmetrics.ranking._lanes import true_cells
+from tailmetrics.ranking._device import exact_real, num_threads, reads_are_free
+from tailmetrics.ranking._lanes import true_cells_on_one_thread
 from tailmetrics.ranking._row_threads import joined, over_threads
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 BLOCK_SCORES = 2**21
 """Scores compared at once: two megabytes of flags, which stay in the cache for every threshold."""
+
+BLOCKS_OF_A_THREAD = 2
+"""Blocks that each thread compares before what was found is counted: a pair of numbers for each suggested label."""
 
 BLOCK_FLAGS = 2**20
 """Scores that are counted at once: four megabytes of flags."""
@@ -58,7 +62,7 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
 
 def suggested_per_row(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Tensor:
     """Return how many labels of each row of dense scores on the CPU are above each threshold, shape (N, T), int64."""
-    counts = joined(over_threads(lambda part: _suggested_per_row(part, thresholds), scores))
+    counts = joined(over_threads(lambda part, _: _suggested_per_row(part, thresholds), scores))
     return counts if row_mask is None else counts * row_mask[:, None]
 
 
@@ -112,17 +116,30 @@ def _of_pieces(ranking: Ranking, beyond: Beyond, thresholds: list[float | Tensor
 
 def _of_blocks(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
     height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
-    flags = torch.empty(min(height, len(scores)), scores.shape[1], dtype=torch.bool)
-    for first in range(0, len(scores), height):
-        block = scores[first : first + height]
-        for number, threshold in enumerate(thresholds):
-            above = block if block.dtype == torch.bool else _flag_above(block, threshold, flags[: len(block)])
-            rows, ids = true_cells(above)
-            rows = rows + first
+    together = height * BLOCKS_OF_A_THREAD * num_threads()
+    for first in range(0, len(scores), together):
+        for one in _over_threads(scores[first : first + together], thresholds, height):
+            rows, ids = one.rows + first, one.ids
             if row_mask is not None:
                 counted = row_mask[rows]
                 rows, ids = rows[counted], ids[counted]
-            yield Suggestions(number, rows, ids)
+            yield Suggestions(one.threshold, rows, ids)
+
+
+def _over_threads(scores: Tensor, thresholds: list[float | Tensor], height: int) -> Iterator[Suggestions]:
+    """Yield what is suggested of each part of the rows, which has a thread of its own, ``height`` rows at a time."""
+
+    def of_part(part: Tensor, first: int) -> list[Suggestions]:
+        found = []
+        flags = torch.empty(min(height, len(part)), part.shape[1], dtype=torch.bool)
+        for block_number, block in enumerate(torch.split(part, height)):
+            for number, threshold in enumerate(thresholds):
+                above = block if block.dtype == torch.bool else _flag_above(block, threshold, flags[: len(block)])
+                rows, ids = true_cells_on_one_thread(above)
+                found.append(Suggestions(number, rows + (first + block_number * height), ids))
+        return found
+
+    return chain.from_iterable(over_threads(of_part, scores))
 
 
 def _flag_above(scores: Tensor, threshold: float | Tensor, flags: Tensor) -> Tensor:

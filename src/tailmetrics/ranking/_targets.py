@@ -190,15 +190,21 @@ def targets_from_matrix(context: Context, argument: str, matrix: Tensor) -> Targ
     row_mask = context.row_mask
     check_width(context.caller, argument, matrix.shape[1], context.num_labels)
     matrix = matrix.detach()
-    if matrix.dtype != torch.bool and context.validate:
-        check_gains(context.caller, argument, matrix, row_mask)
-        doubt_gains(context, argument, matrix)
-    if matrix.dtype == torch.bool or not reads_are_free(matrix.device):
+    if matrix.dtype == torch.bool:
+        return Targets(len(matrix), matrix.shape[1], row_mask, dense=matrix)
+    if not reads_are_free(matrix.device):
+        if context.validate:
+            check_gains(context.caller, argument, matrix, row_mask)
         return Targets(len(matrix), matrix.shape[1], row_mask, dense=matrix)
     rows, ids = true_cells(matrix)
-    gains = matrix[rows, ids].to(torch.float64)
-    counted = ids if row_mask is None else torch.where(row_mask[rows], ids, -1)
-    entries = _without_void(Entries(rows, counted, gains, matrix.shape[1]))
+    if row_mask is not None:
+        counted = row_mask[rows]
+        rows, ids = rows[counted], ids[counted]
+    gains = matrix[rows, ids]
+    if context.validate:
+        check_gains(context.caller, argument, matrix, row_mask, gains)
+        doubt_gains(context, argument, matrix)
+    entries = Entries(rows, ids, gains.to(torch.float64), matrix.shape[1])
     return Targets(len(matrix), matrix.shape[1], row_mask, given=_binary_if_ones(entries))
 
 

@@ -43,8 +43,18 @@ def check_width(caller: str, argument: str, width: int, num_labels: int | None) 
         )
 
 
-def check_gains(caller: str, argument: str, gains: Tensor, row_mask: Tensor | None) -> None:
-    """Raise unless all gains are numbers that add up exactly."""
+def check_gains(
+    caller: str, argument: str, gains: Tensor, row_mask: Tensor | None, positive: Tensor | None = None
+) -> None:
+    """Raise unless all gains are numbers that add up exactly.
+
+    Args:
+        caller: The name that errors begin with.
+        argument: The name of the gains.
+        gains: Shape (N, ...).
+        row_mask: Shape (N,), bool; the rows that count, None for all.
+        positive: Shape (T,), the gains above 0 of the rows that count, where they are known: few of many cells.
+    """
     gains = gains if row_mask is None else gains[row_mask]
     if not gains.numel() or gains.dtype == torch.bool:
         return
@@ -58,7 +68,8 @@ def check_gains(caller: str, argument: str, gains: Tensor, row_mask: Tensor | No
         )
     if not high <= LARGEST_GAIN:  # also NaN, which aminmax passes on
         raise ValueError(f"{caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}.")
-    if gains.is_floating_point() and bool(((gains > 0) & (gains < 1 / LARGEST_GAIN)).any()):
+    some = gains if positive is None else positive
+    if gains.is_floating_point() and bool(((some > 0) & (some < 1 / LARGEST_GAIN)).any()):
         raise ValueError(
             f"{caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
         )
