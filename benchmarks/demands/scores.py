@@ -51,7 +51,7 @@ def _selection(data: Dense, settings: Settings) -> Iterator[Verdict]:
 
 def _ties(data: Dense, settings: Settings) -> Iterator[Verdict]:
     calls = {
-        "any": Call(lambda: over_threads(lambda rows: _two_stage_top_k(data.scores[rows], 10), data.scores)),
+        "any": Call(lambda: over_threads(lambda part, _: _two_stage_top_k(part, 10), data.scores)),
         "ours": Call(lambda: top_k(data.scores, 10)),
     }
     ratio = compare(calls, "any", settings)["ours"].ratio

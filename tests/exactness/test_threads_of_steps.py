@@ -20,9 +20,12 @@ from tailmetrics import (
     LabelAUC,
     LabelBuckets,
     NDCGAtK,
+    PrecisionAtK,
     RecallAtK,
     RowAUC,
 )
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._device import one_thread
 
@@ -143,6 +146,29 @@ def test_flat_queries_are_read_without_a_step_that_is_split() -> None:
     metric.update(preds, target, indexes=indexes)
     with SplitSteps() as steps:
         metric.update(preds, target, indexes=indexes)
+    assert steps.found == []
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_whole_evaluation_and_its_values_per_row_take_no_step_that_is_split() -> None:
+    """5,000 rows, three metrics by bucket: ties, positives, intervals and examples of a report, and a table of rows."""
+    scores = torch.rand(5000, 60, generator=torch.Generator().manual_seed(4))
+    target, buckets = _distinct(5000, 60, 5), LabelBuckets.deciles(torch.arange(60, 0, -1))
+    metrics = [
+        RecallAtK(5, buckets=buckets),
+        MRR(5, buckets=buckets),
+        PrecisionAtK(5, buckets=buckets, average="micro"),
+    ]
+    evaluation = Evaluation(metrics, intervals=0.95, examples=True)
+    rows = RowValues(evaluation.collection)
+
+    def add() -> None:
+        evaluation.update(scores, target)
+        rows.add(evaluation.collection.rank(scores, target))
+
+    add()
+    with SplitSteps() as steps:
+        add()
     assert steps.found == []
 
 

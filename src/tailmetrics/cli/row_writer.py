@@ -17,7 +17,7 @@ from tailmetrics.cli.row_table import DENOMINATOR, GROUP, IDENTITY, METADATA, NU
 from tailmetrics.evaluation.accumulating import bucket_rows
 from tailmetrics.evaluation.captions import captions_of
 from tailmetrics.evaluation.digest import RunDigest
-from tailmetrics.evaluation.row_values import has_row_values
+from tailmetrics.evaluation.row_values import has_row_values, values_of_rows
 from tailmetrics.io import Dataset
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.ranking import Ranking
@@ -85,7 +85,7 @@ class RowTableWriter:
         if self._groups:
             columns[GROUP] = _group_names(ranking, self._groups)
         for metric in self._metrics:
-            for key, value in metric.row_values(ranking).items():
+            for key, value in values_of_rows(metric, ranking).items():
                 columns.update(_columns(key, value))
         table = pa.table(columns)
         self._pending.append(table)

@@ -32,6 +32,7 @@ from tailmetrics.metrics import (
     TopKMetric,
 )
 from tailmetrics.metrics._relevance import RelevanceMetric
+from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.examples import Example
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import Report
@@ -134,16 +135,17 @@ class Evaluation:
         ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
         shallow = [k for k in self.ties.ks if not ranking.complete and k > ranking.depth]
         self.collection.update(ranking)
-        if not shallow:
-            self.ties.update(ranking)
-        if self.positives is not None:
-            self.positives.update(ranking)
-        for moments in self.moments.values():
-            moments.update(ranking)
-        if self.examples is not None:
-            self.examples.update(ranking, _checked_numbers(rows, ranking.num_rows))
-        if self.group_rows is not None and ranking.rows.groups is not None:
-            self.group_rows.update(target_ids=ranking.rows.groups, row_mask=ranking.row_mask)
+        with one_thread(ranking.ids.device):
+            if not shallow:
+                self.ties.update(ranking)
+            if self.positives is not None:
+                self.positives.update(ranking)
+            for moments in self.moments.values():
+                moments.update(ranking)
+            if self.examples is not None:
+                self.examples.update(ranking, _checked_numbers(rows, ranking.num_rows))
+            if self.group_rows is not None and ranking.rows.groups is not None:
+                self.group_rows.update(target_ids=ranking.rows.groups, row_mask=ranking.row_mask)
 
     def merge_state(self, other: Evaluation) -> None:
         """Add what another evaluation of the same metrics has accumulated; the order makes no difference.

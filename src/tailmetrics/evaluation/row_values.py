@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._device import one_thread
 
 Column = NDArray[np.float64]
 
@@ -18,6 +19,13 @@ Column = NDArray[np.float64]
 def has_row_values(metric: TopKMetric) -> bool:
     """Whether rows have a value of their own: not what is shown over all rows, nor an average over labels."""
     return hasattr(metric, "row_values") and getattr(metric, "average", "samples") in ("samples", "micro")
+
+
+def values_of_rows(metric: Any, ranking: Ranking) -> dict[str, Any]:
+    """Return ``metric.row_values(ranking)``, found on one thread, as updates are."""
+    with one_thread(ranking.ids.device):
+        values: dict[str, Any] = metric.row_values(ranking)
+    return values
 
 
 class RowValues:
@@ -36,7 +44,7 @@ class RowValues:
         """Add a batch."""
         found: dict[str, tuple[Column, ...]] = {}
         for metric in self._metrics:
-            values = {key: _sides(value) for key, value in metric.row_values(ranking).items()}
+            values = {key: _sides(value) for key, value in values_of_rows(metric, ranking).items()}
             found |= {self._collection._set_name(key): sides for key, sides in values.items()}
             for number, group in enumerate(metric.group_keys()[1:]):
                 assert ranking.rows.groups is not None
