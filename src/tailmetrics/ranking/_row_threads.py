@@ -41,5 +41,7 @@ def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[F
 
 def joined(parts: list[Tensor] | tuple[Tensor, ...], dim: int = 0) -> Tensor:
     """Return parts as one tensor, on one thread: after a step that torch splits, its other threads spin for a while."""
+    if len(parts) == 1:
+        return parts[0]
     with one_thread(parts[0].device):
         return torch.cat(parts, dim)

@@ -63,8 +63,6 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
     if not reads_are_free(scores.device):
         return *stable_top_k(scores, k), False
     parts = over_threads(lambda part, _: _top_k_of_rows(part, k), scores)
-    if len(parts) == 1:
-        return parts[0]
     values, ids, distinct = zip(*parts, strict=True)
     return joined(values), joined(ids), all(distinct)
 

@@ -118,7 +118,7 @@ def _of_blocks(scores: Tensor, row_mask: Tensor | None, thresholds: list[float |
     height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
     together = height * BLOCKS_OF_A_THREAD * num_threads()
     for first in range(0, len(scores), together):
-        for one in _over_threads(scores[first : first + together], thresholds, height):
+        for one in _of_parts(scores[first : first + together], thresholds, height):
             rows, ids = one.rows + first, one.ids
             if row_mask is not None:
                 counted = row_mask[rows]
@@ -126,7 +126,7 @@ def _of_blocks(scores: Tensor, row_mask: Tensor | None, thresholds: list[float |
             yield Suggestions(one.threshold, rows, ids)
 
 
-def _over_threads(scores: Tensor, thresholds: list[float | Tensor], height: int) -> Iterator[Suggestions]:
+def _of_parts(scores: Tensor, thresholds: list[float | Tensor], height: int) -> Iterator[Suggestions]:
     """Yield what is suggested of each part of the rows, which has a thread of its own, ``height`` rows at a time."""
 
     def of_part(part: Tensor, first: int) -> list[Suggestions]:
