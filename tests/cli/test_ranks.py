@@ -121,6 +121,7 @@ def test_a_stale_copy_of_a_file_on_another_machine(made, config, workers, tmp_pa
     assert not list(tmp_path.glob("*/out"))
 
 
+@pytest.mark.slow
 def test_ranks_that_read_their_files_in_other_ways(made, config, workers, tmp_path):
     """Options that differ between machines, such as --cut, end all ranks too."""
     configs = [config(METRICS[0], name=f"{name}.yaml") for name in ("a", "b")]

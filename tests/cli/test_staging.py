@@ -98,7 +98,7 @@ def test_an_input_in_the_output_folder(made, tailmetrics, config, tmp_path):
     assert "compare.csv: is one of the files that are read" in err
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_file_of_someone_else(words, tailmetrics, workers, tmp_path, ranks):
     """A goal that exists and was not written by tailmetrics stays, whole or as the part of a rank, and is named."""
     run = tailmetrics if ranks == 1 else lambda *words: workers.ranks(*words)[0]
