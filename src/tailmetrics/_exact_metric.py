@@ -22,7 +22,7 @@ from tailmetrics._arguments import (
 from tailmetrics._travelling_metric import TravellingMetric, properties_of
 from tailmetrics._wrong_calls import in_words, wrong_call
 
-NOTED_AT_EACH_CALL = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
+SET_AT_EACH_CALL = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""
 
 
@@ -69,12 +69,12 @@ class ExactMetric(TravellingMetric):
             raise unknown_arguments(type(self), unknown) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, and what TorchMetrics notes at each call without asking what it is.
+        """Set an attribute. What TorchMetrics sets at each call is set directly.
 
-        ``torch.nn.Module`` asks whether a value is a parameter, a buffer or a module. That takes three microseconds,
-        for seven values where each batch is computed alone, and the update of a small batch takes two hundred.
+        ``torch.nn.Module`` looks whether a value is a parameter, a buffer or a module, which takes three microseconds.
+        TorchMetrics sets up to seven values for a batch. The whole update of a small batch takes 250 microseconds.
         """
-        if name in NOTED_AT_EACH_CALL:
+        if name in SET_AT_EACH_CALL:
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)

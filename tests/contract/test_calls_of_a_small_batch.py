@@ -35,7 +35,7 @@ def test_an_update_of_class_indices_is_at_most_31_calls_into_torch() -> None:
     assert counted.calls <= 31
 
 
-def test_what_torchmetrics_notes_at_each_call_is_not_looked_up_among_parameters(
+def test_what_torchmetrics_sets_at_each_call_is_not_looked_up_among_parameters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """``Module.__setattr__`` takes longer than a call into torch: only states go through it, when they are reset."""

@@ -30,6 +30,7 @@ def gc_by_hand() -> Iterator[None]:
     gc.freeze()
     gc.disable()
     yield
+    gc.unfreeze()
     gc.enable()
 
 

@@ -18,7 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import cases
 import processes
 import tailmetrics
-from tailmetrics import MRR, CrossEntropy, PrecisionAtK, Ranking, RecallAtK
+from tailmetrics import MRR, CrossEntropy, PrecisionAtK, Ranking, RecallAtK, RecallAtThreshold
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.ranking._device import force_plain
 from wishes import shards
 from wishes.rows import COUNTS, DECILES, NUM_LABELS, bits, csr, fed, padded_ids, sets
@@ -246,6 +248,29 @@ def test_nothing_of_the_size_of_all_scores_is_made() -> None:
         for metric in (MRR(), CrossEntropy(), tailmetrics.RowAUC(), tailmetrics.F1AtThreshold(3.0, num_labels=None)):
             fed(metric, ranking)
     assert largest.elements <= 4 * num_rows * width  # the whole matrix has forty chunks
+
+
+def test_chunks_are_made_on_all_threads_of_the_program_whenever_they_are_read() -> None:
+    """Making chunks is the program's work: for an update, a report and a table of rows, all on one thread themselves."""
+    seen: list[int] = []
+
+    def chunks() -> Iterator[Tensor]:
+        seen.append(torch.get_num_threads())
+        yield torch.randn(6, NUM_LABELS, generator=torch.Generator().manual_seed(0))
+
+    ranking = tailmetrics.rank_chunks(chunks, torch.arange(6), depth=DEPTH, num_labels=NUM_LABELS)
+    evaluation = Evaluation([RecallAtThreshold(0.5, average="samples")], intervals=0.95)
+    rows = RowValues(evaluation.collection)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        evaluation.collection.update(ranking)
+        evaluation.update(ranking)
+        rows.add(ranking)
+    finally:
+        torch.set_num_threads(before)
+    assert len(seen) > 4
+    assert set(seen[1:]) == {3}
 
 
 @pytest.fixture(scope="module")

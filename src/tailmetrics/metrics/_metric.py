@@ -33,7 +33,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
-from tailmetrics.ranking._ranking import rank_or_take
+from tailmetrics.ranking._ranking import on_one_thread, rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
 
@@ -218,9 +218,7 @@ class TopKMetric(ConfiguredMetric):
         self._check(ranking)
         groups = ranking.rows.groups if self.row_groups else None
         rows = BatchRows(groups, ranking.rows.weights if self.weighted else None)
-        if ranking.beyond is not None:  # pieces may be scored once more meanwhile, by all threads of the program
-            return Prepared(self._prepare(ranking), rows)
-        with one_thread(ranking.ids.device):
+        with on_one_thread(ranking):
             return Prepared(self._prepare(ranking), rows)
 
     def _relevant(self, ranking: Ranking) -> Ranking:

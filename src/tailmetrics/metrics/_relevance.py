@@ -160,7 +160,7 @@ def rows_counted(ranking: Ranking, ranks: TargetRanks) -> PerRow:
 
 
 def _rows_counted(ranking: Ranking, ranks: TargetRanks) -> PerRow:
-    if ranks is ranking and ranking.targets.filled:  # as for class indices: each row counts and has a label
+    if ranks is ranking and ranking.targets.filled:  # such as class indices: each row counts and has a label
         return PerRow(constant(1, ranking.ids.device).expand(ranking.num_rows, 2))
     answered = with_bucket_axis(ranks.n_relevant > 0)
     if ranking.row_mask is None:

@@ -39,10 +39,11 @@ def force_plain() -> Iterator[None]:
 
 
 class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
-    """Run short steps on the CPU on one thread, since each of them would wait for the other threads.
+    """Run steps on the CPU on one thread. torch would split each of them, and each would wait for the other threads.
 
     Beside another program that uses all cores, lists of 2 million ids took up to 9 times longer on two threads than on
-    one; on an idle machine the second thread saves nothing. Other threads that run already keep their number. A thread
+    one; on an idle machine the second thread saves nothing. Long passes over scores have threads of their own
+    (:func:`tailmetrics.ranking._row_threads.over_threads`). Other threads that run already keep their number. A thread
     that the program starts meanwhile gets one, since torch keeps the number for new threads in one place.
     """
 

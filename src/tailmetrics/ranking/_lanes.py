@@ -41,14 +41,12 @@ def lane_sums(flags: Tensor) -> Tensor:
 
 def true_cells(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Return rows and columns of the cells > 0 of a matrix [N, L], row by row; it waits for a device."""
-    if not reads_are_free(matrix.device):
-        return true_cells_on_one_thread(matrix)
     parts = over_threads(lambda part, first: (first, *true_cells_on_one_thread(part)), matrix)
     return joined([rows + first for first, rows, _ in parts]), joined([columns for *_, columns in parts])
 
 
 def true_cells_on_one_thread(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what :func:`true_cells` does, where rows are on a thread of their own already."""
+    """Return the same on the thread that calls: for a part of the rows that has a thread of its own."""
     if matrix.dtype == torch.bool and matrix.numel() and _has_words(matrix):
         rows, words = matrix.view(torch.int64).nonzero().unbind(1)
         cells = matrix.view(len(matrix), -1, 8)[rows, words]

@@ -52,18 +52,12 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
 
 def _not_ranked(context: Context, scores: Tensor) -> Lists:
     """Return empty lists, for metrics that read scores alone; what is left out first is the largest score."""
-    values = _largest(scores) if context.validate else None
-    if values is not None:
+    values = None
+    if context.validate:
+        values = joined(over_threads(lambda part, _: part.amax(dim=1, keepdim=True), scores))
         check_not_nan(context, values)
     nothing = torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device)
     return Lists(nothing, values, complete=False)
-
-
-def _largest(scores: Tensor) -> Tensor:
-    """Return the largest score of each row, shape (N, 1)."""
-    if not reads_are_free(scores.device):
-        return scores.amax(dim=1, keepdim=True)
-    return joined(over_threads(lambda part, _: part.amax(dim=1, keepdim=True), scores))
 
 
 def first_of(lists: Lists, depth: int | None) -> Lists:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +17,7 @@ from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._beyond import Beyond
 from tailmetrics.ranking._context import Context, Duplicates
 from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
-from tailmetrics.ranking._device import reads_are_free, real_dtype, whole_numbers
+from tailmetrics.ranking._device import one_thread, reads_are_free, real_dtype, whole_numbers
 from tailmetrics.ranking._exact_ranks import ExactRanks
 from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
@@ -490,6 +491,14 @@ class Ranking(TargetRanks):
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
         tied = (self.values[:, k - 1] == self.values[:, k]) & (self.values[:, k] > -torch.inf)
         return tied if self.row_mask is None else tied & self.row_mask
+
+
+def on_one_thread(ranking: Ranking) -> AbstractContextManager[None]:
+    """Let what is read of a ranking run on one thread.
+
+    Where labels come in pieces, reading may score them once more: that is the program's own work, on all its threads.
+    """
+    return nullcontext() if ranking.beyond is not None else one_thread(ranking.ids.device)
 
 
 def _rounded(k: int) -> int:

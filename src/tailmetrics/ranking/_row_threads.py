@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import num_threads, one_thread
+from tailmetrics.ranking._device import num_threads, one_thread, reads_are_free
 
 Found = TypeVar("Found")
 
@@ -19,17 +19,18 @@ LEAST = 2**21
 
 
 def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
-    """Return what ``work`` returns for each part of the rows of a ``matrix`` (N, L) on the CPU, in their order.
+    """Return what ``work`` returns for each part of the rows of a ``matrix``, in their order.
 
-    There is a part for each thread that torch has, and each part runs on one thread from its first step to its last.
-    torch would split every step instead: each step then waits for threads that another program may hold.
+    On the CPU there is a part for each thread that torch has. Each part runs on one thread from its first step to its
+    last. torch would split every step instead: each step then waits for threads that another program may hold. On a
+    device there is one part.
 
     Args:
         work: Takes a part of the rows, and the number of its first row.
         matrix: Shape (N, ...).
     """
     num_rows = matrix.shape[0]
-    threads = min(matrix.numel() // LEAST, num_rows, num_threads())
+    threads = min(matrix.numel() // LEAST, num_rows, num_threads()) if reads_are_free(matrix.device) else 1
     with one_thread(matrix.device):  # threads that start within have one thread for the steps of torch
         if threads <= 1:
             return [work(matrix, 0)]
@@ -40,7 +41,7 @@ def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[F
 
 
 def joined(parts: list[Tensor] | tuple[Tensor, ...], dim: int = 0) -> Tensor:
-    """Return parts as one tensor, on one thread: after a step that torch splits, its other threads spin for a while."""
+    """Return parts as one tensor. One thread joins them: other threads of torch would spin for a while afterwards."""
     if len(parts) == 1:
         return parts[0]
     with one_thread(parts[0].device):

@@ -23,7 +23,7 @@ BLOCK_SCORES = 2**21
 """Scores compared at once: two megabytes of flags, which stay in the cache for every threshold."""
 
 BLOCKS_OF_A_THREAD = 2
-"""Blocks that each thread compares before what was found is counted: a pair of numbers for each suggested label."""
+"""Blocks that each thread compares before their labels are handed on; each label found takes 16 bytes until then."""
 
 BLOCK_FLAGS = 2**20
 """Scores that are counted at once: four megabytes of flags."""
@@ -127,7 +127,7 @@ def _of_blocks(scores: Tensor, row_mask: Tensor | None, thresholds: list[float |
 
 
 def _of_parts(scores: Tensor, thresholds: list[float | Tensor], height: int) -> Iterator[Suggestions]:
-    """Yield what is suggested of each part of the rows, which has a thread of its own, ``height`` rows at a time."""
+    """Yield what is suggested to the rows. Each part of them has a thread, which compares ``height`` rows at a time."""
 
     def of_part(part: Tensor, first: int) -> list[Suggestions]:
         found = []
