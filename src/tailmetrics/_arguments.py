@@ -61,8 +61,28 @@ def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
 
 
 def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was passed to a class, by name; positional arguments without a name are numbered."""
-    parameters = list(signature(metric.__init__).parameters.values())[1:]
+    """Return what was passed to a class, by name; positional arguments without a name are numbered.
+
+    Raises:
+        TypeError: If an argument is missing, or there are too many.
+        ValueError: If the class does not take an argument; the message says what may have been meant.
+    """
+    if not args and not kwargs:
+        return {}  # a copy is made without arguments, and Python itself says what a constructor lacks
+    shape, withheld = signature(metric.__init__), {*getattr(metric, "withheld", ())}
+    # a config passes every argument of the bases, those that a class withholds as None
+    passed = {name for name, value in kwargs.items() if value is not None or name not in withheld}
+    unknown = [name for name in kwargs if name in passed and name not in arguments(metric) and name not in KEYWORDS]
+    try:
+        shape.bind(None, *args, **kwargs)
+    except TypeError as error:
+        if unknown:
+            raise unknown_arguments(metric, unknown) from None
+        takes = ", ".join(arguments(metric))
+        raise TypeError(f"{metric.__name__}: {error}; it takes {takes}, most of them by name only.") from None
+    if not withheld.isdisjoint(unknown):
+        raise unknown_arguments(metric, unknown)
+    parameters = list(shape.parameters.values())[1:]
     names = [one.name for one in parameters if one.kind == Parameter.POSITIONAL_OR_KEYWORD]
     names += [f"*{number}" for number in range(len(args) - len(names))]
     named = dict(zip(names, args, strict=False)) | dict(kwargs)
@@ -81,15 +101,6 @@ def identity(value: Any) -> str:
         array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
         return f"{array.dtype}{array.shape}{sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
     return f"{type(value).__qualname__} {getattr(value, 'digest', '')}"
-
-
-def could_call(metric: type[Metric], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether Python could call the class at all."""
-    try:
-        signature(metric.__init__).bind(None, *args, **kwargs)
-    except TypeError:
-        return False
-    return True
 
 
 def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueError:

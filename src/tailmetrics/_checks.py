@@ -5,7 +5,7 @@ A message names the caller, the argument with its value or shape, what is needed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from typing import Any, TypeVar
 
@@ -76,6 +76,17 @@ def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]
     if len(set(checked)) != len(checked):
         raise ValueError(f"{caller}: k={k!r} repeats a cut-off; pass each once.")
     return checked
+
+
+def check_names(caller: str, argument: str, value: Any) -> tuple[str, ...]:
+    """Return names as a tuple, from a list of texts, or an array of them."""
+    if isinstance(value, (str, Mapping)) or not hasattr(value, "__getitem__"):
+        raise TypeError(f"{caller}: {argument}={value!r} is of type {type(value).__name__}; pass a list of texts.")
+    names = tuple(value)
+    wrong = next((name for name in names if not isinstance(name, str)), None)
+    if wrong is not None or len(names) != len(value):
+        raise TypeError(f"{caller}: {argument} holds {wrong!r} of type {type(wrong).__name__}; pass a list of texts.")
+    return names
 
 
 def check_number(caller: str, argument: str, value: Any, low: float, high: float) -> float:

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import get_annotations, signature
+from inspect import get_annotations
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from typing_extensions import Self, Unpack
 
-from tailmetrics._arguments import (
-    KEYWORDS,
-    TorchMetricsArguments,
-    arguments,
-    could_call,
-    given,
-    unknown_arguments,
-)
+from tailmetrics._arguments import KEYWORDS, TorchMetricsArguments, given, unknown_arguments
 from tailmetrics._travelling_metric import TravellingMetric, properties_of
-from tailmetrics._wrong_calls import in_words, wrong_call
 
 SET_AT_EACH_CALL = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""
@@ -35,26 +27,14 @@ class ExactMetric(TravellingMetric):
     """Arguments of a base class that a class sets itself and does not take."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none.
-
-        A call that Python would refuse in the name of a base class is refused in words.
-        """
+        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
         super().__init_subclass__(**kwargs)
-        for name in ("__init__", "bind", "row_values"):
-            if name in vars(cls):
-                setattr(cls, name, in_words(vars(cls)[name]))
         annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
         cls.__jit_unused_properties__ = properties_of(cls)
         cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""
-        known = {*arguments(cls), *KEYWORDS} if kwargs else ()
-        # a config passes every argument of the bases, those that a class withholds as None
-        kept = {name for name, value in kwargs.items() if value is not None or name not in cls.withheld}
-        unknown = [name for name in kwargs if name in kept and name not in known]
-        if unknown and (not {*cls.withheld}.isdisjoint(unknown) or not could_call(cls, args, kwargs)):
-            raise unknown_arguments(cls, unknown)
         metric = super().__new__(cls)
         object.__setattr__(metric, "_given", given(cls, args, kwargs))
         return metric
@@ -81,18 +61,15 @@ class ExactMetric(TravellingMetric):
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         """Take back the count of an update that failed, also one that was called with the wrong arguments."""
-        wrapped, shape = super()._wrap_update(update), signature(update)
+        wrapped = super()._wrap_update(update)
 
         @wraps(update)
         def guarded(*args: Any, **kwargs: Any) -> None:
             count = self._update_count
             try:
                 wrapped(*args, **kwargs)
-            except BaseException as error:
+            except BaseException:
                 self._update_count = count
-                wrong = isinstance(error, TypeError) and wrong_call(type(self).__name__, "update", shape, args, kwargs)
-                if wrong:
-                    raise wrong from None
                 raise
 
         return guarded

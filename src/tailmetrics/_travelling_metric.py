@@ -202,6 +202,10 @@ class TravellingMetric(Metric, ABC):
         copy.__setstate__(deepcopy(super().__getstate__(), memo))
         return copy
 
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return no arguments: TorchMetrics would pass each letter of the ``repr`` as one."""
+        return ()
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: all but the process group, which belongs to this process."""
         state = super().__getstate__() | {"_over_processes": None}

@@ -13,7 +13,6 @@ from torch import Tensor
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._summaries import keeps_labels, per_label, summaries
 from tailmetrics._travelling_collection import TravellingCollection
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
@@ -54,7 +53,6 @@ class TopKCollection(LoggedCollection, TravellingCollection):
 
     _doubts = True  # of the first batch
 
-    @in_words
     def __init__(
         self,
         metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric,
@@ -65,7 +63,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
     ) -> None:
         if more:
             raise TypeError(
-                f"TopKCollection: {1 + len(more)} arguments stand side by side; pass the metrics as one list, "
+                f"TopKCollection: {1 + len(more)} arguments were passed by position; pass the metrics as one list, "
                 "TopKCollection([a, b]), and prefix= and postfix= by name."
             )
         members = _named(metrics)
@@ -108,7 +106,6 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         self._enable_compute_groups = [group for _, group in groups]
         self._init_compute_groups()
 
-    @in_words
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> TopKCollection:
         """Complete what members left open, such as ``buckets="deciles"``; all of them share one table.
 
@@ -132,7 +129,6 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         """Whether no member is left open."""
         return all(metric.is_bound for metric in self.members().values())
 
-    @in_words
     def rank(
         self,
         preds: Any,
@@ -162,7 +158,6 @@ class TopKCollection(LoggedCollection, TravellingCollection):
             self._doubts = False
         return ranking
 
-    @in_words
     def update(
         self,
         preds: Any,
@@ -207,7 +202,6 @@ class TopKCollection(LoggedCollection, TravellingCollection):
             super()._compute_groups_create_state_ref(copy)
 
     @torch.jit.unused
-    @in_words
     def forward(
         self,
         preds: Any,

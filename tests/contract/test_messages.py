@@ -142,6 +142,30 @@ MESSAGES: list[tuple[Call, str]] = [
         lambda: rank(SCORES, torch.tensor([[1e-35, 0, 0, 0], [1, 0, 0, 0]])),
         "target holds a gain below 1e-30 that is not 0; scale the gains up",
     ),
+    (lambda: PrecisionAtK(1, 2), "PrecisionAtK: too many positional arguments; it takes k, .*, most of them by name o"),  # type: ignore[misc]
+    (lambda: PrecisionAtK(buckets="deciles"), "PrecisionAtK: missing a required argument: 'k'; it takes k, "),  # type: ignore[call-arg]
+    (lambda: PrecisionAtK(k=2).row_values(SCORES), r"PrecisionAtK: ranking is float32 \[2, 4\]; pass a Ranking, such"),  # type: ignore[arg-type]
+    (lambda: PrecisionAtK(k=2).scalars(torch.ones(7)), "PrecisionAtK: value is .*; pass what .* returned, 1 numbers"),
+    (lambda: PrecisionAtK(k={1, 2}), "PrecisionAtK: k is a set; pass one int or a list of them"),  # type: ignore[arg-type]
+    (
+        lambda: PrecisionAtK(k=2**62),
+        "PrecisionAtK: k=4611686018427387904 is too large; pass an int of at most 21474836",
+    ),
+    (lambda: PrecisionAtK(k=2, num_labels=2**80), "PrecisionAtK: num_labels=1208925819614629174706176 is too large"),
+    (lambda: rank(SCORES, TARGET, 2**80), "rank: depth=1208925819614629174706176 is too large"),
+    (lambda: rank(SCORES, TARGET, ignore_index="pad"), "rank: ignore_index='pad' is not a whole number"),  # type: ignore[arg-type]
+    (lambda: rank(SCORES, TARGET).by_bucket(3), "Ranking.by_bucket: buckets is int; pass LabelBuckets"),  # type: ignore[arg-type]
+    (
+        lambda: rank(SCORES, TARGET).by_bucket(LabelBuckets.deciles([1] * 3)),
+        "Ranking.by_bucket: the ranking is of 4 labels, the buckets of 3; make both for the same labels",
+    ),
+    (lambda: rank(SCORES, TARGET).by_bucket(LabelBuckets.deciles([1] * 4), "all"), "by_bucket: scope='all' is not kno"),  # type: ignore[arg-type]
+    (
+        lambda: functional.recall_at_k(SCORES, TARGET),
+        r"recall_at_k: missing a required argument: 'k'; pass recall_at_k\(",
+    ),
+    (lambda: functional.recall_at_k(SCORES, TARGET, top_k=2), "recall_at_k: .*; pass recall_at_k.preds, target, k.\\."),
+    (lambda: functional.recall_at_k(SCORES, TARGET, k=None), "recall_at_k: k=None, the whole ranking, means nothing"),
     (
         lambda: PrecisionAtK(k=1, buckets=LabelBuckets.from_assignment([0, 0], ["all"]), num_labels=3),
         "PrecisionAtK: num_labels=3, but the buckets are of 2 labels; leave num_labels out",

@@ -22,10 +22,7 @@ FLOORS = {
     **dict.fromkeys(("collection", "_travelling_collection"), 3),
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
-    **dict.fromkeys(
-        ("_checks", "_arguments", "_exact_metric", "_logged", "_meaning", "_packed_sync", "_wrong_calls"), 0
-    ),
-    "_wrong_types": 0,
+    **dict.fromkeys(("_checks", "_arguments", "_exact_metric", "_logged", "_meaning", "_packed_sync"), 0),
     **dict.fromkeys(("_travelling_metric", "_travelling_states"), 0),
     **dict.fromkeys(("_summaries", "testing"), 3),
 }

@@ -7,7 +7,9 @@ import functools
 import json
 import math
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from pytorch_lightning.loggers import CSVLogger
 from torch.utils.data import DataLoader
 
 import tailmetrics
-from tailmetrics import LabelFrequency, TopKCollection
+from tailmetrics import LabelFrequency, RecallAtK, TopKCollection
 from tailmetrics.lightning import HeadToTailReport
 
 warnings.filterwarnings("ignore")
@@ -230,3 +232,43 @@ def test_counts_and_number_of_labels_agree() -> None:
     """Two arguments that contradict each other are refused at once."""
     with pytest.raises(ValueError, match="num_labels=30, but label_counts holds 20 counts"):
         HeadToTailReport(metrics(), num_labels=30, label_counts=[1] * 20)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"num_labels": "x"}, "num_labels='x' is not a whole number"),
+        ({"num_train": 2.5}, r"num_train=2\.5 is not a whole number"),
+        ({"target": 3}, r"target=3 is of type int; pass a str\."),
+        ({"row_groups": ["a"]}, r"row_groups=\['a'\] is of type list; pass a str\."),
+        ({"files": "no"}, r"files='no' is of type str; pass a bool\."),
+        ({"label_names": 3}, r"label_names=3 is of type int; pass a list of texts\."),
+        ({"label_names": "abc"}, r"label_names='abc' is of type str; pass a list of texts\."),
+        ({"row_names": [1]}, r"row_names holds 1 of type int; pass a list of texts\."),
+        ({"name": 3}, "name=3 is no part of a file name"),
+        ({"label_counts": {"a": 1}}, "label_counts is a dict; pass whole numbers, one per label"),
+        (
+            {"label_counts": "nowhere.pt"},
+            r"label_counts='nowhere.pt' cannot be read \(.*\); save the counts with torch",
+        ),
+    ],
+)
+def test_the_callback_refuses_at_once(given: Mapping[str, Any], said: str) -> None:
+    """What would fail in the middle of a run, or be taken for something else, is refused where it is written."""
+    with pytest.raises((TypeError, ValueError), match=f"HeadToTailReport: {said}"):
+        HeadToTailReport([RecallAtK(k=1)], **given)
+
+
+@pytest.mark.parametrize("owner", ["data module", "model"])
+def test_what_others_tell_the_callback_is_named(owner: str) -> None:
+    """Attributes of the data module or the model that are no number of labels, or no names."""
+    callback = HeadToTailReport([RecallAtK(k=1)])
+    wrong = SimpleNamespace(num_labels="many", label_names=3)
+    module = wrong if owner == "model" else SimpleNamespace()
+    trainer = SimpleNamespace(datamodule=wrong if owner == "data module" else None)
+    with pytest.raises(TypeError, match=f"HeadToTailReport: num_labels of the {owner}='many' is not a whole number"):
+        callback._labels._find_num_labels(trainer, module)
+    with pytest.raises(
+        TypeError, match=f"HeadToTailReport: label_names of the {owner}=3 is of type int; pass a list of te"
+    ):
+        callback._names("label_names", trainer, module)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from tailmetrics._checks import check_count
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.engines.work import Counting, Evaluating, Work
@@ -46,7 +45,6 @@ class Cluster(ABC):
     def connect(self) -> int:
         """Reach the machines by the engine's own conventions, and return how many tasks run at a time."""
 
-    @in_words
     def evaluate(
         self,
         dataset: Any,
@@ -95,7 +93,6 @@ class Cluster(ABC):
         found = cast("Evaluation", self._counted("evaluate", dataset, work))
         return found.report(title)
 
-    @in_words
     def count_labels(self, dataset: Any, num_labels: int, *, target: str = "labels") -> LabelFrequency:
         """Return how often each label occurs in a data set of training targets, for ``label_counts``.
 

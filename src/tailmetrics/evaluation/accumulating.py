@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics._travelling_metric import sent_together
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.captions import captions_of
@@ -59,7 +58,6 @@ class Evaluation:
         intervals: Confidence of the intervals that the report has, from sums over rows; None for none.
     """
 
-    @in_words
     def __init__(
         self,
         metrics: TopKCollection | Iterable[TopKMetric],

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.evaluation.evaluating import evaluated
 from tailmetrics.evaluation.row_values import present
 from tailmetrics.report.comparison import ComparisonReport
 from tailmetrics.report.wording import what_buckets_are
 
 
-@in_words
 def compare_runs(
     runs: Mapping[str, Any],
     target: Any,

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import check_count, check_row_mask, shape_of
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
@@ -28,7 +27,6 @@ CONFIDENCE = 0.95
 """Of intervals that nobody has asked for."""
 
 
-@in_words
 def evaluate(
     preds: Any,
     target: Any,

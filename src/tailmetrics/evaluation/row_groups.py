@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tailmetrics._checks import shape_of
-from tailmetrics._wrong_types import fits
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
@@ -38,7 +37,7 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
 
 def group_names(values: Any) -> list[str] | None:
     """Return the distinct names among the groups of all rows, sorted; None where groups are numbers."""
-    if not fits(values, Collection[Any]):
+    if isinstance(values, str) or not hasattr(values, "__iter__") or not hasattr(values, "__len__"):
         raise TypeError(f"evaluate: row_groups is {_a(values)}; pass the name or number of the group of each row.")
     if isinstance(values, Tensor) or not _holds_names(values):
         return None

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.io.columns import is_usual, plain
 from tailmetrics.io.compression import Plain, suffix_of
 from tailmetrics.io.errors import DataFileError, reading
@@ -25,7 +24,6 @@ LARGEST = 2**63 - 1
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
-@in_words
 def read_label_counts(
     path: str | FilePath,
     *,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.io.columns import Columns
 from tailmetrics.io.engine import MEMORY, Engine
 from tailmetrics.io.errors import DataFileError
@@ -16,7 +15,6 @@ from tailmetrics.io.names import Numbering
 from tailmetrics.io.source import Source
 
 
-@in_words
 def read_label_names(
     *paths: PathLike | Sequence[PathLike],
     format: str | None = None,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tailmetrics._checks import check_choice, check_count
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.io.columns import Columns
 from tailmetrics.io.dataset import Dataset, TargetDataset
 from tailmetrics.io.engine import MEMORY
@@ -34,7 +33,6 @@ BATCH_CELLS = 2**24
 """Numbers in a batch at most (but one row at least): 128 MB of int64, however wide the rows are."""
 
 
-@in_words
 def read(
     preds: PathLike | Sequence[PathLike] | Any,
     target: PathLike | Sequence[PathLike] | Any,
@@ -114,7 +112,6 @@ def read(
     return Dataset(preds=sources[0], target=sources[1], ignored=ignored, **known, **trimmed)
 
 
-@in_words
 def read_target(
     path: PathLike | Sequence[PathLike] | Any,
     *,

@@ -10,8 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tailmetrics._wrong_calls import in_words
-from tailmetrics._wrong_types import check_types, misfit
+from tailmetrics._checks import check_count, check_names
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.evaluating import CONFIDENCE
 from tailmetrics.evaluation.label_metrics import with_label_values
@@ -74,7 +73,6 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         history: Epoch, step, number of the loader and values of every validation of the fit, oldest first.
     """
 
-    @in_words
     def __init__(
         self,
         metrics: list[TopKMetric] | TopKCollection,
@@ -104,7 +102,18 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         numbers = {"num_labels": num_labels, "num_train": num_train}
         words = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
         names = {"group_names": group_names, "label_names": label_names, "row_names": row_names}
-        check_types("HeadToTailReport", HeadToTailReport.__init__, {**numbers, **words, **names, **flags})
+        for kind, given in (*words.items(), *flags.items()):
+            needed = str if kind in words else bool
+            if not isinstance(given, needed):
+                raise TypeError(
+                    f"HeadToTailReport: {kind}={given!r} is of type {type(given).__name__}; pass a {needed.__name__}."
+                )
+        for kind, number in numbers.items():
+            if number is not None:
+                check_count("HeadToTailReport", kind, number, minimum=0)
+        for kind, texts in names.items():
+            if texts is not None:
+                check_names("HeadToTailReport", kind, texts)
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]*", name):
             raise ValueError(
                 f"HeadToTailReport: name={name!r} is no part of a file name; use letters, digits, '_', '-' and '.'."
@@ -162,10 +171,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         for of, owner in owners.items():
             names: Sequence[str] | None = getattr(owner, kind, None)
             if names is not None:
-                wrong = misfit("HeadToTailReport", f"{kind}{of}", Sequence[str], names)
-                if wrong is not None:
-                    raise wrong
-                return names
+                return check_names("HeadToTailReport", f"{kind}{of}", names)
         return None
 
     def on_validation_batch_end(

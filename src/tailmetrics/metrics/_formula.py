@@ -8,7 +8,6 @@ from inspect import Parameter, signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from tailmetrics._checks import check_cutoffs
-from tailmetrics._wrong_calls import wrong_call
 from tailmetrics.ranking import TargetRanks
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._ranking import rank_batch
@@ -50,6 +49,7 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
     first, *others = shape.parameters.values()
     arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
     of_arrays = shape.replace(parameters=[*arrays, *others])
+    names = list(of_arrays.parameters)
 
     @wraps(function)
     def either(*args: Any, **kwargs: Any) -> Value_co:
@@ -57,10 +57,10 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
             kwargs[first.name] = kwargs.pop("ranking")
         if first.name in kwargs or (args and isinstance(args[0], TargetRanks)):
             return function(*args, **kwargs)
-        problem = wrong_call("", either.__name__, of_arrays, args, kwargs)
-        if problem is not None:
-            raise problem
-        rest = of_arrays.bind(*args, **kwargs).arguments
+        try:
+            rest = of_arrays.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{either.__name__}: {error}; pass {either.__name__}({', '.join(names)}).") from None
         batch, k = Batch(rest.pop("preds"), rest.pop("target")), rest.get("k")
         if "k" in shape.parameters:
             check_cutoffs(either.__name__, k, optional=shape.parameters["k"].default is None)

@@ -41,7 +41,7 @@ class Training:
                 warn(
                     f"{caller}: the LabelFrequency has counted no rows, so that every label is unseen; update it with "
                     "the training targets before bind.",
-                    stacklevel=4,  # bind is called through in_words
+                    stacklevel=3,
                 )
             return cls(frequency.num_labels, counts, num_rows)
         if isinstance(frequency, LabelBuckets):

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count, check_ids_in_range, check_number, shape_of
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._beyond import Beyond
@@ -70,7 +69,6 @@ class Ranking(TargetRanks):
     beyond: Beyond | None = field(repr=False, default=None)
 
     @classmethod
-    @in_words
     def from_scores(
         cls,
         scores: Any,
@@ -103,7 +101,6 @@ class Ranking(TargetRanks):
         return rank_batch(context, Batch(scores, target, row_mask), amount, scored=True)
 
     @classmethod
-    @in_words
     def from_ids(
         cls,
         ids: Any,
@@ -135,7 +132,6 @@ class Ranking(TargetRanks):
         return rank_batch(context, Batch(ids, target, row_mask), Depth(None, complete=complete), scored=False)
 
     @classmethod
-    @in_words
     def from_flat(
         cls,
         preds: Any,
@@ -518,7 +514,6 @@ def _within_buckets(found: Entries, counters: BucketCounters, num_rows: int, dep
     return replace(found, ranks=torch.where(inside, ranks, NOT_RANKED))
 
 
-@in_words
 def rank(
     preds: Any,
     target: Any,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.report.examples import Example
 from tailmetrics.report.keys import Key, nested
 from tailmetrics.report.labels import LabelTable
@@ -145,7 +144,6 @@ class Report:
 
         return plain_report(self)
 
-    @in_words
     def write(self, folder: Path | str, stem: str = "report") -> list[Path]:
         """Write the report into ``folder`` as JSON, Markdown, LaTeX, CSV, a page and a plot; return their paths.
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailmetrics._checks import check_choice, check_count, check_number
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.significance._clusters import read_clusters
 from tailmetrics.significance._contrast import Contrast
 from tailmetrics.significance._estimate import drawn_for
@@ -25,7 +24,6 @@ from tailmetrics.significance.corrections import CORRECTIONS, Correction, correc
 CALLER = "compare"
 
 
-@in_words
 def compare(
     runs: Mapping[str, RowValues],
     baseline: str | None = None,

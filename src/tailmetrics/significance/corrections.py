@@ -8,14 +8,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from tailmetrics._checks import check_choice
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.significance._statistics import Array
 
 Correction: TypeAlias = Literal["holm", "bonferroni", "bh", "none"]
 CORRECTIONS: tuple[Correction, ...] = ("holm", "bonferroni", "bh", "none")
 
 
-@in_words
 def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[float]:
     """Return p-values that may be held against one level together.
 

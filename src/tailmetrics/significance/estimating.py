@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailmetrics._checks import check_count, check_number
-from tailmetrics._wrong_calls import in_words
 from tailmetrics.significance._clusters import read_clusters
 from tailmetrics.significance._estimate import Estimate, drawn_for
 from tailmetrics.significance._resampling import groups
@@ -16,7 +15,6 @@ from tailmetrics.significance._row_values import RowValues, check_names, covers,
 from tailmetrics.significance.interval import Interval
 
 
-@in_words
 def intervals(
     rows: RowValues,
     *,
