@@ -19,6 +19,8 @@ UNSEEN = "unseen"
 def summaries(scalars: Mapping[str, Tensor], members: Iterable[Sequence[str]]) -> dict[str, Tensor]:
     """Return gap and spread of the values of each stem, of keys such as ``recall@10/decile_1``.
 
+    Both read the buckets that were measured: those that are not NaN. With fewer than two of them they are NaN.
+
     Args:
         scalars: Values by key.
         members: The keys of each member that has buckets, head first.
@@ -31,18 +33,21 @@ def summaries(scalars: Mapping[str, Tensor], members: Iterable[Sequence[str]]) -
             if bucket != UNSEEN:
                 stems.setdefault(stem, []).append(scalars[key])
         for stem, values in stems.items():
-            found |= {f"{stem}/gap": values[0] - values[-1], f"{stem}/spread": _spread(values)}
+            measured = [value for value in values if not math.isnan(value)]
+            # one bucket alone says nothing of a difference, so that 0 would be a claim that nobody measured
+            gap = measured[0] - measured[-1] if len(measured) > 1 else torch.full_like(values[0], math.nan)
+            found |= {f"{stem}/gap": gap, f"{stem}/spread": torch.full_like(values[0], _spread(measured))}
     return found
 
 
-def _spread(values: Sequence[Tensor]) -> Tensor:
-    """Return standard deviation over mean, of the values that there are; NaN for a mean of 0."""
-    known = [float(value) for value in values if not math.isnan(value)]
-    mean = math.fsum(known) / len(known) if known else 0.0
+def _spread(values: Sequence[Tensor]) -> float:
+    """Return standard deviation over mean; NaN for a mean of 0, and of fewer than two values."""
+    known = [float(value) for value in values]
+    mean = math.fsum(known) / len(known) if len(known) > 1 else 0.0
     if not mean:
-        return torch.full_like(values[0], math.nan)
+        return math.nan
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / len(known))
-    return torch.full_like(values[0], deviation / mean)
+    return deviation / mean
 
 
 def keeps_labels(metric: TopKMetric) -> TypeGuard[LabelAveragedMetric]:
@@ -50,7 +55,7 @@ def keeps_labels(metric: TopKMetric) -> TypeGuard[LabelAveragedMetric]:
     return isinstance(metric, LabelAveragedMetric) and metric.keeps_labels
 
 
-def per_label(members: Sequence[TopKMetric], counts: Tensor | None) -> dict[str, Tensor]:
+def per_label(members: Sequence[TopKMetric], counts: Tensor | None, zero_division: float) -> dict[str, Tensor]:
     """Return training counts, counts and values of single labels of all members that know them."""
     known = [metric for metric in members if keeps_labels(metric)]
     if not known:
@@ -62,7 +67,7 @@ def per_label(members: Sequence[TopKMetric], counts: Tensor | None) -> dict[str,
     counts = next((one for one in (counts, *map(_training_counts, members)) if one is not None), None)
     found = {} if counts is None else {"count": counts}
     for metric in known:
-        found |= metric.per_label(several=len(cutoffs) > 1)
+        found |= metric.per_label(several=len(cutoffs) > 1, zero_division=zero_division)
     return found
 
 

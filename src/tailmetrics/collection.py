@@ -229,7 +229,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         with self._sent_together({name: metric for name, metric in computed.items() if metric._computed is None}):
             return self._flat({name: metric.scalars() for name, metric in computed.items()})
 
-    def per_label(self) -> dict[str, Tensor]:
+    def per_label(self, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return what members know of single labels over all rows: a dict of vectors (L,).
 
         ``count`` is the training count, ``support`` in how many rows a label is relevant, ``predicted`` how often it
@@ -239,18 +239,22 @@ class TopKCollection(LoggedCollection, TravellingCollection):
 
         Counts are those of all processes: call this in every process.
 
+        Args:
+            zero_division: The value that divides by 0, such as the recall of a label with support 0.
+
         Raises:
             ValueError: If no member keeps counts per label.
         """
         members = self.members()
         with self._sent_together({name: metric for name, metric in members.items() if keeps_labels(metric)}):
-            return per_label(list(members.values()), self._training_counts)
+            return per_label(list(members.values()), self._training_counts, zero_division)
 
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Return the tail in one number: a gap and a spread for each cut-off of each member by bucket.
 
-        ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest bucket seen in training;
-        ``recall@10/spread`` the standard deviation over the mean of the seen buckets (Elliot's PopREO).
+        ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one;
+        ``recall@10/spread`` the standard deviation over the mean of the buckets (Elliot's PopREO). Both read the
+        buckets that were seen in training and measured here, and are NaN where fewer than two were.
 
         Args:
             scalars: What :meth:`compute` returned; None computes it.

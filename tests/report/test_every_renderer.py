@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from report.test_page import Tags
-from tailmetrics import KForRecall, LabelBuckets, PredictionProportionAtK, RecallAtK, evaluate
+from tailmetrics import KForRecall, LabelBuckets, PrecisionAtK, PredictionProportionAtK, RecallAtK, evaluate
 from tailmetrics.report import BucketRow, Report, print_report
 from tailmetrics.report._bars import ABOVE, ROOM, all_bars
 from tailmetrics.report.latex import escape, latex
@@ -75,6 +75,7 @@ def test_each_renderer_shows_all_of_it(shown, renderer):
         "decile_10 holds the most frequent labels, decile_1 the rarest; each has about a tenth of all label occurrences",
         "global_recall@3 by group of rows and bucket",
         "± is half the width of the 95% confidence interval",
+        "[low, high] are its ends where it is not symmetric",
         "gap: decile_10 minus decile_1",
     ]
     for said in expected:
@@ -98,8 +99,10 @@ def test_each_renderer_shows_all_of_it(shown, renderer):
     assert report.labels.by_misses[0] == worst
     assert f"label {worst}" in text
     interval = report.intervals["global_recall@3/decile_10"]
-    half = f"{(interval.high - interval.low) / 2:.4f}".removeprefix("0")
-    assert f"±{half}" in text.replace(r"$\pm$", "±")
+    value = report.scalars["global_recall@3/decile_10"]
+    assert f"{value - interval.low:.4f}" != f"{interval.high - value:.4f}"
+    ends = ", ".join(f"{end:.4f}".removeprefix("0") for end in (interval.low, interval.high))
+    assert f"{value:.4f} [{ends}]" in text
 
 
 def test_csv_and_json_hold_groups_intervals_and_summaries(shown):
@@ -173,3 +176,48 @@ def test_a_bucket_tells_in_how_many_rows_it_counts(shown):
         rows = int((buckets.assignment[target] == place).sum())
         (cells,) = (line for line in lines if line[:1] == [name] and len(line) == 4 + len(report.by_bucket))
         assert cells[2:4] == [str(rows), str(rows)]
+
+
+def test_a_label_that_was_never_relevant_has_no_recall():
+    """Label 1 is suggested and never relevant: its recall divides by 0 and shows –, its precision is 0 of 1."""
+    scores, target = torch.eye(3)[[0, 1]], torch.tensor([0, 2])
+    metrics = [RecallAtK(1, average="none", num_labels=3), PrecisionAtK(1, average="none", num_labels=3)]
+    report = evaluate(scores, target, metrics=metrics)
+    record = report.labels.record(1)
+    assert math.isnan(record["recall@1"])
+    assert record["precision@1"] == 0
+    (line,) = (line for line in csv.DictReader(StringIO(report.labels.csv())) if line["label"] == "1")
+    assert (line["recall@1"], line["precision@1"]) == ("", "0.0")
+    assert "| 1 | 0 | 1 | 0 | 1 | – | 0.0000 |" in markdown(report)
+
+
+def test_names_of_labels_are_text_in_a_spreadsheet():
+    """A label called like a formula has a quotation mark before it, as other names in CSV have."""
+    report = evaluate(
+        torch.eye(2), torch.tensor([1, 0]), metrics=[RecallAtK(1, average="none", num_labels=2)],
+        label_names=["=cmd|' /C calc'!A0", "@SUM(1)"],
+    )  # fmt: skip
+    assert {line["name"] for line in csv.DictReader(StringIO(report.labels.csv()))} == {
+        "'=cmd|' /C calc'!A0",
+        "'@SUM(1)",
+    }
+
+
+def test_a_gap_is_that_of_the_buckets_measured():
+    """Head .5 and middle 1 were measured, the tail was not: the gap is -.5; with one bucket measured there is none."""
+    buckets = LabelBuckets.from_assignment([0, 0, 1, 2], ["head", "middle", "tail"])
+    scores = torch.eye(4)[[0, 0, 2]]
+    metrics = [RecallAtK(1, buckets=buckets, scope="global")]
+    report = evaluate(scores, torch.tensor([0, 1, 2]), metrics=metrics)
+    assert report.summaries["global_recall@1/gap"] == -0.5
+    one = evaluate(scores[:2], torch.tensor([0, 1]), metrics=metrics)
+    assert all(map(math.isnan, one.summaries.values()))
+    assert "| global_recall@1 | 0.5000 | 0.5000 | – | – | – |" in markdown(one)
+
+
+def test_print_shows_the_tables_in_80_columns(shown):
+    """``print(report)`` is what the terminal shows: every metric by its whole key, no line wider than 80 columns."""
+    printed = str(shown[0])
+    assert max(map(len, printed.splitlines())) <= 80
+    for metric in shown[0].overall:
+        assert metric in printed

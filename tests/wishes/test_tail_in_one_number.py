@@ -5,7 +5,8 @@ Readings of the contract where it leaves a choice:
 - The rarest seen bucket is the last one that is not ``unseen`` (labels seen in training); with buckets of one's own
   and no ``unseen`` it is the last. The spread is the population's standard deviation (Elliot's PopREO) over the mean of
   the same buckets.
-- A seen bucket without a row has no value: a gap that needs it is NaN, and the spread is over the others.
+- A seen bucket without a row has no value: gap and spread are those of the others, and NaN where fewer than two have
+  one.
 - A spread over a mean of 0 is NaN. Metrics without buckets have no summary.
 - Popularity lift divides the mean training count over all labels shown by the mean over all relevant labels of all
   rows; by bucket, both means are over the bucket's labels.
@@ -26,8 +27,8 @@ from wishes.rows import COUNTS, DECILES, NUM_LABELS, THREE, bits, drawn, fed, fl
 
 
 def gap(values: list[float], names: list[str]) -> float:
-    seen = [value for value, name in zip(values, names, strict=True) if name != "unseen"]
-    return seen[0] - seen[-1]
+    seen = [value for value, name in zip(values, names, strict=True) if name != "unseen" and not math.isnan(value)]
+    return seen[0] - seen[-1] if len(seen) > 1 else math.nan
 
 
 def spread(values: list[float], names: list[str]) -> float:

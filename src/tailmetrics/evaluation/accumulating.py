@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -220,7 +221,7 @@ class Evaluation:
         return [GroupRow(name, None if counts is None else counts[place]) for place, name in enumerate(names)]
 
     def _label_table(self) -> LabelTable:
-        columns = {name: column.cpu() for name, column in self.collection.per_label().items()}
+        columns = {name: column.cpu() for name, column in self.collection.per_label(zero_division=math.nan).items()}
         buckets = next(iter(self.bucketings), None)
         if buckets is None:
             return LabelTable(columns, self._checked_names(columns))

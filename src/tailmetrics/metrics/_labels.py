@@ -268,7 +268,7 @@ class LabelAveragedMetric(RowMeanMetric):
             )
         return super().scalars(value)
 
-    def per_label(self, several: bool = False) -> dict[str, Tensor]:
+    def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return what is kept of support, predictions and true positives of each label, and its value, over all rows.
 
         With ``average="none"`` all of them are kept, else those that the average reads. Shape (L,) each.
@@ -277,6 +277,7 @@ class LabelAveragedMetric(RowMeanMetric):
 
         Args:
             several: Whether counts that depend on a cut-off have it in their names even where there is one.
+            zero_division: The value that divides by 0, such as the recall of a label with support 0.
 
         Raises:
             ValueError: If the average keeps no counts per label.
@@ -292,7 +293,8 @@ class LabelAveragedMetric(RowMeanMetric):
             known = {"support": support, "predicted": predicted}
             found |= {what if what == "support" else f"{what}{at}": known[what] for what in sorted(self._counts_kept)}
             found[f"hits{at}"] = hits
-            found[self._label_key(cut)] = divide(*self._label_ratio(hits, predicted, support))
+            top, bottom = self._label_ratio(hits, predicted, support)
+            found[self._label_key(cut)] = divide(top, bottom).masked_fill(bottom == 0, zero_division)
         return found
 
     def cut_names(self) -> list[str]:

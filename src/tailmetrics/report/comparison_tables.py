@@ -25,7 +25,7 @@ def run_table(report: ComparisonReport) -> Table:
     ]
     caption = (
         f"A letter behind a value names a run that is significantly worse, at {report.level:g}, corrected for "
-        f"{len(report.comparisons)} comparisons."
+        f"{sum(not isnan(one.p_corrected.randomisation) for one in report.comparisons)} comparisons."
     )
     if all(one.baseline == report.baseline for one in report.comparisons) and len(report.runs) > 2:
         caption += f" Runs were compared with {report.baseline} alone."
@@ -68,11 +68,13 @@ def comparison_table(report: ComparisonReport) -> Table:
 def legend(found: Iterable[Comparison], correction: str) -> str:
     """Return what the columns mean."""
     known = list(found)
-    comparisons = f"{len(known)} comparison{'' if len(known) == 1 else 's'}"
+    tested = sum(not isnan(one.p_corrected.randomisation) for one in known)
+    comparisons = f"{tested} comparison{'' if tested == 1 else 's'}"
     level = 1 - known[0].interval.confidence
     return (
         f"p: randomisation test, rows swapped between the runs; corrected: {correction}, of {comparisons}; "
-        f"effect: Cohen's d of the row differences; *: significant at {level:.3g}."
+        f"interval: {known[0].interval.confidence:.3g} of this comparison alone, so that it may leave out 0 where the "
+        f"corrected p is large; effect: Cohen's d of the row differences; *: significant at {level:.3g}."
     )
 
 

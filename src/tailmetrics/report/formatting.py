@@ -28,12 +28,25 @@ def number(value: float, place: bool = False) -> str:
 
 
 def with_interval(value: float, interval: Interval | None, place: bool = False) -> str:
-    """Return a value with half the width of its interval behind it, where there is one."""
+    """Return a value with its interval behind it, where there is one: ± where both sides are equally long as shown.
+
+    >>> from tailmetrics.significance import Interval
+    >>> with_interval(0.5, Interval(0.5, 0.41, 0.59, 90, 0.95, "t")), with_interval(
+    ...     0.0, Interval(0.0, 0.0, 0.168, 20, 0.95, "Wilson")
+    ... )
+    ('0.5000 ±.0900', '0.0000 [.0000, .1680]')
+    """
     text = number(value, place)
     if interval is None or math.isnan(interval.low):
         return text
-    half = number((interval.high - interval.low) / 2, place)
-    return f"{text} ±{half[1:] if half.startswith('0.') else half}"
+    below, above = number(value - interval.low, place), number(interval.high - value, place)
+    if below == above:
+        return f"{text} ±{_without_zero(above)}"
+    return f"{text} [{_without_zero(number(interval.low, place))}, {_without_zero(number(interval.high, place))}]"
+
+
+def _without_zero(text: str) -> str:
+    return text[1:] if text.startswith("0.") else text
 
 
 def brief(value: float) -> str:

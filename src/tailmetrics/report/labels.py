@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tailmetrics.report.inert import in_cell
+
 COUNTS = ("count", "support", "predicted", "hits")
 """What ``TopKCollection.per_label`` counts; the other columns are values."""
 
@@ -121,9 +123,9 @@ class LabelTable:
         if name == "label":
             yield from labels
         elif name == "name" and self.names is not None:
-            yield from (self.names[label] for label in labels)
+            yield from (in_cell(self.names[label]) for label in labels)
         elif name == "bucket":
-            yield from (self.bucket_names[self._bucket(label)] for label in labels)
+            yield from (in_cell(self.bucket_names[self._bucket(label)]) for label in labels)
         else:
             stem, at, cut = name.partition("@")
             derived = {"missed": self.missed, "wrong": self.wrong}.get(stem)

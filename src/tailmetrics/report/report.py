@@ -157,6 +157,18 @@ class Report:
             raise ValueError(f"Report.write: stem={stem!r} is no name of a file; pass such as 'report_val'.")
         return write_files(self, Path(folder), stem)
 
+    def __str__(self) -> str:
+        """Return what :func:`print_report` prints, 80 columns wide."""
+        from io import StringIO
+
+        from rich.console import Console
+
+        from tailmetrics.report.terminal import print_report
+
+        text = StringIO()
+        print_report(self, Console(width=80, file=text))
+        return text.getvalue()
+
     def _repr_html_(self) -> str:
         from tailmetrics.report.page import fragment
 

@@ -71,8 +71,9 @@ def rows_of(report: Report) -> str:
 
 
 def plus_minus(report: Report) -> str:
-    """Return what ± means where intervals are known."""
+    """Return what ± and [low, high] mean where intervals are known."""
     first = next(iter(report.intervals.values()), None)
     if first is None:
         return ""
-    return f"± is half the width of the {first.confidence:.0%} confidence interval, for independent rows."
+    said = f"the {first.confidence:.0%} confidence interval, for independent rows"
+    return f"± is half the width of {said}; [low, high] are its ends where it is not symmetric."
