@@ -85,7 +85,7 @@ def _evaluate_labels(name: str, rows: Sequence[Row], setting: Setting, labels: s
     if name == "KForRecall":
         return _k_for_recall([_view(row, setting, labels, cut=True) for row in rows], setting)
     views = [_view(row, setting, labels) for row in rows]
-    action = setting.empty_target_action or ("neg" if labels is None else "skip")
+    action = setting.empty_target_action or ("skip" if labels is not None and setting.average == "samples" else "neg")
     if action == "error" and any(not view.relevant for view in views):
         raise ValueError(f"{name}: a row without a relevant label")
     if action == "skip":

@@ -260,17 +260,16 @@ def test_global_precision_adds_up_over_buckets(k: int) -> None:
 
 
 def test_micro_and_macro_by_bucket() -> None:
-    """Bucket 0 counts rows 1 and 3 alone: 3 ids shown (0, 1, 0), 2 hits, support 3 (0, 1, 0)."""
-    assert bucketed("PrecisionAtK", 2, average="micro")[0] == 2 / 3
-    assert bucketed("PrecisionAtK", 2, average="micro", denominator="k")[0] == 2 / (2 * 2)
-    assert bucketed("F1AtK", 2, average="micro")[0] == 2 * 2 / (3 + 3)
-    assert bucketed("PrecisionAtK", 2, average="micro", empty_target_action="neg")[0] == 2 / (3 + 2)
-    assert bucketed("PrecisionAtK", 2, average="micro", scope="global")[0] == 2 / 2
+    """Rows show bucket 0 the ids (0, 1), (1, 2) and (0), of which 2 are hits; support is 3 (0, 1, 0), none in row 2."""
+    assert bucketed("PrecisionAtK", 2, average="micro")[0] == 2 / 5
+    assert bucketed("PrecisionAtK", 2, average="micro", denominator="k")[0] == 2 / (3 * 2)
+    assert bucketed("F1AtK", 2, average="micro")[0] == 2 * 2 / (5 + 3)
+    assert bucketed("PrecisionAtK", 2, average="micro", empty_target_action="skip")[0] == 2 / 3
+    assert bucketed("PrecisionAtK", 2, average="micro", scope="global")[0] == 2 / 4
     assert bucketed("F1AtK", 2, average="macro")[0] == (1 + 0) / 2
     assert bucketed("F1AtK", 2, average="macro", labels="all")[0] == close(1 / 3)
     assert bucketed("F1AtK", 2, average="weighted")[0] == close((2 * 1 + 1 * 0) / 3)
-    union = {"average": "macro", "labels": "union", "empty_target_action": "neg"}
-    assert bucketed("F1AtK", 2, **union)[0] == close((1 + 0 + 0) / 3)
+    assert bucketed("F1AtK", 2, average="macro", labels="union")[0] == close((1 + 0 + 0) / 3)
 
 
 @pytest.mark.parametrize("average", ["micro", "macro", "weighted"])

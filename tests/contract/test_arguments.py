@@ -293,8 +293,8 @@ def test_the_padding_of_other_libraries_is_answered_with_ours() -> None:
         (lambda: RecallAtK(k=5, buckets=BUCKETS), "RecallAtK(k=5, 11 buckets)"),
         (lambda: RecallAtK(k=5, buckets="deciles", name="r"), "RecallAtK(k=5, buckets='deciles', name='r')"),
         (
-            lambda: RecallAtK(k=[1, 5], buckets=BUCKETS, scope="global", average="macro", empty_target_action="neg"),
-            "RecallAtK(k=[1, 5], 11 buckets, scope='global', average='macro', empty_target_action='neg')",
+            lambda: RecallAtK(k=[1, 5], buckets=BUCKETS, scope="global", average="macro", empty_target_action="skip"),
+            "RecallAtK(k=[1, 5], 11 buckets, scope='global', average='macro', empty_target_action='skip')",
         ),
         (lambda: REGISTRY["MRR"](empty_target_action="neg", depth=500), "MRR()"),
         (

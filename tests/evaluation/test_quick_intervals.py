@@ -51,6 +51,7 @@ def metrics() -> list[Any]:
         MRR(),
         HitRateAtK(2),
         PrecisionAtK(3, average="micro", buckets=BUCKETS),
+        PrecisionAtK(3, average="micro", buckets=BUCKETS, empty_target_action="skip"),  # 1 for a bucket of one label
         PropensityScoredPrecisionAtK(3, label_counts=COUNTS, num_train=500),
         KForRecall(0.5, buckets=BUCKETS, depth=6),
         KForRecall(0.5, statistic="mean"),

@@ -21,8 +21,8 @@ from sklearn.metrics import (
 
 from cases import NUM_LABELS, Data
 from parity.compare import BINARY, FULL, FULL_GRADED, KS, assert_rows, assert_value, class_indices, top
-from tailmetrics import MAP, AccuracyAtK, CrossEntropy, DCGAtK, F1AtK, NDCGAtK, PrecisionAtK, RecallAtK
-from tailmetrics.metrics import TopKMetric
+from tailmetrics import MAP, AccuracyAtK, CrossEntropy, DCGAtK, F1AtK, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK
+from tailmetrics.metrics import REGISTRY, TopKMetric
 
 SCORES, CLASSES = class_indices(seed=21)
 RATIOS = [
@@ -161,3 +161,68 @@ def test_batches_of_full_rankings_hold_what_they_claim() -> None:
 
 def _lengths(batch: Data) -> set[int]:
     return {len(row.ranked) for row in batch.rows}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket(seed: int) -> None:
+    """Of cut-offs in both scopes and of thresholds, with ties, row weights, row groups and empty rows, to 1e-12.
+
+    The states are those of two processes, merged.
+    """
+    rng = np.random.default_rng(seed)
+    num_rows, num_labels, k, threshold = 57, 23, int(rng.integers(1, 8)), 0.4
+    scores = rng.random((num_rows, num_labels)).round(int(rng.integers(1, 4)))
+    target = rng.random((num_rows, num_labels)) < rng.random(num_labels) ** 3
+    groups, weights = rng.integers(0, 2, num_rows), rng.integers(0, 5, num_rows) / 4
+    assignment = rng.integers(0, 3, num_labels)
+    assignment[0] = 3  # a bucket of one label: in scope "bucket" each row predicts it
+    buckets = LabelBuckets.from_assignment(assignment.tolist(), list("abcd"))
+    columns = [assignment == bucket for bucket in range(4)]
+    within = np.zeros_like(target)
+    for column in columns:
+        within[:, column] = _shown(scores[:, column], k)
+    shown = {"bucket": within, "global": _shown(scores, k), "above": scores > threshold}
+    common = {"buckets": buckets, "row_groups": ["even", "odd"], "weighted": True}
+    for name, _, peer in RATIOS:
+        for average, labels in AVERAGES:
+            rule = {"average": average, **labels, **common}
+            metrics = {scope: REGISTRY[name](k, scope=scope, **rule) for scope in ("bucket", "global")}
+            metrics["above"] = REGISTRY[name.replace("AtK", "AtThreshold")](threshold, **rule)
+            for scope, metric in metrics.items():
+                other = metric.clone()
+                for half, one in ((slice(0, 20), metric), (slice(20, None), other)):
+                    rows = {
+                        "row_groups": torch.from_numpy(groups[half]),
+                        "row_weights": torch.from_numpy(weights[half]),
+                    }
+                    one.update(torch.from_numpy(scores[half]), torch.from_numpy(target[half]), **rows)
+                metric.merge_state(other)
+                wanted = [
+                    [_on_columns(peer, target[rows], shown[scope][rows], column, weights[rows], average, labels)]
+                    for rows in (groups >= 0, groups == 0, groups == 1)
+                    for column in columns
+                ]
+                assert metric.compute().reshape(-1, 1).numpy() == pytest.approx(np.array(wanted), rel=0, abs=1e-12)
+
+
+AVERAGES = [
+    ("micro", {}),
+    ("weighted", {}),
+    *(("macro", {"labels": labels}) for labels in ("present", "union", "all")),
+]
+
+
+def _shown(scores: np.ndarray, k: int) -> np.ndarray:
+    """The top k of each row as a bool matrix, the lower column first where scores are equal."""
+    ranks = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
+    return ranks < k
+
+
+def _on_columns(
+    peer: Any, target: np.ndarray, shown: np.ndarray, column: np.ndarray, weights: np.ndarray, average: str, labels: Any
+) -> float:
+    counted = weights[:, None] > 0
+    seen = {"present": target & counted, "union": (target | shown) & counted}.get(labels.get("labels", "all"))
+    names = np.flatnonzero(column if seen is None else column & seen.any(0))
+    rule = {"average": average, "sample_weight": weights, "zero_division": 0}
+    return float(peer(target, shown, labels=names, **rule)) if len(names) else 0.0

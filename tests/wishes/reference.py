@@ -67,11 +67,12 @@ def one_value(
     seen = [see(line, inside, options, by_bucket=group is not None, cut=name == "KForRecall") for line in lines]
     if name == "KForRecall":
         return depth_needed(seen, facts, options)
-    empty = options.get("empty_target_action") or ("neg" if group is None else "skip")
+    over_rows = options.get("average", "samples") == "samples"
+    empty = options.get("empty_target_action") or ("skip" if group is not None and over_rows else "neg")
     counted = [row for row in seen if row.gains or empty != "skip"]
     if not counted:
         return NAN
-    if options.get("average", "samples") != "samples":
+    if not over_rows:
         return over_labels(name, counted, inside, options, k)
     if name in RATIOS:
         sums = [RATIOS[name](row, facts, options, k or 0) if row.gains else (0.0, 0.0) for row in counted]

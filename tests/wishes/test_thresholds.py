@@ -4,8 +4,7 @@ Readings of the contract where it leaves a choice:
 
 - "Above" is strict, and is judged as torch compares the scores with a Python number: in the scores' own type.
   Thresholds per label are a tensor; torch compares in the wider of the two types.
-- ``empty_target_action`` means what it means for cut-offs: "neg" overall and "skip" within buckets by default.
-  Within a bucket, scikit-learn on the bucket's columns is therefore ``empty_target_action="neg"``.
+- ``empty_target_action`` means what it means for cut-offs: within buckets "skip" for the mean over rows, else "neg".
 - ``scope="global"`` changes only the samples average: the denominator of precision is all that the row was suggested.
 - The key writes a threshold as Python's ``:g`` does. Ranked ids have no scores and are refused.
 """
@@ -197,8 +196,9 @@ def test_by_bucket_equals_the_plain_loop(
     scores, target = batch(seed=4)
     chosen = {} if empty is None else {"empty_target_action": empty}
     metric = fed(made(measure, [0.25, 0.75], buckets=buckets, scope=scope, **chosen, **average), scores, target)
+    action = empty or ("skip" if average["average"] == "samples" else "neg")
     wanted = [
-        oracle(measure, suggested(scores, one), sets(target), inside, scope=scope, empty=empty or "skip", **average)
+        oracle(measure, suggested(scores, one), sets(target), inside, scope=scope, empty=action, **average)
         for one in (0.25, 0.75)
         for inside in members(buckets)
     ]

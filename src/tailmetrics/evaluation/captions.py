@@ -11,13 +11,15 @@ from tailmetrics.metrics.row_auc import RowAUC
 
 
 def captions_of(metric: TopKMetric) -> dict[str, str]:
-    """Return what the values of each stem are of: scope and cut-off.
+    """Return what the values of each stem are of: scope, cut-off, and rows if some are left out.
 
     >>> from tailmetrics import LabelBuckets, RecallAtK
     >>> captions_of(RecallAtK(k=10, buckets="deciles", scope="global"))
-    {'global_recall@10': 'in the one list of 10 that a row shows (scope global)'}
+    {'global_recall@10': 'in the one list of 10 that a row shows (scope global); rows with a relevant label there'}
     """
-    return {metric._key(k): _caption(metric, k) for k in metric.cutoffs}
+    left_out = isinstance(metric, RelevanceMetric) and metric.empty_target_action == "skip"
+    rows = "; rows with a relevant label there" if left_out else ""
+    return {metric._key(k): f"{_caption(metric, k)}{rows}" for k in metric.cutoffs}
 
 
 def _caption(metric: TopKMetric, k: object) -> str:

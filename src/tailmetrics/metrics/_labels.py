@@ -39,6 +39,10 @@ class LabelArguments(RelevanceArguments, total=False):
 class LabelAveragedMetric(RowMeanMetric):
     """A metric that is a ratio of counts, of a row (``average="samples"``), of all rows, or of each label.
 
+    Averages over labels count the predictions of every row, within buckets too: their values are those of scikit-learn
+    on the columns of the bucket. With ``empty_target_action="skip"`` a row without a relevant label, within buckets
+    without one of the bucket, adds nothing, its wrong predictions included; the key then says ``skip``.
+
     Args:
         k: Cut-off, or several.
         average: ``"samples"``, the mean over rows; ``"micro"``, the ratio of the sums over all labels; ``"macro"``,

@@ -44,7 +44,8 @@ class RelevanceMetric(TopKMetric):
             ``"weighted"`` and ``"none"``.
         depth: How much of a list ``scope="bucket"`` reads.
         empty_target_action: What a row without a relevant label counts: ``"neg"`` 0, ``"pos"`` 1, ``"skip"`` nothing;
-            ``"error"`` refuses it. None is ``"neg"`` overall and ``"skip"`` within buckets.
+            ``"error"`` refuses it. None is ``"neg"`` overall; within buckets it is ``"skip"`` for the mean over rows
+            and ``"neg"`` for averages over labels, in which every row counts.
         kwargs: See :class:`TopKMetric`.
     """
 
@@ -85,8 +86,12 @@ class RelevanceMetric(TopKMetric):
         super().__init__(k, **kwargs)
 
     def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
-        """Return what a row without a relevant label counts unless the caller says so."""
-        return "skip" if by_bucket else "neg"
+        """Return what a row without a relevant label counts unless the caller says so.
+
+        A ratio of counts over labels without the rows that have no relevant label of a bucket would be without most of
+        their false positives: the rarer the labels of a bucket, the better it would look.
+        """
+        return "skip" if by_bucket and self.average == "samples" else "neg"
 
     def _default(self, name: str, default: Any) -> Any:
         if name == "empty_target_action":
