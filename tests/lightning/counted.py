@@ -54,14 +54,6 @@ class Given(Sampler[Any]):
         return len(self.rows)
 
 
-class Endless(Sampler[int]):
-    """A sampler without length and without end."""
-
-    def __iter__(self) -> Iterator[int]:
-        while True:
-            yield 7
-
-
 class Model(LightningModule):
     """Learns nothing, and keeps which rows it was shown."""
 
@@ -108,9 +100,8 @@ def counted(loaders: Any, folder: Path, train_target: Any = "target", **argument
     """How often each row was counted when a fit on ``loaders`` began."""
     report = callback(train_target=train_target)
     trainer(folder, report, **arguments).fit(Model(), loaders)
-    state = report.state_dict()
-    counts: list[int] = state["label_counts"].tolist()
-    assert sum(counts) == state["num_train"]
+    counts: list[int] = report.frequency.counts.tolist()
+    assert sum(counts) == report.frequency.num_rows
     return counts
 
 

@@ -14,7 +14,7 @@ from torch.utils.data import DistributedSampler
 
 import tailmetrics
 from tailmetrics.lightning import HeadToTailReport
-from tailmetrics.lightning._repeats import Repeats
+from tailmetrics.lightning.trainer import SamplerPadding
 
 pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
 ALL = [1] * ROWS
@@ -101,9 +101,9 @@ def test_repeated_rows_are_found_in_batches_of_any_size() -> None:
     for process in range(4):
         sampler = DistributedSampler(range(10), num_replicas=4, rank=process, shuffle=False)
         for size in (2, 3):
-            repeats = Repeats(loader(sampler=sampler, batch_size=size))
+            repeats = SamplerPadding(loader(sampler=sampler, batch_size=size))
             rows = [min(size, 3 - start) for start in range(0, 3, size)]
-            masks = [repeats.once(row, "validation_step", masked=False) for row in rows]
+            masks = [repeats.first_seen(row, "validation_step", masked=False) for row in rows]
             flat = [
                 one for mask, row in zip(masks, rows, strict=True) for one in ([True] * row if mask is None else mask)
             ]
@@ -113,21 +113,24 @@ def test_repeated_rows_are_found_in_batches_of_any_size() -> None:
 def test_a_step_that_returns_other_rows_than_it_got_says_which_are_repeats() -> None:
     """Three rows for each that came in: fine without repeats, an error with one, unless the step masks them itself."""
     sampler = DistributedSampler(range(9), num_replicas=2, rank=1, shuffle=False)
-    repeats = Repeats(loader(sampler=sampler))
-    assert repeats.once(12, "validation_step", masked=False) is None
+    repeats = SamplerPadding(loader(sampler=sampler))
+    assert repeats.first_seen(12, "validation_step", masked=False) is None
     message = (
         "HeadToTailReport: validation_step returned 3 rows for a batch of 1, of which the distributed sampler repeats 1"
     )
     with pytest.raises(ValueError, match=message):
-        repeats.once(3, "validation_step", masked=False)
-    again = Repeats(loader(sampler=sampler))
-    assert [again.once(rows, "test_step", masked=True) for rows in (12, 3)] == [None, None]
+        repeats.first_seen(3, "validation_step", masked=False)
+    again = SamplerPadding(loader(sampler=sampler))
+    assert [again.first_seen(rows, "test_step", masked=True) for rows in (12, 3)] == [None, None]
 
 
-def test_two_callbacks_without_names_are_refused_by_lightning(tmp_path: Path) -> None:
-    """Their entries in a checkpoint would be one."""
-    with pytest.raises(RuntimeError, match="more than one stateful callback of type `HeadToTailReport`"):
-        trainer(tmp_path, callback(), callback())
+@pytest.mark.parametrize("name", ["", "tail"])
+def test_two_callbacks_of_one_name_are_refused(name: str, tmp_path: Path) -> None:
+    """Their keys and files would be one; the message says which argument tells them apart."""
+    with pytest.raises(
+        ValueError, match=f"HeadToTailReport: 2 callbacks of this Trainer have name='{name}'; give each"
+    ):
+        trainer(tmp_path, callback(name=name), callback(name=name)).fit(Model(), loader())
 
 
 def test_a_data_module_with_two_loaders(tmp_path: Path) -> None:

@@ -14,14 +14,10 @@ from tailmetrics._checks import check_count, check_names
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.evaluating import CONFIDENCE
 from tailmetrics.evaluation.label_metrics import with_label_values
-from tailmetrics.lightning._folder import run_folder
-from tailmetrics.lightning._history import History
-from tailmetrics.lightning._loggers import show_in_loggers
-from tailmetrics.lightning._logging import alike, apart, log_values
-from tailmetrics.lightning._packages import callback_bases
-from tailmetrics.lightning._running import Running
-from tailmetrics.lightning._steps import Keys
-from tailmetrics.lightning._training_labels import TrainingLabels
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.lightning.evaluations import Evaluations, History, Keys
+from tailmetrics.lightning.trainer import alike, apart, callback_bases, log_values, run_folder, show_in_loggers
+from tailmetrics.lightning.training_labels import TrainingLabels
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report import Report
 
@@ -71,6 +67,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         report: The last report, of the first loader.
         folder: Where the first process has written it; None without files.
         history: Epoch, step, number of the loader and values of every validation of the fit, oldest first.
+        frequency: How often each label occurs in training; None until it is known.
     """
 
     def __init__(
@@ -127,7 +124,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
         read = Keys(preds, target, row_mask, row_groups, row_ids)
         confidence = CONFIDENCE if intervals else None
-        self._running = Running(self.collection, read, labels=labels, examples=examples, intervals=confidence)
+        self._running = Evaluations(self.collection, read, labels=labels, examples=examples, intervals=confidence)
         self._history = History()
 
     @property
@@ -136,9 +133,18 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         return self._history.rows
 
     @property
-    def state_key(self) -> str:
-        """Name of the callback's entry in a checkpoint: one for each ``name``."""
-        return str(self._generate_state_key(name=self.name)) if self.name else type(self).__qualname__
+    def frequency(self) -> LabelFrequency | None:
+        """How often each label occurs in training; None until it is known."""
+        return self._labels.frequency
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Refuse two callbacks of one name: their keys, files and entries in checkpoints would be one."""
+        same = [one for one in trainer.callbacks if isinstance(one, HeadToTailReport) and one.name == self.name]
+        if len(same) > 1:
+            raise ValueError(
+                f"HeadToTailReport: {len(same)} callbacks of this Trainer have name={self.name!r}; give each a name of "
+                "its own, such as name='titles', which stands in its keys and files."
+            )
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Count the training labels, unless they are known."""
@@ -188,7 +194,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     def _add(self, trainer: Any, outputs: Any, index: int, step: str) -> None:
         if not trainer.sanity_checking:
-            self._running.add(outputs, index, step, self._labels)
+            self._running.add(outputs, index, step, self._labels.check_width)
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Log and write the report."""
@@ -245,15 +251,18 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return training counts and history, so that a resumed run goes on with them."""
-        return {**self._labels.state_dict(), "history": self._history.state_dict()}
+    # Not state_dict() and load_state_dict(): Lightning would refuse two callbacks before setup() can say why.
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Save training counts and history, so that a resumed run goes on with them."""
+        state = {**self._labels.state_dict(), "history": self._history.state_dict()}
+        checkpoint.setdefault("HeadToTailReport", {})[self.name] = state
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Take what a checkpoint has, unless there are training counts already."""
-        self._labels.load_state_dict(state_dict)
-        if "history" in state_dict:
-            self._history.load_state_dict(state_dict["history"])
+        state = checkpoint.get("HeadToTailReport", {}).get(self.name)
+        if state is not None:
+            self._labels.load_state_dict(state)
+            self._history.load_state_dict(state["history"])
 
 
 def _collection(metrics: Any, group_names: Sequence[str] | None) -> TopKCollection:

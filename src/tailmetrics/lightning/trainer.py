@@ -1,0 +1,339 @@
+"""What the callback asks of Lightning and of loggers: loaders, folders, logged values and figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+from warnings import warn
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.utils.data import BatchSampler, DistributedSampler
+
+from tailmetrics.collection import TopKCollection
+from tailmetrics.report import Report
+from tailmetrics.report.figures import head_to_tail_figure
+from tailmetrics.report.markdown import markdown
+from tailmetrics.report.tables import tables
+
+Place: TypeAlias = tuple[Any, ...]
+"""Keys and indices that lead to a loader in a dict or list of loaders; empty for a loader that stands alone."""
+PACKAGES = ("pytorch_lightning", "lightning.pytorch")
+KNOWN = "2.2 to 2.6"
+"""Versions of Lightning whose private parts were read for :func:`evaluated_loaders`."""
+
+# -- the two packages ---------------------------------------------------------------------------------------------
+
+
+def callback_bases() -> tuple[type, ...]:
+    """Return the class ``Callback`` of every package that is installed."""
+    return tuple(import_module(name).Callback for name in _installed())
+
+
+def _installed() -> list[str]:
+    found = [name for name in PACKAGES if _is_there(name)]
+    if not found:
+        raise ImportError(
+            "tailmetrics.lightning needs Lightning; install it with: pip install 'tailmetrics[lightning]'"
+        )
+    return found
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # any folder called "lightning" is found as a package
+        return False
+
+
+def say(text: str) -> None:
+    """Log a line as Lightning logs its own: shown by default, once for all processes."""
+    import_module(f"{_installed()[0]}.utilities").rank_zero_info(text)
+
+
+@contextmanager
+def same_random_numbers(loader: Any) -> Iterator[None]:
+    """Leave the random numbers of the run, and those of a loader and its samplers, as they were."""
+    batches, sampler = getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None)
+    owners = (loader, sampler, batches, getattr(batches, "sampler", None))
+    generators = [getattr(owner, "generator", None) for owner in owners]
+    before = [(one, one.get_state()) for one in generators if isinstance(one, torch.Generator)]
+    with import_module(f"{_installed()[0]}.utilities.seed").isolate_rng():
+        yield
+    for generator, state in before:
+        generator.set_state(state)
+
+
+def _class_of_lightning(owner: Any, method: str) -> type:
+    """Return the class of Lightning that ``owner`` has ``method`` from, unless it has one of its own."""
+    bases = (base for base in type(owner).__mro__ if base.__module__.startswith(PACKAGES))
+    return next(base for base in bases if method in dir(base))
+
+
+# -- loaders ------------------------------------------------------------------------------------------------------
+
+
+def training_loaders(trainer: Any, pl_module: Any) -> dict[Place, Any]:
+    """Return the loaders of a fit under way, or those that the data module or the model would train on, by place."""
+    if trainer.train_dataloader is not None:
+        return dict(_places(trainer.train_dataloader, ()))
+    datamodule: Any = getattr(trainer, "datamodule", None)
+    for owner in (datamodule, pl_module):
+        if owner is None:
+            continue
+        inherited = getattr(_class_of_lightning(owner, "train_dataloader"), "train_dataloader")  # noqa: B009 - of either package
+        if type(owner).train_dataloader is not inherited:
+            if owner is datamodule:
+                datamodule.setup("fit")
+            return dict(_places(owner.train_dataloader(), ()))
+    raise ValueError(
+        "HeadToTailReport: there is no training data to count labels in; pass label_counts= to the callback, or a "
+        "data module that has a train_dataloader."
+    )
+
+
+def _places(loaders: Any, place: Place) -> Iterator[tuple[Place, Any]]:
+    """Yield every loader of a loader, a list, a dict or a ``CombinedLoader`` of them, in the order of Lightning."""
+    if hasattr(loaders, "iterables") and hasattr(loaders, "flattened"):  # a CombinedLoader, of either package
+        loaders = loaders.iterables
+    if isinstance(loaders, (Mapping, list, tuple)):
+        for key, inner in loaders.items() if isinstance(loaders, Mapping) else enumerate(loaders):
+            yield from _places(inner, (*place, key))
+    else:
+        yield place, loaders
+
+
+def evaluated_loaders(trainer: Any) -> list[Any]:
+    """Return the loaders of the validation or test under way; ``[None]`` where their batches come together.
+
+    Not ``trainer.val_dataloaders``: those are the loaders of the fit, also in a later ``trainer.validate``.
+    """
+    try:
+        loop = trainer._evaluation_loop
+        return list(loop._combined_loader.flattened) if loop._is_sequential else [None]
+    except AttributeError as error:  # guessing would count rows that a sampler repeats
+        package = type(trainer).__module__.split(".")[0]
+        raise RuntimeError(
+            f"HeadToTailReport: {package} {import_module(package).__version__} does not say which loaders are "
+            f"evaluated; Lightning {KNOWN} does. Install one of these, or a newer tailmetrics."
+        ) from error
+
+
+class SamplerPadding:
+    """Tells the rows that a distributed sampler repeats to fill its last round, batch by batch.
+
+    Of ``n`` rows over ``w`` processes, process ``r`` gets the places r, r + w, r + 2w, …; places from n on are
+    repeats, shuffled or not.
+
+    Args:
+        loader: What gives the batches; None where that is not one loader.
+
+    Attributes:
+        sampler: The distributed sampler; None where there is none, and no row is repeated.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        batches = getattr(loader, "batch_sampler", None)
+        samplers = (getattr(loader, "sampler", None), getattr(batches, "sampler", None))
+        self.sampler = next((one for one in samplers if isinstance(one, DistributedSampler)), None)
+        size = batches.batch_size if type(batches) is BatchSampler else None
+        self._batch_size = size if isinstance(size, int) else None
+        self._before = 0
+
+    def first_seen(self, rows: int, step: str, masked: bool) -> Tensor | None:
+        """Return a mask of the rows of the next batch that are no repeats, None where that is all of them.
+
+        Args:
+            rows: Number of rows that the step returned.
+            step: Its name, for the message.
+            masked: Whether it returned a row mask, too.
+
+        Raises:
+            ValueError: If a batch holds repeats, and the step returned another number of rows than it got.
+        """
+        if self.sampler is None:
+            return None
+        drawn = rows if self._batch_size is None else min(self._batch_size, self.sampler.num_samples - self._before)
+        places = (self._before + torch.arange(drawn)) * self.sampler.num_replicas + self.sampler.rank
+        self._before += drawn
+        kept: Tensor = places < len(self.sampler.dataset)  # type: ignore[arg-type] # a sampler needs a length
+        if bool(kept.all()) or (rows != drawn and masked):
+            return None
+        if rows != drawn:
+            raise ValueError(
+                f"HeadToTailReport: {step} returned {rows} rows for a batch of {drawn}, of which the distributed "
+                f"sampler repeats {int((~kept).sum())}; return one row for each, or a row mask that is False where a "
+                "repeated row went in (row_mask= is the name of its key)."
+            )
+        return kept
+
+
+# -- logged values ------------------------------------------------------------------------------------------------
+
+
+class _Unchecked(str):
+    """A name in which Lightning before 2.6 does not find "/dataloader_idx_", which it would refuse."""
+
+    __slots__ = ()
+
+    def __contains__(self, part: str) -> bool:  # type: ignore[override] # as str has it
+        return part != "/dataloader_idx_" and super().__contains__(part)
+
+
+def log_values(pl_module: Any, values: Mapping[str, float]) -> None:
+    """Log values that all processes have alike, without a collective and without a read of the device.
+
+    They are tensors on the CPU, where reading them makes no device wait. ``sync_dist`` with ``rank_zero_only`` is how
+    Lightning is told that there is nothing to reduce, and nothing to warn of; the maximum of one value is that value,
+    where a mean would divide. Names are plain strings: launchers send them between processes, and
+    ``torch.load(weights_only=True)`` knows no other kind.
+    """
+    package = import_module(_class_of_lightning(pl_module, "log_dict").__module__.split(".")[0])
+    before = tuple(map(int, package.__version__.split(".")[:2])) < (2, 6)
+    names = [_Unchecked(name) if before and "/dataloader_idx_" in name else name for name in values]
+    logged = dict(zip(names, torch.tensor(list(values.values()), dtype=torch.float32), strict=True))
+    pl_module.log_dict(logged, sync_dist=True, rank_zero_only=True, reduce_fx="max", add_dataloader_idx=False)
+
+
+def apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, float]:
+    """Return values under names of which none is a folder of another, where a logger keeps a file for each name.
+
+    MLflow's file store does: ``val/recall@10`` beside ``val/recall@10/decile_1`` is then ``val/recall@10/all``.
+    """
+    if not any(hasattr(logger, "run_id") and getattr(logger, "save_dir", None) is not None for logger in loggers):
+        return values
+    folders = {name[:end] for name in values for end in range(len(name)) if name[end] == "/"}
+    return {f"{name}/all" if name in folders else name: value for name, value in values.items()}
+
+
+def alike(collection: TopKCollection, scalars: Mapping[str, float], trainer: Any) -> Mapping[str, float]:
+    """Return the scalars that all processes log: those of the first one where metrics do not synchronise over all."""
+    members = collection.members().values()
+    partly = any(metric.process_group is not None or not metric.sync_on_compute for metric in members)
+    if trainer.world_size == 1 or not partly:
+        return scalars
+    found: Mapping[str, float] = trainer.strategy.broadcast(dict(scalars))
+    return found
+
+
+# -- the folder of a run ------------------------------------------------------------------------------------------
+
+_folders: WeakKeyDictionary[Any, Path | None] = WeakKeyDictionary()
+"""By Trainer, so that all callbacks of one write into one folder; not in the callback, which may be pickled."""
+
+
+def run_folder(trainer: Any) -> Path | None:
+    """Return where the run of a Trainer keeps its files, None where that is no folder; for the first process only.
+
+    The log directory of the first logger, else ``name/version`` in its ``save_dir``, where Lightning keeps the
+    checkpoints of the run too, else a new ``lightning_logs/version_0``, ``version_1`` and so on.
+    """
+    if trainer not in _folders:
+        _folders[trainer] = _folder_of(trainer)
+    return _folders[trainer]
+
+
+def _folder_of(trainer: Any) -> Path | None:
+    logger = trainer.loggers[0] if trainer.loggers else None
+    root = str(getattr(logger, "log_dir", None) or getattr(logger, "save_dir", None) or trainer.default_root_dir)
+    if "://" in root:
+        warn(
+            f"HeadToTailReport: reports are not written, because {root} is no local folder; give the Trainer a local "
+            "default_root_dir or a logger with a local save_dir, or pass files=False.",
+            stacklevel=2,
+        )
+        return None
+    if getattr(logger, "log_dir", None) is not None:
+        return Path(root)
+    if logger is not None:
+        logger.experiment  # noqa: B018 - a property that begins the run; some know their version only then
+        version = logger.version
+        if version is not None:
+            return Path(root, str(logger.name), version if isinstance(version, str) else f"version_{version}")
+    return _next_version(Path(root, "lightning_logs"))
+
+
+def _next_version(logs: Path) -> Path:
+    """Make and return the first folder that is not there yet."""
+    logs.mkdir(parents=True, exist_ok=True)
+    for number in count():
+        try:
+            (logs / f"version_{number}").mkdir()
+        except FileExistsError:
+            continue
+        return logs / f"version_{number}"
+    raise AssertionError("unreachable")
+
+
+# -- figures and tables in loggers --------------------------------------------------------------------------------
+
+
+def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) -> None:
+    """Hand a report to every logger that takes figures and text; call it on the first process.
+
+    Loggers are told apart by what they can do, so that none has to be installed. One that takes neither, such as a
+    ``CSVLogger``, is passed over.
+
+    Args:
+        loggers: Those of the trainer.
+        report: What they are to show.
+        name: Under which they show it.
+        step: Of the training.
+    """
+    for logger in loggers:
+        experiment = getattr(logger, "experiment", None)
+        if hasattr(logger, "log_image") and hasattr(logger, "log_table"):
+            _wandb(logger, report, name, step)
+        elif hasattr(experiment, "add_figure") and hasattr(experiment, "add_text"):
+            _tensorboard(experiment, report, name, step)
+        elif hasattr(experiment, "log_figure") and hasattr(experiment, "log_text") and hasattr(logger, "run_id"):
+            _mlflow(logger, experiment, report, name, step)
+
+
+def _tensorboard(writer: Any, report: Report, name: str, step: int) -> None:
+    writer.add_text(name, markdown(report), step)
+    if report.by_bucket:
+        writer.add_figure(name, head_to_tail_figure(report), step)
+
+
+def _wandb(logger: Any, report: Report, name: str, step: int) -> None:
+    overall = [[key, _cell(value)] for key, value in report.overall.items()]
+    if overall:
+        logger.log_table(f"{name}/overall", columns=["metric", "value"], data=overall, step=step)
+    if report.by_bucket:
+        columns = ["bucket", "labels", "positives", *report.by_bucket]
+        logger.log_table(f"{name}/by_bucket", columns=columns, data=list(_bucket_rows(report)), step=step)
+        logger.log_image(f"{name}/figure", [head_to_tail_figure(report)], step=step)
+    for number, table in enumerate(tables(report)):
+        if table.name not in ("overall", "buckets"):
+            logger.log_table(f"{name}/{table.name}_{number}", columns=table.header, data=table.lines, step=step)
+
+
+def _bucket_rows(report: Report) -> Iterator[list[Any]]:
+    """Yield the values over all labels, then those of each bucket."""
+    whole = [report.value_over_all(metric) for metric in report.by_bucket]
+    counts = (sum(row.labels for row in report.buckets), sum(row.positives for row in report.buckets))
+    yield ["all", *counts, *(None if value is None else _cell(value) for value in whole)]
+    for row in report.buckets:
+        values = (_cell(of.get(row.name, math.nan)) for of in report.by_bucket.values())
+        yield [row.name, row.labels, row.positives, *values]
+
+
+def _mlflow(logger: Any, client: Any, report: Report, name: str, step: int) -> None:
+    place = f"{name}/step_{step:08d}"
+    client.log_text(logger.run_id, markdown(report), f"{place}.md")
+    if report.labels is not None:
+        client.log_text(logger.run_id, report.labels.csv(), f"{place}_labels.csv")
+    if report.by_bucket:
+        client.log_figure(logger.run_id, head_to_tail_figure(report), f"{place}.png")
+
+
+def _cell(value: float) -> float | None:
+    return None if math.isnan(value) else value
