@@ -67,7 +67,11 @@ def per_label(members: Sequence[TopKMetric], counts: Tensor | None, zero_divisio
     counts = next((one for one in (counts, *map(_training_counts, members)) if one is not None), None)
     found = {} if counts is None else {"count": counts}
     for metric in known:
-        found |= metric.per_label(several=len(cutoffs) > 1, zero_division=zero_division)
+        key = metric._key(metric.cutoffs[0])
+        for name, column in metric.per_label(several=len(cutoffs) > 1, zero_division=zero_division).items():
+            # members of one kind differ in an argument such as min_gain, which the key tells
+            differs = name in found and not torch.equal(found[name].nan_to_num(-1), column.nan_to_num(-1))
+            found[f"{name} ({key})" if differs else name] = column
     return found
 
 

@@ -235,7 +235,8 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         ``count`` is the training count, ``support`` in how many rows a label is relevant, ``predicted`` how often it
         was among the predictions, ``hits`` how often it was relevant there (with the cut-off behind ``@`` where members
         have several), and the values by key, such as ``precision@5``. Members with ``average="none"``, ``"macro"`` or
-        ``"weighted"`` know them.
+        ``"weighted"`` know them. Where a later member counts otherwise, as with ``min_gain=2``, its columns have its
+        key behind their names: ``hits (none_precision_min2@5)``.
 
         Counts are those of all processes: call this in every process.
 

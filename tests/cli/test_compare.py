@@ -98,6 +98,10 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
     assert found.pop("recall@3")["difference"] == pytest.approx(missed.sum() / NUM_ROWS)
     assert all(other["difference"] == 0 for key, other in found.items() if key != one["key"] and other["n"])
     assert "new against old" in out
+    tested = 1 + sum(one["p_randomisation"] is not None for one in found.values())
+    assert tested < 12  # nothing of unseen labels was compared
+    for said in (out, *((tmp_path / "out" / f"compare.{suffix}").read_text() for suffix in ("md", "html"))):
+        assert f"holm, of {tested} comparisons" in " ".join(said.split())
     page = (tmp_path / "out" / "compare.html").read_text()
     assert f"1 {one['difference']:+.4f} ({one['low']:+.4f} to {one['high']:+.4f}), significant" in page
     for said in ("in the one list of 3 that a row shows (scope global)", "decile_10 holds the most frequent labels"):
@@ -189,6 +193,33 @@ def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
         assert (status, out) == (2, "")
         assert problem in err.splitlines()[0]
         assert err.splitlines()[1].startswith("hint: ")
+
+
+def test_queries_in_another_order_are_joined(config, tailmetrics, tmp_path):
+    """Two files of the same judgements, one turned around: the comparison is that of files in one order."""
+    rng = np.random.default_rng(1)
+    queries, items = [f"q{number}" for number in range(30)], list("abcd")
+    judged = [f"{query},{rng.choice(items)}" for query in queries]
+    runs = [[f"{query},{item},{rng.random():.3f}" for query in queries for item in items] for _ in range(2)]
+
+    def table(name, run, lines):
+        (tmp_path / "y.csv").write_text("query,item\n" + "\n".join(lines) + "\n")
+        (tmp_path / "p.csv").write_text("query,item,score\n" + "\n".join(run) + "\n")
+        path = tmp_path / f"{name}.parquet"
+        words = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--config", config(("MRR", "{}"))]
+        assert tailmetrics("evaluate", *words, "--per-row", path, "--quiet")[0] == 0
+        return path
+
+    one, other, turned = (
+        table("one", runs[0], judged),
+        table("other", runs[1], judged),
+        table("turned", runs[1][::-1], judged[::-1]),
+    )
+    assert pq.read_table(turned)["query"].to_pylist() != pq.read_table(one)["query"].to_pylist()
+    for number, path in enumerate((other, turned)):
+        words = ["--names", "x", "y", "--out", tmp_path / f"out{number}", "--quiet"]
+        assert tailmetrics("compare", one, path, *words)[::2] == (0, "")
+    assert compared(tmp_path / "out0") == compared(tmp_path / "out1")
 
 
 def test_parts_of_several_ranks_are_one_table(tables, tailmetrics, tmp_path):

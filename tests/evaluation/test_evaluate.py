@@ -212,3 +212,14 @@ def test_no_rows_at_all():
     report = evaluate(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64), metrics=[NDCGAtK(k=2)])
     assert report.rows == 0
     assert str(report.scalars["ndcg@2"]) == "nan"
+
+
+def test_positives_are_those_that_the_values_count():
+    """Of gains 3, 1 and 2 two reach min_gain=2: these are the positives in all and by bucket, where metrics agree."""
+    gains = torch.tensor([[3.0, 0, 1], [0, 2, 0]])
+    buckets = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"])
+    for levels, positives in (((2,), [1, 1]), ((None,), [1, 2]), ((2, None), [1, 2])):
+        metrics = [RecallAtK(k=1, buckets=buckets, min_gain=level) for level in levels]
+        report = evaluate(torch.rand(2, 3), gains, metrics=metrics)
+        assert [row.positives for row in report.buckets] == positives
+        assert report.positives == sum(positives)

@@ -251,3 +251,17 @@ def test_per_label_without_a_member_that_counts_labels_says_what_to_add() -> Non
     whole = fed(tailmetrics.TopKCollection([tailmetrics.MRR()]), *batch(14))
     with pytest.raises((TypeError, ValueError), match=r"TopKCollection.*average"):
         whole.per_label()
+
+
+def test_two_members_of_one_kind_keep_their_own_columns() -> None:
+    """Gains 1 and 1: each label is hit once, and by min_gain=2 never; no column of one stands beside values of another."""
+    members = [made("precision", k=1), made("precision", k=1, min_gain=2)]
+    collection = tailmetrics.TopKCollection(members)
+    gains = torch.zeros(2, NUM_LABELS)
+    gains[0, 0] = gains[1, 1] = 1.0
+    collection.update(torch.tensor([[0], [1]]), gains)
+    found = collection.per_label()
+    assert floats(found["precision@1"])[:3] == [1, 1, 0]
+    assert floats(found["hits"])[:3] == [1, 1, 0]
+    assert floats(found["precision@1 (none_precision_min2@1)"])[:3] == [0, 0, 0]
+    assert floats(found["hits (none_precision_min2@1)"])[:3] == [0, 0, 0]

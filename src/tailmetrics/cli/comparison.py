@@ -108,6 +108,8 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
 
 
 def _compared(tables: dict[str, RowTable], options: CompareOptions, request: Request) -> list[Comparison]:
+    first = next(iter(tables.values()))
+    tables = {name: table.joined(first.names) for name, table in tables.items()}
     first, *others = tables.values()
     for name, other in list(tables.items())[1:]:
         _check_same_rows(next(iter(tables)), first, name, other)

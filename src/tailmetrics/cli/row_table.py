@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -67,6 +68,7 @@ class RowTable:
         over_all: For each metric by bucket the key of its value over all labels.
         what_buckets_are: That in words.
         identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
+        order: Shape (N,), the place in the files of each row of ``names``; None for the order of the files.
     """
 
     path: Path
@@ -81,6 +83,7 @@ class RowTable:
     over_all: dict[str, str] = field(default_factory=dict)
     what_buckets_are: str = ""
     identity: dict[str, Any] = field(default_factory=dict)
+    order: Any = None
 
     @classmethod
     def open(cls, path: str | Path, whole: bool = True) -> RowTable:
@@ -92,7 +95,7 @@ class RowTable:
         path = Path(path)
         files = [path] if path.exists() else part_paths(path) or [path]
         facts, columns = _facts(files[0])
-        names = _read(files, [columns[0]])[columns[0]]
+        names = _read(files, [columns[0]])[columns[0]].combine_chunks()
         if whole and len(names) != facts["num_rows"]:
             problem = f"holds {len(names)} rows in {len(files)} file(s), but {facts['num_rows']} were evaluated"
             raise DataFileError(path, problem, hint="bring the files of all ranks, and of one run only, together.")
@@ -105,14 +108,25 @@ class RowTable:
 
     def groups(self) -> Any:
         """Return the group of each row by name, null for none; None where rows have no groups."""
-        return _read(self.files, [GROUP])[GROUP] if self.of_groups else None
+        return self._read([GROUP])[GROUP] if self.of_groups else None
+
+    def joined(self, names: Any) -> RowTable:
+        """Return the table with its rows in the order of ``names``, where these are the same queries."""
+        places = pc.index_in(names, value_set=self.names)
+        if pa.types.is_integer(self.names.type) or len(names) != len(self.names) or places.null_count:
+            return self
+        return replace(self, names=self.names.take(places), order=places)
+
+    def _read(self, columns: list[str]) -> Any:
+        table = _read(self.files, columns)
+        return table if self.order is None else table.take(self.order)
 
     def values(self, keys: Iterable[str]) -> Values:
         """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group."""
         keys = list(keys)
         wholes = dict.fromkeys(self.of_groups.get(key, [key])[0] for key in keys)
         columns = {key: [key + NUMERATOR, key + DENOMINATOR] if self.pairs[key] else [key] for key in wholes}
-        table = _read(self.files, [name for names in columns.values() for name in names])
+        table = self._read([name for names in columns.values() for name in names])
         arrays = {name: table[name].to_numpy().astype(np.float64) for name in table.column_names}
         groups = self.groups() if any(key in self.of_groups for key in keys) else None
         named = None if groups is None else np.array(groups.to_pylist(), dtype=object)

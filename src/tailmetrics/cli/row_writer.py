@@ -54,7 +54,8 @@ class RowTableWriter:
         self._groups = next((metric.row_groups for metric in self._metrics if metric.row_groups), None)
         self._names = dataset.row_names
         self._num_rows = dataset.num_rows
-        self._identity = None if options is None else RunDigest(self._metrics, options, _label_names(dataset, metrics))
+        labels = _label_names(dataset, metrics)
+        self._identity = None if options is None else RunDigest(self._metrics, options, labels, self._names)
         self._path = path
         self._file: Any = None
         self._pending: list[Any] = []

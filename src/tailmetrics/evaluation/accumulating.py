@@ -104,11 +104,18 @@ class Evaluation:
     def _num_labels(self) -> int | None:
         return next((metric.num_labels for metric in self.members if metric.num_labels is not None), None)
 
+    @property
+    def _min_gain(self) -> float | None:
+        """The least gain that counts as relevant, where all metrics agree on one."""
+        by_relevance = (metric for metric in self.members if isinstance(metric, RelevanceMetric))
+        levels = {metric.min_gain for metric in by_relevance if not metric.reads_gains}
+        return levels.pop() if len(levels) == 1 else None
+
     def start(self, device: torch.device | str = "cpu") -> None:
         """Forget what was accumulated and move to ``device``; the same on every rank, rows or not."""
         self.collection.to(device)
         self.collection.reset()
-        self.positives = None if self._num_labels is None else Positives(self.bucketings).to(device)
+        self.positives = None if self._num_labels is None else Positives(self.bucketings, self._min_gain).to(device)
         self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if self._has_one_grouping else None
         cutoffs = {k for metric in self.members for k in _ranks(metric)}
         self.ties = TieRateAtK(k=sorted(cutoffs) or [1]).to(device)

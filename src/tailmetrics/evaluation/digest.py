@@ -29,7 +29,7 @@ from tailmetrics.evaluation.provenance import settings_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Of the digests: those of different versions say nothing about one another."""
 
 ELSEWHERE: Final = ("k", "buckets", "label_counts", "num_labels", "row_groups")
@@ -51,6 +51,8 @@ class RunDigest:
         metrics: The metrics; what they leave open has been bound.
         options: What else the values depend on, as JSON has it, such as the digest of a filter file.
         label_names: The name of every label id; None where label ids are numbers of their own.
+        row_names: The query of each row by its number; the order of rows makes no difference then. None where rows
+            are numbers.
 
     Raises:
         TypeError: If the options are not plain data.
@@ -72,6 +74,7 @@ class RunDigest:
         metrics: Iterable[TopKMetric],
         options: Mapping[str, Any] | None = None,
         label_names: Sequence[str] | None = None,
+        row_names: Sequence[str] | None = None,
     ) -> None:
         metrics = list(metrics)
         if open_ones := [type(metric).__name__ for metric in metrics if not metric.is_bound]:
@@ -80,6 +83,7 @@ class RunDigest:
                 "metric.bind(frequency) first."
             )
         self._codes = None if label_names is None else _codes(label_names)
+        self._row_codes = None if row_names is None else _codes(row_names)
         self._targets = 0
         buckets = {_of_buckets(m.buckets, self._codes) for m in metrics if isinstance(m.buckets, LabelBuckets)}
         counts = [getattr(m, "label_counts", None) for m in metrics]
@@ -107,6 +111,7 @@ class RunDigest:
                 f"RunDigest: rows is of shape {list(numbers.shape)}, but the ranking has {ranking.num_rows} rows; "
                 "pass the number of each row."
             )
+        numbers = _coded(numbers, self._row_codes)
         self._targets = (self._targets + _sum_over_rows(numbers, ranking, self._codes)) % _MODULUS
 
     def entries(self) -> dict[str, Any]:

@@ -24,18 +24,19 @@ class Positives(ExactMetric):
 
     Args:
         bucketings: The buckets, any number of times.
+        min_gain: The least gain that counts as relevant, that of the metrics; None for any above 0.
     """
 
     counts: Tensor
 
-    def __init__(self, bucketings: Sequence[LabelBuckets]) -> None:
+    def __init__(self, bucketings: Sequence[LabelBuckets], min_gain: float | None = None) -> None:
         super().__init__()
-        self.bucketings = tuple(bucketings)
+        self.bucketings, self.min_gain = tuple(bucketings), min_gain
         self.add_state("counts", torch.zeros(BUCKETS + sum(map(len, bucketings)), dtype=torch.int64), "sum")
 
     def update(self, ranking: Ranking) -> None:
         """Count the relevant labels of a ranking."""
-        targets = ranking.targets
+        targets = ranking.at_least(self.min_gain).targets
         rows = torch.tensor([targets.num_rows]) if targets.row_mask is None else targets.row_mask.sum()[None]
         added = torch.cat([rows.to(self.counts), self._of_buckets(targets)])
         self.counts = writable(self.counts)
