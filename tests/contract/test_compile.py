@@ -11,7 +11,6 @@ import torch
 from cases import BUCKETS, NUM_TRAIN, data, training_counts
 from tailmetrics import functional, rank
 from tailmetrics.metrics import REGISTRY
-from tailmetrics.ranking._device import made_once
 
 WEIGHTS = functional.inverse_propensities(training_counts(), NUM_TRAIN)
 BATCH = data(seed=91, num_rows=13, graded=True)
@@ -103,16 +102,6 @@ def test_a_formula_compiles_without_a_graph_break(name: str, graded: bool) -> No
     assert_same_bits(
         compiled(rank(BATCH.scores, target).by_bucket(BUCKETS)), formula(rank(BATCH.scores, target).by_bucket(BUCKETS))
     )
-
-
-def test_a_kept_table_is_marked_as_torch_marks_constants() -> None:
-    """Tracing takes it as a constant; the mark is set without importing torch.compile."""
-
-    def by_torch() -> None: ...
-
-    mark = vars(torch.compiler.assume_constant_result(by_torch))
-    assert mark
-    assert mark.items() <= vars(made_once(torch.arange)).items()
 
 
 @pytest.mark.parametrize("buckets", [None, BUCKETS], ids=["overall", "by bucket"])

@@ -175,7 +175,7 @@ class ThresholdMetric(LabelAveragedMetric):
             suggested = suggested.sum(dim=2, keepdim=True).expand_as(hits)
         values = divide(*self._label_ratio(hits, suggested, self._support(ranks)))
         values = torch.where(self._support(ranks) > 0, values, 0.0)
-        return values.movedim(1, 0).reshape(-1, *ranks.n_relevant.shape)
+        return values.movedim(1, 0).reshape(len(self.ks), *ranks.n_relevant.shape)
 
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
         found: dict[str, list[Increment]] = {}

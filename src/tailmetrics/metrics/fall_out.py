@@ -10,7 +10,7 @@ from torch import Tensor
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
+from tailmetrics.ranking import Cutoff, TargetRanks
 
 
 @formula
@@ -36,7 +36,7 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
     Source: TorchMetrics, ``retrieval_fall_out``.
     """
     num_labels = ranks.num_labels if num_labels is None else num_labels
-    if num_labels is None and isinstance(ranks, Ranking):
+    if num_labels is None:
         num_labels = ranks.documents  # those of a flat query are all there are
     if num_labels is None:
         raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels=.")

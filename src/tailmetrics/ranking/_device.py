@@ -91,16 +91,18 @@ def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @wraps(make)
     def kept(*args: Any) -> Tensor:
+        if is_compiling():  # makes it in the graph: two tables that are kept outside would have one name there
+            return _moved(make(*args[:-1]), args[-1])
         if args not in tables:
-            *wanted, device = args
             with torch.inference_mode(False):  # a table made within would be of no use outside
-                table = make(*wanted)
-                tables[args] = table.to(device, real_dtype(device) if table.is_floating_point() else table.dtype)
+                tables[args] = _moved(make(*args[:-1]), args[-1])
         return tables[args]
 
-    # torch.compiler.assume_constant_result sets this, and imports the compiler, which takes longer than this library
-    kept._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return kept
+
+
+def _moved(table: Tensor, device: torch.device) -> Tensor:
+    return table.to(device, real_dtype(device) if table.is_floating_point() else table.dtype)
 
 
 @made_once

@@ -81,10 +81,8 @@ def _from_series(caller: str, argument: str, series: Any) -> Array:
         )
     lengths = np.array([len(one) for one in rows], dtype=np.int64)
     some = [one for one in rows if len(one)]
-    if all(isinstance(one, np.ndarray) for one in some):
-        flat = np.concatenate([np.zeros(0, np.int8), *some])
-    else:
-        flat = np.array([*chain.from_iterable(some)] or np.zeros(0, np.int8))
+    arrays = some and all(isinstance(one, np.ndarray) for one in some)
+    flat = np.concatenate(some) if arrays else np.array([*chain.from_iterable(some)])
     if flat.dtype == object and None in flat:
         entry = next(place for place, one in enumerate(flat) if one is None)
         raise _null(caller, argument, _row_of(entry, lengths))
@@ -93,6 +91,8 @@ def _from_series(caller: str, argument: str, series: Any) -> Array:
 
 def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
     """Return lists that lie one behind the other as rows of one width."""
+    if not len(flat):  # whose type says nothing
+        flat = np.zeros(0, np.float32 if argument in ("preds[0]", "target_gains") else np.int64)
     if flat.dtype.kind not in "iufb":
         raise TypeError(
             f"{caller}: {argument} is a column of lists of {flat.dtype}; pass lists of integers: number the labels "

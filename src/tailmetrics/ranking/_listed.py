@@ -40,7 +40,7 @@ class ListedHits:
     @classmethod
     def of(cls, targets: Targets, ids: Tensor) -> ListedHits:
         """Look the places of lists (N, K) up in the targets; a place is added to lists without any."""
-        ids = ids if ids.shape[1] else ids.new_full((len(ids), 1), -1)
+        ids = at_least_one_place(ids)
         hits, gains = _looked_up(targets, ids)
         return cls(ids, hits, gains, min(targets.widest, ids.shape[1]))
 
@@ -74,6 +74,7 @@ class ListedRanks(TargetRanks):
     num_labels: int | None
     deepest: int
     max_k: int
+    documents: Tensor | None = field(default=None, repr=False)
 
     @property
     def n_relevant(self) -> Tensor:  # type: ignore[override]
@@ -137,6 +138,11 @@ class ListedRanks(TargetRanks):
         values = values[:, : self.ranks.shape[1]]
         values = values if self.bucket is None else self._table(values, fill)
         return values.gather(-1, order).masked_fill(ranks == NOT_RANKED, fill)
+
+
+def at_least_one_place(ids: Tensor) -> Tensor:
+    """Return lists (N, K), or one void place for each of lists without any."""
+    return ids if ids.shape[1] else ids.new_full((len(ids), 1), -1)
 
 
 def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:

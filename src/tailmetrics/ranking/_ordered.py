@@ -37,14 +37,13 @@ def ordered_sum(terms: Tensor) -> Tensor:
 
 def ordered_prefix_sums(terms: Tensor) -> Tensor:
     """Return :func:`ordered_sum` of the first 0, 1, 2 ... terms [W], shape (W + 1,)."""
-    last = torch.arange(
-        len(terms), device=terms.device
-    )  # of each prefix, and in the loop below the sum of neighbours it is in
+    # of each prefix its last term, and in the loop below the sum of neighbours that this term is in
+    last, largest = torch.arange(len(terms), device=terms.device), len(terms) - 1
     sums, whole = terms.clone(), terms
-    while int(last[-1:].sum()):
-        in_right = last % 2 == 1
-        sums[in_right] = whole[last[in_right] - 1] + sums[in_right]
+    while largest > 0:
+        left = whole[(last - 1).clamp(min=0)]
+        sums = torch.where(last % 2 == 1, left + sums, sums)
         whole = whole[: len(whole) // 2 * 2].view(-1, 2)
         whole = whole[:, 0] + whole[:, 1]
-        last = last // 2
+        last, largest = last // 2, largest // 2
     return torch.cat([terms.new_zeros(1), sums])

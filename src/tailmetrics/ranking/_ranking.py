@@ -21,7 +21,7 @@ from tailmetrics.ranking._exact_ranks import ExactRanks
 from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
 from tailmetrics.ranking._index_shards import side_by_side
-from tailmetrics.ranking._listed import ListedHits, ListedRanks
+from tailmetrics.ranking._listed import ListedHits, ListedRanks, at_least_one_place
 from tailmetrics.ranking._log_sum import log_sum
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
@@ -340,7 +340,11 @@ class Ranking(TargetRanks):
         if min_gain is None:
             return self
         level = check_number("Ranking.at_least", "min_gain", min_gain, 0.0, float("inf"))
-        return self.remembered(("at least", level), lambda: replace(self, targets=self.targets.at_least(level)))
+        return self.remembered(("at least", level), lambda: replace(self, targets=self._targets_at_least(level)))
+
+    def _targets_at_least(self, level: float) -> Targets:
+        targets = self.targets.at_least(level)
+        return targets if self.beyond is None else targets.without_void()  # pieces are asked for labels alone
 
     def up_to(self, k: int) -> TargetRanks:
         """Return ranks that answer for cut-offs up to ``k``: on a device without what stands far below."""
@@ -352,7 +356,8 @@ class Ranking(TargetRanks):
     def _up_to(self, deepest: int) -> ListedRanks:
         places = whole_numbers(deepest, self.ids.device, first=1).expand(self.num_rows, deepest)
         max_k = self.max_k if deepest >= self.depth else deepest
-        return ListedRanks(self._listed, places, None, self.relevant, self.length, self.num_labels, deepest, max_k)
+        args = self.relevant, self.length, self.num_labels, deepest, max_k, self.documents
+        return ListedRanks(self._listed, places, None, *args)
 
     def by_bucket(
         self,
@@ -411,7 +416,8 @@ class Ranking(TargetRanks):
         """Return, on a device, the bucket of each of the first places, its rank within it, and the length of each."""
 
         def make() -> tuple[Tensor, Tensor, Tensor]:
-            bucket = buckets.of(self._listed.ids[:, :depth])
+            # a repeated id has its place in the bucket, where it is a miss
+            bucket = buckets.of(at_least_one_place(self.ids)[:, :depth])
             return bucket, *plain_bucket_ranks(bucket, len(buckets))
 
         return self.remembered(("ranks within", buckets.digest, depth), make)

@@ -54,6 +54,8 @@ class RelevantLabels:
 
     def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
         """Return their ``k`` largest gains, or weights, largest first, then zeros, shape (..., W), W <= k, float64."""
+        if weights is not None and not weights.digest:
+            return self._best(k, weights)[..., :k]
         memo = None if weights is None else weights.digest
         known = self._known.get(memo)
         if known is None or known.shape[-1] < min(k, self.most):

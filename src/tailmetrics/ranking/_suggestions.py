@@ -93,7 +93,9 @@ def targets_above(ranking: Ranking, threshold: float | Tensor) -> Tensor:
     found = ranking.found
     assert ranking.values is not None
     assert found.ranks is not None
-    place = (found.ranks - 1).clamp(max=max(0, ranking.depth - 1))
+    if not ranking.depth:  # nothing is listed, so what was found is void
+        return torch.zeros_like(found.ids, dtype=torch.bool)
+    place = (found.ranks - 1).clamp(max=ranking.depth - 1)
     own = ranking.values[found.rows, place]
     return _above(own, threshold, found.ids) & (found.ranks <= ranking.depth)
 
@@ -168,7 +170,7 @@ def _of_matrix(scores: Tensor, row_mask: Tensor | None, thresholds: list[float |
             limit = threshold.to(scores.device) if isinstance(threshold, Tensor) else threshold
             above = block if block.dtype == torch.bool else block > limit
             above = above if row_mask is None else above & row_mask[first : first + len(block), None]
-            yield Suggestions(number, rows, torch.where(above, labels, -1).view(-1))
+            yield Suggestions(number, rows, torch.where(above, labels, -1).reshape(-1))
 
 
 def _of_lists(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:

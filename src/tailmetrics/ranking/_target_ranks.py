@@ -45,6 +45,7 @@ class TargetRanks:
         num_labels: L, or None when unknown.
         max_k: The deepest cut-off that the list can answer for: its depth where it was cut, else ``EVERYTHING``.
         deepest: No rank is larger but for ``NOT_RANKED``, known without looking at them.
+        documents: Shape (N,), int64: the number of documents of each row, of flat queries without ids; else None.
     """
 
     target_ranks: Tensor
@@ -57,6 +58,7 @@ class TargetRanks:
     num_labels: int | None
     max_k: int
     deepest: int
+    documents: Tensor | None = None
 
     @once
     def _memo(self) -> dict[object, Any]:
@@ -186,8 +188,9 @@ class TargetRanks:
 
     def weights_at_targets(self, weights: LabelWeights) -> Tensor:
         """Return the weights of the labels at ``target_ids``, shape (..., W)."""
-        self._memo["weights", weights.digest] = weights  # while it is kept, its object is no other one
         on_device = weights.on(self.target_ids.device)
+        if not weights.digest:
+            return on_device[self.target_ids.clamp(min=0)]
         return self.remembered(("at targets", weights.digest), lambda: on_device[self.target_ids.clamp(min=0)])
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:

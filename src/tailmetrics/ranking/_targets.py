@@ -174,7 +174,8 @@ def targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor
     gains = None if gains is None else gains.detach().to(torch.float64).reshape(ids.shape)
     filled = False
     if context.validate:
-        filled = check_ids_in_range(caller, argument, ids, context.num_labels, row_mask) >= 0 and row_mask is None
+        lowest = check_ids_in_range(caller, argument, ids, context.num_labels, row_mask)
+        filled = lowest >= 0 and row_mask is None and ids.shape[1] > 0
         check_distinct(caller, argument, context.counted(ids))
         if gains is not None:
             check_gains(caller, "target_gains", gains, row_mask)

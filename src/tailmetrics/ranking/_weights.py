@@ -15,21 +15,21 @@ class LabelWeights:
 
     Args:
         values: Shape (L,), float64.
-        digest: What tells these weights from others; None takes the SHA-256 of the values.
+        remembered: Whether a ranking remembers what it looked up for equal weights.
 
     Attributes:
-        digest: What tells these weights from others.
+        digest: What tells these weights from others, the SHA-256 of the values; "" for weights that are not remembered.
     """
 
-    def __init__(self, values: Tensor, digest: str | None = None) -> None:
+    def __init__(self, values: Tensor, remembered: bool = True) -> None:
         self._values = values
         self._on: dict[torch.device, Tensor] = {}
-        self.digest = digest or sha256(values.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+        self.digest = sha256(values.detach().cpu().contiguous().numpy().tobytes()).hexdigest() if remembered else ""
 
     @classmethod
     def of(cls, weights: LabelWeights | Tensor) -> LabelWeights:
-        """Return weights given as a vector (L,) in this form, told from others by being this very object."""
-        return weights if isinstance(weights, LabelWeights) else cls(weights, f"object {id(weights)}")
+        """Return weights given as a vector (L,) in this form; nothing is remembered of a vector, which may change."""
+        return weights if isinstance(weights, LabelWeights) else cls(weights, remembered=False)
 
     def on(self, device: torch.device) -> Tensor:
         """Return the weights on a device, shape (L,), float64, or float32 where a device has no such type."""
