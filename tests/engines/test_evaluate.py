@@ -6,9 +6,7 @@ import pytest
 import torch
 
 import tailmetrics
-from tailmetrics import F1AtK, LabelFrequency, NDCGAtK, RecallAtK, TopKCollection
-from tailmetrics.engines.work import Evaluating
-from tailmetrics.evaluation import Evaluation
+from tailmetrics import F1AtK, LabelFrequency, NDCGAtK, RecallAtK
 from tailmetrics.report.plain import plain_report
 
 ROWS, LABELS = 700, 30
@@ -112,16 +110,31 @@ def test_rows_that_are_refused(alone):
         alone.evaluate([TABLE], [NDCGAtK(k=5, row_groups=["de"])], row_groups="language")
 
 
-def test_a_state_is_small_at_three_million_labels():
+def test_a_state_is_small_at_three_million_labels(alone):
     """What a task returns has less than 10 kB where no metric counts labels, tables of buckets left at home."""
     labels = 3_000_000
     counts = torch.arange(labels).flip(0) // 1000
     metrics = [RecallAtK(k=[5, 10, 20], buckets="deciles"), NDCGAtK(k=[5, 10, 20], buckets="deciles")]
-    work = Evaluating(
-        Evaluation(TopKCollection(metrics)).bind(tailmetrics.LabelBuckets.deciles(counts)), "ids", "labels"
-    )
     ids = (torch.arange(40_000) * 48_611 % labels).reshape(2000, 20)  # distinct, as the factor is coprime
     rows = pa.table({"ids": ids.tolist(), "labels": ids[:, ::7].tolist()})
-    result = work([rows])
-    assert len(result) < 10_000
-    assert work.counted(result).report("x").positives == 2000 * 3
+    results = []
+
+    class Watched(type(alone)):
+        def _task(self, sent):
+            work = super()._task(sent)
+            return lambda batches: results.append(work(batches)) or results[-1]
+
+    report = Watched().evaluate([rows], metrics, label_counts=counts, intervals=False)
+    assert len(results[0]) < 10_000
+    assert report.positives == 2000 * 3
+
+
+@pytest.mark.parametrize("form", ["arrow", "pandas"])
+def test_lists_that_became_text(alone, form):
+    """Dask makes text of lists by its default settings: the error says so, and how to set them."""
+    text = TABLE.set_column(0, "ids", pa.array([str(one) for one in TABLE["ids"].to_pylist()]))
+    if form == "pandas":
+        text = text.to_pandas().astype({"ids": "string"})
+    message = r"column 'ids' holds text, such as '\[.*\]'; it needs lists of numbers. Dask .*dataframe.convert-string"
+    with pytest.raises(ValueError, match=message):
+        alone.evaluate([text], METRICS, label_counts=COUNTS)

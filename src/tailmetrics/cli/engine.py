@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from copy import deepcopy
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,7 @@ from tailmetrics.cli.ranks import Ranks
 from tailmetrics.cli.row_groups import read_row_groups
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import count_labels
-from tailmetrics.engines.cluster import Cluster
-from tailmetrics.engines.work import Work, list_of
+from tailmetrics.engines.cluster import Cluster, Work, list_of
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.io.finding import find
@@ -56,13 +55,12 @@ class OnEngine:
     def count(self, inputs: Inputs) -> LabelFrequency:
         """Return how often each training label occurs."""
         assert inputs.num_labels is not None
-        work = _CountingShares(self._share(inputs), inputs.num_labels)
-        found: LabelFrequency = self._total(work)
+        found: LabelFrequency = self._total(LabelFrequency(inputs.num_labels), _count, inputs)
         return found
 
     def evaluate(self, evaluation: Evaluation, inputs: Inputs) -> Evaluation:
         """Return the evaluation after all rows."""
-        found: Evaluation = self._total(_EvaluatingShares(self._share(inputs), evaluation))
+        found: Evaluation = self._total(evaluation, _evaluate, inputs)
         return found
 
     def _share(self, inputs: Inputs) -> Share:
@@ -70,11 +68,13 @@ class OnEngine:
             _everywhere(str(self._options.preds)), _absolute(self._data), inputs.runs[0].label_names, inputs.num_labels
         )
 
-    def _total(self, work: _Shares) -> Any:
+    def _total(self, counter: Any, add: Callable[..., None], inputs: Inputs) -> Any:
         try:
             cores = self._cluster.connect()
-            work.count = self._options.shares or SHARES_PER_CORE * cores
-            result = self._cluster.total(self._cluster.numbers(work.count), work)
+            shares = self._options.shares or SHARES_PER_CORE * cores
+            add = partial(add, share=self._share(inputs), shares=shares)
+            work = Work(counter, ("id",), add, (TypeError, ValueError, CommandError))
+            result = self._cluster.total(self._cluster.numbers(shares), work)
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             problem = f"--engine {self._name}: {type(error).__name__}: {' '.join(lines[:2])[:SAID]}"
@@ -82,55 +82,27 @@ class OnEngine:
         return work.counted(result)
 
 
-class _Shares(Work):
-    """Opens shares by their numbers."""
-
-    columns = ("id",)
-    refuses = (*Work.refuses, CommandError)
-    count = 1
-
-    def __init__(self, share: Share) -> None:
-        self.share = share
-
-    def ranks(self, batch: Any) -> Iterable[Ranks]:
-        """Yield the shares that a batch names, as processes of an evaluation."""
-        for number in list_of(batch["id"]):
-            yield Ranks(number, self.count, torch.device("cpu"))
-
-
-class _EvaluatingShares(_Shares):
-    def __init__(self, share: Share, evaluation: Evaluation) -> None:
-        super().__init__(share)
-        self._evaluation = evaluation
-
-    def counter(self) -> Evaluation:
-        return deepcopy(self._evaluation)
-
-    def add(self, counter: Evaluation, batch: Any) -> None:
-        for ranks in self.ranks(batch):
-            dataset = self.share.rows(ranks)
-            groups = read_row_groups(self.share.options, dataset)
-            stream(
-                dataset,
-                counter.collection,
-                ranks,
-                lambda rows, ranking: counter.update(ranking, rows=rows),
-                "evaluating",
-                groups,
-            )
+def _evaluate(evaluation: Evaluation, batch: Any, *, share: Share, shares: int) -> None:
+    """Evaluate the shares that a batch names by number, each as one process of several would."""
+    for number in list_of(batch["id"]):
+        ranks = Ranks(number, shares, torch.device("cpu"))
+        dataset = share.rows(ranks)
+        groups = read_row_groups(share.options, dataset)
+        stream(
+            dataset,
+            evaluation.collection,
+            ranks,
+            lambda rows, ranking: evaluation.update(ranking, rows=rows),
+            "evaluating",
+            groups,
+        )
 
 
-class _CountingShares(_Shares):
-    def __init__(self, share: Share, num_labels: int) -> None:
-        super().__init__(share)
-        self._num_labels = num_labels
-
-    def counter(self) -> LabelFrequency:
-        return LabelFrequency(self._num_labels)
-
-    def add(self, counter: LabelFrequency, batch: Any) -> None:
-        for ranks in self.ranks(batch):
-            counter.merge_state(count_labels(self.share.train(ranks), self._num_labels, ranks))
+def _count(frequency: LabelFrequency, batch: Any, *, share: Share, shares: int) -> None:
+    """Count the training labels of the shares that a batch names by number."""
+    for number in list_of(batch["id"]):
+        ranks = Ranks(number, shares, torch.device("cpu"))
+        frequency.merge_state(count_labels(share.train(ranks), frequency.num_labels, ranks))
 
 
 def _cluster(name: str) -> Cluster:

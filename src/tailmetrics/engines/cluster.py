@@ -1,23 +1,79 @@
-"""What every engine offers: one call that evaluates a data set, and one that counts labels."""
+"""What every engine offers: one call that evaluates a data set, one that counts labels, and the work of their tasks."""
 
 from __future__ import annotations
 
+import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from tailmetrics._checks import check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.engines.work import Counting, Evaluating, Work
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.evaluating import prepared
+from tailmetrics.evaluation.row_groups import group_numbers
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.ranking._reading import ExplicitTarget
 from tailmetrics.report.report import Report
 
 FAN_IN = 8
-"""Results that one task adds up."""
+"""Results that one task adds up: a tree of three levels holds 512 parts, and no task holds more than 8 states."""
+COUNTED, REFUSED = b"+", b"-"
+"""The first byte of a result: states follow, or an error that any other attempt would end with too."""
+BATCH_ROWS = 4096
+"""Rows that are ranked at a time: lists of 500 ids take 16 MB."""
+
+
+@dataclass
+class Work:
+    """What the tasks of an engine do: they count the rows of their parts, and return the states as bytes.
+
+    It is sent to the machines, so all of it can be pickled.
+
+    Attributes:
+        counter: An evaluation or label counts, which have counted nothing and stay so.
+        columns: The columns that ``add`` reads.
+        add: Counts a batch, a table of Arrow or a DataFrame of pandas, into a copy of the counter.
+        refuses: Errors of the rows, which an engine is not to try again.
+    """
+
+    counter: Any
+    columns: Sequence[str]
+    add: Callable[[Any, Any], None]
+    refuses: tuple[type[Exception], ...] = (TypeError, ValueError)
+
+    def __call__(self, batches: Iterable[Any]) -> bytes:
+        """Count batches."""
+        counter = deepcopy(self.counter)
+        try:
+            for batch in batches:
+                self.add(counter, batch)
+        except self.refuses as error:
+            return REFUSED + pickle.dumps(error)
+        return COUNTED + bytes(counter.state_bytes())
+
+    def merged(self, results: Iterable[bytes]) -> bytes:
+        """Add results up, of any number of tasks and in any order; the first error is the result where there is one."""
+        total, part = deepcopy(self.counter), deepcopy(self.counter)
+        for result in results:
+            if result[:1] == REFUSED:
+                return result
+            part.load_state_bytes(result[1:])
+            total.merge_state(part)
+        return COUNTED + bytes(total.state_bytes())
+
+    def counted(self, result: bytes) -> Any:
+        """Return what a result has counted, or raise its error."""
+        if result[:1] == REFUSED:
+            raise pickle.loads(result[1:])
+        counter = deepcopy(self.counter)
+        counter.load_state_bytes(result[1:])
+        return counter
 
 
 class Cluster(ABC):
@@ -28,10 +84,6 @@ class Cluster(ABC):
     """
 
     name: str
-
-    @abstractmethod
-    def columns_of(self, dataset: Any) -> Sequence[str]:
-        """Return the names of the columns of a data set."""
 
     @abstractmethod
     def total(self, dataset: Any, work: Work) -> bytes:
@@ -89,8 +141,10 @@ class Cluster(ABC):
         """
         more: dict[str, Any] = {"buckets": buckets, "label_counts": label_counts, "num_labels": num_labels}
         evaluation = prepared(metrics, labels=labels, label_names=label_names, intervals=intervals, **more)
-        work = Evaluating(evaluation, preds, target, scores, gains, row_groups)
-        found = cast("Evaluation", self._counted("evaluate", dataset, work))
+        evaluation.start()
+        columns = [name for name in (preds, target, scores, gains, row_groups) if name is not None]
+        add = partial(_evaluate, preds=preds, target=target, scores=scores, gains=gains, row_groups=row_groups)
+        found = cast("Evaluation", self._counted("evaluate", dataset, Work(evaluation, columns, add)))
         return found.report(title)
 
     def count_labels(self, dataset: Any, num_labels: int, *, target: str = "labels") -> LabelFrequency:
@@ -101,11 +155,13 @@ class Cluster(ABC):
             num_labels: Number of labels.
             target: The column with a list of label ids per row.
         """
-        check_count("count_labels", "num_labels", num_labels)
-        return cast("LabelFrequency", self._counted("count_labels", dataset, Counting(num_labels, target)))
+        counter = LabelFrequency(check_count("count_labels", "num_labels", num_labels))
+        work = Work(counter, [target], partial(_count, target=target))
+        return cast("LabelFrequency", self._counted("count_labels", dataset, work))
 
     def _counted(self, caller: str, dataset: Any, work: Work) -> Any:
-        columns = list(self.columns_of(dataset))
+        columns = dataset.columns() if callable(dataset.columns) else dataset.columns
+        columns = [] if columns is None else list(columns)
         absent = [name for name in work.columns if name not in columns]
         if absent:
             raise ValueError(
@@ -118,3 +174,59 @@ class Cluster(ABC):
 def in_groups(results: Sequence[Any]) -> list[Sequence[Any]]:
     """Return results in groups, each for one task to add up; one empty group where there are no results."""
     return [results[start : start + FAN_IN] for start in range(0, len(results) or 1, FAN_IN)]
+
+
+def _evaluate(
+    evaluation: Evaluation,
+    batch: Any,
+    *,
+    preds: str,
+    target: str,
+    scores: str | None,
+    gains: str | None,
+    row_groups: str | None,
+) -> None:
+    """Evaluate the rows of a batch, some thousand at a time."""
+    for rows in _slices(batch):
+        ids, labels = _lists(rows, preds), _lists(rows, target)
+        groups = None
+        if row_groups is not None:
+            groups = group_numbers("evaluate", list_of(rows[row_groups]), evaluation.row_groups)
+        evaluation.update(
+            ids if scores is None else (_lists(rows, scores), ids),
+            labels if gains is None else ExplicitTarget(ids=labels, gains=_lists(rows, gains)),
+            row_groups=groups,
+        )
+
+
+def _count(frequency: LabelFrequency, batch: Any, *, target: str) -> None:
+    """Count the labels of a batch."""
+    for rows in _slices(batch):
+        frequency.update(_lists(rows, target))
+
+
+def _slices(batch: Any) -> Iterator[Any]:
+    """Yield the rows of a table of Arrow or a DataFrame of pandas, some thousand at a time."""
+    for start in range(0, len(batch), BATCH_ROWS):
+        if hasattr(batch, "iloc"):
+            yield batch.iloc[start : start + BATCH_ROWS]
+        else:
+            yield batch.slice(start, BATCH_ROWS)
+
+
+def _lists(rows: Any, name: str) -> Any:
+    """Return a column of lists or numbers; refuse text, which Dask makes of lists by its default settings."""
+    column = rows[name]
+    if str(getattr(column, "dtype", getattr(column, "type", ""))).startswith(("str", "large_string")):
+        raise ValueError(
+            f"column {name!r} holds text, such as {list_of(column)[0]!r}; it needs lists of numbers. Dask turns lists "
+            "into text: set dask.config.set({'dataframe.convert-string': False}) before the DataFrame is made."
+        )
+    return column
+
+
+def list_of(column: Any) -> list[Any]:
+    """Return a column of Arrow or pandas as a list, with None where nothing is."""
+    if hasattr(column, "to_pylist"):
+        return list(column.to_pylist())
+    return list(column.astype(object).where(column.notna(), None))

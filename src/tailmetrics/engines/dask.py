@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from tailmetrics.engines.cluster import Cluster, in_groups
-from tailmetrics.engines.work import Work
+from tailmetrics.engines.cluster import Cluster, Work, in_groups
 
 
 class DaskCluster(Cluster):
@@ -15,17 +13,13 @@ class DaskCluster(Cluster):
 
     name = "dask"
 
-    def columns_of(self, dataset: Any) -> Sequence[str]:
-        """Return the names of the columns."""
-        return list(dataset.columns)
-
     def total(self, dataset: Any, work: Work) -> bytes:
         """Return the sum of the results of all partitions."""
         from dask.delayed import delayed
 
         kept = delayed(work, pure=True, traverse=False)  # once in the graph, however large its tables are
-        evaluate, merge = delayed(_evaluated, pure=True), delayed(_merged, pure=True)
-        results = [evaluate(kept, part) for part in dataset[list(work.columns)].to_delayed()]
+        evaluate, merge = delayed(Work.__call__, pure=True), delayed(Work.merged, pure=True)
+        results = [evaluate(kept, [part]) for part in dataset[list(work.columns)].to_delayed()]
         while len(results) != 1:
             results = [merge(kept, some) for some in in_groups(results)]
         total: bytes = results[0].compute()
@@ -45,14 +39,6 @@ class DaskCluster(Cluster):
         except ValueError:
             self._client = distributed.Client(threads_per_worker=1)  # kept: its workers end with it
         return sum(self._client.nthreads().values())
-
-
-def _evaluated(work: Work, part: Any) -> bytes:
-    return work([part])
-
-
-def _merged(work: Work, results: list[bytes]) -> bytes:
-    return work.merged(results)
 
 
 CLUSTER: Final = DaskCluster()

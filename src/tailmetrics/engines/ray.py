@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
-from tailmetrics.engines.cluster import Cluster, in_groups
-from tailmetrics.engines.work import Work
+from tailmetrics.engines.cluster import Cluster, Work, in_groups
 
 
 class RayCluster(Cluster):
     """The cluster of ``ray.init``; without it, the one that ``RAY_ADDRESS`` names, or this machine."""
 
     name = "ray"
-
-    def columns_of(self, dataset: Any) -> Sequence[str]:
-        """Return the names of the columns."""
-        return list(dataset.columns() or ())
 
     def total(self, dataset: Any, work: Work) -> bytes:
         """Return the sum of the results of all blocks."""

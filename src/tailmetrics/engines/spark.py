@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from tailmetrics.engines.cluster import FAN_IN, Cluster
-from tailmetrics.engines.work import Work
+from tailmetrics.engines.cluster import FAN_IN, Cluster, Work
 
 
 class SparkCluster(Cluster):
     """The cluster of the session that is there, such as that of ``spark-submit``."""
 
     name = "spark"
-
-    def columns_of(self, dataset: Any) -> Sequence[str]:
-        """Return the names of the columns."""
-        return list(dataset.columns)
 
     def total(self, dataset: Any, work: Work) -> bytes:
         """Return the sum of the results of all partitions."""
