@@ -77,11 +77,15 @@ def test_string_ids_are_numbered_alike_in_both_files(tmp_path, rows_of, kind):
 
 def test_names_over_files(tmp_path, targets_of):
     """read_label_names gathers the strings of several files; whole numbers have no names."""
-    for name, column, rows in (("p", "ids", [["b"], ["a"]]), ("y", "labels", [["c"], []]), ("n", "labels", [[1], [2]])):
+    for name, column, rows in (
+        ("p", "ids", [["b"], ["a"]]),
+        ("y", "labels", [["c", "a"], []]),
+        ("n", "labels", [[1], [2]]),
+    ):
         pq.write_table(pa.table({column: rows}), tmp_path / f"{name}.parquet")
     names = read_label_names(tmp_path / "p.parquet", tmp_path / "y.parquet")
     assert names == ("a", "b", "c")
-    assert targets_of(read_target(tmp_path / "y.parquet", label_names=names)) == {0: [2], 1: []}
+    assert targets_of(read_target(tmp_path / "y.parquet", label_names=names)) == {0: [0, 2], 1: []}
     assert read_label_names(tmp_path / "n.parquet") is None
     assert read_target(tmp_path / "n.parquet", label_names=names).num_labels == 3
 

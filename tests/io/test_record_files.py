@@ -95,11 +95,11 @@ def test_whole_numbers_are_names_unless_the_number_of_labels_is_given(write, row
 
 def test_whole_numbers_without_gaps_are_ids_either_way(write, rows_of):
     """Items 0 to L - 1 keep their numbers as names, so that nothing needs to be said."""
-    preds, target = write("p.csv", table([("u", 2, 1), ("u", 0, 2)])), write("y.csv", table([("u", 1)]))
+    preds, target = write("p.csv", table([("u", 2, 1), ("u", 0, 2)])), write("y.csv", table([("u", 1), ("u", 2)]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dataset = read(preds, target)
-    assert (dataset.num_labels, rows_of(dataset)) == (3, {0: ({2: 1.0, 0: 2.0}, [1])})
+    assert (dataset.num_labels, rows_of(dataset)) == (3, {0: ({2: 1.0, 0: 2.0}, [1, 2])})
 
 
 @pytest.mark.parametrize("kind", FORMATS)

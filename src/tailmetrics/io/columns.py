@@ -9,24 +9,27 @@ from dataclasses import dataclass, fields
 from tailmetrics.io.errors import DataFileError, note
 from tailmetrics.io.paths import FilePath
 from tailmetrics.io.roles import Role
+from tailmetrics.io.rows import Array
 
 
 @dataclass(frozen=True)
 class Columns:
     """Names of columns.
 
-    Where one of the last four is left at its default and a file has no such column, the usual names are tried, such
-    as ``user_id`` or ``qid`` for the query, and a note says which one was taken.
+    Where one of the last five is left at its default and a file has no such column, the usual names are tried, such
+    as ``user_id`` or ``qid`` for the query, and a note says which one was taken. A column called ``rank`` or
+    ``position`` is an order, 1 the best, wherever it is taken for the score.
 
     Attributes:
         ids: Parquet, predictions: lists of label ids.
         scores: Parquet, predictions: lists of their scores.
         labels: Parquet, targets: lists of label ids.
         gains: Parquet, targets: lists of their gains.
-        query: CSV, TSV, JSON Lines: the query, user or row that a line belongs to.
+        query: The query, user or row that a line, or a row of lists, belongs to.
         item: CSV, TSV, JSON Lines: the item, document or label.
         score: CSV, TSV, JSON Lines, predictions: the score.
         gain: CSV, TSV, JSON Lines, targets: the gain or grade.
+        rank: CSV, TSV, JSON Lines, predictions without a score: the rank, least first.
     """
 
     ids: str = "ids"
@@ -37,6 +40,7 @@ class Columns:
     item: str = "item"
     score: str = "score"
     gain: str = "gain"
+    rank: str = "rank"
 
     def is_given(self, field: str) -> bool:
         """Whether a name differs from its default, so that a file has to have it."""
@@ -51,6 +55,7 @@ USUAL = {
     "movie movieid article articleid asin track trackid song songid book bookid poi location locationid",
     "score": "score rating prediction predicted pred probability prob similarity",
     "gain": "gain score rating relevance rel grade label",
+    "rank": "rank ranking position pos",
 }
 """Field -> the names that stand for it, without capitals, dashes, blanks and underscores."""
 
@@ -67,11 +72,23 @@ def is_usual(name: str, field: str) -> bool:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The columns of one file that hold query, item and value; ``value`` is None where there is none."""
+    """The columns of one file that hold query, item and value.
+
+    Attributes:
+        query: The query.
+        item: The item.
+        value: The score, rank or gain; None where there is none.
+        is_rank: Whether it is a rank, of which less is better.
+    """
 
     query: str
     item: str
     value: str | None
+    is_rank: bool = False
+
+    def scores(self, values: Array) -> Array:
+        """Return the values of the column as scores or gains, of which more is better."""
+        return -values if self.is_rank else values
 
     @property
     def names(self) -> list[str]:
@@ -93,17 +110,31 @@ def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Co
         DataFileError: If a column is missing, stands there twice, or one of two has to be guessed.
     """
     value = None if role is None else "score" if role == "preds" else "gain"
+    if value == "score" and _is_ranked(header, columns):
+        value = "rank"
     wanted = {field: field != "gain" for field in ("query", "item", *([value] if value else []))}
     found = {field: _find(path, header, field, columns, needed, where) for field, needed in wanted.items()}
+    if value == "score" and is_usual(str(found["score"]), "rank"):
+        found["rank"], value = found.pop("score"), "rank"
     guessed = {field: name for field, name in found.items() if name not in (None, getattr(columns, field))}
     if guessed and role is not None:
         said = ", ".join(f"column {name!r} is the {field}" for field, name in guessed.items())
+        said += ", least first" if "rank" in guessed else ""
         first = next(iter(guessed))
         note(path, f"{said}; columns=Columns({first}=NAME) chooses another one.")
     query, item = found["query"], found["item"]
     assert query is not None
     assert item is not None
-    return Chosen(query, item, found[value] if value else None)
+    return Chosen(query, item, found[value] if value else None, value == "rank")
+
+
+def _is_ranked(header: Sequence[str], columns: Columns) -> bool:
+    """Whether predictions have a column of ranks and none of scores."""
+    if columns.is_given("score"):
+        return False
+    if columns.is_given("rank"):
+        return True
+    return not any(is_usual(name, "score") for name in header) and any(is_usual(name, "rank") for name in header)
 
 
 def _find(path: FilePath, header: Sequence[str], field: str, columns: Columns, needed: bool, where: str) -> str | None:
@@ -117,7 +148,10 @@ def _find(path: FilePath, header: Sequence[str], field: str, columns: Columns, n
     if not candidates and not needed:
         return None
     if not candidates or candidates[0] not in header:
-        hint = f"its columns are {', '.join(header)}; columns=Columns({field}=NAME) says which one is the {field}."
+        also = ", or rank=NAME, which of them is the rank" if field == "score" else ""
+        hint = (
+            f"its columns are {', '.join(header)}; columns=Columns({field}=NAME) says which one is the {field}{also}."
+        )
         raise DataFileError(path, f"there is no column {name!r}", where, hint)
     if list(header).count(candidates[0]) > 1:
         hint = "give every column a name of its own."

@@ -43,7 +43,7 @@ class CsvFile:
         with reading(path, self.form):
             for text, place in self._lines():
                 self.where = place(0)
-                self.header = self._fields(text[0].as_py())
+                self.header = [name.strip() for name in self._fields(text[0].as_py())]
                 break
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[Place, list[Any]]]:

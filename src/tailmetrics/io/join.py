@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tailmetrics.io.agreement import check_agreement
 from tailmetrics.io.engine import Engine
-from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.grouped_lines import GroupedLines
 from tailmetrics.io.keyed import KeyedFile, KeyedSource
 from tailmetrics.io.labels import LabelRule, Labels
@@ -63,7 +63,7 @@ def join(
         "CREATE TABLE queries AS "
         "SELECT query, row_number() OVER (ORDER BY min(line)) - 1 AS code FROM target GROUP BY query"
     )
-    missing, unmatched = (0, 0) if preds is None else _compared(engine, preds, target)
+    missing, unmatched = (0, 0) if preds is None else _compared(engine, preds, target, rule)
     engine.run(
         "CREATE TABLE kept AS SELECT query, code, row_number() OVER (ORDER BY code) - 1 AS row FROM queries"
         + (" SEMI JOIN answered USING (query)" if skip and preds is not None else "")
@@ -89,23 +89,32 @@ def join(
     )
 
 
-def _compared(engine: Engine, preds: KeyedFile, target: KeyedFile) -> tuple[int, int]:
+def _compared(engine: Engine, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:
     """Return how many queries of the target have no predictions, and how many of the predictions no target."""
     engine.run("CREATE TABLE answered AS SELECT DISTINCT query FROM preds")
     (missing,) = engine.row("SELECT count(*) FROM queries ANTI JOIN answered USING (query)")
     (unmatched,) = engine.row("SELECT count(*) FROM answered ANTI JOIN queries USING (query)")
-    if missing == engine.row("SELECT count(*) FROM queries")[0]:
-        there, here = (engine.row(f"SELECT query FROM {name} ORDER BY line LIMIT 1")[0] for name in ("preds", "target"))
-        problem = f"has no query in common with {preds.name}: {there!r} there, {here!r} here"
-        raise DataFileError(target.name, problem, hint="do the two files belong together?")
+    if missing and unmatched:
+        engine.run(
+            "CREATE TABLE asked AS SELECT query AS name, 0 AS file FROM answered UNION ALL SELECT query, 1 FROM queries"
+        )
+        check_agreement(engine, "asked", "query", [preds.name, target.name], bool(rule.strings))
+        engine.run("DROP TABLE asked")
     return missing, unmatched
 
 
 def _labels(engine: Engine, files: dict[str, KeyedFile], rule: LabelRule) -> Labels:
     """Give every item of all files its label id."""
-    items = " UNION ALL ".join(f"SELECT item FROM {name}" for name in files)
-    engine.run(f"CREATE TABLE met AS SELECT DISTINCT item FROM ({items}) WHERE item IS NOT NULL")
-    labels = rule.number(engine, list(files.values())[-1].name)
+    paths = [file.name for file in reversed(files.values())]
+    items = " UNION ALL ".join(f"SELECT item, {file} AS file FROM {name}" for file, name in enumerate(reversed(files)))
+    engine.run(f"CREATE TABLE held AS SELECT DISTINCT item AS name, file FROM ({items}) WHERE item IS NOT NULL")
+    engine.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM held")
+    if not rule.by_number:
+        check_agreement(engine, "held", "label", paths, bool(rule.strings))
+    labels = rule.number(engine, paths[0])
+    if rule.by_number:  # whole numbers, as has been seen, which are written in one way
+        check_agreement(engine, "held", "label", paths, True, may_differ=True)
+    engine.run("DROP TABLE held")
     if rule.names is not None:
         for name, file in files.items():
             unknown = engine.row(

@@ -36,7 +36,7 @@ def read_jsonl(asked: Opening) -> Iterator[Triples]:
     schema: Any = None
     with reading(path, "JSON Lines"):
         for lines in read_lines(path):
-            found = None if schema is None else _parsed(lines, schema)
+            found = None if schema is None or fields is None else _parsed(lines, schema, fields)
             if found is None:
                 block = _Records(lines)
                 if fields is None and block.records:
@@ -60,7 +60,7 @@ def _schema(fields: Chosen, role: Role | None, block: _Records) -> Any:
     return pa.schema(zip(fields.names, [*kinds, pa.float64()], strict=False))
 
 
-def _parsed(lines: Lines, schema: Any) -> Triples | None:
+def _parsed(lines: Lines, schema: Any, fields: Chosen) -> Triples | None:
     """Return the triples of lines that are one object each, with fields of these types; None if any is not.
 
     Where each line begins and ends with a brace, an object ends with each line, as no comma stands between two; where
@@ -83,7 +83,7 @@ def _parsed(lines: Lines, schema: Any) -> Triples | None:
     if len(table) != len(text) or any(column.null_count for column in table.columns):
         return None
     query, item, *values = (table[name].combine_chunks() for name in schema.names)
-    value = np.array(values[0].to_numpy(zero_copy_only=False)) if values else None
+    value = fields.scores(np.array(values[0].to_numpy(zero_copy_only=False))) if values else None
     return Triples(query.cast(pa.string()), item.cast(pa.string()), value, place)
 
 
@@ -108,7 +108,7 @@ class _Records:
                     raise self._error(index, "has a gain, but lines before it have none")
 
     def triples(self, fields: Chosen) -> Triples:
-        value = None if fields.value is None else self._numeric(fields.value)
+        value = None if fields.value is None else fields.scores(self._numeric(fields.value))
         return Triples(self._ids(fields.query), self._ids(fields.item), value, self.place)
 
     def _error(self, index: int, problem: str) -> DataFileError:

@@ -49,13 +49,21 @@ def read_label_names(
     rule = LabelRule(None, string_ids, num_labels, descending)
     if rule.by_number and all(form.lines for form in forms):
         return None
-    named = [
-        blocks
+    opened = [
+        (one.name, _names(part, form, columns, bool(string_ids)))
         for one, form in zip(found, forms, strict=True)
         for part in one.parts
-        if (blocks := _names(part, form, columns, bool(string_ids))) is not None
     ]
-    return ordered_names(Engine(memory), [*named, _blocks(more)], rule, found[0].name) if named else None
+    named = [(path, blocks) for path, blocks in opened if blocks is not None]
+    if not named:
+        return None
+    numbered = next((path for path, blocks in opened if blocks is None), None)
+    if numbered is not None:
+        if num_labels is not None and string_ids is None:
+            return None
+        hint = "with num_labels=L whole numbers are label ids in all of them; with string_ids=True they are names."
+        raise DataFileError(named[0][0], f"has names of labels, but {numbered} has their numbers", hint=hint)
+    return ordered_names(Engine(memory), named, rule, bool(string_ids), _blocks(more))
 
 
 def _names(part: Part, form: Format, columns: Columns, as_names: bool) -> Iterator[Any] | None:
@@ -82,7 +90,8 @@ def number_strings(
             hint = "write both alike, or pass label_names, the name of every label id."
             raise DataFileError(written[0].path, f"has strings for label ids, but {other.path} has numbers", hint=hint)
         rule = LabelRule(None, True, None, False)
-        label_names = ordered_names(Engine(memory), [_distinct(written)], rule, written[0].path) or ()
+        named = [(source.path, _distinct([source])) for source in written]
+        label_names = ordered_names(Engine(memory), named, rule, as_names) or ()
     for source in written:
         source.number_by(Numbering(label_names or ()))
     return label_names

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tailmetrics.io.agreement import check_agreement
 from tailmetrics.io.engine import Engine
 from tailmetrics.io.errors import DataFileError, note
 from tailmetrics.io.names import WHOLE, Names
@@ -126,16 +130,34 @@ def load_names(engine: Engine, table: str, names: Sequence[str]) -> None:
 
 
 def ordered_names(
-    engine: Engine, named: Iterable[Iterable[Any]], rule: LabelRule, path: FilePath
+    engine: Engine,
+    named: Sequence[tuple[FilePath, Iterable[Any]]],
+    rule: LabelRule,
+    as_written: bool,
+    more: Iterable[Any] = (),
 ) -> Sequence[str] | None:
-    """Return the distinct names of arrow string arrays in the order of their label ids; None if there are none."""
+    """Return the distinct names of files in the order of their label ids; None if there are none.
+
+    Args:
+        engine: Where they are ordered.
+        named: Each file with its names, arrow string arrays.
+        rule: How names become label ids.
+        as_written: Whether names that differ only in how a number is written are different.
+        more: Further names, which no file needs to have in common with them.
+    """
     import pyarrow as pa
 
-    schema = pa.schema([("item", pa.large_string())])
-    engine.load(
-        "named",
-        schema,
-        (pa.record_batch([block.cast(pa.large_string())], schema) for blocks in named for block in blocks),
-    )
-    engine.run("CREATE TABLE met AS SELECT DISTINCT item FROM named WHERE item IS NOT NULL")
-    return rule.number(engine, path).names or None
+    paths = list(dict.fromkeys(path for path, _ in named))
+    schema = pa.schema([("name", pa.large_string()), ("file", pa.int64())])
+
+    def batches() -> Iterator[Any]:
+        for file, blocks in [*((paths.index(path), blocks) for path, blocks in named), (-1, more)]:
+            for block in blocks:
+                files = np.full(len(block), file)
+                yield pa.record_batch([block.cast(pa.large_string()), pa.array(files, pa.int64())], schema)
+
+    engine.load("named", schema, batches())
+    engine.run("CREATE TABLE held AS SELECT DISTINCT name, file FROM named WHERE name IS NOT NULL")
+    check_agreement(engine, "held", "label", [*paths, Path("label counts")], as_written)
+    engine.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM held")
+    return rule.number(engine, paths[0]).names or None

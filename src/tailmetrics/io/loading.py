@@ -6,6 +6,8 @@ import math
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
+from operator import eq
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +15,7 @@ from tailmetrics._checks import check_choice, check_count
 from tailmetrics.io.columns import Columns
 from tailmetrics.io.dataset import Dataset, TargetDataset
 from tailmetrics.io.engine import MEMORY
-from tailmetrics.io.errors import DataFileError, DataFileNote
+from tailmetrics.io.errors import DataFileError, DataFileNote, note
 from tailmetrics.io.filter import read_filter, read_keyed_filter
 from tailmetrics.io.finding import Found, Part, PathLike, find, is_path
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts
@@ -53,8 +55,8 @@ def read(
 ) -> Dataset:
     """Open predictions and targets, to be read in batches with bounded memory.
 
-    Row i of one file belongs to row i of the other (arrays, list columns, XMC text), or every line names its query
-    (TREC, CSV, long tables, …): DuckDB then joins and orders the lines in a temporary folder.
+    Files that both name the query of a line (TREC, CSV, long tables, …) or of a list (a column ``user_id`` beside the
+    lists) are joined by it, by DuckDB in a temporary folder. Otherwise row i of one file belongs to row i of the other.
     Compressed files (``.gz``, ``.bz2``, ``.zst``) are read as what they hold. What a reader decides by itself, such as
     which column is the query, is a :class:`DataFileNote`, a warning.
 
@@ -99,13 +101,16 @@ def read(
         _Input.of("read", value, form, role, columns)
         for value, form, role in zip((preds, target), forms, ROLES, strict=True)
     ]
-    _check_alike(inputs)
     trimmed: dict[str, Any] = {"duplicates": duplicates, "cut": cut}
-    if inputs[0].form.lines:
+    opened = [None if one.form.lines else one.rows() for one in inputs]
+    if _is_joined(inputs, opened):
+        files = [one.lines() if rows is None else _as_lines(rows) for one, rows in zip(inputs, opened, strict=True)]
+        if string_ids is None and any(rows is not None and not rows.string_ids for rows in opened):
+            string_ids = False  # lists of whole numbers are label ids
         rule = _rule(inputs, label_names, string_ids, num_labels)
-        joined = join(inputs[0].lines(), inputs[1].lines(), rule, missing == "skip", rank, world_size, memory)
+        joined = join(files[0], files[1], rule, missing == "skip", rank, world_size, memory)
         return _dataset_of_join(joined, filter, batch_rows, trimmed)
-    sources = [one.rows() for one in inputs]
+    sources = [source for source in opened if source is not None]
     names = number_strings(sources, label_names, bool(string_ids), memory)
     known = _of_rows(sources, num_labels, names, batch_rows, rank, world_size)
     ignored = None if filter is None else read_filter(filter, known["num_rows"], known["num_labels"])
@@ -224,13 +229,38 @@ def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> No
         )
 
 
-def _check_alike(inputs: Sequence[_Input]) -> None:
+def _is_joined(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bool:
+    """Whether both files name their queries, and row i of one is not row i of the other already.
+
+    Raises:
+        DataFileError: If one of them names the query of every line, and the other no query.
+    """
     first, last = inputs
-    if first.form.lines != last.form.lines:
+    keyed_rows = [source for source in opened if source is not None and source.key is not None]
+    if len(keyed_rows) == 2:
+        return not _same_keys(*keyed_rows)
+    if first.form.lines != last.form.lines and not keyed_rows:
         keyed = ", ".join(form.name for form in FORMATS.values() if form.lines)
         problem = f"is {last.form.name}, which cannot be matched with {first.path} ({first.form.name})"
         hint = f"{keyed} name the query of every line; in other formats row i belongs to row i."
         raise DataFileError(last.path, problem, hint=hint)
+    if keyed_rows and not first.form.lines and not last.form.lines:
+        (named,) = keyed_rows
+        other = next(source.path for source in opened if source is not None and source is not named)
+        note(other, f"names no query, so that row i belongs to row i of {named.path}, whatever its {named.key!r} says.")
+    return first.form.lines or last.form.lines
+
+
+def _same_keys(first: Source, last: Source) -> bool:
+    """Whether two files name the same queries in the same order."""
+    if first.num_rows != last.num_rows:
+        return False
+    here, there = (chain.from_iterable(block.to_pylist() for block in source.queries()) for source in (first, last))
+    return all(map(eq, here, there))
+
+
+def _as_lines(source: Source) -> KeyedFile:
+    return KeyedFile(source.path, [(source.path, source.lines)])
 
 
 def _dataset_of_join(joined: Joined, filter_path: PathLike | None, batch_rows: int, trimmed: dict[str, Any]) -> Dataset:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 from tailmetrics.io.errors import DataFileError
+from tailmetrics.io.keyed import Triples
 from tailmetrics.io.names import Numbering
 from tailmetrics.io.paths import FilePath
 from tailmetrics.io.rows import Rows, rebatch
@@ -45,6 +47,16 @@ class Parts(Source):
         for source in self._sources:
             source.read_as_multi_hot(num_labels)
         self._agree()
+
+    def queries(self) -> Iterator[Any]:
+        """Yield the queries of all parts."""
+        for source in self._sources:
+            yield from source.queries()
+
+    def lines(self) -> Iterator[Triples]:
+        """Yield the entries of all parts."""
+        for source in self._sources:
+            yield from source.lines()
 
     def number_by(self, numbering: Numbering) -> None:
         """Let every part number its strings alike."""
@@ -92,9 +104,10 @@ class Parts(Source):
             if here != there:
                 raise DataFileError(other.path, f"holds {there}, but {first.path} holds {here}", hint=HINT)
         self.dense, self.string_ids, self.num_labels = first.dense, first.string_ids, first.num_labels
-        self.layout = first.layout
+        self.layout, self.key = first.layout, first.key
 
 
 def _layout(source: Source) -> str:
     labels = "" if source.num_labels is None else f" of {source.num_labels} labels"
-    return (source.layout or ("a matrix" if source.dense else "rows")) + labels
+    keys = "" if source.key is None else f" of each {source.key!r}"
+    return (source.layout or ("a matrix" if source.dense else "rows")) + labels + keys

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow.compute as pc
+
 from tailmetrics.io.columns import choose
 from tailmetrics.io.csv_file import CsvFile
 from tailmetrics.io.formats import Opening
@@ -28,5 +30,6 @@ def _read_table(asked: Opening, delimiter: str) -> Iterator[Triples]:
     for place, found in file.blocks(fields.names):
         values = None
         if fields.value is not None:
-            values = parse_numbers(found[2], float, file.path, fields.value, place)
-        yield Triples(found[0], found[1], values, place)
+            values = fields.scores(parse_numbers(found[2], float, file.path, fields.value, place))
+        query, item = map(pc.utf8_trim_whitespace, found[:2])
+        yield Triples(query, item, values, place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,9 @@ from tailmetrics.io.compression import HEAD_BYTES, head
 from tailmetrics.io.errors import reading
 from tailmetrics.io.paths import FilePath
 from tailmetrics.io.signatures import ARROW, FEATHER_1, PARQUET, STREAM
+
+EARLIEST = 10**8
+"""A whole number from here on is a time, such as the seconds since 1970 of files of ratings, and no grade."""
 
 
 class Head:
@@ -114,9 +118,9 @@ def is_run(head: Head) -> bool:
 
 
 def is_qrels(head: Head) -> bool:
-    """Whether the first line is one of qrels: query, a word, document, grade."""
+    """Whether the first line is one of qrels: query, a word, document, grade; a time is no grade."""
     first = next(iter(head.words), [])
-    return len(first) == 4 and _is_whole(first[3])
+    return len(first) == 4 and _is_whole(first[3]) and float(first[3]) < EARLIEST
 
 
 def is_trec(head: Head) -> bool:
@@ -165,14 +169,22 @@ def is_tsv(head: Head) -> bool:
 def is_lists(head: Head) -> bool:
     """Whether lines hold a query and its labels, separated by blanks, as submissions of Kaggle do.
 
-    A column that is known to hold one item per line says otherwise, and so does a query in the place of the list.
+    A column that is known to hold one item per line says otherwise, unless blanks stand in it between what looks like
+    ids; and so does a query in the place of the list.
     """
     for rows in (head.fields(","), head.fields("\t")):
         if _is_lists(rows):
             one_number = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
-            known = (is_usual(name, "item") or name.lower() in one_number for name in rows[0])
-            return head.columns.item not in rows[0] and not any(known) and not is_usual(rows[0][1], "query")
+            known = any(is_usual(name, "item") or name.lower() in one_number for name in rows[0])
+            single = (known or head.columns.item in rows[0]) and not _holds_ids([row[1] for row in rows[1:]])
+            return not single and not is_usual(rows[0][1], "query")
     return False
+
+
+def _holds_ids(fields: Sequence[str]) -> bool:
+    """Whether some fields hold several words, and every word has a digit, as ids do and titles do not."""
+    words = [field.split() for field in fields]
+    return any(len(some) > 1 for some in words) and all(re.search(r"\d", word) for some in words for word in some)
 
 
 def _is_lists(rows: Sequence[Sequence[str]]) -> bool:

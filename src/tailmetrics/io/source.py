@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.names import Numbering
 from tailmetrics.io.paths import FilePath
 from tailmetrics.io.rows import Ints, Rows
+
+if TYPE_CHECKING:
+    from tailmetrics.io.keyed import Triples
+
+KEY_HINT = "a column query says which row is which, columns=Columns(query=NAME) that it has another name."
 
 
 class Source(ABC):
@@ -27,6 +32,7 @@ class Source(ABC):
         numbering: Label ids of strings.
         layout: How a row is laid out, in words; parts of one data set have the same.
         ends: Row numbers at which a file is best cut (ends of row groups), ascending; None when anywhere is as good.
+        key: Name of the column that says which query a row is; None where a row is known by its number alone.
     """
 
     path: FilePath
@@ -38,6 +44,7 @@ class Source(ABC):
     numbering: Numbering | None = None
     layout: str = ""
     ends: Ints | None = None
+    key: str | None = None
 
     @abstractmethod
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
@@ -49,6 +56,18 @@ class Source(ABC):
     def distinct_names(self) -> Iterator[list[str]]:
         """Yield the string ids; a name may come more than once."""
         return iter(())
+
+    def queries(self) -> Iterator[Any]:
+        """Yield the queries of the rows, arrow string arrays; nothing without a column of them."""
+        return iter(())
+
+    def lines(self) -> Iterator[Triples]:
+        """Yield the entries of all rows, each with the query of its row.
+
+        Raises:
+            DataFileError: If there is no column of queries.
+        """
+        raise DataFileError(self.path, "does not name the query of its rows", hint=KEY_HINT)
 
     def read_as_names(self) -> None:
         """Take whole numbers for names, to be numbered over all files; a file of columns cannot.

@@ -45,7 +45,7 @@ def triples(path: FilePath, batch: Any, chosen: Chosen, first: int, partition: M
     ids = [_ids(path, name, column(name), place) for name in (chosen.query, chosen.item)]
     values = None
     if chosen.value is not None:
-        values = _values(path, chosen.value, column(chosen.value), place)
+        values = chosen.scores(_values(path, chosen.value, column(chosen.value), place))
     return Triples(ids[0], ids[1], values, place)
 
 

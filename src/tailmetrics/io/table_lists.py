@@ -16,13 +16,16 @@ import pyarrow.compute as pc
 from tailmetrics.io.columns import Columns, is_usual, plain
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.formats import Opening
+from tailmetrics.io.keyed import Triples
 from tailmetrics.io.names import UNKNOWN_HINT
 from tailmetrics.io.roles import Role
-from tailmetrics.io.rows import Array, Ragged, rebatch
+from tailmetrics.io.rows import Array, Ragged, rebatch, starts
 from tailmetrics.io.source import Source
 from tailmetrics.io.tables import Table, open_table
 
 HINT = "name its columns: columns=Columns(ids=NAME), and so on for scores, labels and gains."
+LINED_ROWS = 2**12
+"""Rows whose entries are made lines at a time: at 1,000 entries a row four million."""
 IDS = {"id", "label", "labelid", "index"}
 """Names of the field of a struct that holds the label, beside those of an item."""
 
@@ -33,6 +36,7 @@ class Column(NamedTuple):
     name: str
     field: str | None
     kind: Any
+    is_rank: bool = False
 
     def __str__(self) -> str:
         return self.name if self.field is None else f"{self.name}.{self.field}"
@@ -45,8 +49,10 @@ class Column(NamedTuple):
 class ListSource(Source):
     """Lists of label ids, with lists of their scores or gains if the file has them."""
 
-    def __init__(self, table: Table, ids: Column, values: Column | None) -> None:
+    def __init__(self, table: Table, ids: Column, values: Column | None, key: str | None, role: Role) -> None:
         self.path = table.path
+        self.key = key
+        self._role = role
         self._table = table
         self._ids, self._values = ids, values
         self.string_ids = _is_string(ids.kind)
@@ -65,6 +71,56 @@ class ListSource(Source):
         with reading(self.path, self._table.form):
             yield from rebatch(self._read(start, stop, size), size)
 
+    def queries(self) -> Iterator[Any]:
+        """Yield the queries of the rows."""
+        if self.key is not None:
+            with reading(self.path, self._table.form):
+                for first, batch in self._table.batches([self.key], 0, self.num_rows, 2**16):
+                    column = batch.column(self.key)
+                    if column.null_count:
+                        row = int(pc.is_null(column).index(True).as_py())
+                        raise self.error(first + row, f"has no {self.key!r}", "every row names its query.")
+                    yield pc.cast(column, pa.string())
+
+    def lines(self) -> Iterator[Triples]:
+        """Yield the entries of all rows; of predictions without scores, minus their place is the score."""
+        if self.key is None:
+            yield from super().lines()
+        columns = dict.fromkeys(one.name for one in (self._ids, self._values) if one is not None)
+        seen: set[str] = set()
+        with reading(self.path, self._table.form):
+            batches = self._table.batches(list(columns), 0, self.num_rows, LINED_ROWS)
+            for (first, batch), keys in zip(batches, self._keys_by(LINED_ROWS), strict=True):
+                self._check_once(keys, first, seen)
+                yield self._triples(batch, keys, first)
+
+    def _keys_by(self, rows: int) -> Iterator[Any]:
+        assert self.key is not None
+        for _, batch in self._table.batches([self.key], 0, self.num_rows, rows):
+            yield pc.cast(batch.column(self.key), pa.string())
+
+    def _check_once(self, keys: Any, first: int, seen: set[str]) -> None:
+        for row, key in enumerate(keys.to_pylist()):
+            if key is None or key in seen:
+                hint = f"files whose {self.key!r} differ are joined by it, so that each of them stands there once."
+                raise self.error(first + row, f"has {'no' if key is None else 'a second list of'} {key!r}", hint)
+            seen.add(key)
+
+    def _triples(self, batch: Any, keys: Any, first: int) -> Triples:
+        """Return one triple for each entry, and one without an item for an empty list."""
+        ids, lengths = self._flat(self._ids, batch, first)
+        values = self._listed(batch, lengths, first)
+        place = np.arange(len(ids)) - np.repeat(starts(lengths)[:-1], lengths)
+        if values is None and self._role == "preds":
+            values = -place.astype(np.float64)
+        row = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
+        entry = np.full(len(row), -1)
+        entry[np.repeat(lengths > 0, np.maximum(lengths, 1))] = np.arange(len(ids))
+        taken = pa.array(entry, mask=entry < 0)
+        value = None if values is None else np.append(values.astype(np.float64), 0.0)[entry]
+        items = pc.cast(ids, pa.string()).take(taken)
+        return Triples(keys.take(pa.array(row)), items, value, lambda index: self.place(first + int(row[index])))
+
     def distinct_names(self) -> Iterator[list[str]]:
         """Yield the names of some thousand rows at a time, decoding the whole column."""
         if not self.string_ids:
@@ -82,14 +138,19 @@ class ListSource(Source):
     def _ragged(self, batch: Any, first: int) -> Ragged:
         ids, lengths = self._flat(self._ids, batch, first)
         rows = Ragged.from_lengths(lengths, self._numbers(ids, lengths, first))
+        return Ragged(rows.offsets, rows.ids, self._listed(batch, lengths, first))
+
+    def _listed(self, batch: Any, lengths: Array, first: int) -> Array | None:
+        """Return the scores or gains of all entries; None where there are none. Ranks become minus themselves."""
         if self._values is None:
-            return rows
+            return None
         values, listed = self._flat(self._values, batch, first)
         if (listed != lengths).any():
             row = int((listed != lengths).argmax())
             problem = f"holds {lengths[row]} {self._ids} but {listed[row]} {self._values}"
             raise self.error(first + row, problem, "both lists of a row must have the same length.")
-        return Ragged(rows.offsets, rows.ids, values.to_numpy(zero_copy_only=False))
+        found: Array = values.to_numpy(zero_copy_only=False)
+        return -found.astype(np.float64) if self._values.is_rank else found
 
     def _flat(self, column: Column, batch: Any, first: int) -> tuple[Any, Array]:
         """Return the entries of all lists one behind the other, and the lengths, 0 where there is no list."""
@@ -122,7 +183,16 @@ def open_lists(asked: Opening) -> ListSource:
     role, columns = asked.role, asked.columns
     if role is None:
         role = "preds" if columns.ids in table.schema.names else "target"
-    return ListSource(table, *_columns(table, role, columns))
+    return ListSource(table, *_columns(table, role, columns), _key(table, columns), role)
+
+
+def _key(table: Table, columns: Columns) -> str | None:
+    """Return the column of queries: the one named, or the only one with a usual name."""
+    whole = [field.name for field in table.schema if _is_string(field.type) or pa.types.is_integer(field.type)]
+    if columns.is_given("query") and columns.query not in whole:
+        raise _lacks(table, columns.query)
+    usual = [name for name in whole if is_usual(name, "query")]
+    return columns.query if columns.query in whole else usual[0] if len(usual) == 1 else None
 
 
 def _columns(table: Table, role: Role, columns: Columns) -> tuple[Column, Column | None]:
@@ -154,11 +224,13 @@ def _of_structs(table: Table, name: str, role: Role, columns: Columns) -> tuple[
     given = getattr(columns, value)
     values = [one for one in fields if one not in ids and (one == given or is_usual(one, value))]
     values = [given] if given in values else values
+    ranks = [] if values or role == "target" else [one for one in fields if is_usual(one, "rank") and one not in ids]
+    values = values or ranks
     wrong = len(ids) != 1 or len(values) > 1 or (columns.is_given(value) and not values)
     if wrong or not (_is_string(fields[ids[0]]) or pa.types.is_integer(fields[ids[0]])):
         hint = f"columns=Columns(item=NAME, {value}=NAME) says which field is the label, and which its {value}."
         raise DataFileError(table.path, f"column {name!r} is a list of {kind}", hint=hint)
-    scored = [Column(name, one, fields[one]) for one in values if _is_number(fields[one])]
+    scored = [Column(name, one, fields[one], is_usual(one, "rank")) for one in values if _is_number(fields[one])]
     return Column(name, ids[0], fields[ids[0]]), scored[0] if scored else None
 
 

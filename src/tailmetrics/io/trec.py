@@ -20,7 +20,7 @@ from tailmetrics.io.keyed import Triples
 from tailmetrics.io.lines import Lines, parse_numbers, read_lines
 from tailmetrics.io.paths import FilePath, check_file
 from tailmetrics.io.rows import Array, starts
-from tailmetrics.io.sniffing import Head, is_qrels, is_run
+from tailmetrics.io.sniffing import EARLIEST, Head, is_qrels, is_run
 
 COMMENT = "#"
 
@@ -60,7 +60,7 @@ def read_trec(asked: Opening) -> Iterator[Triples]:
     run = is_run(Head(path)) if asked.role is None else asked.role == "preds"
     with reading(path, f"a TREC {'run' if run else 'qrels'} file"):
         for lines in read_lines(path):
-            yield _run(_fields(lines, RUN)) if run else _qrels(_fields(lines, QRELS))
+            yield _run(_fields(lines, RUN)) if run else _qrels(_fields(lines, QRELS), path)
 
 
 def read_msmarco(asked: Opening) -> Iterator[Triples]:
@@ -124,7 +124,11 @@ def _run(fields: _Fields) -> Triples:
         return Triples(fields.query, fields.item, fields.numbers.astype(np.float32), fields.place)
 
 
-def _qrels(fields: _Fields) -> Triples:
+def _qrels(fields: _Fields, path: FilePath) -> Triples:
+    if (fields.numbers >= EARLIEST).any():
+        index = int((fields.numbers >= EARLIEST).argmax())
+        hint = "lines 'user item rating time' are no qrels: write a CSV file with the columns query, item and gain."
+        raise DataFileError(path, f"holds the time {fields.numbers[index]} as a grade", fields.place(index), hint)
     return Triples(fields.query, fields.item, fields.numbers.clip(min=0).astype(np.float64), fields.place)
 
 

@@ -1,0 +1,171 @@
+"""Two inputs that must agree are held together: the same query and the same label are written alike, or it is said."""
+
+import random
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tailmetrics import HitRateAtK, RecallAtK, evaluate
+from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names
+
+LISTS = pa.list_(pa.int64())
+
+
+@pytest.fixture
+def csv(tmp_path):
+    def csv(name, *lines):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        return tmp_path / name
+
+    return csv
+
+
+def recall(dataset, k=1):
+    metric = RecallAtK(k=k)
+    for batch in dataset:
+        metric.update(batch.preds, batch.target)
+    return float(metric.compute())
+
+
+@pytest.mark.parametrize("label", ["7.0", "007", "seven"])
+def test_labels_that_nobody_has_in_common_are_refused(csv, label):
+    """7 in one file and 7.0, 007 or seven in the other would be 0.0 without a word."""
+    preds = csv("p.csv", "query,item,score", "ann,7,.9", "bob,8,.5")
+    target = csv("y.csv", "query,item", f"ann,{label}", "bob,nine")
+    with pytest.raises(DataFileError, match=r"y\.csv: has (the label|no label in common)"):
+        read(preds, target)
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_one_name_written_in_two_ways_is_refused(csv):
+    """Where other labels or queries are written alike, the few that are not would only lower the value."""
+    preds = csv("p.csv", "query,item,score", "ann,007,.9", "ann,123,.8")
+    with pytest.raises(DataFileError, match="has the label '7' where .*p.csv has '007'") as caught:
+        read(preds, csv("y.csv", "query,item", "ann,7", "ann,123"))
+    assert "string_ids=True" in caught.value.hint
+    read(preds, csv("y.csv", "query,item", "ann,7", "ann,123"), string_ids=True)
+    both = csv("both.csv", "query,item", "ann,7", "ann,007", "ann,123")
+    assert recall(read(preds, both)) == pytest.approx(1 / 3)  # 7 and 007 are two labels where a file has both
+    with pytest.raises(DataFileError, match="has the query '1' where .*p.csv has '1.0'"):
+        read(csv("p.csv", "query,item,score", "1.0,a,1", "b,a,1"), csv("y.csv", "query,item", "1,a", "b,a"))
+
+
+def test_names_of_lists_and_of_several_files_agree_too(tmp_path, csv):
+    """Strings in list columns, and the files whose labels are numbered at once."""
+    pq.write_table(pa.table({"ids": [["7"]]}), tmp_path / "p.parquet")
+    pq.write_table(pa.table({"labels": [["7.0"]]}), tmp_path / "y.parquet")
+    with pytest.raises(DataFileError, match=r"has the label '7.0' where .*p.parquet has '7'"):
+        read(tmp_path / "p.parquet", tmp_path / "y.parquet")
+    train = csv("train.csv", "query,item", "x,zzz")
+    with pytest.raises(DataFileError, match=r"train.csv: has no label in common"):
+        read_label_names(csv("p.csv", "query,item,score", "q,a,1"), csv("y.csv", "query,item", "q,a"), train)
+
+
+def test_blanks_around_a_field_do_not_count(csv):
+    """A blank behind the comma is no part of the label."""
+    assert recall(read(csv("p.csv", "query,item,score", "ann, b,.9"), csv("y.csv", "query, item", "ann,b"))) == 1
+
+
+def test_whole_numbers_that_are_all_wrong_are_a_note(csv):
+    """Label ids cannot be written in two ways, so that nothing in common is a value, and said."""
+    preds, target = csv("p.csv", "query,item,score", "q,7,1"), csv("y.csv", "query,item", "q,8")
+    with pytest.warns(DataFileNote, match="has no label in common with .*p.csv: '7' there, '8' here"):
+        assert recall(read(preds, target, num_labels=9)) == 0
+
+
+def test_evaluate_of_frames_says_it_too():
+    """The same holds in Python."""
+    preds = pd.DataFrame({"query": ["q"], "item": ["7"], "score": [1.0]})
+    with pytest.raises(ValueError, match=r"has the label '7.0' where preds"):
+        evaluate(preds, pd.DataFrame({"query": ["q"], "item": ["7.0"]}), metrics=HitRateAtK(k=1))
+
+
+def test_ratings_with_a_time_are_no_qrels(tmp_path, csv):
+    """A grade is no time: the lines of MovieLens' u.data are not read as user, iteration, document and grade."""
+    run = tmp_path / "p.run"
+    run.write_text("196 Q0 242 1 0.5 me\n")
+    target = csv("u.data", "196\t242\t3\t881250949")
+    with pytest.raises(DataFileError, match="neither its name nor its first lines"):
+        read(run, target)
+    with pytest.raises(DataFileError, match="u.data, line 1: holds the time 881250949 as a grade"):
+        read(run, target, format="trec")
+
+
+def test_a_list_column_called_item(csv):
+    """Blanks between ids make a list of a column whose name says one item; blanks in titles do not."""
+    preds = csv("p.csv", "user_id,item_id", "1,7 9", "2,8")
+    target = csv("y.csv", "user_id,item_id", "1,9", "2,8")
+    with pytest.warns(DataFileNote, match="'item_id' the list"):
+        assert recall(read(preds, target), k=2) == 1
+    titles = csv("t.csv", "query,item", "1,Star Wars", "2,Alien")
+    with pytest.raises(DataFileError, match="there is no column 'score'"):
+        read(titles, titles)
+
+
+def lists(path, queries, name, rows, **more):
+    pq.write_table(pa.table({"user_id": queries, name: rows, **more}), path)
+    return path
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_lists_that_name_their_queries_are_joined_by_them(tmp_path, as_text):
+    """Rows in another order belong to their query, not to the row of the same number; a query can be missing."""
+    label = (lambda rows: [[f"i{one}" for one in row] for row in rows]) if as_text else list
+    preds = lists(tmp_path / "p.parquet", [1, 2, 3], "ids", label([[7, 9], [8, 3], [5]]))
+    target = lists(tmp_path / "y.parquet", [2, 1], "labels", label([[8], [7]]))
+    dataset = read(preds, target)
+    assert recall(dataset) == 1
+    assert (list(dataset.row_names), dataset.unmatched_queries) == (["2", "1"], 1)
+    same = lists(tmp_path / "s.parquet", [1, 2, 3], "labels", label([[7], [8], [6]]))
+    dataset = read(preds, same)
+    assert (recall(dataset), dataset.row_names) == (pytest.approx(2 / 3), None)  # in order already: row i is row i
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_lists_are_joined_with_lines(tmp_path, csv):
+    """A file of lists goes with one whose lines name their query, either way round, whole numbers being ids."""
+    listed = lists(tmp_path / "p.parquet", ["b", "a"], "ids", [[7, 9], [8]], scores=[[0.1, 0.2], [1.0]])
+    assert recall(read(listed, csv("y.csv", "user,item", "a,8", "b,9"))) == 1
+    run = csv("p.csv", "user,item,score", "a,8,1", "b,7,2", "b,9,1")
+    assert recall(read(run, lists(tmp_path / "y.parquet", ["b", "a"], "labels", [[7], [8]]))) == 1
+    pq.write_table(pa.table({"ids": [[7]]}), tmp_path / "n.parquet")
+    with pytest.raises(DataFileError, match="cannot be matched"):
+        read(tmp_path / "n.parquet", csv("y.csv", "user,item", "a,8"))
+
+
+def test_lists_of_which_one_names_no_query(tmp_path):
+    """Row i belongs to row i then, and it is said."""
+    preds = lists(tmp_path / "p.parquet", [1, 2], "ids", [[7], [8]])
+    pq.write_table(pa.table({"labels": [[7], [8]]}), tmp_path / "y.parquet")
+    with pytest.warns(DataFileNote, match=r"y.parquet: names no query, so that row i belongs to row i of .*p.parquet"):
+        assert recall(read(preds, tmp_path / "y.parquet")) == 1
+
+
+def test_two_lists_of_one_query_are_refused(tmp_path):
+    """A join would put them together."""
+    preds = lists(tmp_path / "p.parquet", [1, 1], "ids", [[7], [8]])
+    with pytest.raises(DataFileError, match="p.parquet, row 1: has a second list of '1'"):
+        read(preds, lists(tmp_path / "y.parquet", [1], "labels", [[7]]))
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_a_rank_is_an_order(tmp_path, csv):
+    """rank 1 is the best in CSV, JSON Lines, long tables and lists of structs, guessed or named as rank or score."""
+    rows = [("u", f"i{rank}", rank) for rank in range(1, 5)]
+    random.Random(1).shuffle(rows)
+    target = csv("y.csv", "user_id,item_id", "u,i1")
+    table = csv("p.csv", "user_id,item_id,rank", *(f"{u},{i},{r}" for u, i, r in rows))
+    for columns in (None, Columns(rank="rank"), Columns(score="rank")):
+        assert recall(read(table, target, columns=columns)) == 1
+    lines = (f'{{"user_id": "{u}", "item_id": "{i}", "rank": {r}}}' for u, i, r in rows)
+    assert recall(read(csv("p.jsonl", *lines), target)) == 1
+    frame = pd.DataFrame(rows, columns=["user_id", "item_id", "rank"])
+    assert recall(read(frame, target)) == 1
+    structs = pa.table({"user_id": ["u"], "items": [[{"item_id": i, "rank": r} for _, i, r in rows]]})
+    pq.write_table(structs, tmp_path / "p.parquet")
+    assert recall(read(tmp_path / "p.parquet", target)) == 1
+    with pytest.raises(DataFileError, match="there is no column 'score'") as caught:
+        read(csv("n.csv", "user_id,item_id,order", "u,i1,1"), target)
+    assert "rank=NAME" in caught.value.hint
