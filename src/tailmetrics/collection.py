@@ -22,6 +22,7 @@ from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import is_compiling, one_thread
+from tailmetrics.ranking._flat_queries import QueriesSeen
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
@@ -52,6 +53,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
     """
 
     _doubts = True  # of the first batch
+    _queries_seen = QueriesSeen()
 
     def __init__(
         self,
@@ -186,6 +188,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         prepared = [replace(metric.prepare(ranking), additions=additions) for metric in leaders]
         with one_thread(ranking.ids.device):
             total_together(prepared)
+        self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
         self._logged.before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric.update(one)
@@ -218,9 +221,15 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
         members = self.members()
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
+        self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
         self._logged.before_adding()
         values = {name: metric(prepared[name]) for name, metric in members.items()}
         return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
+
+    def reset(self) -> None:
+        """Reset all members."""
+        super().reset()
+        vars(self).pop("_queries_seen", None)
 
     def compute(self) -> dict[str, Any]:
         """Return the scalars of all members in one flat dict; over processes, states are sent for all at once."""

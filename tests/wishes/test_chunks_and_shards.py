@@ -357,6 +357,16 @@ def test_lists_of_index_shards_are_the_list_of_the_whole() -> None:
     assert bits(fed(MRR(), everything).compute()) == bits(fed(MRR(), scores, gains).compute())
 
 
+def test_a_padded_list_of_a_shard_was_cut_at_its_padding() -> None:
+    """The first shard may hold labels behind its one: the merged list is one deep; rows masked out do not matter."""
+    padded = torch.tensor([[0.9, 0.1, 0.0], [0.9, 0.5, 0.4]]), torch.tensor([[0, -1, -1], [0, 1, 2]])
+    whole = torch.tensor([[0.8, 0.7, 0.6], [0.8, 0.7, 0.6]]), torch.tensor([[3, 4, 5], [3, 4, 5]])
+    given: dict[str, Any] = {"target_ids": torch.tensor([3, 3]), "num_labels": 6}
+    assert Ranking.from_shards([padded, whole], **given).depth == 1
+    assert Ranking.from_shards([padded, whole], **given, row_mask=torch.tensor([False, True])).depth == 3
+    assert Ranking.from_shards([padded, whole], **given, complete=True).ids[0].tolist() == [0, 3, 4, 5, -1, -1]
+
+
 def _pair(rows: int = 2, columns: int = 3) -> tuple[Tensor, Tensor]:
     return torch.zeros(rows, columns), torch.arange(columns).expand(rows, columns)
 

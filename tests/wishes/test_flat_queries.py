@@ -3,7 +3,7 @@
 Readings of the contract where it leaves a choice:
 
 - A query's documents may stand anywhere in the batch; ids of queries need no order and may have gaps; negative ids are
-  ids like any other and are not tested. A query in two batches counts as two.
+  ids like any other and are not tested. A query in two batches counts as two, and a warning says so.
 - Of equal scores the document that stands first comes first, or with ``ids=`` the lower label.
 - Positive scores only are compared with TorchMetrics, which takes others for "not retrieved" in some metrics; here any
   finite score is one, -inf is "not retrieved".
@@ -158,12 +158,61 @@ def test_torchmetrics_retrieval_auroc() -> None:
     assert float(found.compute()) == pytest.approx(float(expected.compute()), rel=0, abs=1e-6)
 
 
-def test_a_query_of_another_batch_is_another_query() -> None:
-    """The same number in two batches, with other documents: two rows."""
-    metric = tailmetrics.MRR()
-    for target in ([1, 0], [0, 1]):
-        metric.update(torch.tensor([0.9, 0.1]), torch.tensor(target), indexes=torch.tensor([7, 7]))
-    assert float(metric.compute()) == (1 + 1 / 2) / 2
+@pytest.mark.parametrize("how", ["update", "forward", "collection"])
+def test_a_query_that_returns_is_another_query_and_is_warned_of(how: str) -> None:
+    """The same number in two batches, with other documents: two rows, and one warning; none after a reset."""
+    made = tailmetrics.TopKCollection([tailmetrics.MRR()]) if how == "collection" else tailmetrics.MRR()
+    add = made if how == "forward" else made.update
+    for _ in range(2):
+        add(torch.tensor([0.9, 0.1]), torch.tensor([1, 0]), indexes=torch.tensor([7, 7]))
+        add(torch.tensor([0.9, 0.1]), torch.tensor([1, 0]), indexes=torch.tensor([8, 8]))
+        with pytest.warns(UserWarning, match="the query 7 of indexes stood in an earlier update"):
+            add(torch.tensor([0.9, 0.1]), torch.tensor([0, 1]), indexes=torch.tensor([7, 7]))
+        values = made.compute()
+        assert float(values["mrr"] if how == "collection" else values) == pytest.approx((1 + 1 + 1 / 2) / 3)
+        made.reset()
+
+
+@pytest.mark.parametrize("form", ["per query", "per document"])
+@pytest.mark.parametrize("source", ["update", "from_flat"])
+def test_rows_of_queries_are_masked_grouped_and_weighted(form: str, source: str) -> None:
+    """GAUC: the mean of the queries' areas by weight; a mask drops a query, groups split them."""
+    preds, target = torch.tensor([0.9, 0.1, 0.8, 0.2, 0.7, 0.3]), torch.tensor([1, 0, 0, 1, 1, 0])
+    queries = torch.tensor([5, 5, 2, 2, 9, 9])  # areas 1, 0 and 1; in ascending order 0, 1 and 1
+    weights, mask, groups = torch.tensor([3.0, 1.0, 2.0]), torch.tensor([True, True, False]), torch.tensor([0, 1, 0])
+    rows = {"row_weights": weights, "row_mask": mask, "row_groups": groups}
+    if form == "per document":
+        rows = {name: value[torch.tensor([1, 1, 0, 0, 2, 2])] for name, value in rows.items()}
+    metric = tailmetrics.RowAUC(weighted=True, row_groups=["a", "b"])
+    if source == "update":
+        metric.update(preds, target, indexes=queries, **rows)
+    else:
+        metric.update(tailmetrics.Ranking.from_flat(preds, target, queries, **rows))
+    assert floats(metric.compute()) == [1 / 4, 0.0, 1.0]
+
+
+def test_weights_that_differ_within_a_query_are_refused() -> None:
+    """One row has one weight."""
+    metric = tailmetrics.RowAUC(weighted=True)
+    with pytest.raises(ValueError, match="row_weights differs between documents of one query"):
+        metric.update(
+            torch.tensor([0.9, 0.1]), torch.tensor([1, 0]), indexes=torch.zeros(2).long(), row_weights=[1.0, 2.0]
+        )
+
+
+@pytest.mark.parametrize("ignored", [0, -100])
+@pytest.mark.parametrize("action", ["neg", "skip"])
+def test_ignored_documents_are_left_out_as_torchmetrics_leaves_them_out(ignored: int, action: str) -> None:
+    """A query of which nothing is left is no query."""
+    peers = pytest.importorskip("torchmetrics.retrieval")
+    preds, target, ids = flat(12)
+    target[::5] = ignored
+    expected = peers.RetrievalMAP(empty_target_action=action, ignore_index=ignored)
+    found = tailmetrics.MAP(empty_target_action=action, ignore_index=ignored)
+    expected.update(preds, target, indexes=ids)
+    found.update(preds, target, indexes=ids)
+    assert float(found.compute()) == pytest.approx(float(expected.compute()), rel=0, abs=1e-6)
+    assert float(found.compute()) < 1 or ignored == 0
 
 
 def test_ties_and_documents_that_are_not_retrieved() -> None:

@@ -33,6 +33,7 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
+from tailmetrics.ranking._flat_queries import QueriesSeen
 from tailmetrics.ranking._ranking import on_one_thread, rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
@@ -70,6 +71,7 @@ class TopKMetric(ConfiguredMetric):
     _forward_cache = ForwardCache()
     _doubts = True
     """Whether the next batch is asked what it means; only the first one is."""
+    _queries_seen = QueriesSeen()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Say in TorchMetrics' words what the range is, for its plots; a class derived from one is another formula."""
@@ -166,7 +168,8 @@ class TopKMetric(ConfiguredMetric):
                 -1 for a row that counts only overall.
             row_weights: Shape (N,), numbers of at least 0, of a metric that is ``weighted``.
             indexes: Shape (n,), integers: the query of each document, where ``preds`` and ``target`` are documents one
-                below the other, as in :meth:`Ranking.from_flat`.
+                below the other, as in :meth:`Ranking.from_flat`. Each query is a row; all its documents stand in one
+                update.
 
         Raises:
             TypeError: If an argument is of a kind that is not accepted.
@@ -175,9 +178,26 @@ class TopKMetric(ConfiguredMetric):
         prepared = preds
         if not isinstance(preds, Prepared):
             batch = Batch(preds, target, row_mask, row_groups, row_weights)
-            prepared = self._prepared(self.rank_batch(batch, indexes))
+            ranking = self.rank_batch(batch, indexes)
+            prepared = self._prepared(ranking)
+            if ranking.queries is not None:
+                self._queries_seen = self._queries_seen.and_those_of(self._caller, ranking.queries)
         with one_thread(self.device):
             self._add(prepared)
+
+    @torch.jit.unused
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add a batch and return its value."""
+        seen = self._queries_seen  # which forgets them, where TorchMetrics resets the metric for the value of a batch
+        value = super().forward(*args, **kwargs)
+        if seen.known is not None:
+            self._queries_seen = seen.and_those_of(self._caller, self._queries_seen.known)
+        return value
+
+    def reset(self) -> None:
+        """Set all states back."""
+        super().reset()
+        vars(self).pop("_queries_seen", None)
 
     def _add(self, prepared: Prepared) -> None:
         """Add what was prepared to the states."""

@@ -83,7 +83,9 @@ def rank_chunks(
     ids = retrieved(context, best.values[:, :depth], best.ids[:, :depth])
     beyond = _BeyondChunks(reader, targets.entries, num_labels, own, best.values[:, 0])
     rows = read_batch_rows(context, num_rows, device, batch.row_groups, batch.row_weights)
-    return Ranking(ids, complete, num_labels, best.values, None, targets, rows, beyond=beyond)
+    return Ranking(
+        ids, complete, num_labels, best.values, None, targets, rows, beyond=beyond, ignore_index=ignore_index
+    )
 
 
 def _first_reading(

@@ -183,11 +183,16 @@ def _is_permutation(sample: Tensor) -> bool:
 
 
 def _warn(context: Context, doubt: str) -> None:
-    warn(f"{context.caller}: {doubt}", stacklevel=_levels_inside())
+    warn_outside(f"{context.caller}: {doubt}")
+
+
+def warn_outside(text: str) -> None:
+    """Warn at the line of the first caller outside the library and torch."""
+    warn(text, stacklevel=_levels_inside())
 
 
 def _levels_inside() -> int:
-    """Return how many frames lie between :func:`_warn` and the first caller outside the library and torch."""
+    """Return how many frames lie between :func:`warn_outside` and the first caller outside the library and torch."""
     frame, levels = sys._getframe(2), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("tailmetrics.", "torch")):
         frame, levels = frame.f_back, levels + 1

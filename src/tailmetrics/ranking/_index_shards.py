@@ -8,18 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import INTEGERS, check_count, shape_of
+from tailmetrics._checks import INTEGERS, check_count, check_row_mask, shape_of
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._tensors import as_tensor
 
 
-def side_by_side(context: Context, shards: Any, first_labels: Sequence[int] | None) -> tuple[Tensor, Tensor, int]:
-    """Return scores and ids of all shards (N, C), and how long the shortest list is.
+def side_by_side(
+    context: Context, shards: Any, first_labels: Sequence[int] | None, row_mask: Any
+) -> tuple[Tensor, Tensor, int]:
+    """Return scores and ids of all shards (N, C), and how long the shortest list is, padding left out.
 
     Args:
         context: Who asks.
         shards: Pairs of scores (N, C) and ids (N, C).
         first_labels: What is added to the ids of each shard; None where they are labels already.
+        row_mask: Shape (N,), bool; the rows that count, None for all.
     """
     caller = context.caller
     given = list(shards) if isinstance(shards, Iterable) and not isinstance(shards, Tensor) else []
@@ -42,7 +45,11 @@ def side_by_side(context: Context, shards: Any, first_labels: Sequence[int] | No
             )
     firsts = [check_count(caller, "first_labels", first, minimum=0) for first in firsts]
     ids = [torch.where(ids >= 0, ids + first, ids) for (_, ids), first in zip(pairs, firsts, strict=True)]
-    return torch.cat([scores for scores, _ in pairs], dim=1), torch.cat(ids, dim=1), min(one.shape[1] for one in ids)
+    lengths = torch.stack([((ids >= 0) & (scores > -torch.inf)).sum(dim=1) for scores, ids in pairs], dim=1)
+    mask = check_row_mask(caller, row_mask, len(lengths), lengths.device)
+    lengths = lengths if mask is None else lengths[mask]
+    shortest = int(lengths.min()) if lengths.numel() else 0
+    return torch.cat([scores for scores, _ in pairs], dim=1), torch.cat(ids, dim=1), shortest
 
 
 def _pair(caller: str, number: int, scores: Any, ids: Any) -> tuple[Tensor, Tensor]:

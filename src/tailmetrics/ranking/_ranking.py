@@ -55,6 +55,8 @@ class Ranking(TargetRanks):
         beyond: What the labels outside the list say, where they came in chunks or shards; None otherwise.
         documents: Shape (N,), int64: the number of documents of each row, where ``ids`` number them from 0 instead of
             being labels, as in flat queries without ids; None where ids are labels.
+        queries: Shape (N,): the index of each row of flat queries; None of other batches.
+        ignore_index: The label of rows that do not count, as it was given.
     """
 
     ids: Tensor
@@ -67,6 +69,8 @@ class Ranking(TargetRanks):
     repeated: Tensor | None = field(repr=False, default=None)
     documents: Tensor | None = field(repr=False, default=None)
     beyond: Beyond | None = field(repr=False, default=None)
+    queries: Tensor | None = field(repr=False, default=None)
+    ignore_index: int | None = None
 
     @classmethod
     def from_scores(
@@ -140,6 +144,11 @@ class Ranking(TargetRanks):
         ids: Any = None,
         *,
         num_labels: int | None = None,
+        row_mask: Any = None,
+        row_groups: Any = None,
+        row_weights: Any = None,
+        duplicates: Duplicates = "error",
+        ignore_index: int | None = None,
         validate_args: bool = True,
     ) -> Ranking:
         """Rank documents of many queries that stand one below the other, as ``torchmetrics.retrieval`` takes them.
@@ -151,9 +160,16 @@ class Ranking(TargetRanks):
             ids: Shape (n,), integers: the label of each document. Without them no metric by bucket or per label can
                 read the ranking, and of equal scores the document that stands first comes first.
             num_labels: L; None when unknown.
+            row_mask: Bool; False drops a query, or a document. This and the next two hold one value for each query, in
+                ascending order of its index, shape (N,); or one for each document, shape (n,).
+            row_groups: Integers: the row group of each query, -1 for none.
+            row_weights: Numbers of at least 0: what each query weighs.
+            duplicates: ``"error"`` or ``"first"``, as in :func:`rank`, where documents of a query share a label.
+            ignore_index: Documents with this value in ``target`` are dropped.
             validate_args: False skips the checks that read values.
         """
-        return rank_flat(Context("Ranking.from_flat", num_labels, validate_args), preds, target, indexes, ids)
+        context = Context("Ranking.from_flat", num_labels, validate_args, None, duplicates, ignore_index)
+        return rank_flat(context, Batch(preds, target, row_mask, row_groups, row_weights), indexes, ids)
 
     @classmethod
     def from_shards(
@@ -181,13 +197,14 @@ class Ranking(TargetRanks):
             target_mask: Shape (N, L), bool.
             target_gains: Shape (N, L), dense or CSR; or (N, M) beside ``target_ids``.
             complete: Whether shards returned everything they hold. If they were cut, as they are unless this is said,
-                the merged list is as deep as the shortest of them, and answers no metric without a cut-off.
+                the merged list is as deep as the shortest of them, padding left out, and answers no metric without a
+                cut-off.
             duplicates: ``"error"`` or ``"first"``, as in :func:`rank`, where shards share labels.
             row_mask: Shape (N,), bool; False drops a row.
             validate_args: False skips the checks that read values.
         """
         context = Context("Ranking.from_shards", num_labels, validate_args, duplicates=duplicates)
-        scores, ids, shortest = side_by_side(context, shards, first_labels)
+        scores, ids, shortest = side_by_side(context, shards, first_labels, row_mask)
         target = ExplicitTarget(target_ids, target_mask, target_gains)
         amount = Depth(None, None if complete else shortest, complete=complete)
         return rank_batch(context, Batch((scores, ids), target, row_mask), amount, scored=True)
@@ -571,9 +588,7 @@ def rank(
 
 def rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
     """Read the arguments of an update and rank them; see :func:`rank`."""
-    check_choice(context.caller, "duplicates", context.duplicates, ("error", "first"))
-    if context.ignore_index is not None:
-        check_count(context.caller, "ignore_index", context.ignore_index, -(2**62))
+    _check_options(context)
     batch = rows_of_sequences(context, batch)
     context, predictions, lists, targets = read_batch(context, batch.preds, batch.target, batch.row_mask, depth, scored)
     main, dense = predictions.main, predictions.dense
@@ -586,23 +601,35 @@ def rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None
         targets,
         read_batch_rows(context, main.shape[0], main.device, batch.row_groups, batch.row_weights),
         lists.repeated,
+        ignore_index=context.ignore_index,
     )
 
 
-def rank_flat(context: Context, preds: Any, target: Any, indexes: Any, ids: Any = None) -> Ranking:
+def _check_options(context: Context) -> None:
+    check_choice(context.caller, "duplicates", context.duplicates, ("error", "first"))
+    if context.ignore_index is not None:
+        check_count(context.caller, "ignore_index", context.ignore_index, -(2**62))
+
+
+def rank_flat(context: Context, batch: Batch, indexes: Any, ids: Any = None) -> Ranking:
     """Rank the documents of many queries that stand one below the other; see :meth:`Ranking.from_flat`."""
+    _check_options(context)
     if ids is None:
         context = replace(context, num_labels=None)  # documents have no labels that could be out of range
-    lists, targets, documents = read_flat(context, preds, target, indexes, ids)
+    flat = read_flat(context, batch, indexes, ids)
+    lists = flat.lists
     return Ranking(
         lists.ids,
         lists.complete,
         context.num_labels,
         lists.values,
         None,
-        targets,
-        repeated=lists.repeated,
-        documents=documents if ids is None else None,
+        flat.targets,
+        flat.rows,
+        lists.repeated,
+        documents=flat.documents,
+        queries=flat.queries,
+        ignore_index=context.ignore_index,
     )
 
 
@@ -612,14 +639,12 @@ def rank_or_take(context: Context, batch: Batch, depth: Depth, indexes: Any) -> 
     if isinstance(batch.preds, Ranking):
         if any(value is not None for value in rest):
             raise TypeError(f"{context.caller}: a Ranking holds target and row_mask already; pass it alone.")
+        if context.ignore_index not in (None, batch.preds.ignore_index):
+            raise ValueError(
+                f"{context.caller}: ignore_index={context.ignore_index}, but the ranking was made with "
+                f"ignore_index={batch.preds.ignore_index}; pass it to rank() too."
+            )
         return batch.preds
     if batch.target is None:
         raise TypeError(f"{context.caller}: target is missing; pass update(preds, target) or update(ranking).")
-    if indexes is None:
-        return rank_batch(context, batch, depth)
-    if any(value is not None for value in rest[1:4]):
-        raise TypeError(
-            f"{context.caller}: indexes= makes a row of each query; row_mask, row_groups and row_weights do not go "
-            "with it. Leave out the documents of queries that do not count."
-        )
-    return rank_flat(context, batch.preds, batch.target, indexes)
+    return rank_batch(context, batch, depth) if indexes is None else rank_flat(context, batch, indexes)

@@ -89,7 +89,9 @@ def rank_shards(
     ids = retrieved(shard.context, best.values[:, :depth], best.ids[:, :depth])
     rows = read_batch_rows(shard.context, len(ids), ids.device, shard.batch.row_groups, shard.batch.row_weights)
     complete = depth >= num_labels
-    return Ranking(ids, complete, num_labels, best.values, None, shard.targets, rows, beyond=beyond)
+    return Ranking(
+        ids, complete, num_labels, best.values, None, shard.targets, rows, beyond=beyond, ignore_index=ignore_index
+    )
 
 
 @dataclass(frozen=True, eq=False)
