@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types docs wheel bench clean
+.PHONY: help demo test quick lint types native docs wheel bench clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /  /'
@@ -41,6 +41,9 @@ lint: $(READY)  ## ruff
 
 types: $(READY)  ## strict mypy
 	$(BIN)/mypy
+
+native: $(READY)  ## compile the C file of the ranking anew
+	$(BIN)/python hatch_build.py
 
 docs: $(READY)  ## build the documentation; a broken link fails
 	$(BIN)/zensical build --strict --clean

@@ -1,0 +1,86 @@
+"""Compiles the C file of the ranking when the package is built or installed; without a compiler it goes on without it.
+
+Also ``make native``: ``python hatch_build.py`` compiles it anew beside its source.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from zlib import crc32
+
+SOURCE = Path(__file__).parent / "src/tailmetrics/ranking/_native.c"
+
+LIBRARY = SOURCE.with_suffix(".so")
+"""Where native.py looks for it."""
+
+FLAGS = ("-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-pthread")
+"""Nothing that changes a number (-ffast-math), and nothing that only the processor at hand can run (-march=native)."""
+
+
+def compile_native(library: Path = LIBRARY, options: tuple[str, ...] = ()) -> Path | None:
+    """Compile the C file with the compiler of the system, or ``$CC``.
+
+    Args:
+        library: The file to make.
+        options: Further options of the compiler.
+
+    Returns:
+        The library; None, after a line that says why, where it could not be made.
+    """
+    library.unlink(missing_ok=True)
+    if os.environ.get("TAILMETRICS_NATIVE") == "0":
+        return _without("TAILMETRICS_NATIVE=0")
+    if sys.platform == "win32":
+        return _without("its threads are those of POSIX")
+    part = library.with_suffix(f".{os.getpid()}")
+    source = f"-DSOURCE={crc32(SOURCE.read_bytes()) & 0x7FFFFFFF}"  # native.py asks whether it is of this text
+    here = ("-mmacosx-version-min=11.0",) if sys.platform == "darwin" else ()
+    command = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, *here, *options, source, "-o", str(part), str(SOURCE)]
+    try:
+        ran = subprocess.run(command, text=True, capture_output=True)
+    except OSError as error:
+        return _without(f"{command[0]}: {error.strerror}")
+    if ran.returncode:
+        return _without(ran.stderr.strip().splitlines()[0] if ran.stderr.strip() else f"{command[0]} failed")
+    part.replace(library)  # as a whole: another process may load it
+    return library
+
+
+def _without(reason: str) -> None:
+    print(
+        f"tailmetrics: {SOURCE.name} was not compiled ({reason}); torch does its steps, more slowly.", file=sys.stderr
+    )
+
+
+def wheel_tag() -> str:
+    """Return the tag of a wheel with the library: any Python 3, this platform."""
+    # Python itself may be of another version and for two kinds of processors; the library is of these
+    here = f"macosx_11_0_{platform.machine()}" if sys.platform == "darwin" else sysconfig.get_platform()
+    return f"py3-none-{here.replace('-', '_').replace('.', '_')}"
+
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # make native: nothing of hatchling is installed
+    pass
+else:
+
+    class NativeBuildHook(BuildHookInterface):
+        """Compiles before a wheel is made, of the editable kind too."""
+
+        def initialize(self, version: str, build_data: dict[str, object]) -> None:
+            """Compile, and say for which platform the wheel is."""
+            if compile_native() is not None:
+                build_data["pure_python"] = False
+                build_data["tag"] = wheel_tag()
+                build_data["artifacts"] = ["src/tailmetrics/ranking/_native.so"]
+
+
+if __name__ == "__main__":
+    sys.exit(compile_native(options=tuple(sys.argv[1:])) is None)
