@@ -158,6 +158,12 @@ class LoggedCollection(MetricCollection):
             self._logged_scalars = LoggedScalars(self)
         return self._logged_scalars
 
+    def _before_adding(self) -> None:
+        """Start from nothing where Lightning has read the scalars."""
+        logged: LoggedScalars | None = vars(self).get("_logged_scalars")
+        if logged is not None:
+            logged.before_adding()
+
     def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Any]]:  # type: ignore[override] # as TorchMetrics has it
         """Return names and members; without ``keep_base`` and ``copy_state``, as Lightning asks, keys and scalars."""
         return super().items(keep_base, copy_state) if keep_base or copy_state else self._logged.items()

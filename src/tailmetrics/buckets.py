@@ -23,6 +23,7 @@ class LabelBuckets:
         assignment: Shape (L,), int64; the bucket of each label, an index into ``names``.
         names: Bucket names from the most frequent labels to the rarest.
         counts: Shape (L,), int64 training counts, or None when unknown.
+        num_labels: L, all labels in all buckets.
         sizes: How many labels each bucket holds.
         digest: SHA-256 of names and assignment; equal buckets have equal digests in every process.
 
@@ -37,6 +38,7 @@ class LabelBuckets:
         self.assignment = assignment
         self.names = tuple(names)
         self.counts = counts
+        self.num_labels = assignment.numel()
         self.digest = sha256(repr(self.names).encode() + assignment.contiguous().numpy().tobytes()).hexdigest()
         self.sizes: tuple[int, ...] = tuple(torch.bincount(assignment, minlength=len(self.names)).tolist())
         self._tables: dict[object, Any] = {}
@@ -146,11 +148,6 @@ class LabelBuckets:
         return cls(assignment, names, counts)
 
     @property
-    def num_labels(self) -> int:
-        """L, all labels in all buckets."""
-        return self.assignment.numel()
-
-    @property
     def label_counts(self) -> Tensor:
         """Number of labels in each bucket, shape (G,), int64."""
         return torch.tensor(self.sizes, dtype=torch.int64)
@@ -161,7 +158,9 @@ class LabelBuckets:
         Reads a table of one byte per label: at a few hundred thousand labels it fits where 8-byte entries do not. Its
         last entry is that of -1, which an index counts from the end.
         """
-        table: Tensor = self.kept(("of", ids.device), lambda: self._table(ids.device))
+        table: Tensor | None = self._tables.get(ids.device)
+        if table is None:
+            table = self._tables[ids.device] = self._table(ids.device)
         return table[ids].to(torch.int64)
 
     def _table(self, device: torch.device) -> Tensor:

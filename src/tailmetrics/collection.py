@@ -17,13 +17,13 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._row_groups import check_row_groups
-from tailmetrics.metrics._states import Additions, total_together
+from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import is_compiling, one_thread
+from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._flat_queries import QueriesSeen
-from tailmetrics.ranking._ranking import rank_or_take
+from tailmetrics.ranking._ranking import on_one_thread, rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
 
@@ -105,6 +105,8 @@ class TopKCollection(LoggedCollection, TravellingCollection):
                 groups.append((needed, [name]))
             else:
                 group.append(name)
+        self._reading: tuple[Context, Depth] | None = None
+        """For whom a batch is read, and how deep; None until the first one comes, with no member left open."""
         self._enable_compute_groups = [group for _, group in groups]
         self._init_compute_groups()
 
@@ -147,15 +149,12 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
             if getattr(batch, name) is not None and not any(getattr(metric, asked) for metric in members):
                 raise ValueError(f"TopKCollection: no member takes {name}; make those that should with {asked}=.")
-        context = Context(
-            "TopKCollection",
-            next((metric.num_labels for metric in members if metric.num_labels is not None), None),
-            any(metric.validate_args for metric in members),
-            duplicates=_agreed("duplicates", members),
-            ignore_index=_agreed("ignore_index", members),
-            doubts=self._doubts,
-        )
-        ranking = rank_or_take(context, batch, _deepest(metric.reads for metric in members), indexes)
+        if self._reading is None:
+            for metric in members:
+                metric._check_bound("before update")
+            self._reading = _reading_of(members)
+        context, depth = self._reading
+        ranking = rank_or_take(replace(context, doubts=True) if self._doubts else context, batch, depth, indexes)
         if self._doubts and not is_compiling():
             self._doubts = False
         return ranking
@@ -184,15 +183,19 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
         ranking = self.rank(preds, target, row_mask, **more)
         leaders = [members[group[0]] for group in self._groups.values()]
-        additions = Additions()
-        prepared = [replace(metric.prepare(ranking), additions=additions) for metric in leaders]
-        with one_thread(ranking.ids.device):
-            total_together(prepared)
-        self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
-        self._logged.before_adding()
-        for metric, one in zip(leaders, prepared, strict=True):
-            metric.update(one)
-        additions.carry_out()
+        for metric in leaders:
+            metric._check(ranking)
+        addition = Addition()
+        with on_one_thread(ranking):
+            prepared = [Prepared(metric._prepare(ranking), ranking.rows) for metric in leaders]
+            if ranking.queries is not None:
+                self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
+            self._before_adding()
+            for metric, one in zip(leaders, prepared, strict=True):
+                metric._note_in(addition, one)
+            addition.carry_out()
+        for metric in leaders:
+            vars(metric).update(_computed=None, _update_count=metric._update_count + 1)
         if len(leaders) < len(members):
             for name in (name for group in self._groups.values() for name in group[1:]):
                 members[name]._computed = None
@@ -222,13 +225,14 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         members = self.members()
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
         self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
-        self._logged.before_adding()
+        self._before_adding()
         values = {name: metric(prepared[name]) for name, metric in members.items()}
         return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
 
     def reset(self) -> None:
-        """Reset all members."""
+        """Reset all members; they may then be bound anew."""
         super().reset()
+        self._reading = None
         vars(self).pop("_queries_seen", None)
 
     def compute(self) -> dict[str, Any]:
@@ -360,9 +364,17 @@ def _agreed(argument: str, members: Iterable[TopKMetric]) -> Any:
     return next(iter(values.values()))
 
 
-def _deepest(reads: Iterable[Depth]) -> Depth:
-    """Return how much has to be ranked so that all who read it have enough."""
-    depths = list(reads)
+def _reading_of(members: Iterable[TopKMetric]) -> tuple[Context, Depth]:
+    """Return for whom a batch is read, and how deep it has to be ranked so that all have enough."""
+    metrics = list(members)
+    context = Context(
+        "TopKCollection",
+        next((metric.num_labels for metric in metrics if metric.num_labels is not None), None),
+        any(metric.validate_args for metric in metrics),
+        duplicates=_agreed("duplicates", metrics),
+        ignore_index=_agreed("ignore_index", metrics),
+    )
+    depths = [metric.reads for metric in metrics]
     scores, lists = ([getattr(depth, what) for depth in depths] for what in ("scores", "lists"))
     decisions = all(depth.decisions for depth in depths)
-    return Depth(max(scores), None if None in lists else max(lists), decisions=decisions)
+    return context, Depth(max(scores), None if None in lists else max(lists), decisions=decisions)

@@ -17,6 +17,7 @@ from tailmetrics._checks import check_choice, check_count, check_cutoffs, check_
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
+from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint
 from tailmetrics.metrics._row_groups import check_row_groups
 from tailmetrics.metrics._training import FACTS, UNTOLD, Training, is_open
 from tailmetrics.ranking import EVERYTHING
@@ -56,6 +57,12 @@ class ConfiguredMetric(ExactMetric):
     can_be_weighted: ClassVar[bool] = False
     key_words: ClassVar[Mapping[str, str]] = {"min_gain": "min"}
     """Other words for arguments that enter the key; "" keeps an argument out of it."""
+    bound_buckets: LabelBuckets | None
+    """The buckets, once they are known."""
+    _num_buckets: int
+    """G, or 1 without buckets."""
+    _counts: FixedPoint
+    """How numbers of rows, or with row weights sums of weights, are written."""
     needs: tuple[str, ...] = ()
     """Which facts of training must be known before an update: of ``num_labels``, ``label_counts``, ``num_train``."""
 
@@ -90,6 +97,7 @@ class ConfiguredMetric(ExactMetric):
         self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
         self.row_groups = check_row_groups(caller, row_groups, self._bucket_names)
         self.weighted = bool(weighted)
+        self._counts = SUMS_OF_WEIGHTS if weighted else COUNT
         self.duplicates: Duplicates = check_choice(caller, "duplicates", duplicates, ("error", "first"))
         self.ignore_index = (
             None if ignore_index is None else check_count(caller, "ignore_index", ignore_index, -(2**62))
@@ -245,7 +253,8 @@ class ConfiguredMetric(ExactMetric):
 
     def _settle_facts(self) -> None:
         """Take from the buckets what they tell, and raise where two facts do not agree."""
-        buckets = self.bound_buckets
+        self.bound_buckets = buckets = self.buckets if isinstance(self.buckets, LabelBuckets) else None
+        self._num_buckets = 1 if buckets is None else len(buckets)
         if buckets is not None:
             if self.num_labels not in (None, buckets.num_labels):
                 raise ValueError(
@@ -253,11 +262,6 @@ class ConfiguredMetric(ExactMetric):
                     "labels; leave num_labels out."
                 )
             self.num_labels = buckets.num_labels
-
-    @property
-    def bound_buckets(self) -> LabelBuckets | None:
-        """The buckets, once they are known."""
-        return self.buckets if isinstance(self.buckets, LabelBuckets) else None
 
     @once
     def ks(self) -> tuple[int, ...]:

@@ -24,7 +24,9 @@ def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
         TypeError: If either is floating but not float64: digits are lost already.
     """
     for part in (top, bottom):
-        if isinstance(part, Tensor) and part.is_floating_point() and part.dtype != real_dtype(part.device):
+        if not isinstance(part, Tensor) or part.dtype == torch.float64 or not part.is_floating_point():
+            continue
+        if part.dtype != real_dtype(part.device):
             raise TypeError(
                 f"divide: a part is {shape_of(part)}, which has lost digits; keep whole numbers or float64: "
                 "hits.double() * 0.5 instead of hits * 0.5."

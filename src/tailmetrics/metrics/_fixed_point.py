@@ -8,7 +8,7 @@ does not matter. Every limb of a row is at most 2^26, so 2^37 > 10^11 rows fit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ LIMB_BITS = 26
 
 SMALL = 2**16
 """Limbs up to which the CPU makes all of them at once: what costs there are calls; beyond, it is memory."""
+
+EXACT_TERMS = 2**26
+"""Fewer whole numbers below 2^27 than this add up to less than 2^53: exact in float64, whatever the order."""
 
 BLOCK_LIMBS = 5 * 2**20
 """Limbs that a device makes at once: 40 MB."""
@@ -33,11 +36,16 @@ class FixedPoint:
         lowest: Exponent of the last limb: what is lost of a value is below 2^lowest, and nothing at all of one above
             2^(lowest + 53).
         bounded: Whether the limbs hold any value there can be.
+        columns: Width of the state: the limbs, and where values are unbounded a count of those too large for them.
     """
 
     limbs: int
     lowest: int = 0
     bounded: bool = True
+    columns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", max(1, self.limbs) + (not self.bounded))
 
     @property
     def top(self) -> float:
@@ -49,11 +57,6 @@ class FixedPoint:
         """The largest value there may be, the least one being 0; any, also below 0, of whole numbers."""
         return self.top if self.bounded and self.limbs else float("inf")
 
-    @property
-    def columns(self) -> int:
-        """Width of the state: the limbs, and where values are unbounded a count of those too large for them."""
-        return max(1, self.limbs) + (not self.bounded)
-
     def add_up(self, values: Tensor, dim: int = 0) -> Tensor:
         """Return the sum over one axis, int64, with the columns behind the others.
 
@@ -63,19 +66,20 @@ class FixedPoint:
         """
         if self.limbs == 0:
             return values.sum(dim=dim, dtype=torch.int64).unsqueeze(-1)
-        if reads_are_free(values.device) and values.numel() * self.columns > SMALL:
-            return torch.stack([_sum(limb, dim) for limb in self._one_by_one(values)], dim=-1)
+        if values.numel() * self.columns > SMALL and reads_are_free(values.device):
+            exact = values.dtype == torch.float64 and values.shape[dim] < EXACT_TERMS
+            kind = None if exact else torch.int64
+            one_by_one = [limb.sum(dim=dim, dtype=kind) for limb in self._one_by_one(values)]
+            return torch.stack(one_by_one, dim=-1).to(torch.int64)
         limbs_of_all = (1 + self.columns) * values.numel()
-        if limbs_of_all <= BLOCK_LIMBS:
-            return self._sum_of_limbs(values, dim).movedim(0, -1)
-        height = max(1, BLOCK_LIMBS // (limbs_of_all // values.shape[dim]))
-        sums = [self._sum_of_limbs(part, dim) for part in torch.split(values, height, dim)]
-        return torch.stack(sums).sum(dim=0).movedim(0, -1)
-
-    def _sum_of_limbs(self, values: Tensor, dim: int) -> Tensor:
+        if limbs_of_all > BLOCK_LIMBS and values.shape[dim] > 1:
+            height = max(1, BLOCK_LIMBS // (limbs_of_all // values.shape[dim]))
+            return torch.stack([self.add_up(part, dim) for part in torch.split(values, height, dim)]).sum(dim=0)
         limbs, too_large = self._limbs(values)
-        sums = _sum(limbs, dim + 1)
-        return sums if too_large is None else torch.cat([sums, too_large.sum(dim=dim).unsqueeze(0)])
+        exact = limbs.dtype == torch.float64 and limbs.shape[dim + 1] < EXACT_TERMS
+        sums = limbs.sum(dim=dim + 1, dtype=None if exact else torch.int64).to(torch.int64)
+        sums = sums if too_large is None else torch.cat([sums, too_large.sum(dim=dim).unsqueeze(0)])
+        return sums.movedim(0, -1)
 
     def digits(self, values: Tensor) -> Tensor:
         """Return each value as its limbs, most significant first, and 1 behind them where it is too large."""
@@ -92,7 +96,7 @@ class FixedPoint:
         has above the end of the limb before. Powers of two, floor and that difference are exact in floating point:
         nothing is lost but what is below the last limb. Twin: :meth:`_one_by_one`.
         """
-        too_large = self._too_large(values)
+        too_large = None if self.bounded else self._too_large(values)
         if values.dtype != torch.float64:  # 2^156 is no number of a smaller type
             return torch.stack(list(self._one_by_one(values))[: self.limbs]), too_large
         values = values if too_large is None else values.masked_fill(too_large, 0.0)
@@ -150,6 +154,9 @@ REAL = FixedPoint(11, lowest=-156, bounded=False)
 WEIGHT = FixedPoint(5, lowest=-78)
 """Sums of weights in [1, 2^32) of fewer than 2^20 labels, to 2^-78."""
 
+SUMS_OF_WEIGHTS = FixedPoint(7, lowest=-78)
+"""Sums of weighted values: to 2^-78 like values in [0, 1], and up to 2^104."""
+
 
 @made_once
 def _scales(kind: FixedPoint) -> Tensor:
@@ -157,12 +164,6 @@ def _scales(kind: FixedPoint) -> Tensor:
     exponents = range(LIMB_BITS * (kind.limbs - 1), -1, -LIMB_BITS)
     scales = [0.0, *(2.0 ** -(kind.lowest + exponent) for exponent in exponents)]
     return torch.tensor(scales, dtype=torch.float64, device="cpu")
-
-
-def _sum(limbs: Tensor, dim: int) -> Tensor:
-    """Add limbs up, whole numbers below 2^27: fewer than 2^26 of them are exact in float64, whatever the order."""
-    exact = limbs.dtype == torch.float64 and limbs.shape[dim] < 2**26
-    return limbs.sum(dim=dim, dtype=None if exact else torch.int64).to(torch.int64)
 
 
 def _compose(limbs: list[int]) -> int:

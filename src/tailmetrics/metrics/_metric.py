@@ -14,20 +14,16 @@ from torch import Tensor
 from tailmetrics._arguments import identity
 from tailmetrics._checks import shape_of
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
-from tailmetrics.metrics._fixed_point import COUNT, FixedPoint
 from tailmetrics.metrics._forward_cache import ForwardCache
 from tailmetrics.metrics._row_groups import check_rows
 from tailmetrics.metrics._states import (
-    Additions,
-    InBlocks,
+    Addition,
+    AtCells,
     Increments,
     PerRow,
     Prepared,
     State,
-    add_blocks,
-    add_cells,
-    add_rows,
-    weighted,
+    check_cells,
 )
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._batch_rows import BatchRows
@@ -66,6 +62,7 @@ class TopKMetric(ConfiguredMetric):
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    empty_target_action: str = "neg"
     in_registry: ClassVar[bool] = False
     """Whether the suite holds the formula to its laws; another is checked at each update, and shares no state."""
     _forward_cache = ForwardCache()
@@ -175,15 +172,20 @@ class TopKMetric(ConfiguredMetric):
             TypeError: If an argument is of a kind that is not accepted.
             ValueError: If shapes or values do not fit; the metric is then as before.
         """
-        prepared = preds
-        if not isinstance(preds, Prepared):
-            batch = Batch(preds, target, row_mask, row_groups, row_weights)
-            ranking = self.rank_batch(batch, indexes)
-            prepared = self._prepared(ranking)
-            if ranking.queries is not None:
-                self._queries_seen = self._queries_seen.and_those_of(self._caller, ranking.queries)
-        with one_thread(self.device):
-            self._add(prepared)
+        if isinstance(preds, Prepared):
+            addition = Addition()
+            self._note_in(addition, preds)
+            with one_thread(self.device):
+                addition.carry_out()
+            return
+        ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes)
+        self._check(ranking)
+        addition = Addition()
+        with on_one_thread(ranking):
+            self._note_in(addition, Prepared(self._prepare(ranking), ranking.rows))
+            addition.carry_out()
+        if ranking.queries is not None:
+            self._queries_seen = self._queries_seen.and_those_of(self._caller, ranking.queries)
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -199,55 +201,56 @@ class TopKMetric(ConfiguredMetric):
         super().reset()
         vars(self).pop("_queries_seen", None)
 
-    def _add(self, prepared: Prepared) -> None:
-        """Add what was prepared to the states."""
-        additions = prepared.additions or Additions()
-        for name, increment in prepared.increments.items():
-            state, declared = self._state(name), self._declared[name]
-            if isinstance(increment, PerRow):
-                added = add_rows(state, increment, prepared.rows, additions)
-            elif isinstance(increment, InBlocks):
-                added = add_blocks(state, increment, prepared.rows, declared.reduce)
-            else:
-                added = add_cells(state, increment, prepared.rows, declared.reduce)
-            if added is not state:
-                setattr(self, self._names[name], added)
-        if prepared.additions is None:
-            additions.carry_out()
-
-    def rank_batch(self, batch: Batch, indexes: Any = None) -> Ranking:
+    def _rank(self, batch: Batch, indexes: Any) -> Ranking:
         """Rank a batch as deep as the metric reads it."""
-        self._check_bound("before update")
+        if not self._defaults:  # states are made once nothing is open
+            self._check_bound("before update")
         if not isinstance(batch.preds, Ranking):
             for argument, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
                 if getattr(batch, argument) is not None and not getattr(self, asked):
                     raise ValueError(
                         f"{self._caller}: {argument} need a metric that takes them; make it with {asked}=."
                     )
-        given = (self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index)
-        ranking = rank_or_take(Context(self._caller, *given, doubts=self._doubts), batch, self.reads, indexes)
+        given = (self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index, self._doubts)
+        ranking = rank_or_take(Context(type(self).__name__, *given), batch, self.reads, indexes)
         if self._doubts and not is_compiling():
             self._doubts = False
         return ranking
 
-    def prepare(self, preds: Any, target: Any = None, row_mask: Any = None) -> Prepared:
-        """Return what a batch, or a :class:`Ranking`, would add, for a later ``update(prepared)``."""
-        return self._prepared(self.rank_batch(Batch(preds, target, row_mask)))
+    def prepare(self, ranking: Ranking) -> Prepared:
+        """Return what a batch would add, for a later ``update(prepared)``; nothing is changed.
 
-    def _prepared(self, ranking: Ranking) -> Prepared:
+        Raises:
+            ValueError: If the metric cannot read the ranking.
+        """
         self._check(ranking)
-        groups = ranking.rows.groups if self.row_groups else None
-        rows = BatchRows(groups, ranking.rows.weights if self.weighted else None)
         with on_one_thread(ranking):
-            return Prepared(self._prepare(ranking), rows)
+            return Prepared(self._prepare(ranking), ranking.rows)
+
+    def _note_in(self, addition: Addition, prepared: Prepared) -> None:
+        """Note what was prepared as an addition to the states of this metric."""
+        rows, held = prepared.rows, vars(self)
+        if (rows.groups is not None and not self.row_groups) or (rows.weights is not None and not self.weighted):
+            rows = BatchRows(rows.groups if self.row_groups else None, rows.weights if self.weighted else None)
+        for name, increment in prepared.increments.items():
+            full = self._names[name]
+            state = held[full]
+            if state.is_inference():  # a reset under inference_mode leaves a state that may not be added to in place
+                state = held[full] = state.clone()
+            if isinstance(increment, PerRow) and rows.weights is None and len(state) == 1:
+                addition.sums.append((state, increment))
+                continue
+            if isinstance(increment, AtCells) and not self.in_registry:
+                check_cells(self._caller, name, increment.cells, state)
+            addition.note(state, increment, rows, self._declared[name].reduce)
+
+    def _check_bound(self, when: str) -> None:
+        if not self._defaults and not self.is_bound:
+            raise ValueError(self._still_open(when))
 
     def _relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with what the metric counts as relevant."""
         return ranking.at_least(self.min_gain)
-
-    def _check_bound(self, when: str) -> None:
-        if not self._defaults and not self.is_bound:  # states are made once nothing is open
-            raise ValueError(self._still_open(when))
 
     def _check(self, ranking: Ranking) -> None:
         """Raise unless the metric can read ``ranking``."""
@@ -256,8 +259,8 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: ranking is {shape_of(ranking)}; pass a Ranking, such as "
                 "tailmetrics.rank(preds, target)."
             )
-        reads = self.reads
-        if ranking.scores is not None and ranking.scores.dtype == torch.bool:
+        reads, scores = self.reads, ranking.scores
+        if scores is not None and scores.dtype == torch.bool:
             if not reads.decisions:
                 raise ValueError(f"{self._caller}: preds are decisions (bool) without an order; pass scores or ids.")
         elif reads.scores is not None and not ranking.complete and ranking.depth < reads.scores:
@@ -270,26 +273,31 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
                 "rank the scores or whole lists."
             )
-        if not ranking.has_labels and self.reads_labels:
+        if ranking.documents is not None and self.reads_labels:
             raise ValueError(
                 f"{self._caller}: the documents of flat queries have no labels here, which this metric reads; pass "
                 "update(Ranking.from_flat(preds, target, indexes, ids=labels))."
             )
-        if self.num_labels is not None and ranking.num_labels not in (None, self.num_labels):
+        num_labels = self.num_labels
+        if num_labels is not None and ranking.num_labels not in (None, num_labels):
             raise ValueError(
                 f"{self._caller}: the ranking is of {ranking.num_labels} labels, the metric of {self.num_labels}; "
                 "make both for the same labels."
             )
-        if self.num_labels is not None and ranking.num_labels is None and ranking.has_labels and self.validate_args:
-            ranking.check_ids_below(self._caller, self.num_labels)
-        check_rows(self._caller, self.row_groups, self.weighted, ranking, self.validate_args)
-        first = next(iter(self._names), None)
-        state = None if first is None else self._state(first)
-        if state is not None and state.device != ranking.ids.device:
+        if num_labels is not None and ranking.num_labels is None and ranking.documents is None and self.validate_args:
+            ranking.check_ids_below(self._caller, num_labels)
+        if self.row_groups is not None or self.weighted:
+            check_rows(self._caller, self.row_groups, self.weighted, ranking, self.validate_args)
+        if self._device != ranking.ids.device:
             raise ValueError(
-                f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {state.device}; "
+                f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {self._device}; "
                 f"move the metric with .to({str(ranking.ids.device)!r})."
             )
+        if self.empty_target_action == "error":
+            self._check_answered(ranking)
+
+    def _check_answered(self, ranking: Ranking) -> None:
+        """Raise if a row has nothing that the metric could be of; called where such rows are refused."""
 
     @property
     def reads_labels(self) -> bool:
@@ -299,16 +307,6 @@ class TopKMetric(ConfiguredMetric):
     @property
     def _depth_name(self) -> str:
         return "k"
-
-    @property
-    def _counts(self) -> FixedPoint:
-        """How numbers of rows, or with row weights sums of weights, are written."""
-        return weighted(COUNT) if self.weighted else COUNT
-
-    @property
-    def _num_buckets(self) -> int:
-        """G, or 1 without buckets."""
-        return 1 if self.bound_buckets is None else len(self.bound_buckets)
 
     # values
 

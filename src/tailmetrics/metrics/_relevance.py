@@ -131,27 +131,28 @@ class RelevanceMetric(TopKMetric):
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads: the ranks of the relevant labels, by bucket where there are buckets."""
-        ranking, exact, deepest = self._relevant(ranking), None in self.cutoffs, max(self.ks)
-        if self.bound_buckets is None:
+        exact, deepest, buckets = None in self.cutoffs, max(self.ks), self.bound_buckets
+        if self.min_gain is not None:
+            ranking = self._relevant(ranking)
+        if buckets is None:
             ranks = ranking.exact if exact else ranking.up_to(deepest)
         else:
             whole = exact and self.scope == "global"
-            ranks = ranking.by_bucket(self.bound_buckets, self.scope, self.depth, whole, deepest)
+            ranks = ranking.by_bucket(buckets, self.scope, self.depth, whole, deepest)
         # a formula that no law holds must not see what other metrics of a collection had ranked
         return ranks if self.in_registry or exact else ranks.first(deepest)
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if self.empty_target_action == "error":
-            empty = self._ranks_of(ranking).n_relevant == 0
-            if ranking.row_mask is not None:
-                empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]
-            if bool(empty.any()):
-                row = int(empty.nonzero()[0, 0])
-                raise ValueError(
-                    f"{self._caller}: row {row} has no relevant label{' in some bucket' if empty.ndim > 1 else ''}; "
-                    "drop such rows with row_mask, or choose another empty_target_action."
-                )
+    def _check_answered(self, ranking: Ranking) -> None:
+        """Raise if a row has no relevant label."""
+        empty = self._ranks_of(ranking).n_relevant == 0
+        if ranking.row_mask is not None:
+            empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]
+        if bool(empty.any()):
+            row = int(empty.nonzero()[0, 0])
+            raise ValueError(
+                f"{self._caller}: row {row} has no relevant label{' in some bucket' if empty.ndim > 1 else ''}; "
+                "drop such rows with row_mask, or choose another empty_target_action."
+            )
 
 
 def with_bucket_axis(values: Tensor) -> Tensor:

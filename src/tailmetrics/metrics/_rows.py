@@ -48,21 +48,19 @@ class RowMeanMetric(RelevanceMetric):
         }
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        values = self._row_values(ranking)
-        return {
-            "sum": PerRow(values, self.fixed_point, row_axis=1),
-            "rows": rows_counted(ranking, self._ranks_of(ranking)),
-        }
-
-    def _row_values(self, ranking: Ranking) -> Tensor:
-        """Return the value of each cut-off and row, shape (K, ...)."""
         ranks = self._ranks_of(ranking)
-        if self.in_registry and len(self.ks) > 1:
-            return self._row_value(ranks, self.ks)
-        values = [self._row_value(ranks, k) for k in self.ks]
-        for value in () if self.in_registry else values:
+        values = self._row_values(ranking, ranks)
+        return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": rows_counted(ranking, ranks)}
+
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        """Return the value of each cut-off and row, shape (K, ...)."""
+        ks = self.ks
+        if self.in_registry:
+            return self._row_value(ranks, ks) if len(ks) > 1 else self._row_value(ranks, ks[0]).unsqueeze(0)
+        values = [self._row_value(ranks, k) for k in ks]
+        for value in values:
             check_returned_values(self._caller, "_row_value", value, ranks, self.fixed_point, self.validate_args)
-        return values[0].unsqueeze(0) if len(values) == 1 else torch.stack(values)
+        return torch.stack(values)
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         totals = self._sums.totals(states["sum"])
@@ -82,9 +80,9 @@ class RowMeanMetric(RelevanceMetric):
     def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
         """Return the value of each row by key, without row groups, shape (N,), float64; NaN: does not count."""
         self._check(ranking)
-        empty = self._ranks_of(ranking).n_relevant == 0
-        values = []
-        for k, of_k in zip(self.ks, self._row_values(ranking).unbind(0), strict=True):
+        ranks, values = self._ranks_of(ranking), []
+        empty = ranks.n_relevant == 0
+        for k, of_k in zip(self.ks, self._row_values(ranking, ranks).unbind(0), strict=True):
             value = of_k.to(torch.float64) / self._per_one(k)
             if self.empty_target_action != "neg":
                 value = torch.where(empty, 1.0 if self.empty_target_action == "pos" else torch.nan, value)

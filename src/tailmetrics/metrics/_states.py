@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from tailmetrics._exact_metric import writable
-from tailmetrics.metrics._fixed_point import COUNT, SMALL, FixedPoint
+from tailmetrics.metrics._fixed_point import COUNT, SMALL, SUMS_OF_WEIGHTS, FixedPoint
 from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._device import reads_are_free
-from tailmetrics.ranking._once import once
 
-LARGEST_TOTAL = FixedPoint(7, lowest=-78)
-"""Sums of weighted values: to 2^-78 like values in [0, 1], and up to 2^104."""
+Reduction: TypeAlias = Literal["sum", "max"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class State:
     """
 
     shape: tuple[int, ...]
-    reduce: Literal["sum", "max"] = "sum"
+    reduce: Reduction = "sum"
     dtype: torch.dtype = torch.int64
     shared: bool = False
 
@@ -50,11 +48,6 @@ class PerRow:
     values: Tensor
     fixed_point: FixedPoint = COUNT
     row_axis: int = 0
-
-    @once
-    def total(self) -> Tensor:
-        """The sum over all rows as whole numbers, shape (..., columns), int64."""
-        return self.fixed_point.add_up(self.values, dim=self.row_axis)
 
     @property
     def rows_first(self) -> Tensor:
@@ -80,10 +73,10 @@ class AtCells:
 
 @dataclass(frozen=True, eq=False)
 class InBlocks:
-    """Amounts for single cells that are made a few rows at a time, while they are added.
+    """Amounts for single cells of a sum that are made a few rows at a time, while they are added.
 
     Attributes:
-        blocks: Makes them anew at each call; it must not fail, since some of them may have been added by then.
+        blocks: Makes them anew at each call, the same ones.
     """
 
     blocks: Callable[[], Iterator[AtCells]]
@@ -93,37 +86,120 @@ Increment: TypeAlias = "PerRow | AtCells | InBlocks"
 Increments: TypeAlias = Mapping[str, Increment]
 
 
-class Additions:
-    """Amounts to be added to tensors, by one call for all of them."""
-
-    def __init__(self) -> None:
-        self._tensors: list[Tensor] = []
-        self._amounts: list[Tensor] = []
-
-    def note(self, tensor: Tensor, amount: Tensor) -> None:
-        """Note that an amount is to be added to a tensor of the same shape, in place."""
-        self._tensors.append(tensor)
-        self._amounts.append(amount)
-
-    def carry_out(self) -> None:
-        """Add all that was noted."""
-        if self._tensors:
-            torch._foreach_add_(self._tensors, self._amounts)
-
-
 @dataclass(frozen=True)
 class Prepared:
     """What a batch adds to the states of one metric, computed but not yet added.
 
     Attributes:
         increments: By the short name of the state.
-        rows: Row groups and row weights of the batch, where the metric reads them.
-        additions: Where sums are noted that the caller carries out later; None carries them out at once.
+        rows: Row groups and row weights of the batch.
     """
 
     increments: Increments
     rows: BatchRows
-    additions: Additions | None = None
+
+
+@dataclass(eq=False)
+class Addition:
+    """What a batch adds to the states of one metric or of several: to all of them, or to none.
+
+    Amounts are noted first, then :meth:`carry_out` computes all of them and adds them with few calls. What fails
+    before the first state is touched leaves them as they are. What is added block by block, or fails later, is taken
+    back: sums are whole numbers, so that nothing is lost by it.
+
+    Attributes:
+        sums: States with one row group, and the values of all rows that are added up.
+        states: States.
+        amounts: What is added to all cells of each of them.
+        cells: States as vectors, places in them, amounts, and how they are put together.
+        blocks: States, what is added block by block, and the rows of the batch.
+    """
+
+    sums: list[tuple[Tensor, PerRow]] = field(default_factory=list)
+    states: list[Tensor] = field(default_factory=list)
+    amounts: list[Tensor] = field(default_factory=list)
+    cells: list[tuple[Tensor, Tensor, Tensor, Reduction]] = field(default_factory=list)
+    blocks: list[tuple[Tensor, InBlocks, BatchRows]] = field(default_factory=list)
+
+    def note(self, state: Tensor, increment: Increment, rows: BatchRows, reduce: Reduction) -> None:
+        """Note what is added to a state, overall and for each row group."""
+        if isinstance(increment, InBlocks):
+            assert reduce == "sum"  # what is marked cannot be taken back
+            self.blocks.append((state, increment, rows))
+        elif isinstance(increment, AtCells):
+            self.cells += _of_cells(state, increment, rows, reduce)
+        else:
+            if rows.weights is not None:
+                values = increment.rows_first
+                weights = rows.weights.view(-1, *[1] * (values.ndim - 1))
+                increment = PerRow(values.to(weights.dtype) * weights, weighted(increment.fixed_point))
+            if state.shape[0] == 1:
+                self.sums.append((state, increment))
+            else:
+                self.states.append(state)
+                self.amounts.append(_by_group(state, increment, rows))
+
+    def carry_out(self) -> None:
+        """Add all that was noted, or nothing."""
+        states, amounts = self._totals()
+        if not (self.blocks or self.cells):
+            torch._foreach_add_(states, amounts)
+            return
+        added: list[tuple[Tensor, Tensor, Tensor]] = []
+        by_block: list[tuple[tuple[Tensor, InBlocks, BatchRows], int]] = []
+        try:
+            for one in self.blocks:
+                by_block.append((one, 0))
+                for number, (state, places, amount, _) in enumerate(_of_blocks(*one), start=1):
+                    state.scatter_add_(0, places, amount)
+                    by_block[-1] = (one, number)
+            for state, places, amount, reduce in self.cells:
+                if reduce == "sum":
+                    state.scatter_add_(0, places, amount)
+                    added.append((state, places, amount))
+            for state, places, amount, reduce in self.cells:
+                if reduce == "max":
+                    state.scatter_reduce_(0, places, amount, reduce="amax")
+            if states:
+                torch._foreach_add_(states, amounts)
+        except BaseException:
+            for one, number in by_block:
+                added += [cells[:3] for cells in islice(_of_blocks(*one), number)]
+            for state, places, amount in added:
+                state.scatter_add_(0, places, -amount)
+            raise
+
+    def _totals(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Return states and what is added to all of their cells.
+
+        Values that are written alike are added up at once: a tenth of the calls for ten metrics.
+        """
+        states, amounts = list(self.states), list(self.amounts)
+        alike: dict[object, list[tuple[Tensor, PerRow]]] = {}
+        for state, one in self.sums:
+            if one.fixed_point.limbs == 0:
+                states.append(state)
+                amounts.append(one.values.sum(dim=one.row_axis, dtype=torch.int64).view(state.shape))
+            elif one.row_axis == 0:
+                alike[id(one)] = [(state, one)]
+            else:
+                kind = one.fixed_point, one.values.shape[1:], one.row_axis, one.values.dtype
+                alike.setdefault(kind, []).append((state, one))
+        for pairs in alike.values():
+            first, several = pairs[0][1], len(pairs) > 1
+            numbers = sum(one.values.numel() for _, one in pairs) * first.fixed_point.columns if several else 0
+            # where a CPU has many values, it is memory that costs, not calls
+            if several and not (numbers > SMALL and reads_are_free(first.values.device)):
+                joined = first.fixed_point.add_up(torch.cat([one.values for _, one in pairs]), first.row_axis)
+                totals = torch.split(joined, [len(one.values) for _, one in pairs])
+                for (state, _), total in zip(pairs, totals, strict=True):
+                    states.append(state)
+                    amounts.append(total.view(state.shape))
+            else:
+                for state, one in pairs:
+                    states.append(state)
+                    amounts.append(one.fixed_point.add_up(one.values, one.row_axis).view(state.shape))
+        return states, amounts
 
 
 def at_labels(ids: Tensor, mask: Tensor) -> AtCells:
@@ -134,70 +210,47 @@ def at_labels(ids: Tensor, mask: Tensor) -> AtCells:
 
 def weighted(fixed_point: FixedPoint) -> FixedPoint:
     """Return how values times row weights are written; weights of 1 give the totals of no weights."""
-    return fixed_point if fixed_point.limbs and not fixed_point.bounded else LARGEST_TOTAL
+    return fixed_point if fixed_point.limbs and not fixed_point.bounded else SUMS_OF_WEIGHTS
 
 
-def total_together(prepared: Iterable[Prepared]) -> None:
-    """Compute the totals of values that are written alike at once: a tenth of the calls for ten metrics.
-
-    On a CPU only of small batches, where calls are what costs.
-    """
-    alike: dict[object, list[PerRow]] = {}
-    for one in prepared:
-        for increment in one.increments.values() if one.rows.plain else ():
-            if isinstance(increment, PerRow) and increment.fixed_point.limbs:
-                shape = increment.values.shape[1:], increment.row_axis, increment.values.dtype
-                alike.setdefault((increment.fixed_point, *shape), []).append(increment)
-    for increments in alike.values():
-        first = increments[0]
-        sizes = [len(increment.values) for increment in increments]
-        numbers = sum(increment.values.numel() for increment in increments) * first.fixed_point.columns
-        if len(increments) == 1 or first.row_axis == 0 or (reads_are_free(first.values.device) and numbers > SMALL):
-            continue
-        values = torch.cat([increment.values for increment in increments])
-        totals = torch.split(first.fixed_point.add_up(values, first.row_axis), sizes)
-        for increment, total in zip(increments, totals, strict=True):
-            object.__setattr__(increment, "total", total)
+def check_cells(caller: str, name: str, cells: Tensor, state: Tensor) -> None:
+    """Raise unless places lie in a state of a metric of one's own: what is out of range would be added half."""
+    low, high = (int(end) for end in torch.aminmax(cells)) if cells.numel() else (0, 0)
+    if low < 0 or high >= state[0].numel():
+        raise ValueError(
+            f"{caller}: _prepare returned the cells {low} to {high} of the state {name!r}, which has cells 0 to "
+            f"{state[0].numel() - 1}; return places within the state."
+        )
 
 
-def add_rows(given: Tensor, increment: PerRow, rows: BatchRows, additions: Additions) -> Tensor:
-    """Add the values of all rows to the first entry of a state, and those of each row group to its own, in place."""
-    state = writable(given)
-    if rows.weights is not None:
-        values = increment.rows_first
-        weights = rows.weights.view(-1, *[1] * (values.ndim - 1))
-        increment = PerRow(values.to(weights.dtype) * weights, weighted(increment.fixed_point))
-    if state.shape[0] == 1:
-        additions.note(state, increment.total.view(state.shape))
-        return state
+def _by_group(state: Tensor, increment: PerRow, rows: BatchRows) -> Tensor:
+    """Return the sums over all rows, and over those of each row group."""
     assert rows.groups is not None
     digits = increment.fixed_point.digits(increment.rows_first).reshape(-1, *state.shape[1:])
     by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)  # rows of no group come first
     by_group[0] = by_group.sum(dim=0)
-    state += by_group
-    return state
+    return by_group
 
 
-def add_cells(given: Tensor, increment: AtCells, rows: BatchRows, reduce: Literal["sum", "max"]) -> Tensor:
-    """Add amounts to cells of a state, or mark the cells, overall and for each row group, in place."""
-    state = writable(given)
+def _of_cells(
+    state: Tensor, increment: AtCells, rows: BatchRows, reduce: Reduction
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Reduction]]:
+    """Yield vectors of a state, places in them and amounts: overall, and for the row groups."""
     if rows.weights is not None and reduce == "sum":
         increment = _weighted_cells(increment, rows.weights)
     amounts = increment.amounts.to(state.dtype)
-    _scatter(state[0].view(-1), increment.cells, amounts, reduce)
+    yield state[0].view(-1), increment.cells, amounts, reduce
     if rows.groups is not None and len(state) > 1:
         group = rows.groups[increment.rows]
         place = (group.clamp(min=0) + 1) * state[0].numel() + increment.cells
-        _scatter(state.view(-1), place, torch.where(group >= 0, amounts, 0), reduce)
-    return state
+        yield state.view(-1), place, torch.where(group >= 0, amounts, 0), reduce
 
 
-def add_blocks(given: Tensor, increment: InBlocks, rows: BatchRows, reduce: Literal["sum", "max"]) -> Tensor:
-    """Add the amounts of all blocks, one after the other."""
-    state = given
-    for part in increment.blocks():
-        state = add_cells(state, part, rows, reduce)
-    return state
+def _of_blocks(
+    state: Tensor, increment: InBlocks, rows: BatchRows
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Reduction]]:
+    for block in increment.blocks():
+        yield from _of_cells(state, block, rows, "sum")
 
 
 def _weighted_cells(increment: AtCells, weights: Tensor) -> AtCells:
@@ -207,10 +260,3 @@ def _weighted_cells(increment: AtCells, weights: Tensor) -> AtCells:
     columns = torch.arange(fixed_point.columns, device=digits.device)
     cells = increment.cells[:, None] * fixed_point.columns + columns
     return AtCells(cells.reshape(-1), digits.reshape(-1), increment.rows.repeat_interleave(fixed_point.columns))
-
-
-def _scatter(cells: Tensor, places: Tensor, amounts: Tensor, reduce: Literal["sum", "max"]) -> None:
-    if reduce == "sum":
-        cells.scatter_add_(0, places, amounts)
-    else:
-        cells.scatter_reduce_(0, places, amounts, reduce="amax")

@@ -168,8 +168,7 @@ class ThresholdMetric(LabelAveragedMetric):
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         raise NotImplementedError("a decision is a function of scores, not of ranks")
 
-    def _row_values(self, ranking: Ranking) -> Tensor:
-        ranks = self._ranks_of(ranking)
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         hits, suggested = self._hits_and_suggested(self._relevant(ranking))
         if self.scope == "global":
             suggested = suggested.sum(dim=2, keepdim=True).expand_as(hits)

@@ -112,7 +112,7 @@ class CrossEntropy(RowMeanMetric):
         ranking = self._relevant(ranking)
         return ranking if self.bound_buckets is None else ranking.by_bucket(self.bound_buckets, "global")
 
-    def _row_values(self, ranking: Ranking) -> Tensor:
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         return cross_entropy(self._relevant(ranking), self.bound_buckets).unsqueeze(0)
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:

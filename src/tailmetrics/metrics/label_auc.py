@@ -144,7 +144,7 @@ class LabelAUC(TopKMetric):
                 row = torch.arange(start, start + len(part), device=part.device)
                 counted = row >= 0 if ranking.row_mask is None else ranking.row_mask[row]
                 rows, amounts = (one[:, None].expand(part.shape).reshape(-1) for one in (row, counted))
-                yield AtCells(self._cells(label, part).view(-1), amounts, rows)
+                yield AtCells(self._cells(label, part).reshape(-1), amounts, rows)
 
     def _cells(self, label: Tensor, scores: Tensor) -> Tensor:
         """Return the cell of scores of labels in a state (L, bins)."""

@@ -59,7 +59,7 @@ class RowAUC(PairMetric):
         assert isinstance(stored, StoredRanks)
         return replace(stored, n_relevant=counts)
 
-    def _row_values(self, ranking: Ranking) -> Tensor:
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         pairs = self._pairs(ranking)
         number = pairs.n_relevant * pairs.n_irrelevant
         value = divide(2 * number - 2 * pairs.wrong - pairs.tied, 2 * number)
@@ -93,7 +93,7 @@ class CoverageError(PairMetric):
     stem = "coverage_error"
     fixed_point = COUNT
 
-    def _row_values(self, ranking: Ranking) -> Tensor:
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         depth = self._pairs(ranking).depth
         return self._of_one_cutoff(depth)
 
@@ -123,7 +123,7 @@ class RankingLoss(PairMetric):
     higher_is_better = False
     stem = "ranking_loss"
 
-    def _row_values(self, ranking: Ranking) -> Tensor:
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         pairs = self._pairs(ranking)
         value = divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)
         return self._of_one_cutoff(value)

@@ -1,0 +1,110 @@
+"""A batch is added to every state of every member, or to none, wherever it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from cases import NUM_LABELS, data, registered
+from tailmetrics import LabelAUC, NDCGAtK, PersonalizationAtK, RecallAtK, TopKCollection
+from tailmetrics.metrics import REGISTRY, TopKMetric
+from tailmetrics.metrics._states import AtCells, InBlocks, PerRow
+
+BATCH = data(seed=3, num_rows=9)
+
+
+def states(collection: TopKCollection) -> dict[str, Any]:
+    """Every state of every member, and the number of updates."""
+    found = {
+        f"{name} {state}": value.tolist()
+        for name, member in collection.members().items()
+        for state, value in member.metric_state.items()
+    }
+    return found | {name: member.update_count for name, member in collection.members().items()}
+
+
+def fails_while_adding(metric: TopKMetric) -> None:
+    """Let what a metric prepares fail when it is added: at the end, and block by block behind the first one."""
+    prepare = metric._prepare
+
+    def broken(ranking: Any) -> dict[str, Any]:
+        increments = dict(prepare(ranking))
+        name, last = list(increments.items())[-1]
+        if isinstance(last, PerRow):
+            increments[name] = PerRow(last.values[..., None].expand(*last.values.shape, 3), last.fixed_point)
+        elif isinstance(last, AtCells):
+            increments[name] = AtCells(last.cells.double(), last.amounts, last.rows)
+        for name, one in increments.items():
+            if isinstance(one, InBlocks):
+                increments[name] = InBlocks(lambda one=one: first_and_no_more(one))
+        return increments
+
+    vars(metric)["_prepare"] = broken
+
+
+def first_and_no_more(increment: InBlocks) -> Iterator[AtCells]:
+    """Yield the first block, and fail."""
+    yield next(increment.blocks())
+    raise ArithmeticError("the second block")
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_member_that_fails_while_it_is_added_changes_nothing(name: str) -> None:
+    """Whichever member of a collection it is; later batches are counted as if there had been no other."""
+    many: dict[str, Any] = {"num_labels": NUM_LABELS}
+    first = [NDCGAtK(k=4, name="first"), RecallAtK(k=2, average="macro", name="second", **many)]
+    member, last = registered(name), LabelAUC(name="last", **many)
+    collection = TopKCollection([*first, member, last])
+    collection.update(BATCH.scores, BATCH.target)
+    before = states(collection)
+    fails_while_adding(member)
+    with pytest.raises((RuntimeError, ArithmeticError, TypeError)):
+        collection.update(BATCH.scores, BATCH.target)
+    assert states(collection) == before
+    with pytest.raises((RuntimeError, ArithmeticError, TypeError)):
+        member.update(BATCH.scores, BATCH.target)
+    assert states(collection) == before
+    del vars(member)["_prepare"]
+    collection.update(BATCH.scores, BATCH.target)
+    assert states(collection) == {key: doubled(value) for key, value in before.items()} or "max" in reductions(member)
+
+
+def doubled(value: Any) -> Any:
+    """Twice a number, or each of a nested list."""
+    return [doubled(one) for one in value] if isinstance(value, list) else 2 * value
+
+
+def reductions(metric: TopKMetric) -> set[str]:
+    """How the states of a metric are put together."""
+    return {state.reduce for state in metric._declared.values()}
+
+
+def test_transposed_scores_are_scores() -> None:
+    """The same collection, fed column-major scores and row-major ones: every value is the same."""
+    generator = torch.Generator().manual_seed(0)
+    scores = (torch.randn(4, 3, generator=generator) @ torch.randn(6, 3, generator=generator).T).T
+    found = []
+    for given in (scores, scores.contiguous()):
+        collection = TopKCollection([PersonalizationAtK(k=1, num_labels=4), LabelAUC(num_labels=4)])
+        collection.update(given, torch.tensor([0, 1, 2, 3, 0, 1]))
+        found.append({key: float(value) for key, value in collection.compute().items()})
+    assert found[0] == found[1]
+
+
+def test_cells_of_an_own_metric_lie_in_its_state() -> None:
+    """A metric of one's own that names a cell beyond its state is refused before anything is added."""
+
+    class Beyond(RecallAtK):  # type: ignore[misc]
+        stem = "beyond"
+
+        def _prepare(self, ranking: Any) -> Any:
+            rows = torch.arange(ranking.num_rows)
+            return {"sum": AtCells(rows + 10**6, torch.ones_like(rows), rows)}
+
+    metric = Beyond(k=1)
+    with pytest.raises(ValueError, match=r"Beyond: _prepare returned the cells 1000000 to .* 'sum', which has cells 0"):
+        metric.update(BATCH.scores, BATCH.target)
+    assert metric.update_count == 0
