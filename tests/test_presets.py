@@ -13,8 +13,8 @@ from tailmetrics import LabelFrequency, TopKCollection
 from tailmetrics.metrics import TopKMetric
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-PRESETS = ["thesis", "xmc", "retrieval", "recsys", "next_location", "map12", "medical_coding", "language_model"]
-COUNTED = ("thesis", "xmc", "recsys", "medical_coding", "language_model")
+PRESETS = ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12", "medical_coding", "language_model"]
+COUNTED = ("head_to_tail", "xmc", "recsys", "medical_coding", "language_model")
 NUM_LABELS = 1200
 DECILES = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]
 
@@ -54,7 +54,7 @@ def by_decile(*stems: str) -> list[str]:
 
 
 KEYS = {
-    "thesis": [
+    "head_to_tail": [
         *at("precision", 1, 5, 10),
         *at("normalized_recall", 1, 5, 10),
         *at("ndcg", 1, 5, 10),

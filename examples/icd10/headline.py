@@ -36,15 +36,17 @@ def headline(folder: Path) -> str:
 def sentence(found: dict[str, Any]) -> str:
     """Return the headline in words, as README has it.
 
+    Recalls are means over rows; within a bucket, over the rows that have a relevant label there.
+
     >>> deciles = {"decile_10": 0.964, "decile_1": 0.496, "unseen": 0.0}
-    >>> sentence({"recall@10": 0.601, "by_decile": deciles, "unseen_share_of_positives": 0.166})[:59]
-    'In its list of ten it finds 60 % of all relevant labels: 96'
+    >>> sentence({"recall@10": 0.601, "by_decile": deciles, "unseen_share_of_positives": 0.166})[:71]
+    'Its list of ten holds 60 % of the right codes of a name, on average: 96'
     """
     by_decile = found["by_decile"]
-    unseen = "nothing" if by_decile["unseen"] == 0 else f"{by_decile['unseen']:.0%}".replace("%", " %")
+    unseen = "none" if by_decile["unseen"] == 0 else f"{100 * by_decile['unseen']:.0f} %"
     percent = [f"{100 * value:.0f} %" for value in (found["recall@10"], by_decile["decile_10"], by_decile["decile_1"])]
     return (
-        f"In its list of ten it finds {percent[0]} of all relevant labels: {percent[1]} of the most frequent tenth, "
-        f"{percent[2]} of the rarest, and {unseen} of the {100 * found['unseen_share_of_positives']:.1f} % of "
-        "positives whose label it never saw."
+        f"Its list of ten holds {percent[0]} of the right codes of a name, on average: {percent[1]} of those in the "
+        f"most frequent tenth, {percent[2]} of those in the rarest, and {unseen} of those that training never shows, "
+        f"which are {100 * found['unseen_share_of_positives']:.1f} % of all right codes."
     )

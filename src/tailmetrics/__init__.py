@@ -1,4 +1,4 @@
-"""How good a top-k model is from its most frequent labels to its rarest: stateful metrics for TorchMetrics.
+"""How good a model that ranks labels is, from its most frequent labels to its rarest: metrics for TorchMetrics.
 
 ``from tailmetrics import *`` brings every metric, what ranks and what groups labels, ``functional`` and ``evaluate``.
 """

@@ -150,7 +150,7 @@ def test_intervals_hold_the_value_they_are_of(made, config, tailmetrics, tmp_pat
     assert found["psp@3"]["method"].startswith(("BCa", "studentised"))
 
 
-@pytest.mark.parametrize("name", ["thesis", "xmc", "retrieval", "recsys", "next_location", "map12"])
+@pytest.mark.parametrize("name", ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12"])
 def test_every_preset_runs_on_scores(made, tailmetrics, tmp_path, name):
     """Each preset evaluates a matrix of scores against one label per row."""
     np.save(tmp_path / "scores.npy", np.random.default_rng(1).random((60, 30)))

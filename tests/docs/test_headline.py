@@ -27,7 +27,7 @@ def test_the_home_page_says_the_same() -> None:
     """The percentages of the home page, in its order: all labels, decile 10, decile 1, positives never seen."""
     by_decile, unseen = FOUND["by_decile"], FOUND["unseen_share_of_positives"]
     said = re.search(
-        r"finds (\d+) % of the right ones.*?(\d+) % of .*?(\d+) % of those.*? are (\d+) %", words("docs/index.md")
+        r"holds (\d+) % of the right codes.*?(\d+) % of .*?(\d+) % of those.*? are (\d+) %", words("docs/index.md")
     )
     assert said is not None
     expected = (FOUND["recall@10"], by_decile["decile_10"], by_decile["decile_1"], unseen)
@@ -58,6 +58,6 @@ def test_results_are_read_off_the_report(tmp_path: Path) -> None:
     assert (found["rows"], found["labels"], found["recall@10"]) == (3, 7, 0.5)
     assert found["by_decile"] == {"decile_10": 0.75, "decile_1": 0.25, "unseen": 0.0}
     assert said.startswith(
-        "In its list of ten it finds 50 % of all relevant labels: 75 % of the most frequent tenth, 25 %"
+        "Its list of ten holds 50 % of the right codes of a name, on average: 75 % of those in the most frequent tenth, 25 %"
     )
-    assert "nothing of the 20.0 % of positives" in said
+    assert "none of those that training never shows, which are 20.0 % of all right codes" in said
