@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -67,6 +68,8 @@ def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]
         if optional:
             return (None,)
         raise ValueError(f"{caller}: k=None, the whole ranking, means nothing here; pass an int such as k=10.")
+    if isinstance(k, np.ndarray) and k.ndim == 1:
+        k = tuple(k)
     if getattr(k, "ndim", 0) or isinstance(k, (set, frozenset, dict, Iterator)):
         raise TypeError(f"{caller}: k is a {type(k).__name__}; pass one int or a list of them, such as k=(1, 5, 10).")
     cutoffs = tuple(k) if isinstance(k, Sequence) and not isinstance(k, str) else (k,)
@@ -91,6 +94,7 @@ def check_names(caller: str, argument: str, value: Any) -> tuple[str, ...]:
 
 def check_number(caller: str, argument: str, value: Any, low: float, high: float) -> float:
     """Return ``value`` as float if low <= value <= high."""
+    value = value.item() if isinstance(value, np.number) else value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{caller}: {argument}={value!r} is not a number; pass one between {low} and {high}.")
     if not low <= value <= high:
@@ -100,6 +104,7 @@ def check_number(caller: str, argument: str, value: Any, low: float, high: float
 
 def check_between(caller: str, argument: str, value: Any, low: float, high: float) -> float:
     """Return ``value`` as float if low < value < high."""
+    value = value.item() if isinstance(value, np.number) else value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{caller}: {argument}={value!r} is not a number; pass one above {low} and below {high}.")
     if not low < value < high:

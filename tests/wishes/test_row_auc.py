@@ -122,12 +122,21 @@ def test_worked_examples() -> None:
         assert float(metric.compute()) == wanted
 
 
-def test_without_a_row_that_has_both_the_value_is_nan() -> None:
-    """Nothing relevant, everything relevant: no pair to look at, whatever the action for empty rows is."""
-    for action in (None, "neg", "pos", "skip"):
-        metric = tailmetrics.RowAUC(empty_target_action=action)
-        metric.update(torch.randn(2, 4), torch.tensor([[False] * 4, [True] * 4]))
-        assert math.isnan(float(metric.compute()))
+@pytest.mark.parametrize(("action", "wanted"), [(None, math.nan), ("skip", math.nan), ("neg", 1 / 3), ("pos", 1.0)])
+def test_a_row_without_a_pair_counts_as_told(action: Any, wanted: float) -> None:
+    """Nothing relevant, everything relevant: no area; beside a row with area 1 both are left out, count 0, or count 1."""
+    metric = tailmetrics.RowAUC(empty_target_action=action)
+    metric.update(torch.randn(2, 4), torch.tensor([[False] * 4, [True] * 4]))
+    assert float(metric.compute()) == pytest.approx({"neg": 0.0, "pos": 1.0}.get(action, math.nan), nan_ok=True)
+    metric.update(torch.tensor([[2.0, 1.0, 0.0, 0.0]]), torch.tensor([0]))
+    assert float(metric.compute()) == (1.0 if math.isnan(wanted) else pytest.approx(wanted))
+
+
+def test_an_error_says_what_the_row_lacks() -> None:
+    """A row in which every label is relevant has relevant labels, but no pair."""
+    metric = tailmetrics.RowAUC(empty_target_action="error")
+    with pytest.raises(ValueError, match="row 1 has no pair of a relevant and an irrelevant label"):
+        metric.update(torch.randn(2, 3), torch.tensor([[True, False, True], [True] * 3]))
 
 
 @pytest.mark.parametrize("buckets", [None, THREE], ids=["overall", "by bucket"])

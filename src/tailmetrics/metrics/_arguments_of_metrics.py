@@ -9,6 +9,7 @@ from hashlib import sha256
 from inspect import Parameter
 from typing import Any, ClassVar, Final, TypeAlias
 
+import numpy as np
 from torch import Tensor
 from typing_extensions import Self, Unpack
 
@@ -92,7 +93,8 @@ class ConfiguredMetric(ExactMetric):
         if not isinstance(name, str | None):
             raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
         self.cutoffs = self._check_cutoffs(k)
-        self.k = self.cutoffs if isinstance(k, Sequence) else self.cutoffs[0]
+        several = isinstance(k, Sequence) or (isinstance(k, np.ndarray) and k.ndim > 0)
+        self.k = self.cutoffs if several else self.cutoffs[0]
         self.buckets = _check_buckets(caller, buckets)
         self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
         self.row_groups = check_row_groups(caller, row_groups, self._bucket_names)
@@ -286,7 +288,13 @@ def _in_key(word: str, value: Any) -> str:
         return f"_{word}" if value else f"_no_{word}"
     if isinstance(value, str):
         return f"_{value}"
-    return f"_{word}{value:g}" if isinstance(value, (int, float)) else f"_{word}"
+    return f"_{word}{number_in_key(value)}" if isinstance(value, (int, float)) else f"_{word}"
+
+
+def number_in_key(number: float) -> str:
+    """Return a number in as few digits as tell it from every other: 0.5, 1e-05, 0.1234561."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(float(number))
 
 
 def _shown(name: str, value: Any) -> str:

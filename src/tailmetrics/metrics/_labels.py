@@ -89,9 +89,13 @@ class LabelAveragedMetric(RowMeanMetric):
         """Return numerator and denominator of the metric in terms of true positives, predictions and support."""
 
     def _label_state(self, what: str) -> str:
-        """Return a name that precision, recall and F1 of the same arguments share."""
+        """Return a name that precision, recall and F1 of the same arguments share.
+
+        In one list for all buckets, and where every row counts, buckets make no difference to the counts of a label.
+        """
         buckets = self.bound_buckets
-        by = "" if buckets is None else f"_{self.scope}{self.depth}_{buckets.digest[:16]}"
+        alike = self.empty_target_action != "skip" and not self._uses_depth and what != "counted"
+        by = "" if buckets is None or alike else f"_{self.scope}{self.depth}_{buckets.digest[:16]}"
         level = "" if self.min_gain is None else f"_min{self.min_gain!r}".replace(".", "_")
         weighted = "_weighted" if self.weighted else ""
         return f"{what}_{self.empty_target_action}{level}{weighted}{by}"

@@ -46,7 +46,8 @@ class RelevanceMetric(TopKMetric):
         empty_target_action: What a row without a relevant label counts: ``"neg"`` 0, ``"pos"`` 1, ``"skip"`` nothing;
             ``"error"`` refuses it. None is ``"neg"`` overall; within buckets it is ``"skip"`` for the mean over rows
             and ``"neg"`` for averages over labels, in which every row counts.
-        kwargs: See :class:`TopKMetric`.
+        kwargs: See :class:`TopKMetric`. ``min_gain`` says what is relevant; CG, DCG and nDCG keep all gains, as in
+            trec_eval.
     """
 
     averages: ClassVar[tuple[Average, ...]] = ("samples",)
@@ -55,6 +56,8 @@ class RelevanceMetric(TopKMetric):
     can_be_weighted = True
     reads_gains: ClassVar[bool] = False
     """Whether the values are made of gains, which ``min_gain`` leaves as they are."""
+    lacking: ClassVar[str] = "no relevant label"
+    """What is said of a row that :meth:`_answered` leaves out."""
 
     def __init__(
         self,
@@ -142,15 +145,34 @@ class RelevanceMetric(TopKMetric):
         # a formula that no law holds must not see what other metrics of a collection had ranked
         return ranks if self.in_registry or exact else ranks.first(deepest)
 
+    def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        """Whether a row has what a value is made of, shape (N,) or (N, G), bool; else ``empty_target_action`` holds."""
+        return ranks.n_relevant > 0
+
+    def _rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
+        """Return, for each row, whether it counts and, behind it, whether it is answered: (N, 1 + G)."""
+        if type(self)._answered is not RelevanceMetric._answered:
+            return self._make_rows_counted(ranking, ranks)
+        return ranks.remembered("rows counted", lambda: self._make_rows_counted(ranking, ranks))
+
+    def _make_rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
+        by_labels = type(self)._answered is RelevanceMetric._answered
+        if by_labels and ranks is ranking and ranking.targets.filled:  # such as class indices: each row has a label
+            return PerRow(constant(1, ranking.ids.device).expand(ranking.num_rows, 2))
+        answered = with_bucket_axis(self._answered(ranking, ranks))
+        if ranking.row_mask is None:
+            return PerRow(F.pad(answered, (1, 0), value=True))
+        return PerRow(torch.cat([ranking.row_mask[:, None], answered & ranking.row_mask[:, None]], dim=1))
+
     def _check_answered(self, ranking: Ranking) -> None:
-        """Raise if a row has no relevant label."""
-        empty = self._ranks_of(ranking).n_relevant == 0
+        """Raise if a row that counts has nothing that a value is made of."""
+        empty = ~self._answered(ranking, self._ranks_of(ranking))
         if ranking.row_mask is not None:
             empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]
         if bool(empty.any()):
             row = int(empty.nonzero()[0, 0])
             raise ValueError(
-                f"{self._caller}: row {row} has no relevant label{' in some bucket' if empty.ndim > 1 else ''}; "
+                f"{self._caller}: row {row} has {self.lacking}{' in some bucket' if empty.ndim > 1 else ''}; "
                 "drop such rows with row_mask, or choose another empty_target_action."
             )
 
@@ -158,17 +180,3 @@ class RelevanceMetric(TopKMetric):
 def with_bucket_axis(values: Tensor) -> Tensor:
     """Return values of rows (N,) or of rows and buckets (N, G) as (N, G), G = 1 without buckets."""
     return values[:, None] if values.ndim == 1 else values
-
-
-def rows_counted(ranking: Ranking, ranks: TargetRanks) -> PerRow:
-    """Return, for each row, whether it counts and, behind it, whether it has something relevant: (N, 1 + G)."""
-    return ranks.remembered("rows counted", lambda: _rows_counted(ranking, ranks))
-
-
-def _rows_counted(ranking: Ranking, ranks: TargetRanks) -> PerRow:
-    if ranks is ranking and ranking.targets.filled:  # such as class indices: each row counts and has a label
-        return PerRow(constant(1, ranking.ids.device).expand(ranking.num_rows, 2))
-    answered = with_bucket_axis(ranks.n_relevant > 0)
-    if ranking.row_mask is None:
-        return PerRow(F.pad(answered, (1, 0), value=True))
-    return PerRow(torch.cat([ranking.row_mask[:, None], answered], dim=1))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
-from tailmetrics.metrics._relevance import EmptyTargetAction, RelevanceMetric, rows_counted
+from tailmetrics.metrics._relevance import EmptyTargetAction, RelevanceMetric
 from tailmetrics.metrics._returned_values import check_returned_values
 from tailmetrics.metrics._states import Increments, PerRow, State, weighted
 from tailmetrics.ranking import Ranking, TargetRanks
@@ -50,7 +50,7 @@ class RowMeanMetric(RelevanceMetric):
     def _prepare(self, ranking: Ranking) -> Increments:
         ranks = self._ranks_of(ranking)
         values = self._row_values(ranking, ranks)
-        return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": rows_counted(ranking, ranks)}
+        return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": self._rows_counted(ranking, ranks)}
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the value of each cut-off and row, shape (K, ...)."""
@@ -81,7 +81,7 @@ class RowMeanMetric(RelevanceMetric):
         """Return the value of each row by key, without row groups, shape (N,), float64; NaN: does not count."""
         self._check(ranking)
         ranks, values = self._ranks_of(ranking), []
-        empty = ranks.n_relevant == 0
+        empty = ~self._answered(ranking, ranks)
         for k, of_k in zip(self.ks, self._row_values(ranking, ranks).unbind(0), strict=True):
             value = of_k.to(torch.float64) / self._per_one(k)
             if self.empty_target_action != "neg":

@@ -87,6 +87,14 @@ def rows_of(ranking: Ranking) -> PerRow:
     return ranking.remembered("rows", make)
 
 
+def check_finite(caller: str, ranking: Ranking, validate: bool) -> None:
+    """Raise if a row that counts has an infinite score on top: its softmax is undefined, and no state could take it."""
+    if validate and ranking.values is not None:
+        infinite = (ranking.values[:, :1] == torch.inf).any(dim=1)
+        if bool((infinite if ranking.row_mask is None else infinite & ranking.row_mask).any()):
+            raise ValueError(f"{caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
+
+
 def total(counts: Tensor) -> int:
     """Return the sum of whole numbers."""
     return int(counts.sum(dtype=torch.int64))

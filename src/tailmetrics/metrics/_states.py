@@ -132,7 +132,9 @@ class Addition:
             if rows.weights is not None:
                 values = increment.rows_first
                 weights = rows.weights.view(-1, *[1] * (values.ndim - 1))
-                increment = PerRow(values.to(weights.dtype) * weights, weighted(increment.fixed_point))
+                # a row that weighs nothing counts nothing, also where its value is infinite
+                weighed = torch.where(weights > 0, values.to(weights.dtype) * weights, 0.0)
+                increment = PerRow(weighed, weighted(increment.fixed_point))
             if state.shape[0] == 1:
                 self.sums.append((state, increment))
             else:

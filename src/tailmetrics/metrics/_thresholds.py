@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._arguments import identity
 from tailmetrics._checks import shape_of
-from tailmetrics.metrics._arguments_of_metrics import TopKArguments
+from tailmetrics.metrics._arguments_of_metrics import TopKArguments, number_in_key
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet
 from tailmetrics.metrics._relevance import Average, EmptyTargetAction
@@ -54,7 +55,7 @@ class ThresholdMetric(LabelAveragedMetric):
     def __init__(
         self, threshold: Thresholds = 0.5, *, average: Average = "micro", **kwargs: Unpack[ThresholdArguments]
     ) -> None:
-        self.threshold = threshold
+        self.threshold = threshold = _plain(threshold)
         super().__init__(threshold, average=average, **kwargs)  # type: ignore[arg-type]
 
     def _check_cutoffs(self, k: Any) -> tuple[Any, ...]:
@@ -90,12 +91,12 @@ class ThresholdMetric(LabelAveragedMetric):
 
     def cut_names(self) -> list[str]:
         """Return how keys write the thresholds."""
-        return [f"t{cut:g}" if isinstance(cut, float) else "t" for cut in self.cutoffs]
+        return [f"t{number_in_key(cut)}" if isinstance(cut, float) else "t" for cut in self.cutoffs]
 
     def _key(self, k: Any) -> str:
         if k is None:
             return super()._key(None)
-        cut = f"@t{k:g}" if isinstance(k, float) else "@t"
+        cut = f"@t{number_in_key(k)}" if isinstance(k, float) else "@t"
         if self.name is not None:
             return f"{self.name}{cut}" if len(self.cutoffs) > 1 else self.name
         return f"{super()._key(None)}{cut}"
@@ -204,3 +205,10 @@ class ThresholdMetric(LabelAveragedMetric):
             total.scatter_add_(0, part.cells, part.amounts.to(torch.int64))
         labels = torch.arange(self.num_labels, device=total.device)
         return AtCells(labels, total, torch.zeros_like(labels))
+
+
+def _plain(threshold: Any) -> Any:
+    """Return NumPy's numbers and arrays as Python's numbers and lists, anything else as it is."""
+    if isinstance(threshold, (np.ndarray, np.number)):
+        return threshold.tolist()
+    return [_plain(one) for one in threshold] if isinstance(threshold, (list, tuple)) else threshold

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 from tailmetrics._checks import check_count
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import UNIT
-from tailmetrics.metrics._shown import ShownMetric
+from tailmetrics.metrics._shown import ShownMetric, check_finite
 from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import made_once
@@ -57,6 +57,7 @@ class CalibrationErrorAtK(ShownMetric):
                 f"{self._caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
                 "dense scores [N, L]."
             )
+        check_finite(self._caller, ranking, self.validate_args)
 
     def _states(self) -> dict[str, State]:
         bins = len(self.cutoffs), self._num_buckets, self.bins

@@ -14,6 +14,7 @@ from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._shown import check_finite
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._slots import Slots
@@ -101,12 +102,7 @@ class CrossEntropy(RowMeanMetric):
                 f"{self._caller}: preds are ids or candidates, which say nothing of the other labels; pass dense "
                 "scores [N, L]."
             )
-        if (
-            self.validate_args
-            and ranking.values is not None
-            and bool(_infinite(ranking.values, ranking.row_mask).any())
-        ):
-            raise ValueError(f"{self._caller}: preds holds inf, for which softmax is undefined; pass finite scores.")
+        check_finite(self._caller, ranking, self.validate_args)
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         ranking = self._relevant(ranking)
@@ -117,8 +113,3 @@ class CrossEntropy(RowMeanMetric):
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         raise NotImplementedError("cross-entropy is a function of the scores, not of ranks")
-
-
-def _infinite(values: Tensor, row_mask: Tensor | None) -> Tensor:
-    infinite = (values[:, :1] == torch.inf).any(dim=1)
-    return infinite if row_mask is None else infinite & row_mask

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import final
 
-import torch
 from torch import Tensor
 
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._relevance import EmptyTargetAction
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.ranking import Cutoff, TargetRanks
+from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
 
 
 @formula
@@ -47,8 +47,10 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
 class FallOutAtK(RowMeanMetric):
     """Share of the irrelevant labels that is among the top k.
 
-    Lower is better, in [0, 1]; NaN before any row. A row without a relevant label has irrelevant labels too, and
-    counts its own fall-out under ``empty_target_action="neg"``.
+    Lower is better, in [0, 1]; NaN before any row. What may be missing here are irrelevant labels:
+    ``empty_target_action`` says what a row counts in which every label (of the bucket) is relevant. As in TorchMetrics
+    the default is ``"pos"``, which is 1; within buckets it is ``"skip"``. A row without a relevant label counts its own
+    fall-out. A list that shows a label twice is refused.
 
     Use it when showing a wrong label has a cost of its own, as in screening.
 
@@ -69,14 +71,29 @@ class FallOutAtK(RowMeanMetric):
 
     higher_is_better = False
     stem = "fall_out"
-    empty_actions = ("neg", "skip", "error")
+    lacking = "no irrelevant label"
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if ranking.repeated is not None and bool(ranking.repeated.any()):
+            raise ValueError(
+                f"{self._caller}: preds show a label twice in a row of the list, which would be two irrelevant labels "
+                "and could make more than there are; take repeated ids out of preds."
+            )
+
+    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
+        return "skip" if by_bucket else "pos"
+
+    def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        sizes = (self._size_of(ranks), ranking.num_labels, ranking.documents)
+        size = next((one for one in sizes if one is not None), EVERYTHING)  # the formula asks where nothing tells
+        return (size - ranks.n_relevant) > 0
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        sizes = self.num_labels if self.bound_buckets is None else self._labels_of_buckets(ranks.n_relevant.device)
-        value = fall_out_at_k(ranks, k, sizes)
-        return torch.where(ranks.n_relevant > 0, value, 0.0) if self.empty_target_action == "skip" else value
+        return fall_out_at_k(ranks, k, self._size_of(ranks))
 
-    def _labels_of_buckets(self, device: torch.device) -> Tensor | int | None:
+    def _size_of(self, ranks: TargetRanks) -> Tensor | int | None:
         """Return L where the whole list is looked at, else the number of labels of each bucket, (G,)."""
-        assert self.bound_buckets is not None
-        return self.num_labels if self.scope == "global" else self.bound_buckets.label_counts.to(device)
+        if self.bound_buckets is None or self.scope == "global":
+            return self.num_labels
+        return self.bound_buckets.label_counts.to(ranks.n_relevant.device)

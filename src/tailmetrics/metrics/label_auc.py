@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import fsum
+from operator import mul
 from typing import ClassVar, Literal, TypeAlias, final
 
 import torch
@@ -55,6 +56,18 @@ def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
         place = inside.nonzero().squeeze(1)
         own[place] = block[entries.rows[place] - first, entries.ids[place]].to(own.dtype)
     return own
+
+
+def _sum_of_products(these: Tensor, those: Tensor) -> Tensor:
+    """Return the sum over the last axis of the products of whole numbers (L, B), float64 (L,), rounded once.
+
+    int64 holds the pairs of 4 billion rows; all cells of Amazon-3M have 10^19 of them, and are added up in Python.
+    """
+    found = (these * those).sum(dim=1).double()
+    large = (these.sum(dim=1).double() * those.amax(dim=1).double() >= 2**62).nonzero().squeeze(1)
+    for label in large.tolist():
+        found[label] = float(sum(map(mul, these[label].tolist(), those[label].tolist())))
+    return found
 
 
 @final
@@ -183,11 +196,11 @@ class LabelAUC(TopKMetric):
     def _area(self, relevant: Tensor, irrelevant: Tensor) -> tuple[float, float, float]:
         if self.average == "micro":
             relevant, irrelevant = relevant.sum(dim=0, keepdim=True), irrelevant.sum(dim=0, keepdim=True)
-        pairs = relevant.sum(dim=1) * irrelevant.sum(dim=1)
-        both = pairs > 0
-        relevant, irrelevant, pairs = relevant[both], irrelevant[both], pairs[both].double()
-        right = (relevant * (irrelevant.cumsum(dim=1) - irrelevant)).sum(dim=1).double()
-        unsure = (relevant * irrelevant).sum(dim=1).double()
+        both = (relevant.sum(dim=1) > 0) & (irrelevant.sum(dim=1) > 0)
+        relevant, irrelevant = relevant[both], irrelevant[both]
+        below = irrelevant.cumsum(dim=1) - irrelevant
+        pairs = _sum_of_products(relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True))
+        right, unsure = (_sum_of_products(relevant, others) for others in (below, irrelevant))
         weights = relevant.sum(dim=1).double() if self.average == "weighted" else torch.ones_like(pairs)
         total = fsum(weights.tolist())
         if not total:

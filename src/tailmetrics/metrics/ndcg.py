@@ -128,7 +128,7 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
 
 class _GainMetric(RowMeanMetric):
-    """A metric of gains; ``min_gain`` leaves them as they are."""
+    """A metric of gains. ``min_gain`` is taken, so that one setting fits a collection, and changes nothing here."""
 
     optional_k = True
     reads_gains = True
@@ -163,7 +163,7 @@ class CGAtK(_GainMetric):
     Args:
         k: Cut-off, or several; None for the whole ranking.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
 
     >>> import torch
     >>> metric = CGAtK(k=2)
@@ -196,7 +196,7 @@ class DCGAtK(_GainMetric):
     Args:
         k: Cut-off, or several; None for the whole ranking.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
 
     >>> import torch
     >>> metric = DCGAtK(k=3)
@@ -229,7 +229,7 @@ class NDCGAtK(_GainMetric):
     Args:
         k: Cut-off, or several; None for the whole ranking.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
-        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`. ``min_gain`` changes nothing: gains are graded.
 
     >>> import torch
     >>> metric = NDCGAtK(k=3)

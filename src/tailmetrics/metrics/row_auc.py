@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import final
 
-import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._fixed_point import COUNT
 from tailmetrics.metrics._pairs import PairMetric
-from tailmetrics.metrics._relevance import EmptyTargetAction, RelevanceArguments
-from tailmetrics.ranking import EVERYTHING, Ranking, TargetRanks
-from tailmetrics.ranking._target_ranks import StoredRanks
+from tailmetrics.metrics._relevance import EmptyTargetAction
+from tailmetrics.ranking import Ranking, TargetRanks
 
 
 @final
 class RowAUC(PairMetric):
     """Area under the ROC curve of a row: the share of pairs of a relevant and an irrelevant label in the right order.
 
-    Higher is better, in [0, 1], 0.5 for chance; equal scores count one half. Rows without a relevant or without an
-    irrelevant label are left out; NaN without another row.
+    Higher is better, in [0, 1], 0.5 for chance; equal scores count one half. A row without a relevant or without an
+    irrelevant label has no area: ``empty_target_action`` says what it counts, by default nothing (``"skip"``).
 
     Use it when the whole order matters and no cut-off is natural; recommenders call it GAUC.
 
@@ -43,21 +39,14 @@ class RowAUC(PairMetric):
     higher_is_better = True
     stem = "row_auc"
 
-    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
-        if kwargs.get("empty_target_action") in ("neg", "pos"):
-            kwargs["empty_target_action"] = "skip"  # a row without a pair has no area, whatever it is to count
-        super().__init__(**kwargs)
+    lacking = "no pair of a relevant and an irrelevant label"
 
     def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
         return "skip"
 
-    def _ranks_of(self, ranking: Ranking) -> TargetRanks:
-        """Return the ranks with nothing relevant in rows without a pair, which do not count."""
-        ranks, pairs = super()._ranks_of(ranking), self._pairs(ranking)
-        counts = torch.where(pairs.n_irrelevant > 0, pairs.n_relevant, 0).view(ranks.n_relevant.shape)
-        stored = ranks.first(EVERYTHING)
-        assert isinstance(stored, StoredRanks)
-        return replace(stored, n_relevant=counts)
+    def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        pairs = self._pairs(ranking)
+        return ((pairs.n_relevant > 0) & (pairs.n_irrelevant > 0)).view(ranks.n_relevant.shape)
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         pairs = self._pairs(ranking)

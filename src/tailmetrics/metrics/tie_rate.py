@@ -50,6 +50,15 @@ class TieRateAtK(ShownMetric):
             raise ValueError(f"{self._caller}: a tie is of a row, not of a bucket; leave buckets out.")
         super().__init__(k, **kwargs)
 
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        deepest = max(self.ks)
+        if ranking.values is not None and not ranking.complete and ranking.values.shape[1] <= deepest:
+            raise ValueError(
+                f"{self._caller}: k={deepest} asks for the place behind the top {deepest}, but the ranking was cut at "
+                f"{ranking.values.shape[1]}; rank with depth={deepest + 1}."
+            )
+
     def _states(self) -> dict[str, State]:
         return {"tied": State((len(self.cutoffs),)), "rows": State((1,))}
 

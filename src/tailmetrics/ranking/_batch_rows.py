@@ -14,6 +14,9 @@ from tailmetrics.ranking._context import Context
 LARGEST_WEIGHT = 2.0**40
 """Row weights up to this one add up exactly in the states of the metrics."""
 
+SMALLEST_WEIGHT = 2.0**-40
+"""Row weights from this one on, but for 0, keep at least 38 binary digits of a value in states that hold 2^-78."""
+
 
 @dataclass(frozen=True, eq=False)
 class BatchRows:
@@ -52,11 +55,12 @@ def read_batch_rows(
     if weights is not None:
         weights = weights.to(device, torch.float64)
         weights = weights if row_mask is None else torch.where(row_mask, weights, 0.0)
-        if validate and num_rows and not bool(((weights >= 0) & (weights <= LARGEST_WEIGHT)).all()):
-            low, high = float(weights.min()), float(weights.max())
+        inside = (weights == 0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
+        if validate and num_rows and not bool(inside.all()):
+            wrong = float(weights[~inside][0])
             raise ValueError(
-                f"{caller}: row_weights holds {low:g} to {high:g}; weights must be finite and not negative, numbers "
-                f"from 0 to {LARGEST_WEIGHT:g}."
+                f"{caller}: row_weights holds {wrong:g}; weights must be 0 or from {SMALLEST_WEIGHT:g} to "
+                f"{LARGEST_WEIGHT:g}. Only their ratios matter: multiply all of them by one number."
             )
     return BatchRows(groups, weights)
 
