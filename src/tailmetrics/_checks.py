@@ -147,7 +147,9 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
     lowest, highest = torch.aminmax(ids)
     low, high = int(lowest), int(highest)
     if low < -1:
-        hint = " clamp(min=-1) turns the -100 of other libraries into padding." if argument.startswith("target") else ""
+        hint = "" if not argument.startswith("target") else f" If {low} pads rows, pass {argument}.clamp(min=-1)."
+        if hint and ids.ndim == 1:
+            hint = f" If {low} marks rows that do not count, leave them out with row_mask={argument} != {low}."
         hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint
         raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
     if num_labels is not None and high >= num_labels:

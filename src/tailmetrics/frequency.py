@@ -68,11 +68,6 @@ class LabelFrequency(ExactMetric):
         """
         known = check_counts("LabelFrequency.from_counts", "counts", counts)
         num_rows = check_count("LabelFrequency.from_counts", "num_rows", num_rows, minimum=0)
-        if known.numel() and int(known.max()) > num_rows:
-            raise ValueError(
-                f"LabelFrequency.from_counts: counts holds {int(known.max())}, but there are {num_rows} rows; "
-                "a label counts once per row."
-            )
         return frequency_of(known.clone(), num_rows, **kwargs)
 
     def extra_repr(self) -> str:
@@ -83,8 +78,9 @@ class LabelFrequency(ExactMetric):
         """Count the labels of a batch.
 
         Args:
-            target: Integer (N,) or (N, M) label ids, -1 pads; bool, integer or floating (N, L), relevant where > 0;
-                sparse CSR (N, L). Integers of width L are a matrix, never ids. Or a :class:`Ranking`, alone.
+            target: Integer (N,) or (N, M) label ids, -1 pads, each counted as often as it stands there; bool, integer
+                or floating (N, L), relevant where > 0; sparse CSR (N, L). Integers of width L are a matrix, never ids.
+                Or a :class:`Ranking`, alone.
             row_mask: Shape (N,), bool; False drops a row.
             target_ids: Label ids (N,) or (N, M), where the width M may happen to be L.
         """

@@ -76,10 +76,6 @@ MESSAGES: list[tuple[Call, str]] = [
         lambda: RecallAtK(k=1, buckets="deciles").bind(torch.ones(3)),
         r"not float32 \[3\]; make one of counts with LabelFrequency.from_counts\(counts, num_rows\)",
     ),
-    (
-        lambda: LabelFrequency.from_counts([5, 1], 4),
-        "from_counts: counts holds 5, but there are 4 rows; a label counts",
-    ),
     (lambda: RecallAtK(k=1).update(SCORES, SCORES - 1), "a gain cannot be negative; look whether preds and target are"),
     (lambda: RecallAtK(k=None), "RecallAtK: k=None, the whole ranking, means nothing here; pass an int"),
     (lambda: RecallAtK(k=1).update(SCORES), r"RecallAtK: target is missing; pass update\(preds, target\)"),

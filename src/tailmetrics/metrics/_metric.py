@@ -212,10 +212,17 @@ class TopKMetric(ConfiguredMetric):
                         f"{self._caller}: {argument} need a metric that takes them; make it with {asked}=."
                     )
         given = (self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index, self._doubts)
-        ranking = rank_or_take(Context(type(self).__name__, *given), batch, self.reads, indexes)
-        if self._doubts and not is_compiling():
+        return rank_or_take(Context(type(self).__name__, *given), batch, self.reads, indexes)
+
+    def _doubt_first(self, ranking: Ranking) -> None:
+        """Warn if the first batch looks like something else; later ones are not asked."""
+        if not is_compiling():
             self._doubts = False
-        return ranking
+            if self.validate_args:
+                self._doubt(ranking)
+
+    def _doubt(self, ranking: Ranking) -> None:
+        """Warn if scores look like what the metric does not read."""
 
     def prepare(self, ranking: Ranking) -> Prepared:
         """Return what a batch would add, for a later ``update(prepared)``; nothing is changed.
@@ -295,6 +302,8 @@ class TopKMetric(ConfiguredMetric):
             )
         if self.empty_target_action == "error":
             self._check_answered(ranking)
+        if self._doubts:
+            self._doubt_first(ranking)
 
     def _check_answered(self, ranking: Ranking) -> None:
         """Raise if a row has nothing that the metric could be of; called where such rows are refused."""

@@ -20,6 +20,7 @@ from tailmetrics.metrics._relevance import Average, EmptyTargetAction
 from tailmetrics.metrics._states import AtCells, Increment
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._doubts import doubt_logits
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._suggestions import suggested_per_row, suggestions, targets_above
@@ -39,7 +40,8 @@ class ThresholdMetric(LabelAveragedMetric):
     """A metric of decisions: a label is suggested where its score is above a threshold.
 
     ``preds`` are dense scores (N, L), CSR or scored candidates, whose labels that are not stored are not suggested, or
-    decisions, bool (N, L).
+    decisions, bool (N, L). Scores are compared as they are, in their own type: a threshold for probabilities needs
+    probabilities, and bfloat16 scores of .3 are not above .3.
 
     Args:
         threshold: A number, several, or a tensor (L,) with a threshold for each label.
@@ -121,6 +123,12 @@ class ThresholdMetric(LabelAveragedMetric):
                 f"{self._caller}: preds are ranked ids, which have no scores to hold against a threshold; pass scores, "
                 "or decisions as bool (N, L)."
             )
+
+    def _doubt(self, ranking: Ranking) -> None:
+        scores = ranking.values if ranking.scores is None else ranking.scores
+        if scores is not None:
+            key = "logits doubted", self.cutoffs  # once for all members of a collection
+            ranking.remembered(key, lambda: doubt_logits(self._caller, scores, ranking.row_mask, self._limits))
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         ranking = self._relevant(ranking)

@@ -16,6 +16,7 @@ from tailmetrics.metrics._shown import ShownMetric, check_finite
 from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import made_once
+from tailmetrics.ranking._doubts import doubt_probabilities
 
 
 @final
@@ -23,7 +24,8 @@ class CalibrationErrorAtK(ShownMetric):
     """Expected calibration error: the mean difference, over bins of probability, of share right and mean probability.
 
     Lower is better, in [0, 1]; NaN when nothing is shown. Probabilities are the softmax of a row's scores over all
-    labels; what is binned are the labels among the top k, by bucket those of the bucket.
+    labels: of probabilities, pass the logarithm. What is binned are the labels among the top k, by bucket those of the
+    bucket.
 
     Use it when scores are read as probabilities, such as a confidence beside a suggestion.
 
@@ -58,6 +60,12 @@ class CalibrationErrorAtK(ShownMetric):
                 "dense scores [N, L]."
             )
         check_finite(self._caller, ranking, self.validate_args)
+
+    def _doubt(self, ranking: Ranking) -> None:
+        scores = ranking.scores
+        if scores is not None:
+            key = "probabilities doubted"  # once for all members of a collection
+            ranking.remembered(key, lambda: doubt_probabilities(self._caller, scores, ranking.row_mask))
 
     def _states(self) -> dict[str, State]:
         bins = len(self.cutoffs), self._num_buckets, self.bins

@@ -16,6 +16,7 @@ from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.metrics._shown import check_finite
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
+from tailmetrics.ranking._doubts import doubt_probabilities
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._slots import Slots
 
@@ -66,6 +67,8 @@ class CrossEntropy(RowMeanMetric):
 
     Use it when probabilities are what the model is trained for, or are used as such.
 
+    Scores are logits: probabilities are their softmax. Of probabilities, pass the logarithm.
+
     ``preds`` are scores of all labels (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
@@ -103,6 +106,12 @@ class CrossEntropy(RowMeanMetric):
                 "scores [N, L]."
             )
         check_finite(self._caller, ranking, self.validate_args)
+
+    def _doubt(self, ranking: Ranking) -> None:
+        scores = ranking.scores
+        if scores is not None:
+            key = "probabilities doubted"  # once for all members of a collection
+            ranking.remembered(key, lambda: doubt_probabilities(self._caller, scores, ranking.row_mask))
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         ranking = self._relevant(ranking)

@@ -64,7 +64,7 @@ def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
     Source: Zhou et al., PNAS 107 (2010), self-information of what is recommended.
     """
     seen = shown > 0
-    bits = -(label_counts[seen].clamp(min=1).double() / num_train).log2()
+    bits = -(label_counts[seen].clamp(min=1, max=num_train).double() / num_train).log2()
     return fsum((bits * shown[seen]).tolist()) / total(shown) if bool(seen.any()) else float("nan")
 
 

@@ -23,6 +23,7 @@ class Context:
             as misses.
         ignore_index: The label of rows that do not count; None for no such label.
         doubts: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
+        counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, which are counted.
     """
 
     caller: str
@@ -32,6 +33,7 @@ class Context:
     duplicates: Duplicates = "error"
     ignore_index: int | None = None
     doubts: bool = False
+    counts_repeats: bool = False
 
     def counted(self, ids: Tensor) -> Tensor:
         """Return ``ids`` (N, ...) with -1 in the rows that do not count."""

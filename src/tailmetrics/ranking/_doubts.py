@@ -120,17 +120,51 @@ def doubt_gains(context: Context, argument: str, matrix: Tensor) -> None:
         )
 
 
+def doubt_probabilities(caller: str, scores: Tensor, row_mask: Tensor | None) -> None:
+    """Warn if dense scores (N, L), to which softmax is applied, are its result."""
+    sample = _first_rows(caller, scores, row_mask)
+    if sample is None or sample.shape[1] < 2:
+        return
+    allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
+    inside = bool(((sample >= 0) & (sample <= 1)).all())
+    if inside and bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all()):
+        warn_outside(
+            f"{caller}: preds, {shape_of(scores)}, lie between 0 and 1 and add up to 1 in each row, as probabilities "
+            "do, but are read as scores, whose softmax are the probabilities. If these are probabilities, pass "
+            "preds.log()."
+        )
+
+
+def doubt_logits(caller: str, scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> None:
+    """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of it."""
+    limits = torch.cat([torch.as_tensor(threshold).reshape(-1).to(torch.float64) for threshold in thresholds])
+    sample = _first_rows(caller, scores, row_mask)
+    if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
+        return
+    if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
+        warn_outside(
+            f"{caller}: preds, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, but a threshold lies "
+            "between. Scores are compared as they are. If the threshold is a probability, pass preds.sigmoid()."
+        )
+
+
 def _sample(context: Context, value: Any) -> Tensor | None:
     """Return the first rows that count, a vector as one row; None where nothing is doubted or may be read."""
-    if not (context.doubts and context.validate and isinstance(value, (Tensor, np.ndarray)) and value.ndim in (1, 2)):
+    if not (context.doubts and context.validate):
+        return None
+    return _first_rows(context.caller, value, context.row_mask)
+
+
+def _first_rows(caller: str, value: Any, row_mask: Tensor | None) -> Tensor | None:
+    if not (isinstance(value, (Tensor, np.ndarray)) and value.ndim in (1, 2)):
         return None
     if isinstance(value, Tensor) and (value.layout != torch.strided or not reads_are_free(value.device)):
         return None
     value = value[None] if value.ndim == 1 else value
     rows = max(1, SAMPLED_CELLS // max(1, value.shape[1]))
-    sample = as_tensor(context.caller, "target", value[:rows]).detach()
-    if context.row_mask is not None and len(context.row_mask) == len(value):
-        sample = sample[context.row_mask[:rows]]
+    sample = as_tensor(caller, "target", value[:rows]).detach()
+    if row_mask is not None and len(row_mask) == len(value):
+        sample = sample[row_mask[:rows]]
     return sample if sample.numel() else None
 
 

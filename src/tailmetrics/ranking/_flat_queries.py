@@ -118,7 +118,7 @@ def _kept(context: Context, documents: dict[str, Tensor]) -> dict[str, Tensor]:
 def _rows_of_queries(context: Context, documents: dict[str, Tensor]) -> FlatQueries:
     scores, gains, labels = documents["preds"], documents["target"], documents.get("ids")
     if context.validate:
-        check_gains(context.caller, "target", gains, None)
+        check_gains(context.caller, "target", gains, None, of_documents=True)
         doubt_scores(context, scores, gains)
         doubt_gains(context, "target", gains)
     queries, row = torch.unique(documents["indexes"], return_inverse=True)

@@ -77,7 +77,11 @@ def lists_from_ids(context: Context, ids: Tensor, complete: bool) -> Lists:
     if context.validate:
         lowest = check_ids_in_range(caller, "preds", counted, context.num_labels, None)
         if lowest < 0 and bool(((counted[:, 1:] >= 0) & (counted[:, :-1] < 0)).any()):
-            raise ValueError(f"{caller}: preds has an id behind a -1; -1 can only pad the end of a row.")
+            raise ValueError(
+                f"{caller}: preds has an id behind a -1; -1 can only pad the end of a row. An answer that is no label "
+                "keeps its place under an id of its own: num_labels=L + 1, the id L, and duplicates='first' where it "
+                "may repeat."
+            )
     return Lists(counted, None, complete, _repeated(context, counted))
 
 

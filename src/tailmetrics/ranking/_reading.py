@@ -132,7 +132,7 @@ def _doubt(context: Context, predictions: Predictions, target: Any, depth: Depth
 
 def read_training_target(context: Context, target: Any, target_ids: Any, row_mask: Any) -> Targets:
     """Read a target that comes without ``preds``; integers of width ``num_labels`` are a matrix."""
-    caller = context.caller
+    caller, context = context.caller, replace(context, counts_repeats=True)
     if (target is None) == (target_ids is None):
         got = "both target and target_ids" if target is not None else "neither target nor target_ids"
         raise TypeError(f"{caller}: got {got}; pass one of them.")

@@ -47,9 +47,12 @@ class Suggestions:
 def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
     """Yield the labels of each row whose score is above each threshold, a number or one per label (L,).
 
-    Dense scores are read once, a block of rows at a time; scores are compared in their own type, as torch does. Cells
+    Dense scores are read once, a block of rows at a time; scores are compared in their own type. Cells
     that are not stored and candidates that are not listed are not suggested; decisions (N, L) are taken as they are.
     """
+    scores = ranking.values if ranking.scores is None else ranking.scores
+    assert scores is not None
+    thresholds = [_in_type_of(scores, threshold) for threshold in thresholds]
     if ranking.beyond is not None:
         yield from _of_pieces(ranking, ranking.beyond, thresholds)
     elif ranking.scores is None:
@@ -62,6 +65,7 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
 
 def suggested_per_row(scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> Tensor:
     """Return how many labels of each row of dense scores on the CPU are above each threshold, shape (N, T), int64."""
+    thresholds = [_in_type_of(scores, threshold) for threshold in thresholds]
     counts = joined(over_threads(lambda part, _: _suggested_per_row(part, thresholds), scores))
     return counts if row_mask is None else counts * row_mask[:, None]
 
@@ -103,7 +107,15 @@ def targets_above(ranking: Ranking, threshold: float | Tensor) -> Tensor:
 def _above(scores: Tensor, threshold: float | Tensor, ids: Tensor) -> Tensor:
     if scores.dtype == torch.bool:
         return scores
-    return scores > (threshold.to(scores.device)[ids] if isinstance(threshold, Tensor) else threshold)
+    limit = _in_type_of(scores, threshold)
+    return scores > (limit[ids] if isinstance(limit, Tensor) else limit)
+
+
+def _in_type_of(scores: Tensor, threshold: float | Tensor) -> float | Tensor:
+    """Return thresholds (L,) in the type of the scores, in which torch compares a number too."""
+    if not isinstance(threshold, Tensor) or scores.dtype == torch.bool:
+        return threshold
+    return threshold.to(scores.device, scores.dtype)
 
 
 def _of_pieces(ranking: Ranking, beyond: Beyond, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
@@ -167,8 +179,7 @@ def _of_matrix(scores: Tensor, row_mask: Tensor | None, thresholds: list[float |
         rows = torch.arange(first, first + len(block), device=scores.device)
         rows = rows.repeat_interleave(num_labels, output_size=len(block) * num_labels)
         for number, threshold in enumerate(thresholds):
-            limit = threshold.to(scores.device) if isinstance(threshold, Tensor) else threshold
-            above = block if block.dtype == torch.bool else block > limit
+            above = block if block.dtype == torch.bool else block > threshold
             above = above if row_mask is None else above & row_mask[first : first + len(block), None]
             yield Suggestions(number, rows, torch.where(above, labels, -1).reshape(-1))
 

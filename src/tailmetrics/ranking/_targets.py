@@ -170,13 +170,14 @@ def targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor
             f"{caller}: target_gains is {shape_of(gains)}, but target_ids is {shape_of(ids)}; pass one gain per id."
         )
     ids = ids.detach().to(torch.int64)
+    lowest = check_ids_in_range(caller, argument, ids, context.num_labels, row_mask) if context.validate else -1
     ids = ids.unsqueeze(1) if ids.ndim == 1 else ids
     gains = None if gains is None else gains.detach().to(torch.float64).reshape(ids.shape)
     filled = False
     if context.validate:
-        lowest = check_ids_in_range(caller, argument, ids, context.num_labels, row_mask)
         filled = lowest >= 0 and row_mask is None and ids.shape[1] > 0
-        check_distinct(caller, argument, context.counted(ids))
+        if not context.counts_repeats:
+            check_distinct(caller, argument, context.counted(ids))
         if gains is not None:
             check_gains(caller, "target_gains", gains, row_mask)
     ids = context.counted(ids)

@@ -44,7 +44,12 @@ def check_width(caller: str, argument: str, width: int, num_labels: int | None) 
 
 
 def check_gains(
-    caller: str, argument: str, gains: Tensor, row_mask: Tensor | None, positive: Tensor | None = None
+    caller: str,
+    argument: str,
+    gains: Tensor,
+    row_mask: Tensor | None,
+    positive: Tensor | None = None,
+    of_documents: bool = False,
 ) -> None:
     """Raise unless all gains are numbers that add up exactly.
 
@@ -54,6 +59,7 @@ def check_gains(
         gains: Shape (N, ...).
         row_mask: Shape (N,), bool; the rows that count, None for all.
         positive: Shape (T,), the gains above 0 of the rows that count, where they are known: few of many cells.
+        of_documents: Whether they are those of flat queries, one for each document.
     """
     gains = gains if row_mask is None else gains[row_mask]
     if not gains.numel() or gains.dtype == torch.bool:
@@ -61,7 +67,9 @@ def check_gains(
     low, high = (float(bound) for bound in torch.aminmax(gains))
     if low < 0:
         meant = "look whether preds and target are swapped"
-        if not gains.is_floating_point():
+        if of_documents:
+            meant = f"documents that do not count are left out by ignore_index={low:g}"
+        elif not gains.is_floating_point():
             meant = "label ids of this width go to Ranking.from_scores(..., target_ids=) or from_ids"
         raise ValueError(
             f"{caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; {meant}."
