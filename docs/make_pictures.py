@@ -25,8 +25,8 @@ from examples.icd10.model import BagOfFeatures
 from tailmetrics import LabelBuckets, LabelFrequency, RecallAtK
 from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.report import Report
-from tailmetrics.report._palette import shade
-from tailmetrics.report.figures import head_to_tail_figure
+from tailmetrics.report.charts import shade
+from tailmetrics.report.pictures import picture
 
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH = 6.4
@@ -179,7 +179,7 @@ def main() -> None:
     torch.set_num_threads(1)  # as the demo does: the same numbers
     counts = icd10_counts()
     write(deciles_figure(counts), "deciles")
-    figure = head_to_tail_figure(demo_report(counts))
+    figure = picture(demo_report(counts))
     figure.set_size_inches(WIDTH, 4.0)
     below = figure.get_supxlabel()
     figure.supxlabel(fill(below, LETTERS), x=0.01, ha="left", fontsize=SMALLEST_TEXT)

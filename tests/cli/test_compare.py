@@ -13,8 +13,7 @@ from rich.console import Console
 
 from cli.made import write_lists
 from tailmetrics import LabelBuckets
-from tailmetrics.cli.comparison_files import print_comparisons
-from tailmetrics.report.comparison import ComparisonReport
+from tailmetrics.report import ComparisonReport, print_report
 from tailmetrics.significance import compare
 
 NUM_ROWS, NUM_LABELS = 400, 40
@@ -254,7 +253,7 @@ RUNS = {
 def printed(width):
     """Return the comparison of RUNS as it is printed on a terminal."""
     console = Console(width=width, file=StringIO(), record=True)
-    print_comparisons(ComparisonReport(compare(RUNS), title="Two days", buckets=["decile_10"]), console)
+    print_report(ComparisonReport(compare(RUNS), title="Two days", buckets=["decile_10"]), console)
     return console.export_text()
 
 
@@ -265,13 +264,13 @@ def headers(text):
 
 
 def test_a_wide_terminal_shows_one_table_and_explains_it():
-    """Every column side by side; the title does not wrap; the footnote explains p, its correction and the effect."""
+    """Every column side by side; the title does not wrap; the caption explains p, its correction and the effect."""
     text = printed(160)
     (shown,) = headers(text)
     columns = "metric run baseline difference interval p corrected win/tie/loss effect ┃"
     assert [one for one in shown if one != "┃"] == columns.split()[:-1]
     assert "the run of Sunday the 2nd against the run of Monday the 3rd" in text.splitlines()
-    legend = " ".join(text.splitlines()[-2:])
+    legend = " ".join(text.split())
     assert all(f"{column}: " in legend for column in ("p", "corrected", "effect"))
     assert "holm, of 2 comparisons;" in legend
 
@@ -279,7 +278,7 @@ def test_a_wide_terminal_shows_one_table_and_explains_it():
 def test_one_row_per_run_comes_first():
     """Above the comparisons: each run by letter and name, with its value over all labels."""
     lines = printed(100).splitlines()
-    assert lines[0] == "Two days"
+    assert lines[0] == "Two days: the runs over all labels"
     values = {"a": ("the run of Monday the 3rd", "0.6667"), "b": ("the run of Sunday the 2nd", "0.6667")}
     for letter, cells in values.items():
         (line,) = (line for line in lines if line.startswith(f"│ {letter} "))

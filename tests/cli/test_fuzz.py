@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.fuzz.trial import tried
-from tailmetrics.report import files
+from tailmetrics.report import pictures
 
 
 @pytest.mark.parametrize("number", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 12))])
@@ -15,5 +15,5 @@ def test_a_random_command_line_gives_the_numbers_of_plain_loops_or_an_error(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inputs stay as they are, nothing is half written, and numbers are those of the slow readers and of the API."""
-    monkeypatch.setattr(files, "write_figure", files.write_figure)  # which a trial replaces
+    monkeypatch.setattr(pictures, "write_picture", pictures.write_picture)  # which a trial replaces
     assert tried(number, tmp_path).problem == ""

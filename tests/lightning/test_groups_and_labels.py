@@ -16,7 +16,6 @@ from pytorch_lightning.loggers import CSVLogger
 
 from tailmetrics import PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.lightning import HeadToTailReport
-from tailmetrics.report.tables import tables
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NAMES = ("en", "de")
@@ -143,7 +142,7 @@ def test_the_report_of_a_fit_shows_all_its_validations(tmp_path: Path) -> None:
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": CSVLogger(tmp_path)}
     run = Trainer(accelerator="cpu", devices=1, max_epochs=3, callbacks=[callback], **quiet)
     run.fit(ByHeart(), datamodule=Data())
-    (table,) = (table for table in tables(callback.report) if table.name == "history")
+    (table,) = (table for table in callback.report.document().tables if table.name == "history")
     assert table.header[:4] == ["epoch", "step", "all", "decile_10"]
     assert [line[:2] for line in table.lines] == [["0", "11"], ["1", "22"], ["2", "33"]]
     hits = [len({*top} & {*labels}) for top, labels in zip(tops(K), relevant(), strict=True)]

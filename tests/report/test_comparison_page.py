@@ -1,6 +1,5 @@
 """The page and the picture of a comparison: every run, difference and interval, in no script and nothing fetched."""
 
-import math
 import re
 from dataclasses import replace
 
@@ -10,10 +9,10 @@ import torch
 from report.test_page import Tags, schemes
 from tailmetrics import PrecisionAtK, RecallAtK
 from tailmetrics.evaluation import compare_runs
-from tailmetrics.report._palette import RUNS
-from tailmetrics.report.comparison_page import comparison_fragment, comparison_page
-from tailmetrics.report.comparison_tables import SUPERSCRIPTS, comparison_table, run_table
-from tailmetrics.report.formatting import shown
+from tailmetrics.report.charts import RUNS
+from tailmetrics.report.comparison_sections import SUPERSCRIPTS
+from tailmetrics.report.formatting import number
+from tailmetrics.report.pages import fragment, page
 
 from report.test_page import contrast  # isort: skip
 
@@ -49,20 +48,21 @@ def test_values_are_those_of_plain_loops(compared):
 def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     """The run that finds half of the rows more is better than the first; it says so by the first one's letter."""
     report, _, _ = compared
-    table = run_table(report)
+    table = report.document().tables[0]
     assert [line[:2] for line in table.lines] == [["a", "plain"], ["b", "better <b>"], ["c", "other"]]
     place = table.header.index("precision@1")
     assert report.against("precision@1", "better <b>").significant
-    assert table.lines[1][place] == shown(report.values["precision@1"]["better <b>"]) + "ᵃ"
+    assert table.lines[1][place] == number(report.values["precision@1"]["better <b>"]) + "ᵃ"
     assert "ᵇ" not in table.lines[0][place]
     assert table.caption.endswith("Runs were compared with plain alone.")
-    assert len(comparison_table(report).lines) == len(report.comparisons)
+    pairs = [one for one in report.document().tables if one.name == "comparisons"]
+    assert sum(len(one.lines) for one in pairs) == len(report.comparisons)
 
 
 def test_the_page_holds_every_number_and_nothing_else(compared):
     """Balanced, no script, no address; each comparison in the table, each run and bucket in the words of a drawing."""
     report, _, _ = compared
-    for text in (comparison_page(report), comparison_fragment(report)):
+    for text in (page(report), fragment(report)):
         tags = Tags(text)
         assert not tags.all("script", "iframe", "img", "object", "form", "link") or "data:," in str(tags.all("link"))
         assert not tags.all("script", "img")
@@ -70,13 +70,16 @@ def test_the_page_holds_every_number_and_nothing_else(compared):
         assert "<b>" not in text
         assert len(text) < 300_000
         assert not [name for _, attributes in tags.elements for name in attributes if name.startswith("on")]
-    tags = Tags(comparison_page(report))
-    for line in comparison_table(report).lines:
-        assert "".join(line) in tags.text
+    tags = Tags(page(report))
+    for one in report.document().tables:
+        for line in one.lines:
+            assert "".join(line) in tags.text.replace("\N{NO-BREAK SPACE}", "").replace(" ", "") or "".join(
+                line
+            ).replace(" ", "") in tags.text.replace(" ", "")
     images = [one["aria-label"] for one in tags.all("svg") if one.get("role") == "img"]
     for run in NAMES:
         value = report.values["global_recall@3/decile_1"][run]
-        assert any(f"{run}: " in said and f"decile_1 {shown(value)}" in said for said in images)
+        assert any(f"{run}: " in said and f"decile_1 {number(value)}" in said for said in images)
     one = report.against("global_recall@3/decile_10", "better <b>")
     assert any(
         f"10 {one.difference:+.4f} ({one.interval.low:+.4f} to {one.interval.high:+.4f})" in said for said in images
@@ -104,10 +107,10 @@ def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
 
 
 def test_every_form_is_written(compared, tmp_path):
-    """compare.html, .md, .tex and .png: each text has every value over all labels and by bucket, with its letters."""
+    """compare.html, .json, .csv, .md, .tex and .png: each text has every value over all labels and by bucket, with its letters."""
     report = compared[0]
     written = {path.name: path for path in report.write(tmp_path)}
-    assert set(written) == {"compare.html", "compare.md", "compare.tex", "compare.png"}
+    assert set(written) == {f"compare.{suffix}" for suffix in ("html", "json", "csv", "md", "tex", "png")}
     assert written["compare.png"].read_bytes().startswith(b"\x89PNG")
     markdown, latex = written["compare.md"].read_text(), written["compare.tex"].read_text()
     keys = [*report.overall, *(key for keys in report.by_bucket.values() for key in keys.values())]
@@ -116,8 +119,8 @@ def test_every_form_is_written(compared, tmp_path):
         for run in report.runs:
             letters = report.beaten(key, run)
             beaten |= {*letters}
-            number = shown(report.values[key].get(run, math.nan))
+            value = number(report.value(key, run))
             raised = "".join(rf"$^\mathrm{{{letter}}}$" for letter in letters)
-            assert f"{number}{letters.translate(SUPERSCRIPTS)} " in markdown
-            assert f"{number}{raised} ".replace("–", "--") in latex
+            assert f"{value}{letters.translate(SUPERSCRIPTS)}" in markdown.replace("*", "")
+            assert f"{value}{raised}".replace("–", "--") in latex
     assert beaten

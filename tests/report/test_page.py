@@ -12,11 +12,10 @@ import torch
 from browser import CHROMIUM, running
 from tailmetrics import LabelBuckets, RecallAtK, evaluate
 from tailmetrics.report import BucketRow, Report
-from tailmetrics.report._bars import all_bars
-from tailmetrics.report._curve import POINTS, frequency_curve
-from tailmetrics.report._palette import shade
-from tailmetrics.report.formatting import number, shown
-from tailmetrics.report.page import fragment, page
+from tailmetrics.report.charts import shade
+from tailmetrics.report.formatting import number
+from tailmetrics.report.pages import fragment, page
+from tailmetrics.report.report_sections import CURVE_POINTS
 
 VOID = {"meta", "link", "line", "rect", "polygon", "polyline", "br"}
 WIDTHS = (320, 360, 768, 1280)
@@ -110,7 +109,7 @@ def test_nothing_is_fetched_and_nothing_runs(report, render):
     assert not tags.all("script", "iframe", "img", "object", "form")
     for _, attributes in tags.elements:
         assert not [name for name in attributes if name.startswith("on")]
-        assert attributes.get("href", "data:,") == "data:,"
+        assert attributes.get("href", "data:,").startswith(("data:,", "#"))
         assert "src" not in attributes
 
 
@@ -169,7 +168,7 @@ def test_shades_of_the_notebook_show_on_white_and_black():
 
 def test_styles_of_the_notebook_touch_nothing_else():
     """Every selector is below the report's own element."""
-    text = re.sub(r"\{[^}]*\}", ";", styles("fragment.css") + styles("plots.css"))
+    text = re.sub(r"\{[^}]*\}", ";", styles("fragment.css") + styles("charts.css"))
     selectors = [selector.strip() for selector in re.split(r"[;,]", text) if selector.strip()]
     assert selectors
     assert all(selector.startswith(".tailmetrics") for selector in selectors)
@@ -181,51 +180,53 @@ def test_the_notebook_shows_every_value(report):
     for key, value in report.overall.items():
         assert number(value, key in report.places) in tags.text
     for value in report.by_bucket["recall@5"].values():
-        assert shown(value) in tags.text
+        assert number(value) in tags.text
     assert all(warning in tags.text for warning in report.warnings)
     assert not [attributes for _, attributes in tags.elements if "id" in attributes]
+
+
+def drawings(report, section):
+    """The drawings of a section."""
+    return [chart for one in report.document().sections if one.name == section for chart in one.charts]
 
 
 def test_bars_are_as_high_as_values():
     """Heights are proportional to values, 0 for what is no number; a value below 0 hangs from the baseline."""
     rows = [BucketRow(name, 1, 1, 1) for name in "abcd"]
     values = dict(zip("abcd", (3.0, math.nan, -1.0, math.inf), strict=True))
-    (bars,) = all_bars(Report("", {f"m/{name}": value for name, value in values.items()}, buckets=rows))
-    heights = [bar.height for bar in bars.bars]
-    assert heights == [3 * heights[2], 0, heights[2], 0]
-    assert bars.bars[0].top + heights[0] == pytest.approx(bars.baseline)
-    assert bars.bars[2].top == pytest.approx(bars.baseline)
-    assert [bar.label for bar in bars.bars] == ["3.00", "–", "-1.00", "∞"]
+    (chart,) = drawings(Report("", {f"m/{name}": value for name, value in values.items()}, buckets=rows), "buckets")
+    ends = [[up for _, up in mark.places] for mark in chart.marks if mark.kind == "bar"]
+    assert ends == [[0.25, 1.0], [0.25, 0.25], [0.25, 0.0], [0.25, 0.25]]
+    assert [mark.text for mark in chart.marks if mark.kind == "text"] == ["3.00", "–", "-1.00", "∞"]
 
 
 def curve_of(counts, buckets=None):
     buckets = LabelBuckets.deciles(counts) if buckets is None else buckets
     preds, target = torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
-    return frequency_curve(evaluate(preds, target, metrics=[RecallAtK(k=1, buckets=buckets)]))
+    return drawings(evaluate(preds, target, metrics=[RecallAtK(k=1, buckets=buckets)]), "frequency")
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 150, 5000])
-def test_the_curve_has_few_points_and_falls(size):
+def test_the_frequencies_have_few_points_and_fall(size):
     """However many labels: at most 200 points, from left to right, never rising, in as many colours as buckets."""
     counts = torch.cat([(10_000 / torch.arange(1, size + 1)).long(), torch.zeros(7, dtype=torch.int64)])
-    curve = curve_of(counts)
-    points = [tuple(map(float, point.split(","))) for part in curve.stretches for point in part.line.split()]
-    assert len(points) <= POINTS
-    assert points == sorted(points)
-    assert points[0][0] == 0
-    assert points[-1][0] == 1000
-    assert len(curve.stretches) == min(size, 10)
-    assert len({part.shade for part in curve.stretches}) == len(curve.stretches)
-    assert [tick.label for tick in curve.up] == ["1", "10", "100", "1k", "10k"]
+    (chart,) = curve_of(counts)
+    lines = [mark for mark in chart.marks if mark.kind == "line"]
+    points = [place for mark in lines for place in mark.places]
+    assert len(points) <= CURVE_POINTS
+    assert points == sorted(points, key=lambda one: (one[0], -one[1]))
+    assert (points[0][0], points[-1][0]) == (0, 1)
+    assert len({mark.shade for mark in lines}) == len(lines) == min(size, 10)
+    assert [tick.texts for tick in chart.up] == [("1",), ("10",), ("100",), ("1k",), ("10k",)]
+    assert chart.across[0] == (0, ("1",))
 
 
-def test_the_curve_is_plain_where_buckets_do_not_follow_frequency():
+def test_the_frequencies_are_plain_where_buckets_do_not_follow_them():
     """Buckets of labels of any frequency are no stretches of the curve; without counts there is no curve."""
     assignment = [0, 1, 0, 1]
-    mixed = LabelBuckets.from_assignment(assignment, ["a", "b"], [4, 3, 2, 1])
-    (stretch,) = curve_of(None, mixed).stretches
-    assert stretch.name == ""
-    assert curve_of(None, LabelBuckets.from_assignment(assignment, ["a", "b"])) is None
+    (chart,) = curve_of(None, LabelBuckets.from_assignment(assignment, ["a", "b"], [4, 3, 2, 1]))
+    assert [mark.kind for mark in chart.marks] == ["area", "line"]
+    assert not curve_of(None, LabelBuckets.from_assignment(assignment, ["a", "b"]))
 
 
 @pytest.fixture(scope="module")
@@ -269,11 +270,11 @@ def test_in_a_browser(report, browser, tmp_path, case, width, scheme):
     assert browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     plots = browser.evaluate(
         "[...document.querySelectorAll('svg[role=img]')].map(svg => [svg.getBoundingClientRect().width, "
-        "[...svg.querySelectorAll('rect, polyline')].filter(mark => mark.getBoundingClientRect().width > 1).length])"
+        "[...svg.querySelectorAll('rect')].filter(mark => mark.getBoundingClientRect().width > 1).length])"
     )
-    expected = [len(bars.bars) for bars in all_bars(shown_report)]
+    expected = [sum(mark.kind == "bar" for mark in chart.marks) for chart in drawings(shown_report, "buckets")]
     assert [marks for _, marks in plots[: len(expected)]] == expected
-    assert all(drawn_width > 240 and marks for drawn_width, marks in plots)
+    assert all(drawn_width > 240 for drawn_width, _ in plots)
     background = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     paper = schemes()[scheme]["--paper"]
     assert background == f"rgb({', '.join(str(int(paper[start : start + 2], 16)) for start in (1, 3, 5))})"
@@ -286,7 +287,7 @@ def test_numbers_of_neighbours_do_not_touch(report, browser, tmp_path, width):
     file.write_text(page(report), encoding="utf-8")
     browser.open(file, width, "light")
     overlaps = browser.evaluate(
-        "[...document.querySelectorAll('svg.bars')].flatMap(svg => { const boxes = [...svg.querySelectorAll('text')]"
+        "[...document.querySelectorAll('svg.chart')].flatMap(svg => { const boxes = [...svg.querySelectorAll('text')]"
         ".map(text => [text.textContent, text.getBoundingClientRect()]); return boxes.flatMap(([a, p], i) => "
         "boxes.slice(i + 1).filter(([b, q]) => p.left < q.right && q.left < p.right && p.top + 4 < q.bottom && "
         "q.top + 4 < p.bottom).map(([b]) => `${a} over ${b}`)); })"
@@ -301,7 +302,7 @@ def test_the_keyboard_reaches_what_scrolls_and_what_opens(report, browser, tmp_p
     file = tmp_path / "report.html"
     file.write_text(page(report), encoding="utf-8")
     browser.open(file, 360, "light")
-    focusable = browser.evaluate("document.querySelectorAll('[tabindex=\"0\"], summary').length")
+    focusable = browser.evaluate("document.querySelectorAll('[tabindex=\"0\"], summary, a[href]').length")
     reached = set()
     for _ in range(focusable):
         browser.press("Tab")

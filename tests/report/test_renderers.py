@@ -24,11 +24,9 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
-from tailmetrics.report import BucketRow, Report, files, print_report
+from tailmetrics.report import BucketRow, Report, latex, markdown, print_report
 from tailmetrics.report.formatting import brief, rounded
-from tailmetrics.report.latex import latex
-from tailmetrics.report.markdown import bucket_table, markdown
-from tailmetrics.report.table import table
+from tailmetrics.report.text import csv_text
 
 SUFFIXES = {"json", "md", "tex", "csv", "html", "png"}
 
@@ -75,7 +73,7 @@ def test_bucket_counts_add_up(report):
 
 def test_csv_has_a_line_per_value_to_the_last_bit(report, values):
     """Reading the numbers back gives equal floats; counts stand beside the values of a bucket."""
-    lines = list(csv.DictReader(StringIO(table(report))))
+    lines = list(csv.DictReader(StringIO(csv_text(report.records()[""]))))
     assert len(lines) == len(values) + 2 * len(report.by_bucket)
     for line in lines[: len(values)]:
         key = f"{line['metric']}/{line['bucket']}" if line["bucket"] else line["metric"]
@@ -87,8 +85,8 @@ def test_csv_has_a_line_per_value_to_the_last_bit(report, values):
 
 def test_markdown_has_every_bucket_and_metric(report):
     """One line per bucket below that of all labels, with as many cells as the header; a bar splits no cell."""
-    lines = [line for line in bucket_table(report).splitlines() if line.startswith("|")]
-    assert "\n".join(lines) in markdown(report)
+    part = markdown(report).partition("## From the most frequent")[2].partition("##")[0]
+    lines = [line for line in part.splitlines() if line.startswith("|")]
     header = next(line for line in lines if line.startswith("| bucket"))
     assert header.count("|") == 1 + 3 + len(report.by_bucket)
     names = [line.split("|")[1].strip() for line in lines[lines.index(header) + 2 :]]
@@ -256,17 +254,17 @@ def test_without_buckets_there_is_no_picture(tmp_path):
     assert "png" not in (tmp_path / "report.md").read_text()
 
 
-@pytest.mark.parametrize("stage", ["page", "latex", "write_figure"])
+@pytest.mark.parametrize("stage", ["pages.page", "text.latex", "pictures.write_picture"])
 @pytest.mark.usefixtures("blank_pictures")
 def test_an_interrupt_while_rendering_leaves_the_folder_as_it_was(report, tmp_path, monkeypatch, stage):
     """The report of before stays, whole, and nothing else appears."""
     report.write(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, stage, interrupt)
+    monkeypatch.setattr(f"tailmetrics.report.{stage}", interrupt)
     with pytest.raises(KeyboardInterrupt):
         replace(report, title="another").write(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -287,7 +285,7 @@ def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monke
         moved.append(goal)
         move(source, goal)
 
-    monkeypatch.setattr(files.os, "replace", third_fails)
+    monkeypatch.setattr(os, "replace", third_fails)
     with pytest.raises(KeyboardInterrupt):
         replace(report, title="new").write(folders["mixed"])
     found = {path.name: path.read_bytes() for path in folders["mixed"].iterdir()}
@@ -328,5 +326,5 @@ def test_names_and_titles_do_nothing_in_markdown_and_in_a_spreadsheet(report):
     assert text.startswith('# a &lt;script&gt;alert("x")&lt;/script&gt; # b\n')
     assert "> **Note:** a \\| b \\| c \\| &lt;img src=x&gt;\n" in text
     assert '| =HYPERLINK("evil")\\|c |' in text
-    cells = list(csv.reader(StringIO(table(bad))))
+    cells = list(csv.reader(StringIO(csv_text(bad.records()[""]))))
     assert cells[1][:3] == ['\'=HYPERLINK("evil")|c', "", "-0.5"]

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 import torch
 from rich.console import Console
 
-from tailmetrics.cli.comparison_files import COMPARE_FILES, print_comparisons, write_comparisons
 from tailmetrics.cli.errors import CommandError, CommandWarning
 from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
@@ -26,8 +25,10 @@ from tailmetrics.cli.training import bind
 from tailmetrics.cli.wording import inert
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.io import DataFileError
-from tailmetrics.report.comparison import ComparisonReport
+from tailmetrics.report import ComparisonReport, print_report
 from tailmetrics.significance import Comparison, compare
+
+COMPARE_FILES = [f"compare.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")]
 
 
 def compare_runs(request: Request) -> None:
@@ -50,12 +51,12 @@ def compare_runs(request: Request) -> None:
         first = next(iter(opened.values()))
         report = _report(found, first, options)
         if folder is not None:
-            write_comparisons(report, folder)
+            report.write(folder)
         staging.place()
         paths = staging.commit()
     console = Console()
     if not options.quiet:
-        print_comparisons(report, console)
+        print_report(report, console)
     for path in paths:
         console.print(f"wrote {inert(str(path))}", soft_wrap=True, highlight=False, markup=False)
 

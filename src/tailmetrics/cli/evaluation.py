@@ -37,7 +37,10 @@ from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report, print_report
 from tailmetrics.significance import Interval
 
-REPORT_FILES = [*(f"report.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")), "labels.csv"]
+REPORT_FILES = [f"report.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")] + [
+    "labels.csv",
+    "curve.csv",
+]
 
 
 def evaluate(request: Request) -> None:

@@ -18,8 +18,7 @@ from tailmetrics.cli.ranks import Ranks
 from tailmetrics.cli.row_table import RowTable, Values
 from tailmetrics.evaluation.row_values import has_row_values
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.report.formatting import shown
-from tailmetrics.report.terminal import heading
+from tailmetrics.report.formatting import number, printable
 from tailmetrics.significance import Interval, intervals
 
 INTERVAL_FILES = ["intervals.json", "intervals.csv"]
@@ -78,11 +77,11 @@ def print_intervals(found: Mapping[str, Interval], console: Console) -> None:
     if not found:
         return
     first = next(iter(found.values()))
-    console.print(heading(f"{first.confidence:.0%} confidence intervals"))
+    console.print(f"{first.confidence:.0%} confidence intervals", style="table.title", highlight=False)
     table = Table()
     table.add_column("metric", no_wrap=True)
     for column in ("value", "low", "high", "rows"):
         table.add_column(column, justify="right", no_wrap=True)
     for key, one in found.items():
-        table.add_row(key, shown(one.value), shown(one.low), shown(one.high), f"{one.n:,}")
+        table.add_row(printable(key), number(one.value), number(one.low), number(one.high), f"{one.n:,}")
     console.print(table)

@@ -28,7 +28,7 @@ def is_ours(path: Path) -> bool:
     """
     if not path.is_file():
         return False
-    if path.name == "labels.csv":
+    if path.name in ("labels.csv", "curve.csv"):
         path = path.with_name("report.csv")
     if path.suffix in SUFFIXES and path.stem in SIGNS:
         return _is_signed(path.with_suffix(".json"), SIGNS[path.stem])

@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from tailmetrics.report.inert import in_cell
+from tailmetrics.report.formatting import in_cell
 
 
 def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,4 +22,4 @@ def write_csv(records: Sequence[Mapping[str, Any]], path: Path) -> None:
         writer = csv.DictWriter(file, list(records[0]))
         writer.writeheader()
         for record in records:
-            writer.writerow({key: in_cell(one) if isinstance(one, str) else one for key, one in record.items()})
+            writer.writerow({key: in_cell(one) for key, one in record.items()})

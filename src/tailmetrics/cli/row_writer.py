@@ -21,7 +21,7 @@ from tailmetrics.evaluation.row_values import has_row_values, values_of_rows
 from tailmetrics.io import Dataset
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.ranking import Ranking
-from tailmetrics.report.wording import what_buckets_are
+from tailmetrics.report.formatting import what_buckets_are
 
 BUFFERED_CELLS = 2**21
 """Values collected before they are written, 16 MB: small batches would make many small row groups."""

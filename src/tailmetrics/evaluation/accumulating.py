@@ -33,10 +33,8 @@ from tailmetrics.metrics import (
 )
 from tailmetrics.metrics._relevance import RelevanceMetric
 from tailmetrics.ranking._ranking import on_one_thread
-from tailmetrics.report.examples import Example
 from tailmetrics.report.labels import LabelTable
-from tailmetrics.report.report import Report
-from tailmetrics.report.rows import BucketRow, GroupRow
+from tailmetrics.report.report import BucketRow, Example, GroupRow, Report
 from tailmetrics.significance.interval import Interval
 
 SHOWN = 10

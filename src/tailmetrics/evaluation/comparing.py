@@ -8,7 +8,7 @@ from typing import Any
 from tailmetrics.evaluation.evaluating import evaluated
 from tailmetrics.evaluation.row_values import present
 from tailmetrics.report.comparison import ComparisonReport
-from tailmetrics.report.wording import what_buckets_are
+from tailmetrics.report.formatting import what_buckets_are
 
 
 def compare_runs(
@@ -51,7 +51,8 @@ def compare_runs(
     tables = {name: one.rows.columns() for name, one in found.items() if one.rows is not None}
     first = next(iter(found.values()))
     assert first.rows is not None
-    columns, report = next(iter(tables.values())), first.evaluation.report("")
+    reports = {name: one.evaluation.report("") for name, one in found.items()}
+    columns, report = next(iter(tables.values())), next(iter(reports.values()))
     compared = compare(
         tables,
         baseline,
@@ -72,4 +73,7 @@ def compare_runs(
         over_all=report.over_all,
         lower_is_better=first.rows.lower_is_better,
         what_buckets_are=what_buckets_are(report.buckets),
+        curves={metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},
+        settings=report.settings,
+        versions=report.versions,
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 import tailmetrics
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.report.plain import summary_of_counts
+from tailmetrics.report.report import summary_of_counts
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:

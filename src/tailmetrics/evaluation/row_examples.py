@@ -17,7 +17,7 @@ from tailmetrics._packed_sync import Share
 from tailmetrics._travelling_states import from_bytes, to_bytes
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
-from tailmetrics.report.examples import Example, ExampleLabel
+from tailmetrics.report.report import Example, ExampleLabel
 
 FEW = 5
 """Examples where there is one bucket, or none."""

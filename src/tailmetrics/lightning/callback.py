@@ -245,7 +245,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     def _print(self, trainer: Any, report: Report) -> None:
         if self.table and trainer.is_global_zero:
-            from tailmetrics.report.terminal import print_report
+            from tailmetrics.report.text import print_report
 
             print_report(report)
 

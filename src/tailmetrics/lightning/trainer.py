@@ -19,9 +19,8 @@ from torch.utils.data import BatchSampler, DistributedSampler
 
 from tailmetrics.collection import TopKCollection
 from tailmetrics.report import Report
-from tailmetrics.report.figures import head_to_tail_figure
-from tailmetrics.report.markdown import markdown
-from tailmetrics.report.tables import tables
+from tailmetrics.report.pictures import picture
+from tailmetrics.report.text import markdown
 
 Place: TypeAlias = tuple[Any, ...]
 """Keys and indices that lead to a loader in a dict or list of loaders; empty for a loader that stands alone."""
@@ -300,7 +299,7 @@ def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) ->
 def _tensorboard(writer: Any, report: Report, name: str, step: int) -> None:
     writer.add_text(name, markdown(report), step)
     if report.by_bucket:
-        writer.add_figure(name, head_to_tail_figure(report), step)
+        writer.add_figure(name, picture(report), step)
 
 
 def _wandb(logger: Any, report: Report, name: str, step: int) -> None:
@@ -310,8 +309,8 @@ def _wandb(logger: Any, report: Report, name: str, step: int) -> None:
     if report.by_bucket:
         columns = ["bucket", "labels", "positives", *report.by_bucket]
         logger.log_table(f"{name}/by_bucket", columns=columns, data=list(_bucket_rows(report)), step=step)
-        logger.log_image(f"{name}/figure", [head_to_tail_figure(report)], step=step)
-    for number, table in enumerate(tables(report)):
+        logger.log_image(f"{name}/figure", [picture(report)], step=step)
+    for number, table in enumerate(report.document().tables):
         if table.name not in ("overall", "buckets"):
             logger.log_table(f"{name}/{table.name}_{number}", columns=table.header, data=table.lines, step=step)
 
@@ -332,7 +331,7 @@ def _mlflow(logger: Any, client: Any, report: Report, name: str, step: int) -> N
     if report.labels is not None:
         client.log_text(logger.run_id, report.labels.csv(), f"{place}_labels.csv")
     if report.by_bucket:
-        client.log_figure(logger.run_id, head_to_tail_figure(report), f"{place}.png")
+        client.log_figure(logger.run_id, picture(report), f"{place}.png")
 
 
 def _cell(value: float) -> float | None:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tailmetrics.report.keys import Key, split
+from tailmetrics.report.document import Document, Records, Shown
+from tailmetrics.report.formatting import LETTERS, Key, split
+from tailmetrics.report.labels import CurvePoint
+from tailmetrics.report.report import plain, today
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparison import Comparison
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-"""What runs are called in superscripts."""
-
 
 @dataclass(frozen=True)
-class ComparisonReport:
+class ComparisonReport(Shown):
     """Runs compared row by row, ready to be shown.
 
     Attributes:
@@ -32,6 +31,11 @@ class ComparisonReport:
         over_all: For each metric by bucket the key of its value over all labels.
         lower_is_better: Keys of which less is better.
         what_buckets_are: One or two sentences that say it.
+        verdict: What was found, in one sentence that stands first.
+        curves: Values as functions of the training count by metric and run, as ``LabelTable.curves`` has them.
+        settings: Class and arguments of every metric.
+        versions: Of the libraries.
+        date: The day of the comparison, in UTC.
     """
 
     comparisons: Sequence[Comparison]
@@ -43,6 +47,13 @@ class ComparisonReport:
     over_all: Mapping[str, str] = field(default_factory=dict)
     lower_is_better: Sequence[str] = ()
     what_buckets_are: str = ""
+    verdict: str | None = None
+    curves: Mapping[str, Mapping[str, Sequence[CurvePoint]]] = field(default_factory=dict, repr=False)
+    settings: Sequence[Mapping[str, Any]] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    date: str = field(default_factory=today)
+
+    stem = "compare"
 
     @cached_property
     def runs(self) -> list[str]:
@@ -75,13 +86,6 @@ class ComparisonReport:
         return found or ([] if self.by_bucket else list(self.parts))
 
     @property
-    def alike(self) -> list[dict[str, str]]:
-        """Keys of :attr:`overall` that one drawing can show: shares, and what is larger than 1."""
-        shares = {key for key in self.overall if all(not abs(value) > 1 for value in self.values[key].values())}
-        found = [{key: key for key in self.overall if (key in shares) is wanted} for wanted in (True, False)]
-        return [keys for keys in found if keys]
-
-    @property
     def by_bucket(self) -> dict[str, dict[str, str]]:
         """Keys of values over all rows by metric and bucket, head first."""
         found: dict[str, dict[str, str]] = {}
@@ -90,6 +94,10 @@ class ComparisonReport:
                 found.setdefault(part.metric, {})[part.bucket] = key
         return found
 
+    def value(self, key: str, run: str) -> float:
+        """Return the value of a run; NaN where it has none."""
+        return self.values[key].get(run, math.nan)
+
     def against(self, key: str, run: str) -> Comparison | None:
         """Return the comparison of a run with the baseline; None where there is none."""
         fits = (one for one in self.comparisons if (one.key, one.run, one.baseline) == (key, run, self.baseline))
@@ -97,20 +105,12 @@ class ComparisonReport:
 
     def beaten(self, key: str, run: str) -> str:
         """Return the letters of the runs that a run is significantly better than, as superscripts of its value."""
-        less = key in self.lower_is_better
-        found = set()
+        less, found = key in self.lower_is_better, set()
         for one in self.comparisons:
-            if (
-                one.key != key
-                or not one.significant
-                or math.isnan(one.difference)
-                or run not in (one.run, one.baseline)
-            ):
-                continue
-            run_is_better = (one.difference < 0) == less
-            better, worse = (one.run, one.baseline) if run_is_better else (one.baseline, one.run)
-            if better == run:
-                found.add(worse)
+            if one.key == key and one.significant and not math.isnan(one.difference):
+                run_is_better = (one.difference < 0) == less
+                better, worse = (one.run, one.baseline) if run_is_better else (one.baseline, one.run)
+                found |= {worse} if better == run else set()
         return "".join(self.letter(other) for other in self.runs if other in found)
 
     def letter(self, run: str) -> str:
@@ -119,30 +119,65 @@ class ComparisonReport:
         return LETTERS[place] if place < len(LETTERS) else f"({place + 1})"
 
     @property
+    def confidence(self) -> float:
+        """The confidence of the intervals."""
+        return self.comparisons[0].interval.confidence if self.comparisons else math.nan
+
+    @property
     def level(self) -> float:
         """The significance level."""
-        return round(1 - self.comparisons[0].interval.confidence, 6) if self.comparisons else math.nan
+        return round(1 - self.confidence, 6)
 
-    def write(self, folder: Path | str, stem: str = "compare") -> list[Path]:
-        """Write the comparison as a page, a picture, Markdown and LaTeX into ``folder``; return their paths."""
-        from tailmetrics.report.comparison_figure import comparison_figure
-        from tailmetrics.report.comparison_page import comparison_page
-        from tailmetrics.report.comparison_text import comparison_latex, comparison_markdown
+    @property
+    def corrected_for(self) -> int:
+        """How many comparisons have a p-value, so that they count in the correction."""
+        return sum(not math.isnan(one.p_corrected.randomisation) for one in self.comparisons)
 
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        picture = folder / f"{stem}.png"
-        comparison_figure(self).savefig(picture, dpi=120)
-        texts = {
-            "html": comparison_page(self),
-            "md": comparison_markdown(self, picture.name),
-            "tex": comparison_latex(self),
+    def document(self, brief: bool = False, references: bool = False) -> Document:
+        """Return what every renderer shows; ``brief`` is for a terminal. References are those of reports."""
+        from tailmetrics.report.comparison_sections import comparison_document
+
+        return comparison_document(self, brief)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, NaN as None."""
+        header, lines = self.records()[""]
+        return {
+            "title": self.title,
+            "date": self.date,
+            "verdict": self.verdict,
+            "correction": self.correction,
+            "corrected_for": self.corrected_for,
+            "comparisons": [
+                {name: plain(one) if isinstance(one, float) else one for name, one in zip(header, line, strict=True)}
+                for line in lines
+            ],
+            "settings": list(self.settings),
+            "versions": dict(self.versions),
         }
-        for suffix, text in texts.items():
-            (folder / f"{stem}.{suffix}").write_text(text, encoding="utf-8", newline="")
-        return [*(folder / f"{stem}.{suffix}" for suffix in texts), picture]
 
-    def _repr_html_(self) -> str:
-        from tailmetrics.report.comparison_page import comparison_fragment
+    def records(self) -> dict[str, Records]:
+        """Return what CSV holds: a line per comparison, and the points of the curves."""
+        flat = [_flat(one) for one in self.comparisons]
+        found: dict[str, Records] = {"": (list(flat[0]) if flat else (), (list(one.values()) for one in flat))}
+        if self.curves:
+            found["curve"] = (("metric", "run", *CurvePoint._fields), self._points())
+        return found
 
-        return comparison_fragment(self)
+    def _points(self) -> Iterator[Sequence[object]]:
+        for metric, of_runs in self.curves.items():
+            yield from ((metric, run, *point) for run, points in of_runs.items() for point in points)
+
+
+def _flat(comparison: Comparison) -> dict[str, Any]:
+    whole = asdict(comparison)
+    interval, p, corrected = (whole.pop(name) for name in ("interval", "p", "p_corrected"))
+    return {
+        **{name: whole.pop(name) for name in ("key", "run", "baseline", "statistic", "value", "baseline_value")},
+        "difference": interval.pop("value"),
+        **interval,
+        **{f"p_{test}": value for test, value in p.items()},
+        **{f"p_{test}_corrected": value for test, value in corrected.items()},
+        "significant": comparison.significant,
+        **whole,
+    }

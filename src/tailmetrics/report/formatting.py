@@ -1,30 +1,67 @@
-"""Numbers and names of a report as there is room for them in tables and under bars."""
+"""Numbers, names and sentences of reports; each name is escaped once, for the format that it is written in."""
 
 from __future__ import annotations
 
+import html
 import math
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from tailmetrics.report.report import BucketRow
     from tailmetrics.significance.interval import Interval
 
-
-def shown(value: float) -> str:
-    """Return a value as a table shows it."""
-    if math.isnan(value):
-        return "–"
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"
+"""Letters as superscripts; there is none of q that terminals show."""
+NUMERALS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
+_OF_MARKDOWN = re.compile(r"[\\`*\[\]|]|(?<![^\W_])_|_(?![^\W_])")
+_OF_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "–": "--",
+        "…": r"\ldots{}",
+        "✓": r"$\surd$",
+        "∞": r"$\infty$",
+        "±": r"$\pm$",
+        "·": r"$\cdot$",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        **{
+            raised: rf"$^\mathrm{{{letter}}}$"
+            for raised, letter in zip(RAISED, LETTERS, strict=True)
+            if raised != letter
+        },
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+    }
+)
 
 
 def number(value: float, place: bool = False) -> str:
     """Return a value as a table shows it; a place in a list without digits that say nothing.
 
-    >>> number(2.0), number(2.0, place=True), number(5141.5, place=True)
-    ('2.0000', '2', '5,141.5')
+    >>> number(2.0), number(2.0, place=True), number(5141.5, place=True), number(math.nan)
+    ('2.0000', '2', '5,141.5', '–')
     """
+    if math.isnan(value):
+        return "–"
     if place and math.isfinite(value):
         return f"{value:,.1f}".removesuffix(".0")
-    return shown(value)
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def signed(value: float) -> str:
+    """Return a difference with its sign."""
+    return "–" if math.isnan(value) else f"{value:+.4f}"
+
+
+def count(value: int | None) -> str:
+    """Return a count; – where nothing was counted."""
+    return "–" if value is None else f"{value:,}"
 
 
 def with_interval(value: float, interval: Interval | None, place: bool = False) -> str:
@@ -41,19 +78,27 @@ def with_interval(value: float, interval: Interval | None, place: bool = False) 
         return text
     below, above = number(value - interval.low, place), number(interval.high - value, place)
     if below == above:
-        return f"{text} ±{_without_zero(above)}"
-    return f"{text} [{_without_zero(number(interval.low, place))}, {_without_zero(number(interval.high, place))}]"
+        return f"{text} ±{without_zero(above)}"
+    return f"{text} {between(interval.low, interval.high, place)}"
 
 
-def _without_zero(text: str) -> str:
+def between(low: float, high: float, place: bool = False) -> str:
+    """Return the two ends of a range, as ``[.0249, .1395]``."""
+    return f"[{without_zero(number(low, place))}, {without_zero(number(high, place))}]"
+
+
+def without_zero(text: str) -> str:
+    """Return a number without its leading 0, so that eleven of them fit side by side on a phone."""
     return text[1:] if text.startswith("0.") else text
 
 
-def brief(value: float) -> str:
-    """Return a value as there is room for it above a bar."""
+def brief(value: float, place: bool = False) -> str:
+    """Return a value as there is room for it above a bar; a place in a list without digits that say nothing."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
     size = abs(value)
+    if place and value == round(value):
+        return rounded(round(value))
     if 0 < size < 0.0005:
         return f"{value:.0e}"
     if size < 1000:
@@ -61,20 +106,118 @@ def brief(value: float) -> str:
     return rounded(round(value))
 
 
-def brief_number(value: float, place: bool = False) -> str:
-    """Return a value as there is room for it above a bar; a place in a list without digits that say nothing."""
-    return rounded(round(value)) if place and math.isfinite(value) and value == round(value) else brief(value)
-
-
 def short_name(bucket: str) -> str:
     """Return a bucket's name as there is room for it under a bar: ``10`` for ``decile_10``."""
-    name = bucket.removeprefix("decile_").removeprefix("quantile_")
-    return name if len(name) <= 10 else f"{name[:9]}…"
+    return cut(bucket.removeprefix("decile_").removeprefix("quantile_"), 10)
 
 
-def rounded(count: int) -> str:
+def cut(text: str, letters: int) -> str:
+    """Return a text of at most so many letters."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def rounded(value: int) -> str:
     """Return a count as there is room for it under a bar."""
     for unit, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if abs(count) >= max(unit, 10_000):
-            return f"{count / unit:.1f}".removesuffix(".0") + letter
-    return str(count)
+        if abs(value) >= max(unit, 10_000):
+            return f"{value / unit:.1f}".removesuffix(".0") + letter
+    return str(value)
+
+
+def sentences(*parts: str) -> str:
+    """Return the parts as sentences, one behind the other; a key at their beginning stays as it is."""
+    return " ".join(_sentence(part) for part in parts if part)
+
+
+def _sentence(text: str) -> str:
+    first = text.split()[0].rstrip(",;:")
+    started = text[0].upper() + text[1:] if first.isalpha() and first != "unseen" else text
+    return started.removesuffix(".") + "."
+
+
+class Key(NamedTuple):
+    """The parts of ``recall@10/en/decile_1``; group and bucket are "" where the value is over all rows or labels."""
+
+    metric: str
+    group: str
+    bucket: str
+
+
+def split(key: str, groups: Iterable[str], buckets: Iterable[str]) -> Key:
+    """Return the parts of a key; names may hold "/" themselves, so that only known names tell.
+
+    >>> split("val/recall@10/en/decile_1", ["en"], ["decile_1"])
+    Key(metric='val/recall@10', group='en', bucket='decile_1')
+    """
+    rest, bucket = _without(key, buckets)
+    metric, group = _without(rest, groups)
+    return Key(metric, group, bucket)
+
+
+def _without(key: str, names: Iterable[str]) -> tuple[str, str]:
+    name = max((name for name in names if key.endswith(f"/{name}")), key=len, default="")
+    return (key[: -len(name) - 1], name) if name else (key, "")
+
+
+def what_buckets_are(rows: Sequence[BucketRow]) -> str:
+    """Return what the buckets of a report are, as one or two sentences.
+
+    >>> from tailmetrics.report import BucketRow
+    >>> what_buckets_are([BucketRow("10+", 1, 60, 0), BucketRow("1-9", 5, 5, 0)])
+    'A bucket holds the labels that occur in training as often as its name says.'
+    """
+    seen = [row for row in rows if row.name != "unseen"]
+    parts = [_what_seen_are(seen)] if seen else []
+    if len(seen) < len(rows):
+        parts.append("unseen holds the labels that never occur in training.")
+    return " ".join(parts)
+
+
+def _what_seen_are(rows: Sequence[BucketRow]) -> str:
+    head, tail, count = rows[0].name, rows[-1].name, len(rows)
+    if head == f"decile_{count}" or head == f"quantile_{count}":
+        sizes = [row.labels for row in rows if row.labels]
+        # one label or two in each bucket may be either
+        of_labels = len(sizes) == count and min(sizes) > 1 and max(sizes) - min(sizes) <= 1
+        of = "labels" if of_labels else "label occurrences in training"
+        share = "half" if count == 2 else NUMERALS.get(count, f"share of 1/{count}")
+        return f"{head} holds the most frequent labels, {tail} the rarest; each has about a {share} of all {of}."
+    if all(row.name[:1].isdigit() for row in rows):
+        return "A bucket holds the labels that occur in training as often as its name says."
+    return f"Buckets of labels, in the order given, from {head} to {tail}." if count > 1 else f"One bucket: {head}."
+
+
+def printable(text: str) -> str:
+    r"""Return a text on one line, with every character that a terminal would act upon spelled out, such as ``\x1b``.
+
+    >>> print(printable("a\x1b[31mb\n# c"))
+    a\x1b[31mb # c
+    """
+    words = " ".join(text.split())
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in words)
+
+
+def in_markdown(text: str) -> str:
+    r"""Return a text for one line of Markdown, in which HTML, links, pictures and the ends of cells are characters.
+
+    >>> print(in_markdown("a|b <script>\n# ![c](http://d) e_f _g_"))
+    a\|b &lt;script&gt; # !\[c\](http://d) e_f \_g\_
+    """
+    return _OF_MARKDOWN.sub(r"\\\g<0>", html.escape(printable(text), quote=False))
+
+
+def in_latex(text: str) -> str:
+    """Return a text as LaTeX prints it."""
+    return printable(text).translate(_OF_LATEX)
+
+
+def in_cell(value: object) -> object:
+    """Return a value for a cell of CSV: numbers to the last bit, NaN as nothing, no text that would be a formula.
+
+    >>> in_cell("=1+2"), in_cell("recall@5"), in_cell(-0.5), in_cell(math.nan)
+    ("'=1+2", 'recall@5', -0.5, '')
+    """
+    if isinstance(value, str):
+        text = printable(value)
+        return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value

@@ -1,22 +1,27 @@
-"""Values of single labels: which labels a model misses, and which it suggests wrongly."""
+"""Values of single labels: which labels a model misses, which it suggests wrongly, and how values follow the count."""
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.report.inert import in_cell
+from tailmetrics.report.text import csv_text
 
 COUNTS = ("count", "support", "predicted", "hits")
 """What ``TopKCollection.per_label`` counts; the other columns are values."""
+POINTS = 60
+"""Places of a curve: neighbours are 11 pixels apart on a page 660 pixels wide, so that it looks smooth."""
+FEWEST = 2
+"""Labels that must carry a mean, as counted by their weights, for it to have a band."""
+NORMAL = 1.959964
+"""The normal quantile of 97.5 %: a band of 95 %."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +44,12 @@ class LabelTable:
     @property
     def cuts(self) -> list[str]:
         """What stands behind ``hits``: nothing, or ``@5`` and so on for several cut-offs."""
-        return [name.removeprefix("hits") for name in self.columns if name.partition("@")[0] == "hits"]
+        return [name.removeprefix("hits") for name in self.columns if _stem(name) == "hits" and " (" not in name]
 
     @property
     def values(self) -> list[str]:
         """Keys of the values, such as ``recall@10``."""
-        return [name for name in self.columns if name.partition("@")[0] not in COUNTS]
+        return [name for name in self.columns if _stem(name) not in COUNTS]
 
     def missed(self, cut: str) -> Tensor:
         """Return how often each label was relevant and not predicted, shape (L,)."""
@@ -110,12 +115,11 @@ class LabelTable:
 
     def csv(self) -> str:
         """Return a line for each label that was relevant or predicted, the most often missed first."""
-        text = StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        header = self.header()
-        writer.writerow(header)
-        writer.writerows(zip(*(self._cells(name) for name in header), strict=True))
-        return text.getvalue()
+        return csv_text((self.header(), self.lines()))
+
+    def lines(self) -> Iterator[Sequence[object]]:
+        """Yield the cells of each label that was relevant or predicted, the most often missed first."""
+        return zip(*(self._cells(name) for name in self.header()), strict=True)
 
     def _cells(self, name: str) -> Iterator[object]:
         """Yield the cells of a column of the whole table."""
@@ -123,21 +127,125 @@ class LabelTable:
         if name == "label":
             yield from labels
         elif name == "name" and self.names is not None:
-            yield from (in_cell(self.names[label]) for label in labels)
+            yield from (self.names[label] for label in labels)
         elif name == "bucket":
-            yield from (in_cell(self.bucket_names[self._bucket(label)]) for label in labels)
+            yield from (self.bucket_names[self._bucket(label)] for label in labels)
         else:
             stem, at, cut = name.partition("@")
             derived = {"missed": self.missed, "wrong": self.wrong}.get(stem)
             column = self.columns[name] if derived is None else derived(at + cut)
-            found = column[torch.tensor(labels, dtype=torch.int64)].tolist()
-            yield from ("" if isinstance(value, float) and math.isnan(value) else _number(value) for value in found)
+            yield from map(_number, column[torch.tensor(labels, dtype=torch.int64)].tolist())
+
+    def curves(self, counts: Tensor | None = None) -> dict[str, list[CurvePoint]]:
+        """Return each value as a function of the training count, averaged locally and weighted by the positives.
+
+        Args:
+            counts: Training counts, shape (L,), where the table has none. Without any there are no curves.
+        """
+        counts = self.columns.get("count", counts)
+        if counts is None:
+            return {}
+        found = {name: local_means(counts, self.columns[name], self.columns["support"]) for name in self.values}
+        return {name: points for name, points in found.items() if points}
 
     def _bucket(self, label: int) -> int:
         return 0 if self.buckets is None else int(self.buckets[label])
+
+
+def _stem(name: str) -> str:
+    """Return what a column holds: ``hits`` of ``hits@5`` and of ``hits (recall_min_gain2@5)``, as two kinds have it."""
+    return name.partition("@")[0].partition(" (")[0]
 
 
 def _number(value: Any) -> int | float:
     """Return a count as a whole number where it is one, a value as it is."""
     found = value.item() if isinstance(value, Tensor) else value
     return found if isinstance(found, int) else float(found)
+
+
+class CurvePoint(NamedTuple):
+    """The local mean at one training count; count 0 is the mean over the labels that training never showed.
+
+    ``low`` and ``high`` are NaN where fewer than two labels carry the mean; ``effective_labels`` tells how many do, and
+    ``positives`` how many relevant labels stand behind it, each counted by its kernel.
+    """
+
+    training_count: float
+    value: float
+    low: float
+    high: float
+    effective_labels: float
+    positives: float
+
+
+def local_means(counts: Tensor, values: Tensor, weights: Tensor) -> list[CurvePoint]:
+    r"""Return the mean of values of labels as a function of the training count, with a band of 95 %.
+
+    With x the logarithm (base 10) of the count, w the weight (positives) and y the value of a label, the mean at x is
+
+        m(x) = sum_l a_l(x) y_l,    a_l(x) = w_l K((x - x_l) / h) / sum_j w_j K((x - x_j) / h)
+
+    with the normal kernel K (Nadaraya 1964; Watson 1964), and its variance, with labels as the units that vary,
+
+        sum_l a_l(x)^2 (y_l - m(x_l))^2 / (1 - a_l(x_l))^2
+
+    which also holds where labels vary unequally (HC3 of MacKinnon and White 1985). The bandwidth h is
+    .9 min(deviation, interquartile range / 1.34) n^(-1/5) (Silverman 1986, eq. 3.31), both weighted, with
+    n = (sum w)^2 / sum w^2 labels (Kish 1965): it depends on counts and positives alone, so that two runs on the same
+    targets are smoothed alike.
+
+    Args:
+        counts: Training counts, shape (L,).
+        values: Shape (L,); NaN is left out.
+        weights: Positives, shape (L,).
+
+    Returns:
+        Points from the most frequent label to the rarest, then that of the unseen labels; none with fewer than three
+        different counts.
+    """
+    count, y, w = (np.asarray(one.cpu(), dtype=np.float64) for one in (counts, values, weights))
+    known = (w > 0) & np.isfinite(y)
+    seen = known & (count > 0)
+    x = np.log10(count[seen])
+    if len(np.unique(x)) < 3:
+        return []
+    grid = np.linspace(x.max(), x.min(), POINTS)
+    inside = _means_at(grid, x, y[seen], w[seen], max(_bandwidth(x, w[seen]), 2 * (grid[0] - grid[1])))
+    found = [CurvePoint(10**at, *rest) for at, rest in zip(grid.tolist(), inside, strict=True)]
+    never = known & (count == 0)
+    if never.any():
+        zeros = np.zeros(int(never.sum()))
+        found += [CurvePoint(0.0, *rest) for rest in _means_at(np.zeros(1), zeros, y[never], w[never], 1.0)]
+    return found
+
+
+def _bandwidth(x: Any, w: Any) -> float:
+    order = np.argsort(x)
+    share = np.cumsum(w[order]) / w.sum()
+    quarters = x[order][np.searchsorted(share, (0.25, 0.75))]
+    deviation = math.sqrt(np.average((x - np.average(x, weights=w)) ** 2, weights=w))
+    width = float(quarters[1] - quarters[0]) / 1.34
+    labels = float(w.sum() ** 2 / (w**2).sum())
+    return 0.9 * min(deviation, width or deviation) * math.pow(labels, -0.2)
+
+
+def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, ...]]:
+    """Return value, ends of the band, labels and positives behind each place of a falling grid."""
+    places, of = np.unique(x, return_inverse=True)  # labels of one count have one kernel
+    kernel = np.exp(-0.5 * ((grid[:, None] - places) / h) ** 2)
+
+    def summed(terms: Any) -> Any:
+        return np.bincount(of, weights=terms, minlength=len(places))
+
+    total = kernel @ summed(w)
+    mean = kernel @ summed(w * y) / total
+    up = slice(None, None, -1)
+    leverage = np.clip(w / np.interp(x, grid[up], total[up]), 0.0, 0.999)
+    residual = (y - np.interp(x, grid[up], mean[up])) / (1 - leverage)
+    error = np.sqrt(kernel**2 @ summed((w * residual) ** 2)) / total
+    labels = total**2 / (kernel**2 @ summed(w**2))
+    reach = np.where(labels >= FEWEST, NORMAL * error, np.nan)
+    ends = mean - reach, mean + reach
+    if y.min() >= 0 and y.max() <= 1:  # shares: so is their mean
+        ends = np.maximum(ends[0], 0.0), np.minimum(ends[1], 1.0)
+    return [tuple(point) for point in np.stack([mean, *ends, labels, total], axis=1).tolist()]

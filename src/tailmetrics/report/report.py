@@ -2,29 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from functools import cached_property
-from pathlib import Path
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
-from tailmetrics.report.examples import Example
-from tailmetrics.report.keys import Key, nested
-from tailmetrics.report.labels import LabelTable
-from tailmetrics.report.rows import BucketRow as BucketRow
-from tailmetrics.report.rows import GroupRow as GroupRow
+from tailmetrics.report.document import Document, Records, Shown
+from tailmetrics.report.formatting import Key, split
+from tailmetrics.report.labels import CurvePoint, LabelTable
 
 if TYPE_CHECKING:
     from tailmetrics.significance.interval import Interval
 
 MANY_TIES = 0.01
 """Share of rows cut inside a tie from which a report warns."""
+WORST = 3
+"""Labels of each bucket that JSON holds of the most often missed; the table of labels holds all."""
+COLUMNS = ("metric", "bucket", "value", "labels", "occurrences", "positives", "group", "low", "high")
 
 
 @dataclass(frozen=True)
-class Report:
+class BucketRow:
+    """One bucket: its name, labels, occurrences of them in training, and positives in what was evaluated."""
+
+    name: str
+    labels: int
+    occurrences: int
+    positives: int
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One group of rows: its name, and how many rows belong to it; None where that was not counted."""
+
+    name: str
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class ExampleLabel:
+    """One label of an example.
+
+    Attributes:
+        label: Its id.
+        name: Empty where labels are numbers.
+        bucket: Empty without buckets.
+        rank: Its place, from 1; None where it is not retrieved or was cut off.
+        hit: Whether it is relevant and shown.
+    """
+
+    label: int
+    name: str
+    bucket: str
+    rank: int | None
+    hit: bool
+
+
+@dataclass(frozen=True)
+class Example:
+    """One row.
+
+    Attributes:
+        bucket: The bucket that it is an example of; empty where there is none or one.
+        row: Its number; None where rows have none.
+        name: Empty where rows are numbers.
+        missed: The label for which it was chosen: relevant, and not shown.
+        relevant: Relevant labels by rank, at most twelve.
+        num_relevant: How many there are.
+        shown: The list, best first.
+    """
+
+    bucket: str
+    row: int | None
+    name: str
+    missed: int
+    relevant: Sequence[ExampleLabel]
+    num_relevant: int
+    shown: Sequence[ExampleLabel]
+
+    @property
+    def told(self) -> str:
+        """The row by name or number."""
+        return self.name or ("" if self.row is None else f"row {self.row:,}")
+
+
+def today() -> str:
+    """Return the date in UTC, or that of ``SOURCE_DATE_EPOCH`` where a build is to be the same twice."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    now = datetime.now(timezone.utc) if epoch is None else datetime.fromtimestamp(int(epoch), timezone.utc)
+    return now.date().isoformat()
+
+
+def plain(value: float) -> float | str | None:
+    """Return a value that strict JSON can hold."""
+    return None if math.isnan(value) else value if math.isfinite(value) else str(value)
+
+
+def summary_of_counts(counts: Tensor) -> dict[str, Any]:
+    """Return what tells training counts apart, at any number of labels."""
+    digest = sha256(counts.cpu().to(torch.int64).numpy().tobytes()).hexdigest()
+    return {"labels": counts.numel(), "occurrences": int(counts.sum()), "sha256": digest}
+
+
+@dataclass(frozen=True)
+class Report(Shown):
     """The results of one evaluation.
 
     Attributes:
@@ -51,6 +139,11 @@ class Report:
         intervals: Confidence intervals by key.
         examples: A few rows, for each bucket one that misses a label of it.
         history: Epoch, step and values by key of the validations of a fit, oldest first.
+        references: Values by key of models that need no run, ``{"chance": …, "popularity": …, "attainable": …}``: all
+            scores equal, training counts as scores, targets as scores. None where they were not computed.
+        tie_bounds: Values by key over the orders of equal scores, ``{"worst": …, "expected": …, "best": …}``. None
+            where they were not computed.
+        date: The day of the evaluation, in UTC.
     """
 
     title: str
@@ -75,11 +168,17 @@ class Report:
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     examples: Sequence[Example] = field(default=(), repr=False)
     history: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    references: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
+    tie_bounds: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
+    date: str = field(default_factory=today)
+
+    stem = "report"
 
     @cached_property
     def parts(self) -> dict[Key, float]:
         """Values by metric, group of rows and bucket."""
-        return nested(self.scalars, (group.name for group in self.row_groups), (row.name for row in self.buckets))
+        groups, buckets = [group.name for group in self.row_groups], [row.name for row in self.buckets]
+        return {split(key, groups, buckets): value for key, value in self.scalars.items()}
 
     @property
     def overall(self) -> dict[str, float]:
@@ -108,13 +207,14 @@ class Report:
                 found.setdefault(key.metric, {})[key.group] = value
         return found
 
+    @cached_property
+    def curves(self) -> dict[str, list[CurvePoint]]:
+        """Values of single labels as functions of the training count; none without labels or counts."""
+        return {} if self.labels is None else self.labels.curves(self.label_counts)
+
     def value_over_all(self, metric: str, group: str = "") -> float | None:
         """Return the value over all labels of a metric by bucket; None where it has none."""
         return self.parts.get(Key(self.over_all.get(metric, metric), group, ""))
-
-    def interval_over_all(self, metric: str) -> Interval | None:
-        """Return the interval of :meth:`value_over_all`; None where there is none."""
-        return self.intervals.get(self.over_all.get(metric, metric))
 
     def less_is_better(self, metric: str) -> bool:
         """Whether less of ``metric``, overall or by bucket, is better."""
@@ -138,38 +238,76 @@ class Report:
             found.append(f"{unseen / self.positives:.1%} of the positives are labels never seen in training.")
         return [*found, *self.notes]
 
+    def document(self, brief: bool = False, references: bool = False) -> Document:
+        """Return what every renderer shows.
+
+        Args:
+            brief: Whether it is for a terminal: fewer labels and rows, no history.
+            references: Whether tables have the references of each value beside it.
+        """
+        from tailmetrics.report.report_sections import report_document
+
+        return report_document(self, brief, references)
+
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data: metric keys as in ``scalars()``, NaN as None."""
-        from tailmetrics.report.plain import plain_report
+        worst = [] if self.labels is None else map(self.labels.record, self.labels.most_missed(WORST))
+        return {
+            "title": self.title,
+            "date": self.date,
+            "rows": self.rows,
+            "positives": self.positives,
+            "metrics": _plain(self.scalars),
+            "by_bucket": {metric: _plain(values) for metric, values in self.by_bucket.items()},
+            "over_all": dict(self.over_all),
+            "captions": dict(self.captions),
+            "summaries": _plain(self.summaries),
+            "intervals": {key: _plain(asdict(interval)) for key, interval in self.intervals.items()},
+            "references": _plain_by_name(self.references),
+            "tie_bounds": _plain_by_name(self.tie_bounds),
+            "buckets": [asdict(row) for row in self.buckets],
+            "row_groups": [asdict(row) for row in self.row_groups],
+            "worst_labels": [_plain(record) for record in worst],
+            "examples": [asdict(one) for one in self.examples],
+            "label_counts": None if self.label_counts is None else summary_of_counts(self.label_counts),
+            "ties": {f"tie_rate@{k}": plain(share) for k, share in self.ties.items()},
+            "warnings": self.warnings,
+            "settings": self.settings,
+            "versions": dict(self.versions),
+        }
 
-        return plain_report(self)
+    def records(self) -> dict[str, Records]:
+        """Return what CSV holds, by the name of the file behind the stem.
 
-    def write(self, folder: Path | str, stem: str = "report") -> list[Path]:
-        """Write the report into ``folder`` as JSON, Markdown, LaTeX, CSV, a page and a plot; return their paths.
-
-        Each file is there as a whole or not at all, whenever the process is interrupted. ``report.png`` is left out
-        where there is nothing by bucket to show. Values of single labels go to ``labels.csv``, or ``labels_val.csv``
-        for ``stem="report_val"``.
+        The file of the report itself has a line per value. Lines without a bucket are the values over all labels,
+        those without a group are over all rows; ``occurrences`` are those in training, ``low`` and ``high`` the ends
+        of the confidence interval. References and the bounds of ties follow where they are known. Gap and spread come
+        last.
         """
-        from tailmetrics.report.files import write_files
+        more = {**(self.references or {}), **(self.tie_bounds or {})}
+        found: dict[str, Records] = {"": ([*COLUMNS, *more], self._lines(more))}
+        if self.labels is not None:
+            found["labels"] = (self.labels.header(), self.labels.lines())
+        if self.curves:
+            points = ((name, *point) for name, points in self.curves.items() for point in points)
+            found["curve"] = (["metric", *CurvePoint._fields], points)
+        return found
 
-        if not stem or Path(stem).name != stem:
-            raise ValueError(f"Report.write: stem={stem!r} is no name of a file; pass such as 'report_val'.")
-        return write_files(self, Path(folder), stem)
+    def _lines(self, more: Mapping[str, Mapping[str, float]]) -> Iterator[Sequence[object]]:
+        known = {row.name: (row.labels, row.occurrences, row.positives) for row in self.buckets}
+        for (name, value), key in zip(self.scalars.items(), self.parts, strict=True):
+            interval = self.intervals.get(name)
+            ends = (None, None) if interval is None else (interval.low, interval.high)
+            counts = known.get(key.bucket, (None, None, None))
+            beside = (values.get(name) for values in more.values())
+            yield key.metric, key.bucket, value, *counts, key.group, *ends, *beside
+        for name, value in self.summaries.items():
+            yield name, "", value, *[None] * (len(COLUMNS) + len(more) - 3)
 
-    def __str__(self) -> str:
-        """Return what :func:`print_report` prints, 80 columns wide."""
-        from io import StringIO
 
-        from rich.console import Console
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: plain(value) if isinstance(value, float) else value for name, value in values.items()}
 
-        from tailmetrics.report.terminal import print_report
 
-        text = StringIO()
-        print_report(self, Console(width=80, file=text))
-        return text.getvalue()
-
-    def _repr_html_(self) -> str:
-        from tailmetrics.report.page import fragment
-
-        return fragment(self)
+def _plain_by_name(values: Mapping[str, Mapping[str, float]] | None) -> dict[str, Any] | None:
+    return None if values is None else {name: _plain(of_name) for name, of_name in values.items()}

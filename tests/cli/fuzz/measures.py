@@ -254,10 +254,11 @@ def label_lines(found: Evaluated, asked: Asked) -> list[dict[str, object]]:
 def _line(label: int, support: int, predicted: int, hits: int, found: Evaluated) -> dict[str, object]:
     line: dict[str, object] = {"label": label}
     if found.names is not None:
-        line["name"] = found.names[label] if label < len(found.names) else ""
+        name = found.names[label] if label < len(found.names) else ""
+        line["name"] = f"{chr(39)}{name}" if name.startswith(("=", "+", "-", "@")) else name  # no formula
     line |= {"support": support, "predicted": predicted, "hits": hits}
     line |= {"missed": support - hits, "wrong": predicted - hits}
-    line[f"precision@{LABEL_K}"] = hits / predicted if predicted else 0.0
-    line[f"recall@{LABEL_K}"] = hits / support if support else 0.0
+    line[f"precision@{LABEL_K}"] = hits / predicted if predicted else math.nan
+    line[f"recall@{LABEL_K}"] = hits / support if support else math.nan
     line[f"f1@{LABEL_K}"] = 2 * hits / (support + predicted)
     return line

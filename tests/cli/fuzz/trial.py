@@ -9,7 +9,7 @@ from random import Random
 
 from cli.fuzz import cases, comparison, damage, interruption, outputs
 from cli.fuzz.running import FoundError, check
-from tailmetrics.report import Report, files
+from tailmetrics.report import Report, pictures
 
 KINDS = ["sound", "damaged", "interrupted", "killed", "outputs", "compared"]
 
@@ -44,7 +44,7 @@ def tried(number: int, folder: Path) -> Tried:
     place.mkdir()
     case = cases.made(source, inputs)
     what = source.choices(KINDS, [42, 34, 8, 4, 7, 5])[0]
-    files.write_figure = _drawn  # drawing takes longer than all the rest
+    pictures.write_picture = _drawn  # drawing takes longer than all the rest
     try:
         if what == "damaged":
             path = source.choice(case.files)

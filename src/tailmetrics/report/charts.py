@@ -1,0 +1,312 @@
+"""Drawings as marks in a unit square: one value that pages draw as SVG and pictures draw with matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+LIGHT = ("#217491", "#44805f", "#857a2c", "#b65c1e")
+DARK = ("#5fb6d2", "#7cc49a", "#cdb75e", "#ec9f58")
+UNSEEN = ("#767b80", "#8b9196")
+RUNS = (
+    ("#217491", "#5fb6d2"),
+    ("#b65c1e", "#ec9f58"),
+    ("#6a4c9c", "#b9a4e0"),
+    ("#3f7a4d", "#7cc49a"),
+    ("#a63a50", "#f08ca0"),
+    ("#5b6470", "#a9b3bd"),
+)
+"""Of runs, on light and on dark paper; a seventh run begins again."""
+SHAPES = ("circle", "square", "triangle", "diamond")
+"""Of runs too, so that they are not told apart by colour alone."""
+FAR_APART = 50
+"""Largest over median value of a metric from which heights are logarithmic: the median would have 2 of 112 pixels."""
+CHARACTER, GAP = 6.2, 4.5
+"""Pixels of a digit at the size of the numbers, with some reserve, and pixels between two of them."""
+FAR = 4
+"""How much narrower an axis must become without a run for that run to be drawn at its edge."""
+
+Place = tuple[float, float]
+"""Where a mark is: across from the left and up from below, 0 to 1."""
+
+
+class Shade(NamedTuple):
+    """One colour, as ``#rrggbb``, on a light page and on a dark one."""
+
+    light: str
+    dark: str
+
+
+def shade(place: int, count: int, name: str) -> Shade:
+    """Return the colour of bucket ``place`` of ``count``; labels that training never showed are grey."""
+    if name == "unseen":
+        return Shade(*UNSEEN)
+    share = place / max(1, count - 1)
+    return Shade(between_colours(LIGHT, share), between_colours(DARK, share))
+
+
+def between_colours(colours: Sequence[str], share: float) -> str:
+    """Return the colour at a share of the way from the first colour to the last."""
+    step = min(int(share * (len(colours) - 1)), len(colours) - 2)
+    part = share * (len(colours) - 1) - step
+    left, right = (bytes.fromhex(colour[1:]) for colour in colours[step : step + 2])
+    return "#" + bytes(round((1 - part) * a + part * b) for a, b in zip(left, right, strict=True)).hex()
+
+
+def run_shade(place: int) -> Shade:
+    """Return the colour of the run at a place."""
+    return Shade(*RUNS[place % len(RUNS)])
+
+
+def run_shape(place: int) -> str:
+    """Return the shape of the run at a place."""
+    return SHAPES[place % len(SHAPES)]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One thing that is drawn.
+
+    Attributes:
+        kind: ``"bar"`` between two opposite corners, ``"line"``, ``"area"``, ``"dot"`` or ``"text"``.
+        places: One place of a dot and a text, two of a bar, more of a line and an area.
+        shade: Its colour; None is that of the text.
+        style: Of a line ``"solid"``, ``"thin"``, ``"dashed"`` or ``"dotted"``; of a dot one of :data:`SHAPES`; of a
+            text where it stands: ``"above"``, ``"right"`` or ``"left"`` of its place, or ``"middle"``.
+        filled: Whether a dot is filled.
+        text: What a text says, and what a page says of another mark under the pointer.
+    """
+
+    kind: str
+    places: Sequence[Place]
+    shade: Shade | None = None
+    style: str = "solid"
+    filled: bool = True
+    text: str = ""
+
+
+class Tick(NamedTuple):
+    """The texts at a place of an axis, one below the other."""
+
+    at: float
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One drawing.
+
+    Attributes:
+        title: What is drawn, such as the key of a metric.
+        aside: What stands behind the title.
+        caption: What its values are of.
+        marks: In the order in which they are drawn.
+        told: The drawing in words.
+        across: Ticks of the axis across; below the drawing.
+        up: Ticks of the axis up; left of the drawing.
+        names: Names of the axis across and of the axis up; empty where ticks say enough.
+        grid: Whether lines go through the ticks of the axis up.
+        height: Pixels of the square on a page.
+        gutter: Pixels left of it for ticks.
+        min_width: Pixels that the texts need side by side; a narrower page scrolls the drawing.
+        only_in: ``"page"`` or ``"picture"``; empty for both.
+    """
+
+    title: str
+    marks: Sequence[Mark]
+    told: str
+    aside: str = ""
+    caption: str = ""
+    across: Sequence[Tick] = ()
+    up: Sequence[Tick] = ()
+    names: tuple[str, str] = ("", "")
+    grid: bool = True
+    height: int = 130
+    gutter: int = 0
+    min_width: int = 0
+    only_in: str = ""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where values are on an axis: in proportion, by the logarithm, or by that of one more."""
+
+    low: float
+    high: float
+    kind: str = "linear"
+
+    def share(self, value: float) -> float:
+        """Return where a value is between the lower end (0) and the upper end (1)."""
+        low, high, here = map(self._height, (self.low, self.high, value))
+        return (here - low) / (high - low or 1.0)
+
+    def _height(self, value: float) -> float:
+        if self.kind == "linear":
+            return value
+        return math.log(value) if self.kind == "log" else math.log1p(value)
+
+    def ticks(self, text: str = "{:g}") -> list[Tick]:
+        """Return a few round numbers on the axis, or powers of ten on a logarithmic one."""
+        if self.kind == "linear":
+            step = _round_step(self.high - self.low)
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            found = [round(place * step, 12) for place in range(first, last + 1)]
+        else:
+            least = math.ceil(math.log10(max(self.low, 1)) - 1e-9)
+            found = [10.0**power for power in range(least, math.floor(math.log10(max(self.high, 1)) + 1e-9) + 1)]
+            found = ([0.0] if self.low <= 0 else []) + found
+            return [Tick(self.share(value), (_power(value),)) for value in found]
+        return [Tick(self.share(value), (text.format(value) if value else "0",)) for value in found]
+
+
+def _round_step(width: float) -> float:
+    """Return 1, 2 or 5 times a power of ten, of which 3 to 6 make up a width."""
+    width = width or 1.0
+    power = 10.0 ** math.floor(math.log10(width / 3))
+    return max(power * step for step in (1, 2, 5) if power * step <= width / 3 * (1 + 1e-9))
+
+
+def _power(value: float) -> str:
+    power = round(math.log10(value)) if value else 0
+    return f"{10 ** (power % 3)}{' kMGT'[power // 3].strip()}" if value else "0"
+
+
+def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
+    """Return the scale that shows 0 and all values; logarithmic where a few of ``drawn`` would hide the others."""
+    ends = [0.0, *(value for value in values if math.isfinite(value))]
+    ordered = sorted(value for value in drawn if math.isfinite(value))
+    middle = ordered[len(ordered) // 2] if ordered else 0.0
+    hidden = bool(ordered) and ordered[0] >= 0 and middle > 0 and ordered[-1] > FAR_APART * middle
+    return Scale(min(ends), max(ends), "log1p" if hidden and min(ends) > -1 else "linear")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What is drawn of one bucket; all but ``value`` is None where it is not known.
+
+    Attributes:
+        value: How high it is.
+        label: The number above it.
+        ticks: Texts below it.
+        shade: Its colour.
+        text: What it is, in words.
+        ends: Of its interval.
+        fair: The value that would be fair.
+        references: Of the models that need no run: ``"chance"``, ``"popularity"`` and ``"attainable"``.
+        ties: The least, the mean and the greatest value over the orders of equal scores.
+    """
+
+    value: float
+    label: str
+    ticks: tuple[str, ...]
+    shade: Shade
+    text: str
+    ends: tuple[float, float] | None = None
+    fair: float | None = None
+    references: Mapping[str, float] = field(default_factory=dict)
+    ties: tuple[float, float, float] | None = None
+
+    @property
+    def levels(self) -> list[float]:
+        """Every value that is drawn of it."""
+        more = [*(self.ends or ()), *([] if self.fair is None else [self.fair]), *self.references.values()]
+        return [value for value in (self.value, *more, *(self.ties or ())) if math.isfinite(value)]
+
+
+HEIGHT = 112
+"""Pixels that the highest bar fills."""
+TALL = 15 / HEIGHT
+"""What a number above a bar takes of that."""
+
+
+def bar_marks(bars: Sequence[Bar], scale: Scale, whole: float | None) -> Iterator[Mark]:
+    """Yield the marks of bars side by side, and a dashed line at ``whole``."""
+    base = scale.share(0.0)
+    if whole is not None and math.isfinite(whole):
+        yield Mark("line", [(0, scale.share(whole)), (1, scale.share(whole))], style="dashed")
+    for place, bar in enumerate(bars):
+        left, middle, right = ((place + part) / len(bars) for part in (0.12, 0.5, 0.88))
+        end = scale.share(bar.value) if math.isfinite(bar.value) else base
+        yield Mark("bar", [(left, base), (right, end)], bar.shade, text=bar.text)
+        if bar.ends is not None:
+            low, high = map(scale.share, bar.ends)
+            yield Mark("line", [(middle, low), (middle, high)])
+        if bar.fair is not None:
+            yield Mark("line", [(left, scale.share(bar.fair)), (right, scale.share(bar.fair))])
+        yield from _reference_marks(bar, scale, (left, middle, right))
+        if bar.ties is not None and bar.ties[0] < bar.ties[2]:
+            low, mean, high = map(scale.share, bar.ties)
+            at, reach = left + 0.12 / len(bars), 0.05 / len(bars)
+            ends = [(at - reach, low), (at + reach, low), (at, low), (at, high), (at - reach, high), (at + reach, high)]
+            yield Mark("line", ends, style="thin", text=f"equal scores: {bar.text}")
+            yield Mark("dot", [(at, mean)], style="circle", filled=False)
+        top = max(base, end) if bar.ends is None else max(base, end, scale.share(bar.ends[1]))
+        for level in sorted(map(scale.share, bar.levels)):  # no number crosses a mark
+            top = level if top < level < top + TALL else top
+        yield Mark("text", [(middle, top)], bar.shade, style="above", text=bar.label)
+    yield Mark("line", [(0, base), (1, base)], style="thin")
+
+
+def _reference_marks(bar: Bar, scale: Scale, across: tuple[float, float, float]) -> Iterator[Mark]:
+    """Yield a dotted line for chance, a hollow dot for popularity, a cap for what is attainable."""
+    left, middle, right = across
+    at = {name: scale.share(value) for name, value in bar.references.items() if math.isfinite(value)}
+    if "chance" in at:
+        yield Mark("line", [(left, at["chance"]), (right, at["chance"])], style="dotted")
+    if "attainable" in at:
+        top = at["attainable"]
+        yield Mark("line", [(left, top - 0.03), (left, top), (right, top), (right, top - 0.03)], style="thin")
+    if "popularity" in at:
+        yield Mark("dot", [(middle, at["popularity"])], style="diamond", filled=False)
+
+
+def needed_width(bars: Sequence[Bar]) -> int:
+    """Return the pixels at which neither numbers nor names of neighbours touch."""
+    lines = zip(*((bar.label, *bar.ticks) for bar in bars), strict=True)
+    apart = (CHARACTER * (len(one) + len(other)) / 2 + GAP for line in lines for one, other in pairwise(line))
+    return math.ceil(max(apart, default=0.0) * len(bars))
+
+
+def bar_ticks(texts: Sequence[tuple[str, ...]]) -> list[Tick]:
+    """Return the ticks in the middle of bars."""
+    return [Tick((place + 0.5) / len(texts), one) for place, one in enumerate(texts)]
+
+
+def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale, colour: Shade) -> Iterator[Mark]:
+    """Yield a line with its band, of points (across, value, low, high); a point without a number interrupts it."""
+    stretch: list[tuple[float, float, float, float]] = []
+    for point in [*points, (math.nan,) * 4]:
+        if all(map(math.isfinite, point)):
+            stretch.append(point)
+            continue
+        if len(stretch) > 1:
+            lower = [(x, scale.share(low)) for x, _, low, _ in stretch]
+            upper = [(x, scale.share(high)) for x, _, _, high in stretch]
+            yield Mark("area", [*lower, *reversed(upper)], colour)
+            yield Mark("line", [(x, scale.share(value)) for x, value, _, _ in stretch], colour)
+        stretch = []
+
+
+def axis_of(values: Sequence[float]) -> Scale:
+    """Return an axis of values, with room at its ends, that one far value does not squeeze.
+
+    While the axis becomes :data:`FAR` times narrower without the value that is farthest from the middle one, and three
+    are left, that value is left out: it is drawn at the edge.
+    """
+    kept = sorted(values)
+    while len(kept) > 3:
+        shorter = kept[1:] if kept[1] - kept[0] > kept[-1] - kept[-2] else kept[:-1]
+        if FAR * (shorter[-1] - shorter[0]) > kept[-1] - kept[0] or shorter[-1] == shorter[0]:
+            break
+        kept = shorter
+    low, high = kept[0], kept[-1]
+    margin = 0.15 * (high - low) or 0.1 * abs(high) or 0.1
+    return Scale(max(0.0, low - margin) if low >= 0 else low - margin, high + margin)
+
+
+def clipped(share: float) -> float:
+    """Return a place inside of the drawing."""
+    return min(1.0, max(0.0, share))

@@ -1,0 +1,173 @@
+"""What every renderer shows, of a report and of a comparison alike: sections of a table, of drawings, or of both."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+if TYPE_CHECKING:
+    from tailmetrics.report.charts import Chart
+
+Records: TypeAlias = tuple[Sequence[str], Iterable[Sequence[object]]]
+"""Names of columns, and lines of values."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table, drawings, or both, under one title.
+
+    Attributes:
+        name: What kind of section it is, such as ``"overall"``, ``"buckets"`` or ``"examples"``.
+        title: Heads it.
+        caption: What its values are of: scope, cut-off, rows, and what a bucket is.
+        lead: What a page says above the drawings; the caption stands below them then.
+        header: Names of the columns.
+        lines: Cells; none where there is no table. An item of a cell of several lines stands behind a line break.
+        fixed: How many columns from the left say what a line is.
+        texts: How many columns from the left hold text.
+        long: How many columns from the right hold texts of several lines.
+        heat: For each cell behind the fixed ones its place between the lowest (0) and the highest (1) of the table;
+            None for no value. Empty where cells are not comparable.
+        bold: Cells that stand out, as (line, column).
+        order: Columns in the order in which a narrow terminal shows them; empty for that of the header.
+        asides: What a page says below each value of ``"overall"``.
+        charts: Drawings, which a page shows above the table.
+        legend: Name, colour and shape of each run in the drawings: places of runs by name.
+        folded: Whether a page shows it where a reader asks for it; LaTeX leaves it out.
+    """
+
+    name: str
+    title: str
+    caption: str = ""
+    lead: str = ""
+    header: Sequence[str] = ()
+    lines: Sequence[Sequence[str]] = ()
+    fixed: int = 1
+    texts: int = 1
+    long: int = 0
+    heat: Sequence[Sequence[float | None]] = ()
+    bold: frozenset[tuple[int, int]] = frozenset()
+    order: Sequence[int] = ()
+    asides: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    legend: Sequence[str] = ()
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """One report or comparison, ready to be rendered.
+
+    Attributes:
+        title: Heads it.
+        kind: What it is, in a few words.
+        facts: How much was evaluated.
+        sections: In the order in which they are read.
+        verdict: What was found, in one sentence.
+        warnings: What to know before believing the numbers.
+        below: What stands below the picture.
+        settings: Class and arguments of every metric.
+        versions: Of the libraries, and the date.
+    """
+
+    title: str
+    kind: str
+    facts: Sequence[str]
+    sections: Sequence[Section]
+    verdict: str | None = None
+    warnings: Sequence[str] = ()
+    below: str = ""
+    settings: Sequence[Mapping[str, Any]] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> list[Section]:
+        """The sections that have a table."""
+        return [section for section in self.sections if section.lines]
+
+    @property
+    def charts(self) -> list[Chart]:
+        """What the picture shows."""
+        return [chart for section in self.sections for chart in section.charts if chart.only_in != "page"]
+
+
+class Shown:
+    """What is written, printed and shown: a report or a comparison."""
+
+    stem: ClassVar[str]
+
+    @abstractmethod
+    def document(self, brief: bool = False, references: bool = False) -> Document:
+        """Return what every renderer shows."""
+
+    @abstractmethod
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+
+    @abstractmethod
+    def records(self) -> dict[str, Records]:
+        """Return what CSV holds, by the name of the file behind the stem."""
+
+    def write(self, folder: Path | str, stem: str | None = None) -> list[Path]:
+        """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``; return their paths.
+
+        Each file is there as a whole or not at all, whenever the process is interrupted. The picture is left out where
+        there is nothing to draw. Values of single labels go to ``labels.csv`` and ``curve.csv``, or ``labels_val.csv``
+        and so on for ``stem="report_val"``.
+        """
+        stem = self.stem if stem is None else stem
+        if not stem or Path(stem).name != stem:
+            raise ValueError(
+                f"{type(self).__name__}.write: stem={stem!r} is no name of a file; pass such as '{self.stem}_val'."
+            )
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        # beside the goal, so that a replacement is a renaming within one file system
+        with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
+            written = self._write(Path(unfinished), stem)
+            for path in written:
+                os.replace(path, folder / path.name)
+        return [folder / path.name for path in written]
+
+    def _write(self, folder: Path, stem: str) -> list[Path]:
+        from tailmetrics.report.pages import page
+        from tailmetrics.report.pictures import write_picture
+        from tailmetrics.report.text import csv_text, latex, markdown
+
+        picture = folder / f"{stem}.png"
+        has_picture = write_picture(self, picture)
+        tables = {self._file(name, stem): csv_text(records) for name, records in self.records().items()}
+        texts = {
+            f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
+            f"{stem}.md": markdown(self, picture=picture.name if has_picture else None),
+            f"{stem}.tex": latex(self),
+            **tables,
+            f"{stem}.html": page(self, files=[f"{stem}.json", *tables]),
+        }
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="")
+        return [*(folder / name for name in texts), *([picture] if has_picture else [])]
+
+    @staticmethod
+    def _file(name: str, stem: str) -> str:
+        """Return what a table is called beside ``report.html``, ``report_val.html`` or ``mine.html``."""
+        if not name:
+            return f"{stem}.csv"
+        return f"{name}{stem.removeprefix('report')}.csv" if stem.startswith("report") else f"{stem}_{name}.csv"
+
+    def __str__(self) -> str:
+        """Return what the terminal shows, 80 columns wide."""
+        from tailmetrics.report.text import terminal_text
+
+        return terminal_text(self, 80)
+
+    def _repr_html_(self) -> str:
+        from tailmetrics.report.pages import fragment
+
+        return fragment(self)

@@ -1,0 +1,85 @@
+"""A report or a comparison as a page, and as what a notebook shows: without scripts or anything to fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tailmetrics.report.charts import Mark, run_shade, run_shape
+from tailmetrics.report.formatting import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from tailmetrics.report.document import Shown
+
+OUTLINES = {
+    "circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0",
+    "square": "M-3.6,-3.6h7.2v7.2h-7.2z",
+    "triangle": "M0,-4.6L4.4,3.4H-4.4z",
+    "diamond": "M0,-5L5,0L0,5L-5,0z",
+}
+
+
+def page(shown: Shown, files: Sequence[str] = ()) -> str:
+    """Return a report or a comparison as an HTML document.
+
+    Args:
+        shown: The report or comparison.
+        files: Names of files beside the page that hold its numbers, to be linked.
+    """
+    return _render("page.html.j2", shown, files)
+
+
+def fragment(shown: Shown) -> str:
+    """Return a report or a comparison as HTML for a notebook, with styles that touch nothing else there."""
+    return _render("fragment.html.j2", shown, ())
+
+
+def _render(template: str, shown: Shown, files: Sequence[str]) -> str:
+    document = shown.document(references=True)
+    runs = next((section.legend for section in document.sections if section.legend), ())
+    chips = {run: (run_shade(place), OUTLINES[run_shape(place)]) for place, run in enumerate(runs)}
+    return _environment().get_template(template).render(shown=document, files=files, chips=chips)
+
+
+@cache
+def _environment() -> Environment:
+    """Return what reads the templates beside this file; it escapes every name that it writes."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "Report: a page needs jinja2; install it with: pip install 'tailmetrics[report]'"
+        ) from None
+    found = Environment(
+        loader=PackageLoader("tailmetrics", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters |= {"across": _across, "down": _down, "points": _points}
+    found.globals["outlines"] = OUTLINES
+    return found
+
+
+def _visible(value: Any) -> Any:
+    """Return what a template writes, without characters that act upon a terminal that shows the file."""
+    return printable(value) if type(value) is str and not value.isprintable() else value
+
+
+def _across(share: float) -> str:
+    return f"{100 * share:.5g}%"
+
+
+def _down(share: float) -> str:
+    return f"{100 * (1 - share):.5g}%"
+
+
+def _points(mark: Mark) -> str:
+    """Return the places of a mark in a square of 1000 by 1000, which a page stretches."""
+    return " ".join(f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places)

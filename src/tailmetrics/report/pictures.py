@@ -1,0 +1,108 @@
+"""A report or a comparison as a picture: the drawings of its page, by matplotlib."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from tailmetrics.report.charts import Chart, Mark
+from tailmetrics.report.formatting import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tailmetrics.report.document import Shown
+
+HEIGHT, WIDTH = 3.4, 7.5
+"""Inches of a panel."""
+LETTER = 0.062
+"""Inches of a letter of a caption."""
+PIXELS = 84
+"""Of a page, in an inch: a drawing that needs more is drawn wider."""
+SHAPES = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
+LINES = {"solid": "-", "thin": "-", "dashed": (0, (5, 4)), "dotted": (0, (1, 1.5))}
+INK = "0.25"
+OFFSETS = {"above": (0, 3, "center"), "right": (6, -3, "left"), "left": (-6, -3, "right"), "middle": (0, -3, "center")}
+"""Points right of and above its place, and what of a text lies there."""
+
+
+def write_picture(shown: Shown, path: Path) -> bool:
+    """Write the drawings as an image; return False where there are none."""
+    if not shown.document().charts:
+        return False
+    picture(shown).savefig(path, dpi=120)
+    return True
+
+
+def picture(shown: Shown) -> Figure:
+    """Return the drawings of a report or a comparison, two in a line: for a report bars from head to tail."""
+    # Figure without pyplot: no window system, and no figure kept alive
+    from matplotlib.figure import Figure
+
+    document = shown.document()
+    charts = document.charts
+    columns = min(2, len(charts))
+    lines = math.ceil(len(charts) / columns)
+    wide = min(max(WIDTH, *(chart.min_width / PIXELS for chart in charts)), 40)
+    figure = Figure(figsize=(wide * columns, HEIGHT * lines + 0.6), layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False)
+    for place, chart in zip(axes.flat, charts, strict=False):
+        _draw(place, chart, int(wide / LETTER))
+    for place in axes.flat[len(charts) :]:
+        place.set_visible(False)
+    figure.suptitle(_literal(document.title), x=0.01, ha="left", fontweight="bold")
+    below = fill(_literal(document.below), int(wide * columns / LETTER))
+    figure.supxlabel(below, x=0.01, ha="left", fontsize=7)
+    return figure
+
+
+def _draw(axes: Axes, chart: Chart, letters: int) -> None:
+    for mark in chart.marks:
+        _draw_mark(axes, mark)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.12)
+    axes.set_xticks([tick.at for tick in chart.across], [_literal("\n".join(tick.texts)) for tick in chart.across])
+    axes.set_yticks([tick.at for tick in chart.up], [_literal("\n".join(tick.texts)) for tick in chart.up])
+    axes.set_xlabel(_literal(chart.names[0]), fontsize=7)
+    axes.set_ylabel(_literal(chart.names[1]), fontsize=7)
+    axes.tick_params(labelsize=7, length=2)
+    axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
+    if chart.grid:
+        axes.grid(axis="y", color="0.9", linewidth=0.7)
+        axes.set_axisbelow(True)
+    caption = fill(_literal(chart.caption), letters)
+    aside = f" ({chart.aside})" if chart.aside else ""
+    axes.set_title(_literal(chart.title + aside), fontsize=9, loc="left", pad=8 + 9 * (caption.count("\n") + 1))
+    axes.annotate(caption, (0, 1), (0, 5), "axes fraction", textcoords="offset points", fontsize=7)
+
+
+def _draw_mark(axes: Axes, mark: Mark) -> None:
+    colour = INK if mark.shade is None else mark.shade.light
+    across, up = zip(*mark.places, strict=True) if mark.places else ((), ())
+    if mark.kind == "bar":
+        (left, right), (start, end) = across, up
+        axes.bar((left + right) / 2, end - start, right - left, start, color=colour)
+    elif mark.kind == "area":
+        axes.fill(across, up, color=colour, alpha=0.22, linewidth=0)
+    elif mark.kind == "line":
+        width, alpha = (0.8, 0.6) if mark.style == "thin" else (1.3, 1.0)
+        axes.plot(across, up, color=colour, linestyle=LINES[mark.style], linewidth=width, alpha=alpha, clip_on=False)
+    elif mark.kind == "dot":
+        face = colour if mark.filled else "white"
+        shape = SHAPES[mark.style]
+        axes.plot(across, up, shape, color=colour, markerfacecolor=face, markersize=5, clip_on=False)
+    else:
+        right, high, align = OFFSETS[mark.style]
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75 if mark.style == "above" else 0, "pad": 0.4}
+        axes.annotate(
+            _literal(mark.text), mark.places[0], (right, high), textcoords="offset points", ha=align, fontsize=7,
+            zorder=5, bbox=box,
+        )  # fmt: skip
+
+
+def _literal(text: str) -> str:
+    r"""Return text that matplotlib does not take for a formula: with ``\$`` for ``$``; lines stay apart."""
+    return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")

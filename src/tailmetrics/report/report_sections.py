@@ -1,0 +1,629 @@
+"""What a report shows, section by section: every renderer shows the same ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tailmetrics.report.charts import (
+    Bar,
+    Chart,
+    Mark,
+    Scale,
+    Shade,
+    Tick,
+    band_marks,
+    bar_marks,
+    bar_ticks,
+    between_colours,
+    needed_width,
+    run_shade,
+    scale_from_zero,
+    shade,
+)
+from tailmetrics.report.document import Document, Section
+from tailmetrics.report.formatting import (
+    Key,
+    between,
+    brief,
+    count,
+    cut,
+    number,
+    rounded,
+    sentences,
+    short_name,
+    what_buckets_are,
+    with_interval,
+    without_zero,
+)
+
+if TYPE_CHECKING:
+    from tailmetrics.report.labels import CurvePoint, LabelTable
+    from tailmetrics.report.report import BucketRow, Example, ExampleLabel, Report
+    from tailmetrics.significance.interval import Interval
+
+ALL_LABELS, ALL_ROWS = "all", "all rows"
+HEAD_TO_TAIL = "From the most frequent labels to the rarest"
+VALIDATIONS = 20
+"""The last validations of a fit that are shown; ``history.csv`` has all."""
+MISSED, WRONG = 3, 10
+"""How many labels of each bucket are shown of the most often missed, and how many of the most often wrong."""
+BRIEF_COLUMNS = {
+    "missed": ("label", "name", "bucket", "count", "support", "missed"),
+    "wrong": ("label", "name", "bucket", "count", "predicted", "wrong"),
+}
+"""What a terminal shows of labels; files and pages have every column."""
+BRIEF = 2
+"""How many example rows a terminal shows."""
+NAME_LETTERS, BRIEF_LETTERS = 44, 24
+"""Letters of a name in an example; fewer in a terminal."""
+BRIEF_PLACES = 5
+"""How many labels of a list a terminal shows."""
+HIT = "✓"
+CURVE_POINTS = 200
+"""Most points that are drawn of the frequencies of any number of labels."""
+FLOOR = 0.7
+"""The count at the lower edge of the frequencies: labels that occur once stand a little above it."""
+REFERENCES = {
+    "chance": "dotted line: chance",
+    "popularity": "hollow mark: popularity",
+    "attainable": "cap: the most that is attainable",
+}
+UNSEEN_AT, CURVE_END = 0.97, 0.93
+"""Where a curve shows the mean of the unseen labels, and where the others end if there are any."""
+
+
+def report_document(report: Report, brief: bool, references: bool) -> Document:
+    """Return what renderers show of a report."""
+    counted = {
+        "rows": report.rows,
+        "positives": report.positives,
+        "labels": sum(row.labels for row in report.buckets) if report.label_counts is not None else None,
+    }
+    sections = [_overall(report), _buckets(report), _references(report) if references else None, _ties(report)]
+    sections += [] if brief else [_curves_of_labels(report), _frequencies(report)]
+    sections += [_tail(report), _groups(report), *_grids(report), *([] if brief else _histories(report))]
+    sections += [*_labels(report, brief), _examples(report, brief)]
+    return Document(
+        title=report.title,
+        kind="From head to tail",
+        facts=[f"{value:,} {name}" for name, value in counted.items() if value is not None],
+        sections=[section for section in sections if section is not None and (section.lines or section.charts)],
+        warnings=report.warnings,
+        below=what_buckets_are(report.buckets),
+        settings=report.settings,
+        versions={"evaluated on": report.date, **report.versions},
+    )
+
+
+def _rows_of(report: Report) -> str:
+    return "" if report.rows is None else f"{report.rows:,} rows"
+
+
+def _of_intervals(report: Report) -> str:
+    """Return what ± and [low, high] mean where intervals are known."""
+    first = next(iter(report.intervals.values()), None)
+    if first is None:
+        return ""
+    said = f"the {first.confidence:.0%} confidence interval, for independent rows"
+    return f"± is half the width of {said}; [low, high] are its ends where it is not symmetric"
+
+
+def _scopes(report: Report, metrics: Sequence[str]) -> str:
+    """Return what a table of several metrics shows: each scope once, with its metrics."""
+    found: dict[str, list[str]] = {}
+    for metric in metrics:
+        if metric in report.captions:
+            found.setdefault(report.captions[metric], []).append(metric)
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{', '.join(of)}: {text}" for text, of in found.items())
+
+
+def _overall(report: Report) -> Section:
+    lines = [
+        [key, with_interval(value, report.intervals.get(key), key in report.places)]
+        for key, value in report.overall.items()
+    ]
+    caption = sentences(_rows_of(report), _of_intervals(report))
+    asides = ["lower is better" if report.less_is_better(key) else "" for key in report.overall]
+    return Section("overall", "Over all labels", caption, header=["metric", "value"], lines=lines, asides=asides)
+
+
+def _lines_of_buckets(report: Report) -> list[str]:
+    """Return what the lines of a table by bucket are called: all labels, where a metric has a value of them, first."""
+    metrics = report.by_bucket
+    whole = any(report.value_over_all(metric) is not None for metric in metrics)
+    named = [row.name for row in report.buckets if any(row.name in values for values in metrics.values())]
+    return [*([ALL_LABELS] if whole else []), *named]
+
+
+def _key_of(report: Report, metric: str, line: str) -> str:
+    return report.over_all.get(metric, metric) if line == ALL_LABELS else f"{metric}/{line}"
+
+
+def _buckets(report: Report) -> Section | None:
+    metrics = list(report.by_bucket)
+    if not metrics:
+        return None
+    names, known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
+    columns: dict[tuple[str, int], list[str]] = {("bucket", 0): names}
+    for what in ("labels", "positives"):
+        total = sum(getattr(row, what) for row in report.buckets)
+        columns[what, 0] = [count(getattr(known[name], what) if name in known else total) for name in names]
+    denominators: dict[str, int] = {}
+    for place, metric in enumerate(metrics):
+        keys = [_key_of(report, metric, name) for name in names]
+        intervals = [report.intervals.get(key) for key in keys]
+        own = {name: one.n for name, one in zip(names, intervals, strict=True) if one is not None}
+        if own and (not denominators or any(denominators.get(name, n) != n for name, n in own.items())):
+            denominators = own
+            columns["rows", place] = [count(own.get(name)) for name in names]
+        columns[metric, place] = [
+            _cell(report, key, metric, interval) for key, interval in zip(keys, intervals, strict=True)
+        ]
+    header = [name for name, _ in columns]
+    said = "" if "rows" not in header else "rows: how many rows count in the values to its right"
+    caption = sentences(
+        _rows_of(report), _scopes(report, metrics), what_buckets_are(report.buckets), said, _of_intervals(report)
+    )
+    charts = [_bars(report, metric) for metric in metrics]
+    below = (
+        "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
+    )
+    lead = sentences(what_buckets_are(report.buckets), below)
+    fixed = header.index(metrics[0])
+    lines = [list(cells) for cells in zip(*columns.values(), strict=True)]
+    return Section("buckets", HEAD_TO_TAIL, caption, lead=lead, header=header, lines=lines, fixed=fixed, charts=charts)
+
+
+def _cell(report: Report, key: str, metric: str, interval: Interval | None = None) -> str:
+    return with_interval(report.scalars.get(key, math.nan), interval, metric in report.places)
+
+
+def _bars(report: Report, metric: str) -> Chart:
+    """Return the bars of one metric from head to tail, with intervals, references and what equal scores hide."""
+    values, is_place = report.by_bucket[metric], metric in report.places
+    rows = [row for row in report.buckets if row.name in values]
+    bars = [_bar(report, metric, row, place, len(rows)) for place, row in enumerate(rows)]
+    whole, less = report.value_over_all(metric), report.less_is_better(metric)
+    scale = scale_from_zero(
+        [level for bar in bars for level in bar.levels] + ([] if whole is None else [whole]), list(values.values())
+    )
+    drawn = [
+        *(text for name, text in REFERENCES.items() if any(name in bar.references for bar in bars)),
+        "bracket: from the worst to the best order of equal scores" if any(bar.ties for bar in bars) else "",
+        "marks: the bucket's share of the positives" if metric in report.shares else "",
+        "logarithmic heights" if scale.kind != "linear" else "",
+    ]
+    of_whole = "" if whole is None else f"dashed line, all labels: {number(whole, is_place)}"
+    caption = [report.captions.get(metric, ""), of_whole, _rows_of(report), *drawn]
+    told = f"{metric}{', lower is better,' if less else ''} from head to tail: " + "; ".join(bar.text for bar in bars)
+    told += "" if whole is None else f"; all labels {_in_words(whole, is_place)}"
+    return Chart(
+        metric,
+        list(bar_marks(bars, scale, whole)),
+        told,
+        aside="lower is better" if less else "",
+        caption=" · ".join(part for part in caption if part),
+        across=bar_ticks([bar.ticks for bar in bars]),
+        names=("bucket, head to tail · labels · positives", ""),
+        min_width=needed_width(bars),
+    )
+
+
+def _in_words(value: float, is_place: bool) -> str:
+    return "no value" if math.isnan(value) else number(value, is_place)
+
+
+def _bar(report: Report, metric: str, row: BucketRow, place: int, total: int) -> Bar:
+    key, is_place = f"{metric}/{row.name}", metric in report.places
+    value, interval = report.scalars[key], report.intervals.get(key)
+    has_ends = interval is not None and not math.isnan(interval.low)
+    ends = (interval.low, interval.high) if interval is not None and has_ends else None
+    references = {name: of_key[key] for name, of_key in (report.references or {}).items() if key in of_key}
+    bounds = [(report.tie_bounds or {}).get(name, {}).get(key, math.nan) for name in ("worst", "expected", "best")]
+    low, mean, high = bounds
+    told = [
+        f"{row.name} {_in_words(value, is_place)}",
+        f" ({number(ends[0], is_place)} to {number(ends[1], is_place)})" if ends else "",
+        "".join(f", {name} {number(of_key, is_place)}" for name, of_key in references.items()),
+        f", between {number(low, is_place)} and {number(high, is_place)} by the order of equal scores"
+        if low < high
+        else "",
+        f", {row.labels:,} labels, {row.positives:,} positives",
+    ]
+    return Bar(
+        value=value,
+        label=without_zero(brief(value, is_place)),
+        ticks=(short_name(row.name), rounded(row.labels), rounded(row.positives)),
+        shade=shade(place, total, row.name),
+        text="".join(told),
+        ends=ends,
+        fair=row.positives / report.positives if metric in report.shares and report.positives else None,
+        references=references,
+        ties=(low, mean, high) if low < high else None,
+    )
+
+
+def _ties(report: Report) -> Section | None:
+    """Return what equal scores hide: the listed value, its mean and its ends over their orders."""
+    bounds = report.tie_bounds
+    names, header, columns = _lines_of_buckets(report), ["bucket"], list[list[str]]()
+    for metric in report.by_bucket if bounds else ():
+        assert bounds is not None
+        keys, place = [_key_of(report, metric, name) for name in names], metric in report.places
+        found = [[bounds[name].get(key, math.nan) for name in ("worst", "expected", "best")] for key in keys]
+        if not any(worst < best for worst, _, best in found):
+            continue
+        header += [metric, "expected", "[worst, best]"]
+        columns += [
+            [_cell(report, key, metric) for key in keys],
+            [number(expected, place) for _, expected, _ in found],
+            ["–" if math.isnan(worst) else between(worst, best, place) for worst, _, best in found],
+        ]
+    lines = [list(cells) for cells in zip(names, *columns, strict=True)] if columns else []
+    caption = sentences(
+        "the value of the list as it is shown, its mean over all orders of equal scores, and its ends",
+        "where they differ, the listed value depends on how labels are numbered",
+    )
+    return Section("ties", "What equal scores hide", caption, header=header, lines=lines)
+
+
+def _references(report: Report) -> Section | None:
+    """Return each value beside those of the models that need no run."""
+    names, header, columns = _lines_of_buckets(report), ["bucket"], list[list[str]]()
+    for metric in report.by_bucket if report.references else ():
+        keys, place = [_key_of(report, metric, name) for name in names], metric in report.places
+        of_metric = {name: [of.get(key, math.nan) for key in keys] for name, of in (report.references or {}).items()}
+        if all(math.isnan(value) for values in of_metric.values() for value in values):
+            continue
+        header += [metric, *of_metric]
+        columns.append([_cell(report, key, metric) for key in keys])
+        columns += [[number(value, place) for value in values] for values in of_metric.values()]
+    lines = [list(cells) for cells in zip(names, *columns, strict=True)] if columns else []
+    caption = sentences(
+        "chance: all scores equal",
+        "popularity: training counts as scores",
+        "attainable: the targets as scores",
+    )
+    title = "Beside chance, popularity and the attainable"
+    return Section("references", title, caption, header=header, lines=lines, folded=True)
+
+
+def _tail(report: Report) -> Section | None:
+    """Return head against tail: the most frequent and the rarest bucket measured, their gap, the spread of all."""
+    seen = [row.name for row in report.buckets if row.name != "unseen"]
+    metrics = [metric for metric in report.by_bucket if f"{metric}/gap" in report.summaries]
+    measured = {
+        metric: [name for name in seen if not math.isnan(report.by_bucket[metric].get(name, math.nan))]
+        for metric in metrics
+    }
+    ends = {metric: (of[0], of[-1]) for metric, of in measured.items() if len(of) > 1}
+    same = next(iter(ends.values()), (seen[0], seen[-1])) if len({*ends.values()}) <= 1 and seen else None
+    lines = []
+    for metric in metrics:
+        place, whole = metric in report.places, report.value_over_all(metric)
+        cells = []
+        for end in ends.get(metric, ()):
+            text = number(report.by_bucket[metric][end], place)
+            cells.append(text if same else f"{text} ({short_name(end)})")
+        gap, spread = (report.summaries[f"{metric}/{what}"] for what in ("gap", "spread"))
+        of_all = number(math.nan if whole is None else whole, place)
+        lines.append([metric, of_all, *(cells or ["–", "–"]), number(gap, place), number(spread)])
+    head, tail = same or ("head", "tail")
+    said = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
+    caption = sentences(
+        _rows_of(report),
+        f"gap: {head} minus {tail}{said}; spread: standard deviation over mean of the buckets seen in training, 0 "
+        "where all are equal",
+    )
+    header = ["metric", ALL_LABELS, head, tail, "gap", "spread"]
+    return Section("tail", "Head against tail", caption, header=header, lines=lines)
+
+
+def _groups(report: Report) -> Section | None:
+    """Return the values over all labels of each group of rows."""
+    metrics = report.by_group
+    if not metrics:
+        return None
+    lines = [[ALL_ROWS, count(report.rows), *(number(report.overall[m], m in report.places) for m in metrics)]]
+    for group in report.row_groups:
+        cells = [number(values.get(group.name, math.nan), m in report.places) for m, values in metrics.items()]
+        lines.append([group.name, count(group.rows), *cells])
+    return Section(
+        "groups", "By group of rows", "Over all labels.", header=["group", "rows", *metrics], lines=lines, fixed=2
+    )
+
+
+def _grids(report: Report) -> Iterator[Section]:
+    """Yield a grid of groups and buckets for each metric by bucket."""
+    groups = {ALL_ROWS: "", **{group.name: group.name for group in report.row_groups}}
+    for metric in report.by_bucket:
+        if not report.row_groups or not all(metric in report.of_group(group) for group in groups.values()):
+            continue
+        whole = [] if report.value_over_all(metric) is None else [ALL_LABELS]
+        buckets = list(report.by_bucket[metric])
+        values = [
+            [
+                *(report.parts[Key(report.over_all.get(metric, metric), group, "")] for _ in whole),
+                *(report.of_group(group)[metric].get(bucket, math.nan) for bucket in buckets),
+            ]
+            for group in groups.values()
+        ]
+        firsts = zip(groups, [report.rows, *(group.rows for group in report.row_groups)], strict=True)
+        caption = sentences(_scopes(report, [metric]), what_buckets_are(report.buckets))
+        title = f"{metric} by group of rows and bucket"
+        starts = [[name, count(rows)] for name, rows in firsts]
+        found = _heat_map("grid", title, caption, ["group", "rows", *whole, *buckets], starts, values, report)
+        yield found
+
+
+def _histories(report: Report) -> Iterator[Section]:
+    """Yield the validations of a fit one below the other, for each metric by bucket."""
+    known = list(report.history)[-VALIDATIONS:]
+    for metric, of_bucket in report.by_bucket.items() if len(known) > 1 else ():
+        whole = {ALL_LABELS: report.over_all[metric]} if metric in report.over_all else {}
+        keys = {**whole, **{bucket: f"{metric}/{bucket}" for bucket in of_bucket}}
+        values = [[row.get(key, math.nan) for key in keys.values()] for row in known]
+        caption = sentences(_rows_of(report), _scopes(report, [metric]), what_buckets_are(report.buckets))
+        starts = [[str(row["epoch"]), f"{row['step']:,}"] for row in known]
+        title = f"{metric} over epochs"
+        yield _heat_map("history", title, caption, ["epoch", "step", *keys], starts, values, report)
+
+
+def _heat_map(
+    name: str,
+    title: str,
+    caption: str,
+    header: list[str],
+    starts: list[list[str]],
+    values: list[list[float]],
+    report: Report,
+) -> Section:
+    """Return a table of values of one metric that are tinted by their height; that of groups is drawn in pictures."""
+    place = title.partition(" ")[0] in report.places
+    known = [value for line in values for value in line if math.isfinite(value)]
+    low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
+    heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
+    lines = [[*start, *(number(value, place) for value in line)] for start, line in zip(starts, values, strict=True)]
+    charts = [_heat_chart(title, caption, header, lines, heat)] if name == "grid" else []
+    return Section(name, title, caption, header=header, lines=lines, fixed=2, heat=heat, charts=charts)
+
+
+def _heat_chart(
+    title: str, caption: str, header: list[str], lines: list[list[str]], heat: list[list[float | None]]
+) -> Chart:
+    marks = []
+    for line, (cells, shares) in enumerate(zip(lines, heat, strict=True)):
+        for column, (cell, share) in enumerate(zip(cells[2:], shares, strict=True)):
+            left, right = column / len(shares), (column + 1) / len(shares)
+            low, high = 1 - (line + 1) / len(lines), 1 - line / len(lines)
+            tint = between_colours(("#ffffff", "#8fbccb"), share or 0.0)
+            marks.append(Mark("bar", [(left, low), (right, high)], Shade(tint, tint)))
+            at = ((left + right) / 2, (low + high) / 2)
+            marks.append(Mark("text", [at], style="middle", text=without_zero(cell)))
+    names = [Tick(1 - (line + 0.5) / len(lines), (cells[0],)) for line, cells in enumerate(lines)]
+    across = bar_ticks([(short_name(name),) for name in header[2:]])
+    said = caption.partition(". ")[0]
+    return Chart(title, marks, title, caption=said, across=across, up=names, grid=False, only_in="picture")
+
+
+def _contiguous(report: Report) -> tuple[Tensor, list[BucketRow]]:
+    """Return the counts of the labels seen in training, falling, and the buckets if each is a stretch of them."""
+    assert report.label_counts is not None
+    counts = report.label_counts.cpu().sort(descending=True).values
+    seen = counts[counts > 0]
+    rows = [row for row in report.buckets if row.occurrences]
+    sizes = [row.labels for row in rows]
+    if not rows or sum(sizes) != len(seen) or len(rows) > CURVE_POINTS // 4:
+        return seen, []
+    parts = zip(torch.split(seen, sizes), rows, strict=True)
+    return seen, rows if all(int(part.sum()) == row.occurrences for part, row in parts) else []
+
+
+def _frequencies(report: Report) -> Section | None:
+    """Return the training count by rank of frequency, both logarithmic, in the colours of the buckets."""
+    if report.label_counts is None or not bool((report.label_counts > 0).any()):
+        return None
+    seen, buckets = _contiguous(report)
+    edges = [1, *(1 + end for end in accumulate(row.labels for row in buckets))] if buckets else [1, len(seen) + 1]
+    across, up = Scale(1, len(seen) + 1, "log"), Scale(FLOOR, int(seen[0]) * 1.2, "log")
+    most = CURVE_POINTS - 2 * (len(edges) - 1)
+    ranks = sorted({round(len(seen) ** (step / (most - 1))) for step in range(most)})
+    marks: list[Mark] = []
+    for place, (start, end) in enumerate(pairwise(edges)):
+        drawn = [start, *(rank for rank in ranks if start < rank < end), end]
+        points = [(across.share(rank), up.share(int(seen[min(rank, len(seen)) - 1]))) for rank in drawn]
+        name = buckets[place].name if buckets else ""
+        colour = shade(place, len(report.buckets), name)
+        left, right = points[0][0], points[-1][0]
+        marks += [Mark("area", [(left, 0.0), *points, (right, 0.0)], colour), Mark("line", points, colour)]
+        if name and right - left > 0.02 + 0.018 * len(short_name(name)):
+            middle = min(points, key=lambda one: abs(one[0] - (left + right) / 2))
+            marks.append(Mark("text", [((left + right) / 2, middle[1])], style="above", text=short_name(name)))
+    told = _frequencies_in_words(seen, len(report.label_counts))
+    axes = "Training occurrences of each label by rank, both axes logarithmic."
+    chart = Chart(
+        "",
+        marks,
+        f"{axes} {told}",
+        across=across.ticks(),
+        up=up.ticks(),
+        names=("labels, most frequent first", "occurrences in training"),
+        height=190,
+        gutter=34,
+        only_in="page",
+    )
+    coloured = "Coloured by bucket, as the bars are." if len(buckets) > 1 else ""
+    return Section("frequency", "How often labels occur in training", sentences(told, coloured), charts=[chart])
+
+
+def _frequencies_in_words(seen: Tensor, labels: int) -> str:
+    half = int(torch.searchsorted(seen.cumsum(0), (int(seen.sum()) + 1) // 2)) + 1
+    once, never = int((seen == 1).sum()), labels - len(seen)
+    parts = [
+        f"{len(seen):,} labels occur {int(seen.sum()):,} times in training, the most frequent {int(seen[0]):,} times",
+        f"the {half:,} most frequent make up half of that" if half > 1 else "it alone makes up half of that",
+        f"{once:,} occur once" if once else "",
+        f"{never:,} never" if never else "",
+    ]
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _curves_of_labels(report: Report) -> Section | None:
+    """Return each value of single labels as a function of the training count."""
+    if not report.curves:
+        return None
+    edges: list[tuple[float, str]] = []
+    if report.label_counts is not None:
+        seen, buckets = _contiguous(report)
+        ends = list(accumulate(row.labels for row in buckets))
+        edges = [
+            (math.sqrt(int(seen[end - 1]) * int(seen[end])) if end < len(seen) else math.nan, row.name)
+            for end, row in zip(ends, buckets, strict=True)
+        ]
+    charts = [curve_chart(metric, {"": points}, edges, [run_shade(0)]) for metric, points in report.curves.items()]
+    return Section("curve", "As a function of the training count", of_curves(bool(edges)), charts=charts)
+
+
+def of_curves(has_edges: bool) -> str:
+    """Return what the curves of a section are."""
+    return sentences(
+        "mean over the labels that occur about as often in training, weighted by their positives, with a band of 95 %",
+        "vertical lines: the edges of the buckets" if has_edges else "",
+        "a curve does not jump where an edge moves",
+    )
+
+
+def curve_chart(
+    metric: str,
+    curves: Mapping[str, Sequence[CurvePoint]],
+    edges: Sequence[tuple[float, str]],
+    shades: Sequence[Shade],
+) -> Chart:
+    """Return the curves of some runs, the most frequent labels on the left as in all drawings, unseen ones last."""
+    points = [point for of_run in curves.values() for point in of_run]
+    seen = [point.training_count for point in points if point.training_count]
+    unseen = len(seen) < len(points)
+    end = CURVE_END if unseen else 1.0
+    counts = Scale(min(seen), max(seen), "log")
+    up = scale_from_zero([level for point in points for level in point[1:4]], [])
+
+    def across(training_count: float) -> float:
+        return end * (1 - counts.share(training_count)) if training_count else UNSEEN_AT
+
+    marks, left = [], 0.0
+    for at, name in edges:
+        right = end if math.isnan(at) else min(end, max(0.0, across(at)))
+        if right < end:
+            marks.append(Mark("line", [(right, 0.0), (right, 1.0)], style="thin"))
+        if right - left > 0.02 + 0.018 * len(short_name(name)):
+            marks.append(Mark("text", [((left + right) / 2, 1.0)], style="above", text=short_name(name)))
+        left = right
+    told = []
+    for (run, of_run), colour in zip(curves.items(), shades, strict=True):
+        drawn = [(across(one.training_count), *one[1:4]) for one in of_run if one.training_count]
+        marks += band_marks(drawn, up, colour)
+        for one in of_run:
+            if not one.training_count:
+                if math.isfinite(one.low):
+                    ends = [(UNSEEN_AT, up.share(one.low)), (UNSEEN_AT, up.share(one.high))]
+                    marks.append(Mark("line", ends, colour))
+                marks.append(Mark("dot", [(UNSEEN_AT, up.share(one.value))], colour, "circle", text="unseen"))
+        ends_of_run = of_run[0], of_run[-1]
+        told.append(
+            f"{run}{': ' if run else ''}"
+            + ", ".join(f"{number(one.value)} at {one.training_count:,.0f} occurrences" for one in ends_of_run)
+        )
+    ticks = [Tick(end * (1 - tick.at), tick.texts) for tick in counts.ticks()]
+    return Chart(
+        metric,
+        marks,
+        f"{metric} by training count: {'; '.join(told)}",
+        across=[*ticks, *([Tick(UNSEEN_AT, ("unseen",))] if unseen else [])],
+        up=up.ticks(),
+        names=("occurrences in training", ""),
+        height=170,
+        gutter=34,
+    )
+
+
+def _labels(report: Report, brief: bool) -> Iterator[Section]:
+    """Yield the labels that are missed most often, and those that are suggested wrongly most often."""
+    table = report.labels
+    if table is None:
+        return
+    at, each = table.deepest, 1 if brief else MISSED
+    of_cut = f" at k = {at.removeprefix('@')}" if at else ""
+    by_bucket = table.buckets is not None
+    limit = f"at most {each} of each bucket" if by_bucket else f"the first {WRONG}"
+    missed = table.most_missed(each if by_bucket else WRONG)
+    said = f"missed: relevant and not predicted; {limit}"
+    yield _label_section(report, table, "missed", f"Labels most often missed{of_cut}", said, missed, brief)
+    said = f"wrong: predicted and not relevant; the first {WRONG}"
+    wrong = table.most_wrong(WRONG)
+    yield _label_section(report, table, "wrong", f"Labels most often suggested wrongly{of_cut}", said, wrong, brief)
+
+
+def _label_section(
+    report: Report, table: LabelTable, name: str, title: str, said: str, labels: list[int], brief: bool
+) -> Section:
+    other = "wrong" if name == "missed" else "missed"
+    header = [column for column in table.header() if column.partition("@")[0] != other]
+    if brief:
+        header = [column for column in header if column.partition("@")[0] in BRIEF_COLUMNS[name]]
+    texts = sum(column in ("label", "name", "bucket") for column in header)
+    lines = [[str(label), *(_text(table.record(label)[column]) for column in header[1:])] for label in labels]
+    return Section(name, title, sentences(_rows_of(report), said), header=header, lines=lines, fixed=texts, texts=texts)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return number(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _examples(report: Report, brief: bool) -> Section | None:
+    """Return the example rows; those of the rarest buckets where there is little room."""
+    if not report.examples:
+        return None
+    letters, places = (BRIEF_LETTERS, BRIEF_PLACES) if brief else (NAME_LETTERS, None)
+    first = report.examples[0]
+    header = [*(["bucket"] if first.bucket else []), "row", "relevant labels, with their ranks", "the list, best first"]
+    lines = []
+    for one in report.examples[-BRIEF if brief else 0 :]:
+        shown = [f"{HIT} {_called(label, letters)}" if label.hit else _called(label, letters) for label in one.shown]
+        kept = [*shown[:places], *(["…"] if places is not None and places < len(shown) else [])]
+        cells = [one.bucket or "–", cut(one.told, letters) or "–", "\n".join(_relevant(one, letters)), "\n".join(kept)]
+        lines.append(cells[-len(header) :])
+    each = "For each bucket one row that misses a label of it" if first.bucket else "Rows that miss a label"
+    caption = (
+        f"{each} in its list of {max(len(one.shown) for one in report.examples)}. Rows are chosen by a hash of their "
+        f"content. {HIT}: a hit. –: not retrieved, or below what was ranked."
+    )
+    texts = len(header)
+    return Section(
+        "examples", "Example rows", caption, header=header, lines=lines, fixed=texts - 2, texts=texts, long=2
+    )
+
+
+def _relevant(example: Example, letters: int) -> list[str]:
+    """Return each relevant label with its rank, and how many more there are."""
+    found = []
+    for one in example.relevant:
+        rank = "–" if one.rank is None else f"{one.rank:,}."
+        of = f" ({short_name(one.bucket)})" if one.bucket else ""
+        found.append(f"{rank} {HIT + ' ' if one.hit else ''}{_called(one, letters)}{of}")
+    more = example.num_relevant - len(example.relevant)
+    return [*found, f"and {more:,} more"] if more else found
+
+
+def _called(label: ExampleLabel, letters: int) -> str:
+    """Return the name of a label, cut where it is long; its number where it has none."""
+    return cut(label.name or str(label.label), letters)

@@ -1,0 +1,181 @@
+"""A report or a comparison as Markdown, as LaTeX, as CSV, and in the terminal."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from tailmetrics.report.formatting import in_cell, in_latex, in_markdown, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.table import Table
+    from rich.text import Text
+
+    from tailmetrics.report.document import Records, Section, Shown
+
+EDGES = 3
+"""Columns of a terminal that a cell takes beside its text."""
+
+
+def markdown(shown: Shown, picture: str | None = None, references: bool = False) -> str:
+    """Return a report or a comparison as Markdown.
+
+    Args:
+        shown: The report or comparison.
+        picture: File name of the picture, to be shown above the tables.
+        references: Whether a table has chance, popularity and what is attainable beside each value.
+    """
+    document = shown.document(references=references)
+    parts = [f"# {in_markdown(document.title)}\n"]
+    parts += [f"**{in_markdown(document.verdict)}**\n"] if document.verdict else []
+    parts += [f"{in_markdown(', '.join(document.facts))}.\n"] if document.facts else []
+    parts += [f"> **Note:** {in_markdown(warning)}\n" for warning in document.warnings]
+    if picture:
+        parts.append(f"![{in_markdown(document.title)}, from the most frequent labels to the rarest]({picture})\n")
+    return "\n".join([*parts, *map(_markdown_of_section, document.tables)])
+
+
+def _markdown_of_section(section: Section) -> str:
+    texts = range(len(section.header))
+    align = "".join(f" {'---' if place < section.texts else '---:'} |" for place in texts)
+    lines = []
+    for line, cells in enumerate(section.lines):
+        escaped = [in_markdown("; ".join(cell.split("\n"))) for cell in cells]
+        bold = (f"**{cell}**" if cell and (line, at) in section.bold else cell for at, cell in enumerate(escaped))
+        lines.append(f"| {' | '.join(bold)} |\n")
+    caption = f"{in_markdown(section.caption)}\n\n" if section.caption else ""
+    header = f"| {' | '.join(map(in_markdown, section.header))} |\n|{align}\n"
+    return f"## {in_markdown(section.title)}\n\n{caption}{header}{''.join(lines)}"
+
+
+def latex(shown: Shown, references: bool = False) -> str:
+    r"""Return each table of a report or comparison, for ``\input`` into a paper that loads ``booktabs``."""
+    document = shown.document(references=references)
+    tables = [section for section in document.tables if not section.folded or section.name == "references"]
+    found = [_latex_of_section(document.title, section) for section in tables]
+    return "\n".join([r"% needs \usepackage{booktabs}" + "\n", *found])
+
+
+def _latex_of_section(title: str, section: Section) -> str:
+    short = section.texts - section.long
+    numbers = len(section.header) - section.texts
+    columns = "l" * short + r"p{0.36\linewidth}" * section.long + "r" * numbers
+    body = [
+        r"\toprule",
+        _latex_row(section.header),
+        r"\midrule",
+        *(
+            _latex_row(cells, [(line, at) in section.bold for at in range(len(cells))])
+            for line, cells in enumerate(section.lines)
+        ),
+        r"\bottomrule",
+    ]
+    caption = f"{title}: {section.title}. {section.caption}".strip()
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{in_latex(caption)}}}",
+            rf"  \begin{{tabular}}{{{columns}}}",
+            *(f"    {line}" for line in body),
+            r"  \end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _latex_row(cells: Sequence[str], bold: Iterable[bool] | None = None) -> str:
+    escaped = [in_latex("; ".join(cell.split("\n"))) for cell in cells]
+    stand_out = bold or [False] * len(cells)
+    found = (rf"\textbf{{{cell}}}" if out and cell else cell for cell, out in zip(escaped, stand_out, strict=True))
+    return rf"{' & '.join(found)} \\"
+
+
+def csv_text(records: Records) -> str:
+    """Return lines of values as CSV."""
+    header, lines = records
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(in_cell, header))
+    writer.writerows(map(in_cell, line) for line in lines)
+    return text.getvalue()
+
+
+def print_report(shown: Shown, console: Console | None = None, references: bool = False) -> None:
+    """Print the values, from head to tail, and what to know before believing them."""
+    from rich.console import Console
+
+    (console or Console()).print(_InTerminal(shown, references))
+
+
+def terminal_text(shown: Shown, width: int) -> str:
+    """Return what a terminal of this width shows; Markdown where rich is not installed."""
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError:
+        return markdown(shown)
+    text = StringIO()
+    print_report(shown, Console(width=width, file=text))
+    return text.getvalue()
+
+
+@dataclass(frozen=True)
+class _InTerminal:
+    """A document as rich prints it: as many columns side by side as the terminal has room for."""
+
+    shown: Shown
+    references: bool
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
+        from rich.text import Text
+
+        document = self.shown.document(brief=True, references=self.references)
+        if document.verdict:
+            yield Text(printable(document.verdict), style="bold")
+        for section in document.tables:
+            title = f"{document.title}: {section.title[0].lower()}{section.title[1:]}"
+            yield Text(printable(title if section.name != "comparisons" else section.title), style="table.title")
+            if section.caption:
+                yield Text(printable(section.caption), style="dim")
+            for columns in _side_by_side(section, options.max_width):
+                yield _part(section, columns)
+        yield from (Text(f"! {printable(warning)}", style="yellow") for warning in document.warnings)
+
+
+def _side_by_side(section: Section, width: int) -> Iterator[list[int]]:
+    """Yield the columns of each part of a table that fits into a width, the first one in each."""
+    lines = [section.header, *section.lines]
+    widths = [max(len(printable(cells[place])) for cells in lines) + EDGES for place in range(len(section.header))]
+    whole = list(range(len(widths)))
+    if section.texts > 2 or section.long or sum(widths) < width:  # texts are broken into lines
+        yield whole
+        return
+    first, *rest = section.order or whole
+    group: list[int] = []
+    for place in rest:
+        if group and 1 + sum(widths[one] for one in (first, *group, place)) > width:
+            yield [first, *group]
+            group = []
+        group.append(place)
+    yield [first, *group]
+
+
+def _part(section: Section, columns: Sequence[int]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    part = Table(show_lines=section.long > 0)
+    for place in columns:
+        is_text, name = place < section.texts, Text(printable(section.header[place]))
+        wraps = is_text and place > 0 and section.texts > 1
+        part.add_column(name, justify="left" if is_text else "right", no_wrap=not wraps, overflow="fold")
+    for line, cells in enumerate(section.lines):
+        texts = (printable("; ".join(cells[place].split("\n"))) for place in columns)
+        styles = ("bold" if (line, place) in section.bold else "" for place in columns)
+        part.add_row(*(Text(text, style=style) for text, style in zip(texts, styles, strict=True)))
+    return part
