@@ -43,7 +43,7 @@ class Case:
     @property
     def needs_scores(self) -> bool:
         """Whether ids alone are not enough."""
-        read_scores = ("CalibrationErrorAtK", "RowAUC", "CoverageError", "RankingLoss", "LabelAUC")
+        read_scores = ("CalibrationErrorAtK", "RowAUC", "CoverageError", "RankingLoss", "LabelAUC", "LabelAP")
         return self.name in ("CrossEntropy", "TieRateAtK", *read_scores) or self.name.endswith("AtThreshold")
 
     def metric(self, **more: Any) -> TopKMetric:
@@ -155,7 +155,11 @@ def _cases_of_wishes() -> list[Case]:
         *((name, {"threshold": [0.0, 0.5]}) for name in ("PrecisionAtThreshold", "RecallAtThreshold", "F1AtThreshold")),
     ]
     by_scope = [Case(name, arguments, by) for name, arguments in lists for by in (None, "bucket", "global")]
-    shown = ("PopularityLiftAtK", {"k": KS}), ("CalibrationErrorAtK", {"k": KS}), ("LabelAUC", {"bins": 256})
+    shown = (
+        ("PopularityLiftAtK", {"k": KS}),
+        ("CalibrationErrorAtK", {"k": KS}),
+        *((name, {"bins": 256}) for name in ("LabelAUC", "LabelAP")),
+    )
     by_bucket = [Case(name, arguments, by) for name, arguments in shown for by in (None, "bucket")]
     return [*by_scope, *by_bucket, Case("PersonalizationAtK", {"k": KS})]
 

@@ -34,6 +34,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "empty_target_action": ("skip", "error"),
     "max_gain": (3.0, 4.0),
     "labels": ("present", "union"),
+    "macro": (None, "of_averages"),
     "beta": (2.0, 3.0),
     "min_recall": (0.5, 0.8),
     "statistic": ("median", "mean"),
@@ -61,6 +62,7 @@ WITH: dict[str, dict[str, Any]] = {
     "scope": {"buckets": BUCKETS},
     "depth": {"buckets": BUCKETS},
     "labels": {"average": "macro", "num_labels": NUM_LABELS},
+    "macro": {"average": "macro", "num_labels": NUM_LABELS},
     "average": {"num_labels": NUM_LABELS},
     "preset": {"label_counts": COUNTS, "num_train": NUM_TRAIN},
 }
@@ -79,7 +81,7 @@ def made(name: str, argument: str, value: Any) -> TopKMetric:
     needed = {one.name: VALUES[one.name][0] for one in known.values() if one.default is Parameter.empty}
     given = {key: one for key, one in facts.items() if key in known and (key in metric_needs(name) or key == argument)}
     more = {key: one for key, one in WITH.get(argument, {}).items() if key in known}
-    if name == "LabelAUC":
+    if name in ("LabelAUC", "LabelAP"):
         given |= {"num_labels": NUM_LABELS}
         given.pop("num_labels" if argument == "buckets" else "", None)
     if argument == "num_labels" and value != NUM_LABELS and "label_counts" in given:
@@ -104,7 +106,11 @@ def pairs() -> Iterator[Any]:
                 continue
             if argument == "buckets" and name in ("TieRateAtK", "PersonalizationAtK"):
                 continue  # refused
-            if argument == "average" and name != "LabelAUC" and not issubclass(metric, LabelAveragedMetric):
+            if (
+                argument == "average"
+                and name not in ("LabelAUC", "LabelAP")
+                and not issubclass(metric, LabelAveragedMetric)
+            ):
                 continue  # only "samples" means something
             yield pytest.param(name, argument, id=f"{name}-{argument}")
 

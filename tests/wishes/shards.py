@@ -78,7 +78,7 @@ def every_metric(skipped: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
             yield str(case), case.metric(sync_on_compute=False)
 
 
-REFUSED = ("LabelAUC", "PrecisionAtThreshold", "RecallAtThreshold", "F1AtThreshold")
+REFUSED = ("LabelAUC", "LabelAP", "PrecisionAtThreshold", "RecallAtThreshold", "F1AtThreshold")
 """What reads the scores of all labels again, which no process holds; and pairs within buckets."""
 PAIRS = ("RowAUC", "CoverageError", "RankingLoss")
 

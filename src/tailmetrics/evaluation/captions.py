@@ -6,7 +6,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._relevance import RelevanceMetric
 from tailmetrics.metrics._shown import ShownMetric
 from tailmetrics.metrics._thresholds import ThresholdMetric
-from tailmetrics.metrics.label_auc import LabelAUC
+from tailmetrics.metrics.areas import LabelAP, LabelAUC
 from tailmetrics.metrics.row_auc import RowAUC
 
 
@@ -31,7 +31,7 @@ def _caption(metric: TopKMetric, k: object) -> str:
     if isinstance(metric, RowAUC):
         pairs = "all irrelevant labels" if scope == "global" else "the irrelevant labels of the bucket"
         return f"relevant labels of the bucket against {pairs} (scope {scope})"
-    if isinstance(metric, LabelAUC):
+    if isinstance(metric, (LabelAUC, LabelAP)):
         return "rows of each label of the bucket against all other rows"
     places = f" of {k}" if isinstance(k, int) else ""
     if isinstance(metric, RelevanceMetric) and scope == "global":

@@ -11,6 +11,8 @@ from tailmetrics.metrics._fixed_point import UNIT as UNIT
 from tailmetrics.metrics._metric import TopKMetric as TopKMetric
 from tailmetrics.metrics._rows import RatioMetric as RatioMetric
 from tailmetrics.metrics._rows import RowMeanMetric as RowMeanMetric
+from tailmetrics.metrics.areas import LabelAP as LabelAP
+from tailmetrics.metrics.areas import LabelAUC as LabelAUC
 from tailmetrics.metrics.calibration import CalibrationErrorAtK as CalibrationErrorAtK
 from tailmetrics.metrics.cross_entropy import CrossEntropy as CrossEntropy
 from tailmetrics.metrics.err import ERRAtK as ERRAtK
@@ -24,7 +26,6 @@ from tailmetrics.metrics.hit_rate import AccuracyAtK as AccuracyAtK
 from tailmetrics.metrics.hit_rate import HitRateAtK as HitRateAtK
 from tailmetrics.metrics.hit_rate import RelevanceAtK as RelevanceAtK
 from tailmetrics.metrics.k_for_recall import KForRecall as KForRecall
-from tailmetrics.metrics.label_auc import LabelAUC as LabelAUC
 from tailmetrics.metrics.map import MAP as MAP
 from tailmetrics.metrics.mrr import MRR as MRR
 from tailmetrics.metrics.ndcg import CGAtK as CGAtK

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -24,6 +24,8 @@ from tailmetrics.ranking._counters import BucketCounters
 
 Denominator: TypeAlias = Literal["predicted", "k"]
 LabelSet: TypeAlias = Literal["present", "union", "all"]
+LabelRatio: TypeAlias = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+MacroOf: TypeAlias = Literal["of_averages"]
 
 BLOCK_LABELS = 2**18
 """Labels averaged at once, to bound the memory at millions of labels."""
@@ -34,6 +36,7 @@ class LabelArguments(RelevanceArguments, total=False):
 
     denominator: Denominator
     labels: LabelSet
+    macro: MacroOf | None
 
 
 class LabelAveragedMetric(RowMeanMetric):
@@ -51,6 +54,8 @@ class LabelAveragedMetric(RowMeanMetric):
             even where a list is shorter.
         labels: Over which labels ``average="macro"`` is a mean: ``"present"`` in the targets, ``"union"`` of those
             and the predicted ones, ``"all"``.
+        macro: What ``average="macro"`` of an F-score is: None, the mean of the labels' F-scores; ``"of_averages"``,
+            the F-score of their mean precision and mean recall, as medical coding reports it.
         kwargs: See :class:`RelevanceMetric`.
     """
 
@@ -64,11 +69,16 @@ class LabelAveragedMetric(RowMeanMetric):
         *,
         denominator: Denominator = "predicted",
         labels: LabelSet = "present",
+        macro: MacroOf | None = None,
         **kwargs: Unpack[RelevanceArguments],
     ) -> None:
         caller, average = self._caller, kwargs.get("average", "samples")
         self.denominator: Denominator = check_choice(caller, "denominator", denominator, ("predicted", "k"))
         self.labels: LabelSet = check_choice(caller, "labels", labels, ("present", "union", "all"))
+        choices: tuple[MacroOf, ...] = ("of_averages",)
+        self.macro = None if macro is None else check_choice(caller, "macro", macro, choices)
+        if macro is not None and average != "macro":
+            raise ValueError(f"{caller}: macro={macro!r} says what average='macro' is; average is {average!r}.")
         if average in ("macro", "weighted", "none"):
             self.needs = ("num_labels",)
             if denominator == "k":
@@ -184,7 +194,20 @@ class LabelAveragedMetric(RowMeanMetric):
             return super()._values(states)
         if self.average == "micro":
             return self._micro(states)
-        return [self._mean_over_labels(states, k) for k in self.ks]
+        if self.macro is None:
+            return [self._mean_over_labels(states, k, self._label_ratio) for k in self.ks]
+        ratios: tuple[LabelRatio, LabelRatio] = (lambda hits, made, _: (hits, made), lambda hits, _, own: (hits, own))
+        sides = [[self._mean_over_labels(states, k, side) for side in ratios] for k in self.ks]
+        return [[self._of_averages(*pair) for pair in zip(*of_k, strict=True)] for of_k in sides]
+
+    def _of_averages(self, precision: float, recall: float) -> float:
+        """Return the F-score of a precision and a recall: that of as many hits, predictions and support."""
+        # with one hit, 1 / precision are predicted and 1 / recall are relevant
+        if not (precision and recall):
+            return precision * recall  # 0, or NaN of no row
+        one, predicted, support = (torch.tensor(part, dtype=torch.float64) for part in (1, 1 / precision, 1 / recall))
+        top, bottom = self._label_ratio(one, predicted, support)
+        return float(top / bottom)
 
     def _micro(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         shape = states["counts"].shape[:-1]
@@ -214,7 +237,7 @@ class LabelAveragedMetric(RowMeanMetric):
         assert hits is not None
         return [hits.new_zeros(()).expand(hits.shape) if count is None else count for count in counts]
 
-    def _mean_over_labels(self, states: Mapping[str, Tensor], k: int) -> list[float]:
+    def _mean_over_labels(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
         counts = self._label_counts(states, k)
         real = self.weighted or self.average == "weighted"
         sums, weights = (
@@ -227,7 +250,7 @@ class LabelAveragedMetric(RowMeanMetric):
             weighed, found = (amount.nonzero().squeeze(1) for amount in (weight, hits))
             weights.add(weighed + start, weight[weighed])
             # a label without a hit has the value 0, as most of millions have
-            ratio = self._label_ratio(*(count[found] for count in (hits, predicted, support)))
+            ratio = ratio_of(*(count[found] for count in (hits, predicted, support)))
             sums.add(found + start, divide(*ratio) * weight[found])
         # rows that count but no label to average over make 0; no row at all makes NaN
         counted = self._counts.totals(states[self._label_state("counted")])

@@ -15,7 +15,7 @@ from tailmetrics._arguments import identity
 from tailmetrics._checks import shape_of
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments, number_in_key
 from tailmetrics.metrics._arithmetic import divide
-from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet
+from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
 from tailmetrics.metrics._relevance import Average, EmptyTargetAction
 from tailmetrics.metrics._states import AtCells, Increment
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
@@ -32,6 +32,7 @@ class ThresholdArguments(TopKArguments, total=False):
     """What metrics of thresholds take by name."""
 
     labels: LabelSet
+    macro: MacroOf | None
     scope: Scope
     empty_target_action: EmptyTargetAction | None
 

@@ -63,6 +63,7 @@ class PrecisionAtK(LabelAveragedMetric):
     higher_is_better = True
     stem = "precision"
     ratio_reads = ("predicted",)
+    withheld = ("macro",)
 
     @property
     def fixed_point(self) -> FixedPoint:  # type: ignore[override]

@@ -84,6 +84,7 @@ class RecallAtK(LabelAveragedMetric):
     higher_is_better = True
     stem = "recall"
     ratio_reads = ("support",)
+    withheld = ("macro",)
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return recall_at_k(ranks, k)

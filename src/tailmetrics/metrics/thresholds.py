@@ -35,6 +35,7 @@ class PrecisionAtThreshold(ThresholdMetric):
     higher_is_better = True
     stem = "precision"
     ratio_reads = ("predicted",)
+    withheld = (*ThresholdMetric.withheld, "macro")
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         return hits, predicted
@@ -66,6 +67,7 @@ class RecallAtThreshold(ThresholdMetric):
     higher_is_better = True
     stem = "recall"
     ratio_reads = ("support",)
+    withheld = (*ThresholdMetric.withheld, "macro")
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         return hits, support

@@ -1,0 +1,327 @@
+"""Areas of each label over the rows, under its ROC curve and its precision-recall curve, from histograms of scores."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from math import fsum
+from operator import mul
+from typing import ClassVar, Literal, TypeAlias, final
+
+import torch
+from torch import Tensor
+from typing_extensions import Unpack
+
+from tailmetrics._checks import check_choice, check_count
+from tailmetrics.metrics._arguments_of_metrics import TopKArguments
+from tailmetrics.metrics._arithmetic import ordered_sum
+from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._states import AtCells, InBlocks, Increments, State
+from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._pairs import dense_blocks
+from tailmetrics.ranking._reading import Depth
+
+AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
+
+BLOCK_SCORES = 2**18
+"""Scores that are put into bins together: some ten tensors of 2 MB. So many bins are read together, too."""
+
+FINEST = 4096
+"""Most bins: 64 for each octave from 2^-8 to 2^8 of either sign, 4 for each other octave, two for infinities."""
+
+
+def _bin_of(scores: Tensor) -> Tensor:
+    """Return the bin of each score among ``FINEST``; a higher score is never in a lower bin, for any score there is.
+
+    The bits of a float32 are ordered like the number: sign, exponent, then the leading bits of the fraction, more of
+    them where scores and probabilities mostly lie.
+    """
+    bits = (scores.to(torch.float32) + 0.0).view(torch.int32)  # + 0.0 makes both zeros one
+    size = bits & 0x7FFFFFFF
+    exponent, fraction = size >> 23, size & 0x7FFFFF
+    inner = exponent - 119
+    fine = 119 * 4 + inner * 64 + (fraction >> 17)
+    coarse_above = 119 * 4 + 16 * 64 + (exponent - 135) * 4 + (fraction >> 21)
+    place = torch.where(inner < 0, exponent * 4 + (fraction >> 21), torch.where(inner < 16, fine, coarse_above))
+    return torch.where(bits < 0, FINEST // 2 - 1 - place, FINEST // 2 + place).to(torch.int64)
+
+
+def _scores_of_targets(ranking: Ranking, num_labels: int) -> Tensor:
+    """Return the scores of the relevant labels; -inf for one that a list does not hold."""
+    if ranking.scores is not None:
+        return ranking.scores_of_targets
+    entries = ranking.targets.entries
+    own = torch.full(entries.ids.shape, -torch.inf, dtype=torch.float32, device=entries.ids.device)
+    for first, block in dense_blocks(ranking, num_labels):
+        inside = (entries.rows >= first) & (entries.rows < first + len(block)) & (entries.ids >= 0)
+        place = inside.nonzero().squeeze(1)
+        own[place] = block[entries.rows[place] - first, entries.ids[place]].to(own.dtype)
+    return own
+
+
+def _sum_of_products(these: Tensor, those: Tensor) -> Tensor:
+    """Return the sum over the last axis of the products of whole numbers (L, B), float64 (L,), rounded once.
+
+    int64 holds the pairs of 4 billion rows; all cells of Amazon-3M have 10^19 of them, and are added up in Python.
+    """
+    found = (these * those).sum(dim=1).double()
+    large = (these.sum(dim=1).double() * those.amax(dim=1).double() >= 2**62).nonzero().squeeze(1)
+    for label in large.tolist():
+        found[label] = float(sum(map(mul, these[label].tolist(), those[label].tolist())))
+    return found
+
+
+class _LabelArea(TopKMetric):
+    """An area of each label over the rows, averaged over labels, with bounds of its error.
+
+    ``preds`` are dense scores (N, L), CSR or scored candidates; labels that are not stored tie with each other below
+    all others. Scores are counted in histograms over the order of their own bits, so that no range has to be known.
+
+    Args:
+        average: ``"macro"``, the mean over labels; ``"weighted"``, weighted by their number of relevant rows;
+            ``"micro"``, all cells as one label; ``"none"``, the value of each label, NaN where there is none.
+        bins: Number of bins of each label, a power of two up to 4096; memory is 16 bytes for each bin and label.
+        kwargs: See :class:`TopKMetric`.
+    """
+
+    optional_k = True
+    withheld: ClassVar[tuple[str, ...]] = ("k",)
+    key_words: ClassVar = {**TopKMetric.key_words, "average": "", "bins": ""}
+    needs: tuple[str, ...] = ("num_labels",)
+
+    def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[TopKArguments]) -> None:
+        choices: tuple[AreaAverage, ...] = ("macro", "micro", "weighted", "none")
+        self.average: AreaAverage = check_choice(self._caller, "average", average, choices)
+        self.bins = check_count(self._caller, "bins", bins, minimum=2)
+        if self.bins > FINEST or self.bins & (self.bins - 1):
+            raise ValueError(f"{self._caller}: bins={bins} must be a power of two from 2 to {FINEST}.")
+        super().__init__(None, **kwargs)
+
+    @abstractmethod
+    def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
+        """Return the least area there can be, that of scores rounded to their bins, and the largest: (3, L), float64.
+
+        Args:
+            relevant: Shape (L, B), int64: how many relevant scores of each label lie in each bin, ascending.
+            irrelevant: The same of the others. NaN for a label that has no area.
+        """
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.average}_"
+
+    @property
+    def reads(self) -> Depth:
+        """How much of a batch has to be ranked."""
+        return Depth(0, None)
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if ranking.scores is None and ranking.values is None:
+            raise ValueError(f"{self._caller}: preds are ranked ids, which have no scores; pass scores.")
+        if ranking.beyond is not None:
+            raise ValueError(
+                f"{self._caller}: the labels came in pieces; make one metric for each piece, with its scores and its "
+                "part of the targets."
+            )
+
+    def _states(self) -> dict[str, State]:
+        assert self.num_labels is not None
+        shared = self.min_gain is None
+        names = f"scores_in_{self.bins}", f"relevant_in_{self.bins}"
+        return dict.fromkeys(names, State((self.num_labels, self.bins), shared=shared))
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        assert self.num_labels is not None
+        ranking = self._relevant(ranking)
+        entries = ranking.targets.entries
+        label = entries.ids.clamp(min=0)
+        own = AtCells(self._cells(label, _scores_of_targets(ranking, self.num_labels)), entries.ids >= 0, entries.rows)
+        return {f"scores_in_{self.bins}": InBlocks(lambda: self._blocks(ranking)), f"relevant_in_{self.bins}": own}
+
+    def _blocks(self, ranking: Ranking) -> Iterator[AtCells]:
+        """Yield the cells of the scores of a few rows at a time."""
+        assert self.num_labels is not None
+        label = torch.arange(self.num_labels, device=ranking.ids.device)
+        height = max(1, BLOCK_SCORES // max(1, self.num_labels))
+        for first, block in dense_blocks(ranking, self.num_labels):
+            for number, part in enumerate(torch.split(block, height)):
+                start = first + number * height
+                row = torch.arange(start, start + len(part), device=part.device)
+                counted = row >= 0 if ranking.row_mask is None else ranking.row_mask[row]
+                rows, amounts = (one[:, None].expand(part.shape).reshape(-1) for one in (row, counted))
+                yield AtCells(self._cells(label, part).reshape(-1), amounts, rows)
+
+    def _cells(self, label: Tensor, scores: Tensor) -> Tensor:
+        """Return the cell of scores of labels in a state (L, bins)."""
+        return label * self.bins + _bin_of(scores) // (FINEST // self.bins)
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        return [self._areas(states)[1].tolist()]
+
+    def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
+        """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
+        relevant, scores = states[f"relevant_in_{self.bins}"], states[f"scores_in_{self.bins}"]
+        buckets = self.bound_buckets
+        inside = torch.zeros(len(scores), dtype=torch.int64) if buckets is None else buckets.assignment.cpu()
+        if self.average == "micro":
+            sums = torch.zeros(2, self._num_buckets, self.bins, dtype=torch.int64)
+            for kept, total in zip((relevant, scores), sums, strict=True):
+                total.index_add_(0, inside, kept.cpu())
+            return self._area(sums[0], sums[1] - sums[0])
+        height = max(1, BLOCK_SCORES // self.bins)
+        parts = zip(torch.split(relevant, height), torch.split(scores, height), strict=True)
+        areas = torch.cat([self._area(own.cpu(), of_all.cpu() - own.cpu()) for own, of_all in parts], dim=1)
+        if self.average == "none":
+            return areas
+        support = relevant.sum(dim=1).double().cpu() if self.average == "weighted" else torch.ones(len(inside)).double()
+        of_buckets = (~areas[0].isnan() & (inside == number) for number in range(self._num_buckets))
+        means = [_means(areas[:, measured], support[measured]) for measured in of_buckets]
+        return torch.tensor(means, dtype=torch.float64).T
+
+    def compute(self) -> Tensor:
+        """Return the value over all batches and processes; with ``average="none"`` of every label.
+
+        Returns:
+            float64, as :meth:`TopKMetric.compute`; with ``average="none"`` of shape (L,), with row groups behind an
+            axis of all rows and each group; NaN for a label that has no area.
+        """
+        return super().compute() if self.average != "none" else self._of_groups()[1]
+
+    def error_bounds(self) -> tuple[Tensor, Tensor]:
+        """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
+        with self._over_all_processes():
+            low, _, high = self._of_groups()
+        return (low, high) if low.numel() > 1 else (low.view(()), high.view(()))  # as compute() is squeezed
+
+    def _of_groups(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the three areas, each of the shape of :meth:`compute`."""
+        self._check_bound("first")
+        states = {name: self._state(name) for name in self._names}
+        groups = range(1 + len(self.row_groups or ()))
+        found = torch.stack([self._areas({name: state[one] for name, state in states.items()}) for one in groups], 1)
+        found = found.to(self.device, real_dtype(self.device))
+        found = found if self.row_groups else found.squeeze(1)
+        low, middle, high = found if self.bound_buckets is not None or self.average == "none" else found.squeeze(-1)
+        return low, middle, high
+
+    def row_keys(self, group: str = "") -> list[str]:
+        """Return the keys of the values over all rows; none where values are of labels."""
+        return [] if self.average == "none" else super().row_keys(group)
+
+    def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
+        """Return the values as a flat dict of scalars; none with ``average="none"``, whose values are vectors."""
+        if self.average == "none":
+            raise ValueError(
+                f"{self._caller}: average='none' has a value for each label; compute() returns them. Use "
+                "average='macro' for one number."
+            )
+        return super().scalars(value)
+
+
+def _means(areas: Tensor, weights: Tensor) -> list[float]:
+    """Return the mean of each row of areas (3, L), at most 1 after rounding; NaN of no label."""
+    total = fsum(weights.tolist())
+    return [min(1.0, fsum((side * weights).tolist()) / total) if total else float("nan") for side in areas]
+
+
+@final
+class LabelAUC(_LabelArea):
+    """Area under the ROC curve of each label over the rows, averaged over labels, with bounds of its error.
+
+    Higher is better, in [0, 1], 0.5 for chance; NaN without a label that has rows of both kinds. Labels without a
+    relevant or without an irrelevant row are left out.
+
+    Use it when papers of medical coding report macro and micro AUC, on more rows than memory holds.
+
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored tie with each other below
+    all others. :meth:`error_bounds` hold the exact value; pairs of scores in one bin count one half.
+
+    Args:
+        average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of each label.
+        bins: Number of bins of each label, a power of two up to 4096; memory is 16 bytes for each bin and label.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = LabelAUC(num_labels=1)
+    >>> metric.update(torch.tensor([[0.1], [0.8], [0.6]]), torch.tensor([[True], [True], [False]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: scikit-learn, ``roc_auc_score``.
+    """
+
+    higher_is_better = True
+    stem = "auc"
+
+    def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
+        ends = relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True)
+        pairs = _sum_of_products(*ends)
+        below = irrelevant.cumsum(dim=1) - irrelevant
+        right, unsure = (_sum_of_products(relevant, others) for others in (below, irrelevant))
+        return torch.stack([(right + unsure * part) / pairs for part in (0.0, 0.5, 1.0)]).clamp(max=1.0)
+
+
+@final
+class LabelAP(_LabelArea):
+    """Average precision of each label over the rows, averaged over labels (mAP), with bounds of its error.
+
+    Higher is better, in [0, 1]; the share of relevant rows for chance. Labels without a relevant row are left out; NaN
+    without another label.
+
+    Use it when labels are rare and rows with a high score are looked at: long-tailed images, tagging, drug effects.
+
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored tie with each other below
+    all others. :meth:`error_bounds` hold the exact value; scores in one bin count as equal, so that the value is exact
+    where every distinct score of a label has a bin of its own.
+
+    Args:
+        average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of each label.
+        bins: Number of bins of each label, a power of two up to 4096; memory is 16 bytes for each bin and label.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = LabelAP(num_labels=1)
+    >>> metric.update(torch.tensor([[0.1], [0.8], [0.6]]), torch.tensor([[True], [True], [False]]))
+    >>> metric.compute()
+    tensor(0.8333, dtype=torch.float64)
+
+    Source: scikit-learn, ``average_precision_score``: the sum of (R_i - R_(i-1)) P_i over distinct scores.
+    """
+
+    higher_is_better = True
+    stem = "ap"
+
+    def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
+        label, place = relevant.nonzero(as_tuple=True)
+        own, others = relevant[label, place], irrelevant[label, place]
+        total = relevant.sum(dim=1)
+        above = total[label] - relevant.cumsum(dim=1)[label, place]
+        worse_above = (irrelevant.sum(dim=1, keepdim=True) - irrelevant.cumsum(dim=1))[label, place]
+        # P of a relevant row in a bin is TP / (TP + FP) with TP from above + 1 to above + own. Least: the others of the
+        # bin come first, and its relevant rows one by one. Most: they come first, and tie with one another.
+        found = (above + own).double()
+        middle, high = (own * (found / (found + wrong)) for wrong in (worse_above + others, worse_above))
+        low = torch.minimum(_sum_of_precisions(above, own, worse_above + others), middle)
+        sums = torch.zeros(3, *relevant.shape, dtype=torch.float64)
+        sums[:, label, place] = torch.stack([low, middle, high])
+        return (ordered_sum(sums) / total).clamp(max=1.0)
+
+
+def _sum_of_precisions(above: Tensor, own: Tensor, wrong: Tensor) -> Tensor:
+    """Return the sum of (above + i) / (above + i + wrong) for i from 1 to own, float64.
+
+    It is own - wrong (H(x + own) - H(x)), with x = above + wrong and harmonic numbers H: their first terms are added
+    one by one, the others by Euler's and Maclaurin's formula around x + 1/2, exact to float64 from there on.
+    """
+    start, left = (above + wrong).double(), own.double()
+    terms = torch.zeros_like(start)
+    for _ in range(24):  # behind 24 the first term that is left out, 127 / 30720 x^-8, is below 2^-46 of 1 / x
+        terms += torch.where(left >= 1, 1 / (start + 1), 0.0)
+        start, left = start + (left >= 1), (left - 1).clamp(min=0)
+    first, last = start + 0.5, start + left + 0.5
+    rest = torch.log1p(left / first)
+    for factor, power in ((1 / 24, 2), (-7 / 960, 4), (31 / 8064, 6), (-127 / 30720, 8)):
+        rest += factor * (last**-power - first**-power)
+    return own - wrong * (terms + rest)
