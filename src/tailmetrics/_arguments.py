@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from torch import Tensor
@@ -28,7 +29,18 @@ class TorchMetricsArguments(TypedDict, total=False):
     dist_sync_fn: Callable[..., Any] | None
 
 
-KEYWORDS = tuple(TorchMetricsArguments.__annotations__)
+NAMED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+ARGUMENT: Final = re.compile(r"^ {8}(\w+): (.*\n(?: {12}.*\n)*)", re.MULTILINE)
+"""An argument in a docstring of a class, and what is said of it."""
+
+KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(TorchMetricsArguments.__annotations__) | {
+    "sync_on_compute": True,
+    "dist_sync_on_step": False,
+    "compute_on_cpu": False,
+    "compute_with_cache": True,
+}
+"""The names of these arguments, and their defaults."""
 
 PRESENTATION = ("name", "validate_args")
 """Arguments that no number depends on."""
@@ -50,14 +62,45 @@ NO_NEED = {"task": "the form of target says it; pass num_labels= where nothing e
 def arguments(metric: type[Metric]) -> Mapping[str, Parameter]:
     """Return what a class takes by name: its own arguments, and those of its bases that it hands on."""
     found: dict[str, Parameter] = {}
-    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    withheld, by_name = getattr(metric, "withheld", ()), False
     for base in metric.__mro__[: metric.__mro__.index(Metric)]:
         own = list(signature(vars(base)["__init__"]).parameters.values())[1:] if "__init__" in vars(base) else []
-        new = (one for one in own if one.kind in named and one.name not in (*found, *getattr(metric, "withheld", ())))
-        found |= {one.name: one for one in new}
-        if own and all(one.kind != Parameter.VAR_KEYWORD for one in own):
+        for one in own:
+            if one.kind in NAMED and one.name not in (*found, *withheld):
+                found[one.name] = one.replace(kind=Parameter.KEYWORD_ONLY) if by_name else one
+        kinds = {one.kind for one in own}
+        if own and Parameter.VAR_KEYWORD not in kinds:
             break
+        by_name = by_name or (bool(own) and Parameter.VAR_POSITIONAL not in kinds)
     return MappingProxyType(found)
+
+
+class ClassSignature:
+    """What ``inspect.signature`` and ``help`` show of a class of metrics: every argument, in place of ``**kwargs``."""
+
+    def __get__(self, metric: Metric | None, owner: type[Metric]) -> Signature:
+        """Return the signature of the class."""
+        if metric is not None:
+            raise AttributeError("__signature__")  # that of an object is another one
+        keywords = {
+            name: Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in KEYWORDS.items()
+        }
+        return Signature(sorted({**arguments(owner), **keywords}.values(), key=lambda one: one.kind))
+
+
+def described(metric: type[Metric]) -> tuple[str | None, dict[str, str]]:
+    """Return the docstring of a class with what its bases say of each argument, and that by name.
+
+    Their docstrings have a section ``Args:`` that ends in ``kwargs: See ...``, in place of which the others are put.
+    """
+    text, known = vars(metric).get("__doc__"), {**getattr(metric, "_described", {})}
+    own = dict(ARGUMENT.findall(text or ""))
+    known |= {name: said for name, said in own.items() if name != "kwargs"}
+    if text is None or "kwargs" not in own:
+        return text, known
+    more = "".join(f"        {name}: {known[name]}" for name in arguments(metric) if name in known and name not in own)
+    keywords = "        kwargs: Those of :class:`torchmetrics.Metric`.\n"
+    return text.replace(f"        kwargs: {own['kwargs']}", more + keywords), known
 
 
 def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,6 +130,23 @@ def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) 
     names += [f"*{number}" for number in range(len(args) - len(names))]
     named = dict(zip(names, args, strict=False)) | dict(kwargs)
     return {name: value for name, value in named.items() if name not in KEYWORDS}
+
+
+@cache
+def settled_arguments(metric: type[Metric]) -> frozenset[str]:
+    """Return the attributes that cannot be set once a metric is made: states, keys and names follow from them.
+
+    They are the arguments of this library's classes. What a class derived from one does with its own, it knows.
+    """
+    of_library = next(base for base in metric.__mro__ if base.__module__.startswith("tailmetrics."))
+    withheld = getattr(metric, "withheld", ())
+    return frozenset({*arguments(of_library), *withheld, "k", "cutoffs", "ks"} - {"validate_args"})
+
+
+def number_text(value: float) -> str:
+    """Return a number for a key: in six digits where they tell it from all others, in full otherwise."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
 
 
 def identity(value: Any) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -68,11 +67,11 @@ def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]
         if optional:
             return (None,)
         raise ValueError(f"{caller}: k=None, the whole ranking, means nothing here; pass an int such as k=10.")
-    if isinstance(k, np.ndarray) and k.ndim == 1:
-        k = tuple(k)
-    if getattr(k, "ndim", 0) or isinstance(k, (set, frozenset, dict, Iterator)):
+    dimensions: int = getattr(k, "ndim", 0)
+    if dimensions > 1 or isinstance(k, (set, frozenset, dict, Iterator)):
         raise TypeError(f"{caller}: k is a {type(k).__name__}; pass one int or a list of them, such as k=(1, 5, 10).")
-    cutoffs = tuple(k) if isinstance(k, Sequence) and not isinstance(k, str) else (k,)
+    several = dimensions == 1 or (isinstance(k, Sequence) and not isinstance(k, str))
+    cutoffs = tuple(k.tolist() if dimensions else k) if several else (k,)
     if not cutoffs:
         raise ValueError(f"{caller}: k={k!r} holds no cut-off; pass at least one, such as k=(1, 5, 10).")
     checked = tuple(check_count(caller, "k", cutoff, maximum=LARGEST_CUTOFF) for cutoff in cutoffs)
@@ -92,24 +91,34 @@ def check_names(caller: str, argument: str, value: Any) -> tuple[str, ...]:
     return names
 
 
+def real_number(value: Any) -> float | None:
+    """Return a number, NumPy's and tensors without axes included, as float; None for anything else, a bool included."""
+    if isinstance(value, (bool, str, bytes)) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
+        return None
+    if not isinstance(value, (int, float)) and getattr(value, "ndim", None) != 0:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def check_number(caller: str, argument: str, value: Any, low: float, high: float) -> float:
     """Return ``value`` as float if low <= value <= high."""
-    value = value.item() if isinstance(value, np.number) else value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    number = real_number(value)
+    if number is None:
         raise TypeError(f"{caller}: {argument}={value!r} is not a number; pass one between {low} and {high}.")
-    if not low <= value <= high:
+    if not low <= number <= high:
         raise ValueError(f"{caller}: {argument}={value} is out of range; pass a number between {low} and {high}.")
-    return float(value)
+    return number
 
 
 def check_between(caller: str, argument: str, value: Any, low: float, high: float) -> float:
     """Return ``value`` as float if low < value < high."""
-    value = value.item() if isinstance(value, np.number) else value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{caller}: {argument}={value!r} is not a number; pass one above {low} and below {high}.")
-    if not low < value < high:
+    number = check_number(caller, argument, value, low, high)
+    if number in (low, high):
         raise ValueError(f"{caller}: {argument}={value} is out of range; pass a number above {low} and below {high}.")
-    return float(value)
+    return number
 
 
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:

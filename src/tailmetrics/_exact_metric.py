@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import wraps
 from inspect import get_annotations
 from typing import Any, ClassVar
@@ -11,7 +12,15 @@ import torch
 from torch import Tensor
 from typing_extensions import Self, Unpack
 
-from tailmetrics._arguments import KEYWORDS, TorchMetricsArguments, given, unknown_arguments
+from tailmetrics._arguments import (
+    KEYWORDS,
+    ClassSignature,
+    TorchMetricsArguments,
+    described,
+    given,
+    settled_arguments,
+    unknown_arguments,
+)
 from tailmetrics._travelling_metric import TravellingMetric, properties_of
 
 SET_AT_EACH_CALL = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
@@ -21,6 +30,10 @@ SET_AT_EACH_CALL = frozenset(("_update_count", "_computed", "_forward_cache", "_
 class ExactMetric(TravellingMetric):
     """What TorchMetrics would lose or change, kept: see each method. States are integer tensors, 0 at first."""
 
+    __signature__ = ClassSignature()
+    _described: ClassVar[dict[str, str]] = {}
+    """What docstrings say of each argument."""
+    _is_made = False
     full_state_update = False
     is_differentiable = False
     withheld: ClassVar[tuple[str, ...]] = ()
@@ -29,6 +42,7 @@ class ExactMetric(TravellingMetric):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
         super().__init_subclass__(**kwargs)
+        cls.__doc__, cls._described = described(cls)
         annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
         cls.__jit_unused_properties__ = properties_of(cls)
         cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
@@ -49,15 +63,26 @@ class ExactMetric(TravellingMetric):
             raise unknown_arguments(type(self), unknown) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute. What TorchMetrics sets at each call is set directly.
+        """Set an attribute, unless it is an argument that a metric is made with. What is set at each call, directly.
 
         ``torch.nn.Module`` looks whether a value is a parameter, a buffer or a module, which takes three microseconds.
         TorchMetrics sets up to seven values for a batch. The whole update of a small batch takes 250 microseconds.
+
+        Raises:
+            AttributeError: If states, keys or values would not follow what is set.
         """
         if name in SET_AT_EACH_CALL:
             object.__setattr__(self, name, value)
+        elif self._is_made and name in vars(self) and name in settled_arguments(type(self)):
+            raise AttributeError(
+                f"{type(self).__name__}: {name} is settled when the metric is made; make another one with {name}=."
+            )
         else:
             super().__setattr__(name, value)
+
+    def clone(self) -> Self:
+        """Return a copy with states of its own."""
+        return deepcopy(self)
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         """Take back the count of an update that failed, also one that was called with the wrong arguments."""
@@ -65,6 +90,8 @@ class ExactMetric(TravellingMetric):
 
         @wraps(update)
         def guarded(*args: Any, **kwargs: Any) -> None:
+            if self._is_synced:
+                raise self._is_of_all_processes("update")
             count = self._update_count
             try:
                 wrapped(*args, **kwargs)
@@ -75,12 +102,18 @@ class ExactMetric(TravellingMetric):
         return guarded
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Put the states of this process back after a compute that failed while it held those of all processes."""
+        """Put the states of this process back after a compute that failed while it held those of all processes.
+
+        A value over processes is computed anew each time: a process that was given no batch since cannot know whether
+        another one was.
+        """
         wrapped = super()._wrap_compute(compute)
 
         @wraps(compute)
         def guarded(*args: Any, **kwargs: Any) -> Any:
             was_synced = self._is_synced
+            if self._to_sync and not was_synced and self.distributed_available_fn():
+                self._computed = None
             try:
                 return wrapped(*args, **kwargs)
             except BaseException:

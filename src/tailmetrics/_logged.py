@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
+from typing_extensions import Self
 
 Place: TypeAlias = tuple[str, int]
 """Name of a member, and place among its keys."""
@@ -101,7 +102,7 @@ class LoggedScalars:
 
     def value(self, place: Place) -> Tensor:
         """Return a scalar; the first that is asked for computes all."""
-        if not self._is_current():
+        if not (self._values and self._is_current()):
             found = self._collection.compute()
             self._values = {one: found[key] for one, key in self._keys().items()}
             self._computed_of = self._signs()
@@ -112,7 +113,11 @@ class LoggedScalars:
         """Reset the collection where there is something to reset."""
         if any(metric._update_count for metric in self._collection.members().values()):
             self._collection.reset()
-        self._were_computed = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Compute anew when a scalar is asked for: the collection was reset."""
+        self._values, self._were_computed = {}, False
 
     def before_adding(self) -> None:
         """Start from nothing where the scalars were computed: what comes is of another loader, or another epoch.
@@ -164,9 +169,35 @@ class LoggedCollection(MetricCollection):
         if logged is not None:
             logged.before_adding()
 
+    def reset(self) -> None:
+        """Reset all members."""
+        super().reset()
+        if "_logged_scalars" in vars(self):
+            self._logged.forget()
+
+    def clone(self, prefix: str | None = None, postfix: str | None = None) -> Self:
+        """Return a copy with states of its own.
+
+        Args:
+            prefix: Put in front of every key in place of what was.
+            postfix: Put behind every key in place of what was.
+        """
+        copy: Self = super().clone(prefix, postfix)  # type: ignore[assignment] # TorchMetrics returns a base class
+        return copy
+
     def items(self, keep_base: bool = False, copy_state: bool = True) -> Iterable[tuple[str, Any]]:  # type: ignore[override] # as TorchMetrics has it
-        """Return names and members; without ``keep_base`` and ``copy_state``, as Lightning asks, keys and scalars."""
-        return super().items(keep_base, copy_state) if keep_base or copy_state else self._logged.items()
+        """Return names and members, as ``keep_base=True`` asks.
+
+        Otherwise what has the value of each key of ``compute()``: its metric, as TorchMetrics' wrappers read it, or
+        without ``copy_state``, as Lightning asks, its scalar.
+        """
+        if not keep_base and not copy_state:
+            return self._logged.items()
+        members = super().items(keep_base=True, copy_state=copy_state)
+        if keep_base:
+            return members
+        keys = ((self._set_name(key), metric) for name, metric in members for key in metric.keys() or [name])  # type: ignore[operator]
+        return dict(keys).items()
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True

@@ -129,7 +129,7 @@ class TravellingMetric(Metric, ABC):
         if not isinstance(incoming, (dict, Metric)):
             raise ValueError(f"{caller}: got a {type(incoming).__name__}; pass a metric or its metric_state.")
         if self._is_synced:
-            raise ValueError(f"{caller}: the states are those of all processes; call unsync() first.")
+            raise self._is_of_all_processes("merge_state")
         other = "the dict given"
         if isinstance(incoming, TravellingMetric):
             problem = difference([self._meaning()], [incoming._meaning()], "here", "there")
@@ -184,7 +184,13 @@ class TravellingMetric(Metric, ABC):
         if not self._travels_packed:
             raise ValueError(f"{caller}: the metric has states of its own kind; pickle it instead.")
         if method != "state_bytes" and self._is_synced:
-            raise ValueError(f"{caller}: the states are those of all processes; call unsync() first.")
+            raise self._is_of_all_processes(method)
+
+    def _is_of_all_processes(self, method: str) -> ValueError:
+        """Return the error that says that what is added between ``sync`` and ``unsync`` would be lost."""
+        return ValueError(
+            f"{type(self).__name__}.{method}: the states are those of all processes; call unsync() first."
+        )
 
     def _take(self, states: Mapping[str, Tensor], updates: int) -> None:
         self._replace(states)

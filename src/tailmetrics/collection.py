@@ -16,11 +16,10 @@ from tailmetrics._travelling_collection import TravellingCollection
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._row_groups import check_row_groups
 from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._context import Context, Duplicates
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._flat_queries import QueriesSeen
 from tailmetrics.ranking._ranking import on_one_thread, rank_or_take
@@ -40,8 +39,11 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         prefix: Put in front of every key.
         postfix: Put behind every key.
         row_groups: Names of groups of rows for every member that has none of its own.
+        duplicates: What happens where ids or candidates name a label twice, for every member that does not say so.
+        ignore_index: Rows with this label in ``target`` do not count, for every member that does not say so.
 
     Raises:
+        TypeError: If a member is no metric of this library, or overrides ``update``.
         ValueError: If two members have one key, or read repeated ids in different ways.
 
     >>> import torch
@@ -62,6 +64,8 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         prefix: str | None = None,
         postfix: str | None = None,
         row_groups: Sequence[str] | None = None,
+        duplicates: Duplicates | None = None,
+        ignore_index: int | None = None,
     ) -> None:
         if more:
             raise TypeError(
@@ -73,13 +77,20 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         self._training_counts: Tensor | None = None
         for name, metric in members.items():
             self.add_module(name, metric)
-            if row_groups is not None and metric.row_groups is None:
-                metric.row_groups = check_row_groups("TopKCollection", row_groups, metric._bucket_names)
-                metric._facts_settled()
+            given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
+            metric._complete("TopKCollection", {name: one for name, one in given.items() if one is not None})
         _check_unique(self.members())
         for argument in ("duplicates", "ignore_index"):
             _agreed(argument, members.values())
         self._share_states()
+
+    def check_update(self, caller: str) -> None:
+        """Raise if the class overrides ``update``, for those who hand rankings to it."""
+        if type(self).update is not TopKCollection.update:
+            raise TypeError(
+                f"{caller}: {type(self).__name__} overrides update(), which is not called with preds and target here; "
+                "pass a TopKCollection, and change the batches instead."
+            )
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
         """Refuse: members are checked against one another, and share states, from the start."""
@@ -154,6 +165,11 @@ class TopKCollection(LoggedCollection, TravellingCollection):
                 metric._check_bound("before update")
             self._reading = _reading_of(members)
         context, depth = self._reading
+        validate = False
+        for metric in members:
+            validate = validate or metric.validate_args
+        if context.validate != validate:
+            context = replace(context, validate=validate)
         ranking = rank_or_take(replace(context, doubts=True) if self._doubts else context, batch, depth, indexes)
         if self._doubts and not is_compiling():
             self._doubts = False
@@ -184,6 +200,8 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         ranking = self.rank(preds, target, row_mask, **more)
         leaders = [members[group[0]] for group in self._groups.values()]
         for metric in leaders:
+            if metric._is_synced:
+                raise metric._is_of_all_processes("update")
             metric._check(ranking)
         addition = Addition()
         with on_one_thread(ranking):
@@ -239,7 +257,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         """Return the scalars of all members in one flat dict; over processes, states are sent for all at once."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
         computed = {name: metric for name, metric in members if metric.keys()}
-        with self._sent_together({name: metric for name, metric in computed.items() if metric._computed is None}):
+        with self._sent_together(computed):
             return self._flat({name: metric.scalars() for name, metric in computed.items()})
 
     def per_label(self, zero_division: float = 0.0) -> dict[str, Tensor]:
@@ -322,12 +340,17 @@ def _named(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric
                 f"TopKCollection: {type(metric).__name__} is no metric of tailmetrics; put others into a "
                 "torchmetrics.MetricCollection beside this one."
             )
+        if type(metric).update is not TopKMetric.update:
+            raise TypeError(
+                f"TopKCollection: {type(metric).__name__} overrides update(), which no collection calls: it ranks a "
+                "batch once for all members; override _row_value or _prepare, or update the metric by itself."
+            )
     if isinstance(metrics, Mapping):
         wrong = next((name for name in metrics if not isinstance(name, str) or "." in name or not name), None)
         if wrong is not None:
             raise ValueError(f"TopKCollection: the member name {wrong!r} must be a string without '.'.")
         for name, metric in metrics.items():
-            metric.name = metric.name or name
+            vars(metric).update(name=metric.name or name)
         return dict(metrics)
     _check_unique({str(number): metric for number, metric in enumerate(values)})
     return dict(_member_names(values))
@@ -370,7 +393,6 @@ def _reading_of(members: Iterable[TopKMetric]) -> tuple[Context, Depth]:
     context = Context(
         "TopKCollection",
         next((metric.num_labels for metric in metrics if metric.num_labels is not None), None),
-        any(metric.validate_args for metric in metrics),
         duplicates=_agreed("duplicates", metrics),
         ignore_index=_agreed("ignore_index", metrics),
     )

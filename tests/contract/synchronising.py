@@ -265,10 +265,11 @@ def collectives(rank: int, world: int) -> Found:
             key: [id(state) for state in metric.metric_state.values()] for key, metric in collection.members().items()
         }
         assert own == again, "compute gives back the very states, so that members still share them"
-        with counted() as cached:
+        with counted() as repeated:
             collection.compute()
-        found |= {f"{name}, calls": calls, f"{name}, cached": cached}
-        collection.update(*next(share(0, world)))  # on each process: one without new rows would keep its value
+        found |= {f"{name}, calls": calls, f"{name}, repeated": repeated}
+        if rank == 0:  # the others cannot know of it, and have computed since their last batch
+            collection.update(*next(share(0, world)))
         found[f"{name}, later"] = bits(collection.compute())
     frequency = LabelFrequency(NUM_LABELS)
     for _, target in share(rank, world):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from cases import BUCKETS, FEW, NUM_LABELS
-from tailmetrics import LabelBuckets, LabelFrequency, Ranking, RecallAtK, RowMeanMetric, TopKCollection, rank
+from cases import BUCKETS, FEW, NUM_LABELS, registered
+from tailmetrics import (
+    F1AtThreshold,
+    KForRecall,
+    LabelBuckets,
+    LabelFrequency,
+    Ranking,
+    RecallAtK,
+    RowMeanMetric,
+    TopKCollection,
+    rank,
+)
+from tailmetrics._arguments import arguments
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
 NONSENSE: list[Any] = [
@@ -343,3 +355,54 @@ def test_lists_are_refused_with_what_to_pass(argument: str) -> None:
     given = {"preds": SCORES, "target": TARGET} | {argument: [[0.5, 0.1], [0.5, 0.1], [0.2, 0.3]]}
     with pytest.raises(TypeError, match=rf"RecallAtK: {argument} is a list; pass a tensor, such as torch.tensor"):
         RecallAtK(k=1).update(**given)
+
+
+def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
+    """NumPy's numbers of any width, and vectors of them, mean what Python's mean: keys and values are the same."""
+    scores, target = torch.tensor([[0.9, 0.6, 0.2, 0.4]]), torch.tensor([[0, 3]])
+    pairs: list[tuple[TopKMetric, TopKMetric]] = [
+        (RecallAtK(k=np.array([1, 3])), RecallAtK(k=[1, 3])),
+        (RecallAtK(k=torch.tensor([1, 3])), RecallAtK(k=[1, 3])),
+        (RecallAtK(k=np.int16(3)), RecallAtK(k=3)),
+        (F1AtThreshold(np.float32(0.5)), F1AtThreshold(0.5)),
+        (F1AtThreshold(np.linspace(0.25, 0.75, 3)), F1AtThreshold([0.25, 0.5, 0.75])),
+        (F1AtThreshold(np.array(0.5)), F1AtThreshold(0.5)),
+        (KForRecall(np.float32(0.5), num_labels=4), KForRecall(0.5, num_labels=4)),
+        (RecallAtK(k=1, min_gain=np.float32(0.5)), RecallAtK(k=1, min_gain=0.5)),
+    ]
+    for given, plain in pairs:
+        given.update(scores, target)
+        plain.update(scores, target)
+        assert given.keys() == plain.keys()
+        assert given.compute().tolist() == plain.compute().tolist()
+    for wrong in (np.array([[1]]), np.array([1.5]), np.array([True]), np.array([])):
+        with pytest.raises((TypeError, ValueError), match="RecallAtK: k"):
+            RecallAtK(k=wrong)
+    for wrong in (np.array([[0.5]]), np.array([True]), np.array(["a"]), np.bool_(True), np.array([])):
+        with pytest.raises(ValueError, match="F1AtThreshold: threshold="):
+            F1AtThreshold(wrong)
+
+
+def test_keys_tell_numbers_apart() -> None:
+    """Also where they differ in the seventh digit."""
+    assert F1AtThreshold([0.1234561, 0.1234562]).keys() == ["micro_f1@t0.1234561", "micro_f1@t0.1234562"]
+    assert KForRecall(0.8000001).keys() == ["median_k_for_recall@0.8000001"]
+    assert RecallAtK(k=1, min_gain=1.0000001).keys() == ["recall_min1.0000001@1"]
+    assert RecallAtK(k=1, min_gain=2).keys() == ["recall_min2@1"]
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_what_a_metric_is_made_with_cannot_be_set_later(name: str) -> None:
+    """States, keys and values would not follow. The metric stays as it is, a copy too; the rest can be set."""
+    metric = registered(name)
+    for one in (metric, metric.clone(), pickle.loads(pickle.dumps(metric))):
+        shown, keys = repr(one), one.keys()
+        for argument in ({"k", "cutoffs"} | arguments(REGISTRY[name]).keys()) - {"validate_args"}:
+            if hasattr(one, argument):
+                with pytest.raises(AttributeError, match=f"{name}: {argument} is settled when the metric is made"):
+                    setattr(one, argument, 1)
+        assert (repr(one), one.keys()) == (shown, keys)
+        one.validate_args = False
+        one.note = "mine"
+    with pytest.raises(AttributeError, match="LabelFrequency: num_labels is settled when the metric is made"):
+        LabelFrequency(3).num_labels = 4

@@ -24,7 +24,10 @@ from tailmetrics import (
     PropensityScoredPrecisionAtK,
     RecallAtK,
     TopKCollection,
+    evaluate,
 )
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.lightning import HeadToTailReport
 
 MISSES = (torch.tensor([[0, 1], [2, 3]]), torch.tensor([[5, 6], [7, -1]]))
 EMPTY = (torch.tensor([[0, 1], [2, 3]]), torch.tensor([[-1, -1], [-1, -1]]))
@@ -262,3 +265,77 @@ def test_metrics_within_a_plain_collection_take_a_shared_ranking() -> None:
         metric = cases[name].metric()
         metric.update(BATCH.scores, BATCH.target)
         assert bits_of(value) == bits_of(metric.compute()), cases[name]
+
+
+def test_a_collection_hands_on_how_rows_are_read() -> None:
+    """``duplicates`` and ``ignore_index`` are those of every member that says nothing; one that says other is refused."""
+    ids, target = torch.tensor([[0, 0, 2], [1, 2, 0]]), torch.tensor([2, -100])
+    alone = RecallAtK(k=2, duplicates="first", ignore_index=-100)
+    collection = TopKCollection([RecallAtK(k=2), PrecisionAtK(k=3)], duplicates="first", ignore_index=-100)
+    collection.update(ids, target)
+    alone.update(ids, target)
+    found = collection.compute()
+    assert float(found["recall@2"]) == float(alone.compute()) == 0.0
+    assert float(found["precision@3"]) == 1 / 3  # a repeated id is a miss, and the second row does not count
+    member = next(iter(collection.members().values()))
+    assert list(member.metric_state) == list(alone.metric_state)
+    assert repr(member) == "RecallAtK(k=2, duplicates='first', ignore_index=-100)"
+    with pytest.raises(ValueError, match="members have ignore_index=-1 and -100, but share one ranking"):
+        TopKCollection([RecallAtK(k=2, ignore_index=-1), PrecisionAtK(k=3)], ignore_index=-100)
+    with pytest.raises(ValueError, match="TopKCollection: duplicates='last' is not known"):
+        TopKCollection([RecallAtK(k=2)], duplicates="last")  # type: ignore[arg-type]
+
+
+class Flipped(RecallAtK):  # type: ignore[misc]
+    """Ranks the lowest scores first, by a method that a collection does not call."""
+
+    stem = "flipped"
+
+    def update(self, preds: Any, target: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Turn the scores around."""
+        super().update(-preds, target, *args, **kwargs)
+
+
+class FlippedCollection(TopKCollection):
+    """The same for all members."""
+
+    def update(self, preds: Any, target: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Turn the scores around."""
+        super().update(-preds, target, *args, **kwargs)
+
+
+def test_an_update_of_ones_own_is_not_passed_over() -> None:
+    """Alone it is called; where rankings are handed on, the class is refused in one sentence."""
+    scores, target = torch.tensor([[0.9, 0.1]]), torch.tensor([1])
+    metric, collection = Flipped(k=1), FlippedCollection([RecallAtK(k=1)])
+    metric.update(scores, target)
+    collection.update(scores, target)
+    assert float(metric.compute()) == float(collection.compute()["recall@1"]) == 1.0
+    refusals: list[Any] = [
+        lambda: TopKCollection([Flipped(k=1)]),
+        lambda: evaluate(scores, target, metrics=[Flipped(k=1)]),
+        lambda: evaluate(scores, target, metrics=collection),
+        lambda: Evaluation(collection),
+        lambda: HeadToTailReport([Flipped(k=1)]),
+        lambda: HeadToTailReport(collection),
+    ]
+    for refusal in refusals:
+        with pytest.raises(TypeError, match=r"Flipped(Collection)? overrides update\(\), which .*; .*\."):
+            refusal()
+
+
+def test_what_would_be_lost_when_states_are_given_back_is_refused() -> None:
+    """An update between ``sync`` and ``unsync``, of a metric and of a collection."""
+    collection = TopKCollection([RecallAtK(k=1), PrecisionAtK(k=1)])
+    members = list(collection.members().values())
+    collection.update(*HITS)
+    for member in members:
+        member.sync(dist_sync_fn=lambda state, group: [state, state], distributed_available=lambda: True)
+    for call in (collection.update, members[0].update):
+        with pytest.raises(ValueError, match=r"update: the states are those of all processes; call unsync\(\) first"):
+            call(*HITS)
+    for member in members:
+        member.unsync()
+        assert member.update_count == 1
+    collection.update(*HITS)
+    assert members[0].update_count == 2

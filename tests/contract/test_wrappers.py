@@ -41,8 +41,8 @@ def test_tracker_keeps_the_value_of_each_epoch(case: Case) -> None:
 
 
 def test_tracker_of_a_collection_follows_every_key() -> None:
-    """A flat dict of all epochs, and with one direction for all the best of each key."""
-    tracker = MetricTracker(TopKCollection([RecallAtK(k=[1, 3]), MRR()], prefix="val/"), maximize=True)
+    """A flat dict of all epochs, and the best of each key in the direction of its metric."""
+    tracker = MetricTracker(TopKCollection([RecallAtK(k=[1, 3]), MRR()], prefix="val/"))
     for batch in EPOCHS:
         tracker.increment()
         tracker.update(batch.scores, batch.target)

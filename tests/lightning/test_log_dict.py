@@ -271,7 +271,8 @@ def test_scalars_add_nothing_to_what_is_saved_or_moved() -> None:
     assert list(one.state_dict()) == list(two.state_dict())
     assert [name for name, _ in one.named_children()] == list(one.members())
     assert dict(one.items(keep_base=True)) == one.members()
-    assert [name for name, _ in one.items()] == [f"val/{name}" for name in one.members()]
+    assert [name for name, _ in one.items()] == list(one.compute())
+    assert [name for name, _ in one.items(keep_base=True)] == list(one.members())
     assert list(one.metric_state) == list(one.keys())
 
 

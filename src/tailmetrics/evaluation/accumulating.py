@@ -69,6 +69,7 @@ class Evaluation:
         intervals: float | None = None,
     ) -> None:
         given = metrics if isinstance(metrics, TopKCollection) else TopKCollection(list(metrics), row_groups=row_groups)
+        given.check_update("Evaluation")
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if labels else given)
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples

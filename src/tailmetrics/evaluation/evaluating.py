@@ -231,13 +231,13 @@ def _completed(
     elif not isinstance(metrics, TopKCollection):
         metrics = list(metrics)
     collection = deepcopy(metrics) if isinstance(metrics, TopKCollection) else TopKCollection(deepcopy(metrics))
+    collection.check_update("evaluate")
     collection.reset()
     members = list(collection.members().values())
     if training is not None and all(metric.buckets is None for metric in members):
         found = training if isinstance(training, LabelBuckets) else training.deciles()
         members += [_by_bucket(metric, found) for metric in members if _takes_buckets(metric)]
-    named = {"prefix": collection.prefix, "postfix": collection.postfix}
-    completed = TopKCollection(members, row_groups=groups, **named)
+    completed = TopKCollection(members, prefix=collection.prefix, postfix=collection.postfix, row_groups=groups)
     completed = with_label_values(completed, num_labels) if labels else completed
     return completed if training is None else completed.bind(training)
 

@@ -268,6 +268,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 def _collection(metrics: Any, group_names: Sequence[str] | None) -> TopKCollection:
     if not isinstance(metrics, TopKCollection):
         return TopKCollection(metrics, row_groups=group_names)
+    metrics.check_update("HeadToTailReport")
     if group_names is not None:
         raise ValueError(
             "HeadToTailReport: group_names stands beside a TopKCollection; pass row_groups= to the collection instead."

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from inspect import Parameter
 from typing import Any, ClassVar, Final, TypeAlias
 
-import numpy as np
 from torch import Tensor
 from typing_extensions import Self, Unpack
 
-from tailmetrics._arguments import TorchMetricsArguments, arguments, identity
+from tailmetrics._arguments import TorchMetricsArguments, arguments, identity, number_text
 from tailmetrics._checks import check_choice, check_count, check_cutoffs, check_number, shape_of
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.buckets import LabelBuckets, names_of
@@ -58,6 +57,9 @@ class ConfiguredMetric(ExactMetric):
     can_be_weighted: ClassVar[bool] = False
     key_words: ClassVar[Mapping[str, str]] = {"min_gain": "min"}
     """Other words for arguments that enter the key; "" keeps an argument out of it."""
+    row_groups: tuple[str, ...] | None
+    duplicates: Duplicates
+    ignore_index: int | None
     bound_buckets: LabelBuckets | None
     """The buckets, once they are known."""
     _num_buckets: int
@@ -93,25 +95,21 @@ class ConfiguredMetric(ExactMetric):
         if not isinstance(name, str | None):
             raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
         self.cutoffs = self._check_cutoffs(k)
-        several = isinstance(k, Sequence) or (isinstance(k, np.ndarray) and k.ndim > 0)
+        several = isinstance(k, Sequence) or bool(getattr(k, "ndim", 0))
         self.k = self.cutoffs if several else self.cutoffs[0]
         self.buckets = _check_buckets(caller, buckets)
         self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
-        self.row_groups = check_row_groups(caller, row_groups, self._bucket_names)
         self.weighted = bool(weighted)
         self._counts = SUMS_OF_WEIGHTS if weighted else COUNT
-        self.duplicates: Duplicates = check_choice(caller, "duplicates", duplicates, ("error", "first"))
-        self.ignore_index = (
-            None if ignore_index is None else check_count(caller, "ignore_index", ignore_index, -(2**62))
-        )
+        rows = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
+        vars(self).update(_check_rows_of(caller, **rows, bucket_names=self._bucket_names))
         self.min_gain = None if min_gain is None else check_number(caller, "min_gain", min_gain, 1e-30, 1e30)
         self.name = name
         self.validate_args = validate_args
         facts = {name: value for name, value in vars(self).items() if name in FACTS}
         self._left_open = {name: value for name, value in facts.items() if is_open(name, value)}
         self._bound_to_buckets = isinstance(buckets, LabelBuckets)
-        self._settle_facts()
-        self._facts_settled()
+        self._settle({})
 
     def _check_cutoffs(self, k: Any) -> tuple[Any, ...]:
         """Return what values are asked for, one or several: the cut-offs."""
@@ -247,11 +245,22 @@ class ConfiguredMetric(ExactMetric):
                 f"{self._caller}: bind after {self._update_count} updates would mix two meanings; reset first."
             )
         self._bound_to_buckets = training.num_rows is None
-        for name, given in self._left_open.items():
-            setattr(self, name, FACTS[name](training, given))
+        self._settle({name: FACTS[name](training, given) for name, given in self._left_open.items()})
+        return self
+
+    def _settle(self, facts: Mapping[str, Any]) -> None:
+        """Set arguments, and make anew what depends on them."""
+        self._is_made = False
+        vars(self).update(facts)
         self._settle_facts()
         self._facts_settled()
-        return self
+        self._is_made = True
+
+    def _complete(self, caller: str, given: Mapping[str, Any]) -> None:
+        """Take arguments that a collection gives to its members, but for those that the metric was given itself."""
+        taken = {name: value for name, value in given.items() if self._given.get(name) is None}
+        if taken:
+            self._settle(_check_rows_of(caller, **taken, bucket_names=self._bucket_names))
 
     def _settle_facts(self) -> None:
         """Take from the buckets what they tell, and raise where two facts do not agree."""
@@ -271,6 +280,16 @@ class ConfiguredMetric(ExactMetric):
         return tuple(EVERYTHING if k is None else k for k in self.cutoffs)
 
 
+def _check_rows_of(caller: str, bucket_names: Sequence[str], **given: Any) -> dict[str, Any]:
+    """Return arguments that say how the rows of a batch are read, those that are given."""
+    checks: dict[str, Callable[[Any], Any]] = {
+        "row_groups": lambda value: check_row_groups(caller, value, bucket_names),
+        "duplicates": lambda value: check_choice(caller, "duplicates", value, ("error", "first")),
+        "ignore_index": lambda value: value if value is None else check_count(caller, "ignore_index", value, -(2**62)),
+    }
+    return {name: checks[name](value) for name, value in given.items()}
+
+
 def _check_buckets(caller: str, buckets: Any) -> Buckets | None:
     if isinstance(buckets, str):
         names_of(buckets)  # raises where no kind has this name
@@ -288,13 +307,7 @@ def _in_key(word: str, value: Any) -> str:
         return f"_{word}" if value else f"_no_{word}"
     if isinstance(value, str):
         return f"_{value}"
-    return f"_{word}{number_in_key(value)}" if isinstance(value, (int, float)) else f"_{word}"
-
-
-def number_in_key(number: float) -> str:
-    """Return a number in as few digits as tell it from every other: 0.5, 1e-05, 0.1234561."""
-    short = f"{number:g}"
-    return short if float(short) == number else repr(float(number))
+    return f"_{word}{number_text(value)}" if isinstance(value, (int, float)) else f"_{word}"
 
 
 def _shown(name: str, value: Any) -> str:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import identity
-from tailmetrics._checks import shape_of
-from tailmetrics.metrics._arguments_of_metrics import TopKArguments, number_in_key
+from tailmetrics._arguments import identity, number_text
+from tailmetrics._checks import real_number, shape_of
+from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
 from tailmetrics.metrics._relevance import Average, EmptyTargetAction
@@ -67,14 +67,14 @@ class ThresholdMetric(LabelAveragedMetric):
             self._limits: list[float | Tensor] = [k.detach().cpu()]
             return ("",)
         given = list(k) if isinstance(k, Sequence) and not isinstance(k, str) else [k]
-        numbers = [one for one in given if isinstance(one, (int, float)) and not isinstance(one, bool) and one == one]
+        numbers = [number for number in map(real_number, given) if number is not None and number == number]
         if not given or len(numbers) != len(given) or len(set(numbers)) != len(numbers):
             shown = shape_of(k) if isinstance(k, Tensor) else repr(k)
             raise ValueError(
                 f"{self._caller}: threshold={shown}; pass a number, several distinct numbers, or a floating tensor "
                 "(L,) with a threshold for each label."
             )
-        self._limits = [float(number) for number in numbers]
+        self._limits = list(numbers)
         return tuple(self._limits)
 
     def _settle_facts(self) -> None:
@@ -94,12 +94,12 @@ class ThresholdMetric(LabelAveragedMetric):
 
     def cut_names(self) -> list[str]:
         """Return how keys write the thresholds."""
-        return [f"t{number_in_key(cut)}" if isinstance(cut, float) else "t" for cut in self.cutoffs]
+        return [f"t{number_text(cut)}" if isinstance(cut, float) else "t" for cut in self.cutoffs]
 
     def _key(self, k: Any) -> str:
         if k is None:
             return super()._key(None)
-        cut = f"@t{number_in_key(k)}" if isinstance(k, float) else "@t"
+        cut = f"@t{number_text(k)}" if isinstance(k, float) else "@t"
         if self.name is not None:
             return f"{self.name}{cut}" if len(self.cutoffs) > 1 else self.name
         return f"{super()._key(None)}{cut}"

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
+from tailmetrics._arguments import number_text
 from tailmetrics._checks import check_choice, check_count, check_number
-from tailmetrics.metrics._arguments_of_metrics import number_in_key
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import EmptyTargetAction, RelevanceArguments, RelevanceMetric
@@ -121,7 +121,7 @@ class KForRecall(RelevanceMetric):
         return f"{super()._prefix}{self.statistic}_"
 
     def _key(self, k: int | None) -> str:
-        return self.name or f"{super()._key(None)}@{number_in_key(self.min_recall)}"
+        return self.name or f"{super()._key(None)}@{number_text(self.min_recall)}"
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks within the list: what stands below ``depth`` is a miss, wherever it stands."""
