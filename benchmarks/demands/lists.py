@@ -12,7 +12,7 @@ from benchmarks.ours import evaluate, xmc_metrics
 from benchmarks.peers.ranked_ids import KERNELS, PYXCLIB, Judged
 from benchmarks.workloads import Lists, label_counts
 from tailmetrics import LabelBuckets, rank
-from tailmetrics.ranking._hits import find
+from tailmetrics.ranking._kernels_cpu import CPU
 
 
 def hits(settings: Settings) -> Iterator[Verdict]:
@@ -22,7 +22,7 @@ def hits(settings: Settings) -> Iterator[Verdict]:
         targets = rank(data.ids, data.relevant).targets
         buckets = LabelBuckets.deciles(label_counts(data.num_labels))
         calls = {
-            "find": Call(lambda: find(targets, data.ids)),  # noqa: B023
+            "find": Call(lambda: CPU.look_up(targets, data.ids)),  # noqa: B023
             "bucket": Call(lambda: buckets.of(data.ids)),  # noqa: B023
         }
         times = compare(calls, "find", settings)

@@ -13,7 +13,7 @@ from benchmarks.memory import MEASURABLE, Job, Task, peaks
 from benchmarks.ours import ten_metrics, xmc_metrics
 from benchmarks.workloads import Dense, Lists
 from tailmetrics import MRR, CrossEntropy, NDCGAtK, RecallAtK, rank
-from tailmetrics.ranking._exact import exact_ranks
+from tailmetrics.ranking._kernels_cpu import CPU
 
 HERE = "benchmarks.demands.memory"
 SHAPE = (1024, 131_072)
@@ -75,7 +75,7 @@ def exact_job(num_rows: int, num_labels: int) -> tuple[Job, Job]:
     def job(rows: int) -> Job:
         data = Dense.of(rows, num_labels)
         entries = rank(data.scores, data.target, depth=1).targets.entries
-        return lambda: exact_ranks(data.scores, entries)
+        return lambda: CPU.exact_ranks(data.scores, entries)
 
     return job(2), job(num_rows)
 

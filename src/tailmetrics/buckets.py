@@ -158,10 +158,20 @@ class LabelBuckets:
         Reads a table of one byte per label: at a few hundred thousand labels it fits where 8-byte entries do not. Its
         last entry is that of -1, which an index counts from the end.
         """
-        table: Tensor | None = self._tables.get(ids.device)
+        return self.table_on(ids.device)[ids].to(torch.int64)
+
+    def table_on(self, device: torch.device) -> Tensor:
+        """Return the bucket of each label, and behind the last ``len(buckets)``, on a device, in a small type."""
+        table: Tensor | None = self._tables.get(device)
         if table is None:
-            table = self._tables[ids.device] = self._table(ids.device)
-        return table[ids].to(torch.int64)
+            table = self._tables[device] = self._table(device)
+        return table
+
+    def totals(self, ids: Tensor) -> Tensor:
+        """Return how many of the ids (N, K) of each row are of each bucket, shape (N, G), int64."""
+        bucket = self.of(ids)
+        counts = bucket.new_zeros(len(bucket), len(self) + 1)
+        return counts.scatter_add_(1, bucket, torch.ones_like(bucket))[:, :-1]
 
     def _table(self, device: torch.device) -> Tensor:
         small = torch.uint8 if len(self) < 255 else torch.int32

@@ -13,7 +13,6 @@ from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._reading import read_training_target
 from tailmetrics.ranking._targets import Targets
 
@@ -102,11 +101,7 @@ class LabelFrequency(ExactMetric):
 
     def _add(self, targets: Targets, rows: int | Tensor) -> None:
         self.counts, self.rows = writable(self.counts), writable(self.rows)
-        if targets.dense is not None and not reads_are_free(targets.device):
-            self.counts += column_sums(targets.dense, targets.row_mask)
-        else:
-            ids = targets.entries.ids
-            self.counts.scatter_add_(0, ids.clamp(min=0), (ids >= 0).to(torch.int64))
+        self.counts.scatter_add_(0, *targets.kernels.occurrences(targets))
         self.rows += rows
 
     def compute(self) -> Tensor:
@@ -134,12 +129,6 @@ class LabelFrequency(ExactMetric):
     def thresholds(self, edges: list[int]) -> LabelBuckets:
         """Return :meth:`LabelBuckets.thresholds` of the counts over all ranks."""
         return LabelBuckets.thresholds(self.compute(), edges)
-
-
-def column_sums(dense: Tensor, row_mask: Tensor | None) -> Tensor:
-    """Return how often each label is relevant in a matrix (N, L), without an entry per cell, shape (L,)."""
-    relevant = dense if dense.dtype == torch.bool else dense > 0
-    return (relevant if row_mask is None else relevant & row_mask[:, None]).sum(dim=0)
 
 
 def frequency_of(counts: Tensor, num_rows: int, **kwargs: Any) -> LabelFrequency:

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.frequency import column_sums
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._targets import Targets
 
 ROWS, ALL, BUCKETS = 0, 1, 2
@@ -44,12 +42,7 @@ class Positives(ExactMetric):
 
     def _of_buckets(self, targets: Targets) -> Tensor:
         """Return the relevant labels of all rows, and of each bucket."""
-        if targets.dense is not None and not reads_are_free(targets.device):
-            times = column_sums(targets.dense, targets.row_mask)
-            ids = torch.arange(len(times), device=times.device)
-        else:
-            ids = targets.entries.ids
-            times = (ids >= 0).to(torch.int64)
+        ids, times = targets.kernels.occurrences(targets)
         found = [times.sum()[None].to(torch.int64)]
         for buckets in self.bucketings:
             padded = torch.zeros(len(buckets) + 1, dtype=torch.int64, device=ids.device)

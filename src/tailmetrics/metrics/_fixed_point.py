@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import made_once, reads_are_free
+from tailmetrics.ranking._device import made_once
+from tailmetrics.ranking._kernels_cpu import kernels_for
 
 LIMB_BITS = 26
 
@@ -66,7 +67,7 @@ class FixedPoint:
         """
         if self.limbs == 0:
             return values.sum(dim=dim, dtype=torch.int64).unsqueeze(-1)
-        if values.numel() * self.columns > SMALL and reads_are_free(values.device):
+        if values.numel() * self.columns > SMALL and kernels_for(values.device).reads:
             exact = values.dtype == torch.float64 and values.shape[dim] < EXACT_TERMS
             kind = None if exact else torch.int64
             one_by_one = [limb.sum(dim=dim, dtype=kind) for limb in self._one_by_one(values)]

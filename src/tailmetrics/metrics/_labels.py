@@ -20,7 +20,6 @@ from tailmetrics.metrics._relevance import Average, RelevanceArguments, with_buc
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.metrics._states import AtCells, Increment, Increments, PerRow, State, at_labels
 from tailmetrics.ranking import Ranking, TargetRanks
-from tailmetrics.ranking._counters import BucketCounters
 
 Denominator: TypeAlias = Literal["predicted", "k"]
 LabelSet: TypeAlias = Literal["present", "union", "all"]
@@ -186,7 +185,7 @@ class LabelAveragedMetric(RowMeanMetric):
         if self.denominator == "k":
             return torch.full_like(ranks.n_relevant, k)
         if self.bound_buckets is not None and self.scope == "global":
-            return BucketCounters(self.bound_buckets.of(ranking.ids[:, :k]), self._num_buckets).totals()
+            return self.bound_buckets.totals(ranking.ids[:, :k])
         return ranks.length.clamp(max=k)
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:

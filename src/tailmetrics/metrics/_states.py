@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tailmetrics.metrics._fixed_point import COUNT, SMALL, SUMS_OF_WEIGHTS, FixedPoint
 from tailmetrics.ranking._batch_rows import BatchRows
-from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._kernels_cpu import kernels_for
 
 Reduction: TypeAlias = Literal["sum", "max"]
 
@@ -191,7 +191,7 @@ class Addition:
             first, several = pairs[0][1], len(pairs) > 1
             numbers = sum(one.values.numel() for _, one in pairs) * first.fixed_point.columns if several else 0
             # where a CPU has many values, it is memory that costs, not calls
-            if several and not (numbers > SMALL and reads_are_free(first.values.device)):
+            if several and not (numbers > SMALL and kernels_for(first.values.device).reads):
                 joined = first.fixed_point.add_up(torch.cat([one.values for _, one in pairs]), first.row_axis)
                 totals = torch.split(joined, [len(one.values) for _, one in pairs])
                 for (state, _), total in zip(pairs, totals, strict=True):

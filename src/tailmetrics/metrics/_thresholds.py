@@ -19,7 +19,6 @@ from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
 from tailmetrics.metrics._relevance import Average, EmptyTargetAction
 from tailmetrics.metrics._states import AtCells, Increment
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._device import reads_are_free
 from tailmetrics.ranking._doubts import doubt_logits
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
@@ -155,25 +154,18 @@ class ThresholdMetric(LabelAveragedMetric):
         shape = ranking.num_rows, len(self.ks), self._num_buckets
         cells = shape[0] * shape[1] * shape[2] + 1  # the last one takes what is void
         hits, suggested = torch.zeros(2, cells, dtype=torch.int64, device=ranking.ids.device)
-        scores = ranking.scores
-        if self.bound_buckets is None and scores is not None and reads_are_free(scores.device):
-            suggested[:-1] = suggested_per_row(scores, ranking.row_mask, self._limits).view(-1)
+        if self.bound_buckets is None and ranking.scores is not None:
+            suggested[:-1] = suggested_per_row(ranking, self._limits).view(-1)
         else:
             for one in suggestions(ranking, self._limits):
                 self._count(suggested, one.rows, one.ids, one.threshold)
         for number, threshold in enumerate(self._limits):
-            entries, above = self._entries_above(ranking, threshold)
-            self._count(hits, entries[0], torch.where(above, entries[1], -1), number)
+            self._count(hits, *targets_above(ranking, threshold), number)
         return hits[:-1].view(shape), suggested[:-1].view(shape)
 
     def _count(self, counts: Tensor, rows: Tensor, ids: Tensor, threshold: int) -> None:
         cell = (rows * len(self.ks) + threshold) * self._num_buckets + self._bucket_of(ids)
         counts.scatter_add_(0, torch.where(ids >= 0, cell, len(counts) - 1), torch.ones_like(ids))
-
-    def _entries_above(self, ranking: Ranking, threshold: float | Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """Return rows and ids of relevant labels, all or those found, and whether each is above the threshold."""
-        entries = ranking.targets.entries if ranking.scores_all else ranking.found
-        return (entries.rows, entries.ids), targets_above(ranking, threshold)
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         raise NotImplementedError("a decision is a function of scores, not of ranks")
@@ -193,8 +185,7 @@ class ThresholdMetric(LabelAveragedMetric):
             shown = self._in_rows_counted(one.rows, one.ids, counted)
             found.setdefault(self._label_state(f"predicted_at_{one.threshold}"), []).append(shown)
         for number, threshold in enumerate(self._limits):
-            (rows, ids), above = self._entries_above(ranking, threshold)
-            hits = self._in_rows_counted(rows, torch.where(above, ids, -1), counted)
+            hits = self._in_rows_counted(*targets_above(ranking, threshold), counted)
             found[self._label_state(f"hits_at_{number}")] = [hits]
         return {name: self._joined(parts, whole) for name, parts in found.items()}
 

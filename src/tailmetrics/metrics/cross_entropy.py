@@ -17,8 +17,8 @@ from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.metrics._shown import check_finite
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._doubts import doubt_probabilities
+from tailmetrics.ranking._hits import Padding
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._slots import Slots
 
 
 @formula
@@ -51,9 +51,9 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     keys = torch.where(entries.ids >= 0, keys, ranking.num_rows * groups)
     order = entries.ids.argsort(stable=True)
     order = order[keys[order].argsort(stable=True)]
-    slots = Slots(keys[order], ranking.num_rows * groups, entries.width)
-    losses = slots.place(loss[order], 0.0)
-    n = slots.place((entries.ids[order] >= 0).to(torch.int64), 0).sum(dim=-1)
+    padding = Padding(keys[order], ranking.num_rows * groups, entries.width, ranking.targets.kernels.reads)
+    losses = padding.place(loss[order], 0.0)
+    n = padding.place((entries.ids[order] >= 0).to(torch.int64), 0).sum(dim=-1)
     value = torch.where(losses.isinf().any(dim=-1), torch.inf, divide(ordered_sum(losses), n))
     return value if buckets is None else value.view(ranking.num_rows, groups)
 

@@ -12,7 +12,6 @@ from tailmetrics.metrics._fixed_point import ratios
 from tailmetrics.metrics._shown import ShownMetric, rows_of
 from tailmetrics.metrics._states import Increments, PerRow, State
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._counters import BucketCounters
 
 
 @final
@@ -58,7 +57,7 @@ class PredictionProportionAtK(ShownMetric):
         ids, buckets = ranking.ids[:, :k], self.bound_buckets
         if buckets is None:
             return (ids >= 0).sum(dim=1, keepdim=True)
-        return BucketCounters(buckets.of(ids), len(buckets)).totals()
+        return buckets.totals(ids)
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         (rows,), shown = self._counts.totals(states["rows"]), self._counts.totals(states["shown"])

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
+from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._standings import Standings
-from tailmetrics.ranking._targets import Entries
 
 
 class Beyond(ABC):

@@ -16,7 +16,8 @@ from tailmetrics.ranking._batch_rows import read_batch_rows
 from tailmetrics.ranking._beyond import Beyond
 from tailmetrics.ranking._chunk_reader import ChunkReader, Chunks
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._lists import check_not_nan, retrieved
 from tailmetrics.ranking._log_sum import log_of, shift_of, terms_added_up
 from tailmetrics.ranking._merging import Best, best_of, merged
@@ -24,8 +25,7 @@ from tailmetrics.ranking._once import once
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
 from tailmetrics.ranking._reading import read_target
 from tailmetrics.ranking._sequences import Batch, rows_of_sequences
-from tailmetrics.ranking._standings import Standings, count_above, count_piece, own_scores
-from tailmetrics.ranking._targets import Entries
+from tailmetrics.ranking._standings import Standings, count_piece, own_scores
 
 
 def rank_chunks(
@@ -74,7 +74,8 @@ def rank_chunks(
     first = next(readings)
     batch = rows_of_sequences(context, Batch(reader.like, target, row_mask, row_groups, row_weights))
     num_rows, device = len(batch.preds), batch.preds.device
-    context = replace(context, row_mask=check_row_mask(caller, batch.row_mask, num_rows, device))
+    row_mask = check_row_mask(caller, batch.row_mask, num_rows, device)
+    context = replace(context, row_mask=row_mask, kernels=kernels_for(device))
     shape = torch.Size((num_rows, num_labels))
     targets = read_target(context, batch.target, num_rows, shape, device).without_void()
     own = batch.preds.new_full((len(targets.entries.ids),), -torch.inf)
@@ -96,12 +97,11 @@ def _first_reading(
     for first, scores in chunks:
         if not scores.shape[1]:
             continue
-        new = best_of(scores, first, depth + 1)
+        new = best_of(context.kernels, scores, first, depth + 1)
         if context.validate:
-            first_of_all = new.values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True)
-            check_not_nan(context, first_of_all)
+            check_not_nan(context, scores.amax(dim=1, keepdim=True))  # which NaN passes through
         own_scores(entries, scores, first, own)
-        best = new if best is None else merged([best, new], depth + 1, in_order=first >= end)
+        best = new if best is None else merged(context.kernels, [best, new], depth + 1, in_order=first >= end)
         end = max(end, first + scores.shape[1])
     assert best is not None
     return best
@@ -153,11 +153,12 @@ class _BeyondChunks(Beyond):
     def standings_within(self, entries: Entries, buckets: LabelBuckets) -> Standings:
         places = [(buckets.of(entries.ids) == number).nonzero().squeeze(1) for number in range(len(buckets))]
         own = self.standings_of(entries).own
-        counts = own.new_zeros(2, len(own), dtype=torch.int64)
+        counts, kernels = own.new_zeros(2, len(own), dtype=torch.int64), kernels_for(own.device)
         for first, scores in self.pieces():
             assigned = buckets.of(torch.arange(first, first + scores.shape[1], device=own.device))
             for number, place in enumerate(places):
                 inside = scores[:, assigned == number]
-                counts[:, place] += torch.stack(count_above(entries.rows[place], own[place], inside))
+                labels = torch.zeros_like(place)
+                counts[:, place] += kernels.counts_above(inside, entries.rows[place], own[place], labels)[:2]
         above, same = counts
         return Standings(own, above, same - 1, torch.zeros_like(same))

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 from torch import Tensor
 
+from tailmetrics.ranking._kernels import PLAIN, Kernels
+
 Duplicates: TypeAlias = Literal["error", "first"]
 
 
@@ -24,6 +26,7 @@ class Context:
         ignore_index: The label of rows that do not count; None for no such label.
         doubts: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
         counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, which are counted.
+        kernels: The form in which the batch is read.
     """
 
     caller: str
@@ -34,6 +37,7 @@ class Context:
     ignore_index: int | None = None
     doubts: bool = False
     counts_repeats: bool = False
+    kernels: Kernels = PLAIN
 
     def counted(self, ids: Tensor) -> Tensor:
         """Return ``ids`` (N, ...) with -1 in the rows that do not count."""

@@ -1,4 +1,4 @@
-"""Which of two forms runs: the fast one, which may look at values, or the plain one, which never waits for a device."""
+"""Tables and numbers that are made once for each device, and the threads of the CPU."""
 
 from __future__ import annotations
 

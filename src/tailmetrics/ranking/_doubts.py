@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tailmetrics._checks import shape_of
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import reads_are_free
+from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._tensors import as_tensor
 
 FIRST_CELLS = 64
@@ -158,7 +158,7 @@ def _sample(context: Context, value: Any) -> Tensor | None:
 def _first_rows(caller: str, value: Any, row_mask: Tensor | None) -> Tensor | None:
     if not (isinstance(value, (Tensor, np.ndarray)) and value.ndim in (1, 2)):
         return None
-    if isinstance(value, Tensor) and (value.layout != torch.strided or not reads_are_free(value.device)):
+    if isinstance(value, Tensor) and (value.layout != torch.strided or not kernels_for(value.device).reads):
         return None
     value = value[None] if value.ndim == 1 else value
     rows = max(1, SAMPLED_CELLS // max(1, value.shape[1]))

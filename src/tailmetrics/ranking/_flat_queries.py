@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,9 +13,11 @@ from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._doubts import doubt_gains, doubt_scores, warn_outside
+from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._lists import Lists, lists_from_candidates
 from tailmetrics.ranking._sequences import Batch
-from tailmetrics.ranking._targets import Entries, Targets
+from tailmetrics.ranking._targets import Targets
 from tailmetrics.ranking._tensors import as_tensor
 from tailmetrics.ranking._validation import check_gains
 
@@ -83,6 +85,7 @@ def read_flat(context: Context, batch: Batch, indexes: Any, ids: Any) -> FlatQue
     named = {"preds": batch.preds, "target": batch.target, "indexes": indexes} | ({} if ids is None else {"ids": ids})
     documents = {name: as_tensor(caller, name, value).detach() for name, value in named.items()}
     _check(caller, documents)
+    context = replace(context, kernels=kernels_for(documents["preds"].device))
     others = {"row_mask": batch.row_mask, "row_groups": batch.row_groups, "row_weights": batch.row_weights}
     with one_thread(documents["preds"].device):
         queries, row = torch.unique(documents["indexes"], return_inverse=True)
@@ -140,8 +143,8 @@ def _rows_of_queries(context: Context, documents: dict[str, Tensor]) -> FlatQuer
     lists = lists_from_candidates(context, score, listed, complete=True)
     gain = gains[order].to(torch.float64)
     inside = gain > 0
-    entries = Entries(row[inside], label[inside], None if bool((gain[inside] == 1).all()) else gain[inside], shape[1])
-    targets = Targets(shape[0], context.num_labels, None, given=entries)
+    entries = context.kernels.without_void(Entries(row[inside], label[inside], gain[inside], shape[1]))
+    targets = Targets(shape[0], context.num_labels, None, context.kernels, given=entries)
     rows = read_batch_rows(context, len(queries), queries.device, *of_queries)
     return FlatQueries(lists, targets, rows, queries, counts if labels is None else None)
 

@@ -9,9 +9,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import constant, reads_are_free, whole_numbers
-from tailmetrics.ranking._row_threads import joined, over_threads
-from tailmetrics.ranking._selection import top_k
+from tailmetrics.ranking._device import constant, whole_numbers
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct
 
@@ -41,12 +39,12 @@ def lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     depth = min(depth, num_labels)
     if num_labels and not depth:
         return _not_ranked(context, scores)
-    values, ids, distinct = top_k(scores, depth)
+    values, ids, distinct = context.kernels.top_k(scores, depth)
     complete = depth == num_labels
     if distinct and context.row_mask is None and not complete:
         return Lists(ids, values, complete)  # no NaN, and -inf at most behind the list
     if context.validate:  # NaN sorts first, but for a negative one on a device, where its bits are sorted
-        check_not_nan(context, values[:, :1] if reads_are_free(scores.device) else scores.amax(dim=1, keepdim=True))
+        check_not_nan(context, values[:, :1] if context.kernels.reads else scores.amax(dim=1, keepdim=True))
     return Lists(retrieved(context, values[:, :depth], ids), values, complete)
 
 
@@ -54,7 +52,7 @@ def _not_ranked(context: Context, scores: Tensor) -> Lists:
     """Return empty lists, for metrics that read scores alone; what is left out first is the largest score."""
     values = None
     if context.validate:
-        values = joined(over_threads(lambda part, _: part.amax(dim=1, keepdim=True), scores))
+        values = scores.amax(dim=1, keepdim=True)
         check_not_nan(context, values)
     nothing = torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device)
     return Lists(nothing, values, complete=False)
@@ -105,7 +103,7 @@ def lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complet
     elif len(rows):
         scores, ids = scores.clone(), ids.clone()
         scores[rows], ids[rows] = _ranked(context, scores[rows], ids[rows], rows)
-    return Lists(ids, scores, complete, places_repeated(ids) if context.duplicates == "first" else None)
+    return Lists(ids, scores, complete, context.kernels.repeated(ids) if context.duplicates == "first" else None)
 
 
 def _rows_to_rank(context: Context, scores: Tensor, ids: Tensor) -> Tensor:
@@ -114,7 +112,7 @@ def _rows_to_rank(context: Context, scores: Tensor, ids: Tensor) -> Tensor:
     Most files and indexes give lists: nothing but their order has to be looked at.
     """
     every = whole_numbers(len(ids), ids.device)
-    if not reads_are_free(ids.device) or context.row_mask is not None or not ids.numel():
+    if not context.kernels.reads or context.row_mask is not None or not ids.numel():
         return every
     all_retrieved = bool((scores[:, -1] > -torch.inf).all()) and bool((ids >= 0).all())
     falling = scores[:, :-1] > scores[:, 1:]
@@ -131,7 +129,7 @@ def _ranked(context: Context, scores: Tensor, ids: Tensor, rows: Tensor) -> tupl
     if context.validate:
         check_not_nan(context, scores, rows)
     scores = torch.where(ids >= 0, scores, -torch.inf)
-    scores, ids = _in_order(scores, ids) if reads_are_free(ids.device) else _sorted(scores, ids)
+    scores, ids = _in_order(scores, ids) if context.kernels.reads else _sorted(scores, ids)
     return scores, retrieved(context, scores, ids)
 
 
@@ -172,7 +170,7 @@ def lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists
     order = order[values[order].argsort(descending=True, stable=True)]
     order = order[rows[order].argsort(stable=True)]
     per_row = matrix.crow_indices().diff()
-    longest = (int(per_row.max()) if num_rows else 0) if reads_are_free(values.device) else num_labels
+    longest = (int(per_row.max()) if num_rows else 0) if context.kernels.reads else num_labels
     width = longest if depth is None else min(depth + 1, longest)
     column = torch.arange(len(rows), device=rows.device) - matrix.crow_indices()[:-1][rows]
     place = torch.where(column < width, rows * width + column, num_rows * width)
@@ -183,18 +181,10 @@ def lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists
     return Lists(retrieved(context, scores[:, :depth], listed[:, :depth]), scores, complete=depth >= longest)
 
 
-def places_repeated(ids: Tensor) -> Tensor:
-    """Return where an id stands that stands before in the same row of ``ids`` [N, K], bool [N, K]."""
-    ordered, order = ids.sort(dim=1, stable=True)
-    repeated = torch.zeros_like(ids, dtype=torch.bool)
-    repeated[:, 1:] = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    return torch.zeros_like(repeated).scatter_(1, order, repeated)
-
-
 def _repeated(context: Context, ids: Tensor) -> Tensor | None:
     """Return the places of repeated ids where they count as misses; where they are errors, refuse them."""
     if context.duplicates == "first":
-        return places_repeated(ids)
+        return context.kernels.repeated(ids)
     if context.validate:
         check_distinct(context.caller, "preds", ids)
     return None
@@ -204,7 +194,7 @@ def retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
     """Return ``ids`` with -1 where the score says not retrieved, or where the row does not count."""
     row_mask = context.row_mask
     retrieved = values > -torch.inf if row_mask is None else (values > -torch.inf) & row_mask[:, None]
-    if reads_are_free(ids.device) and bool(retrieved.all()):
+    if context.kernels.reads and bool(retrieved.all()):
         return ids
     return torch.where(retrieved, ids, constant(-1, ids.device))
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import reads_are_free, real_dtype
+from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._row_threads import joined, over_threads
 
 TOGETHER = 2**18
@@ -58,7 +59,7 @@ def terms_added_up(scores: Tensor, largest: Tensor | None, num_labels: int) -> t
     """
     bits, real = _bits(num_labels), real_dtype(scores.device)
     exact = None if real == torch.float64 else torch.int64  # whole numbers that float32 has too few digits for
-    on_cpu = reads_are_free(scores.device)
+    on_cpu = kernels_for(scores.device).reads
     by_block = largest is None and on_cpu  # while a block is in the cache
     if largest is None:
         largest = scores.new_empty(len(scores), dtype=real) if by_block else shift_of(scores.amax(dim=1))
@@ -105,5 +106,5 @@ def _bits(num_labels: int) -> int:
 
 
 def _height(scores: Tensor) -> int:
-    together = TOGETHER if reads_are_free(scores.device) else TOGETHER_ON_DEVICE
+    together = TOGETHER if kernels_for(scores.device).reads else TOGETHER_ON_DEVICE
     return max(1, together // max(1, scores.shape[1]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._selection import top_k
+from tailmetrics.ranking._kernels import Kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,19 +23,19 @@ class Best:
     ids: Tensor
 
 
-def best_of(scores: Tensor, first: int, depth: int) -> Best:
+def best_of(kernels: Kernels, scores: Tensor, first: int, depth: int) -> Best:
     """Return the ``depth`` best of ``scores`` (N, C), the labels from ``first`` on."""
     depth = min(depth, scores.shape[1])
-    values, ids, _ = top_k(scores, depth)
+    values, ids, _ = kernels.top_k(scores, depth)
     return Best(values[:, :depth].to(torch.promote_types(scores.dtype, torch.float32)), ids + first)
 
 
-def merged(parts: list[Best], depth: int, in_order: bool = False) -> Best:
+def merged(kernels: Kernels, parts: list[Best], depth: int, in_order: bool = False) -> Best:
     """Return the ``depth`` best of several parts; ``in_order`` where each has only lower labels than the next."""
     values, ids = (torch.cat(side, dim=1) for side in zip(*((part.values, part.ids) for part in parts), strict=True))
     if not in_order:
         ids, order = ids.sort(dim=1, stable=True)
         values = values.gather(1, order)
     depth = min(depth, ids.shape[1])
-    values, places, _ = top_k(values, depth)  # equal scores in the order in which they stand, that of their labels
+    values, places, _ = kernels.top_k(values, depth)  # equal scores as they stand, in the order of their labels
     return Best(values[:, :depth], ids.gather(1, places))

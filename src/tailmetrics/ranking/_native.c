@@ -458,6 +458,13 @@ typedef struct {
     int64_t *counts; /* [N, G], or [N] */
 } CountTrue;
 
+/* 1 for each byte of a word that is not 0: a mask may be a view of other bytes. */
+INLINE uint64_t ones(uint64_t word)
+{
+    const uint64_t low = 0x7f7f7f7f7f7f7f7f;
+    return (((word & low) + low) | word) >> 7 & 0x0101010101010101;
+}
+
 CLONES static int count_true_rows(const void *argument, int64_t first, int64_t end, void *room)
 {
     const CountTrue *task = argument;
@@ -469,13 +476,13 @@ CLONES static int count_true_rows(const void *argument, int64_t first, int64_t e
             uint64_t sums = 0, word;
             for (int64_t stop = smaller(end_of_words, i + 8 * 248); i < stop; i += 8) {
                 memcpy(&word, flags + i, 8);
-                sums += word;
+                sums += ones(word);
             }
             sums = (sums & 0x00ff00ff00ff00ff) + (sums >> 8 & 0x00ff00ff00ff00ff);
             count += (int64_t)(sums * 0x0001000100010001 >> 48);
         }
         for (; i < task->width; i++)
-            count += flags[i];
+            count += flags[i] != 0;
         task->counts[row] = count;
     }
     return DONE;
@@ -507,7 +514,7 @@ CLONES static int count_bucket_rows(const void *argument, int64_t first, int64_t
                 memcpy(&word, flags + i, 8);
             else
                 memcpy(&word, flags + i, (size_t)(task->width - i));
-            for (; word; word &= word - 1)
+            for (word = ones(word); word; word &= word - 1)
                 known &= count_label(&task->buckets, i + __builtin_ctzll(word) / 8, counts);
         }
     }

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._beyond import Beyond
+from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._ranking import Ranking, Scope
-from tailmetrics.ranking._slots import Slots
 
 BLOCK_SCORES = 2**21
 """Scores that are sorted together: 8 MB."""
@@ -46,45 +44,66 @@ def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None,
         buckets: G buckets; None for none.
         scope: ``"bucket"``: pairs within the bucket; ``"global"``: its relevant labels against all irrelevant ones.
     """
-    if ranking.beyond is not None:
-        return _pairs_of_standings(ranking, ranking.beyond, buckets, scope)
-    groups = 1 if buckets is None else len(buckets)
-    counts = torch.zeros(5, ranking.num_rows, groups, dtype=torch.int64, device=ranking.ids.device)
-    entries = ranking.targets.entries
-    there = None  # of documents of flat queries, which rows have different numbers of
-    if ranking.documents is not None:
-        there = torch.arange(num_labels, device=ranking.ids.device) < ranking.documents[:, None]
-    for first, block in dense_blocks(ranking, num_labels):
-        inside = (entries.rows >= first) & (entries.rows < first + len(block)) & (entries.ids >= 0)
-        here = entries.at(inside)
-        rows = here.rows - first
-        part = counts[:, first : first + len(block)]
-        for group in range(groups):
-            of_group = torch.ones_like(rows, dtype=torch.bool) if buckets is None else buckets.of(here.ids) == group
-            within = None if buckets is None or scope == "global" else buckets.assignment.to(block.device) == group
-            missing = torch.zeros_like(block, dtype=torch.bool) if there is None else ~there[first : first + len(block)]
-            part[:, :, group] = _count_of_group(block, rows, here.ids, of_group, within, missing)
-    return PairCounts(*counts)
-
-
-def _pairs_of_standings(ranking: Ranking, beyond: Beyond, buckets: LabelBuckets | None, scope: Scope) -> PairCounts:
-    """Count the pairs of every row from where its relevant labels stand among all labels, or those of their bucket."""
-    entries, groups = ranking.targets.entries, 1 if buckets is None else len(buckets)
+    targets, groups = ranking.targets.without_void(), 1 if buckets is None else len(buckets)
+    entries, of_rows = targets.entries, buckets is None or scope == "global"
     bucket = torch.zeros_like(entries.ids) if buckets is None else buckets.of(entries.ids)
     shape, keys = (ranking.num_rows, groups), entries.rows * groups + bucket
-    n = torch.bincount(keys, minlength=shape[0] * groups).view(shape)
-    if buckets is not None and scope == "bucket":
-        standings, among, size = beyond.standings_within(entries, buckets), keys, buckets.label_counts.to(n.device)
-        m = size - n
+    zeros = torch.zeros(shape[0] * groups, dtype=torch.int64, device=keys.device)
+    n = zeros.scatter_add(0, keys, torch.ones_like(keys)).view(shape)
+    if of_rows or buckets is None:
+        size = torch.full_like(n[:, :1], num_labels) if ranking.documents is None else ranking.documents[:, None]
+        m = (size - n.sum(dim=1, keepdim=True)).expand(shape)
     else:
-        standings, among = beyond.standings_of(entries), entries.rows
-        m = (beyond.num_labels - n.sum(dim=1, keepdim=True)).expand(shape)
-    above, tied = _among_relevant(standings.own, among)
-    zeros = torch.zeros(n.numel(), dtype=torch.int64, device=n.device)
-    wrong = zeros.index_add(0, keys, standings.above - above).view(shape)
-    same = zeros.index_add(0, keys, standings.tied - tied).view(shape)
-    depth = zeros.scatter_reduce(0, keys, standings.above + standings.tied + 1, reduce="amax").view(shape)
+        m = buckets.label_counts.to(n.device) - n
+    own, above, tied = _standings_of(ranking, entries, num_labels, None if of_rows else buckets)
+    relevant_above, relevant_tied = _among_relevant(own, entries.rows if of_rows else keys)
+    wrong = zeros.index_add(0, keys, above - relevant_above).view(shape)
+    same = zeros.index_add(0, keys, tied - relevant_tied).view(shape)
+    depth = zeros.scatter_reduce(0, keys, above + tied + 1, reduce="amax").view(shape)
     return PairCounts(n, m, wrong, same, depth)
+
+
+def _standings_of(
+    ranking: Ranking, entries: Entries, num_labels: int, buckets: LabelBuckets | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the score of each relevant label, and how many labels score more, and how many others the same.
+
+    Args:
+        ranking: See :func:`count_pairs`.
+        entries: T relevant labels, none of them void.
+        num_labels: L.
+        buckets: Count among the labels of its bucket instead of all.
+
+    Returns:
+        Shape (T,) each.
+    """
+    if ranking.beyond is not None:
+        beyond = ranking.beyond
+        found = beyond.standings_of(entries) if buckets is None else beyond.standings_within(entries, buckets)
+        return found.own, found.above, found.tied
+    kernels, parts = ranking.targets.kernels, []
+    for first, block in dense_blocks(ranking, num_labels):
+        inside = (entries.rows >= first) & (entries.rows < first + len(block))
+        rows, ids = entries.rows[inside] - first, entries.ids[inside]
+        own = block[rows, ids]
+        if buckets is None:
+            above, same, _ = kernels.counts_above(block, rows, own, ids)
+        else:
+            above, same = torch.zeros(2, len(ids), dtype=torch.int64, device=ids.device)
+            bucket, assigned = buckets.of(ids), buckets.assignment.to(ids.device)
+            for number in range(len(buckets)):
+                place = (bucket == number).nonzero().squeeze(1)
+                counts = kernels.counts_above(block[:, assigned == number], rows[place], own[place], ids[place])
+                above[place], same[place] = counts[0], counts[1]
+        if ranking.documents is not None:  # places of a row behind its last document are no labels
+            missing = num_labels - ranking.documents[rows + first]
+            same = torch.where(own > -torch.inf, same, same - missing)
+        parts.append((own, above, same - 1))
+    if not parts:
+        nothing = entries.ids[:0]
+        return nothing.to(torch.float32), nothing, nothing
+    own, above, tied = (torch.cat(part) for part in zip(*parts, strict=True))
+    return own, above, tied
 
 
 def _among_relevant(own: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,36 +139,3 @@ def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tenso
         block = values.new_full((len(ids), num_labels + 1), -torch.inf)
         place = torch.where(ids >= 0, ids, num_labels)
         yield first, block.scatter_reduce_(1, place, values, reduce="amax")[:, :num_labels]
-
-
-def _count_of_group(
-    block: Tensor, rows: Tensor, ids: Tensor, of_group: Tensor, within: Tensor | None, missing: Tensor
-) -> Tensor:
-    """Return the five counts (5, R) of one bucket, of its relevant labels among those ``within``, not ``missing``."""
-    num_rows, width = len(block), max(1, int(torch.bincount(rows[of_group], minlength=1).max()) if len(rows) else 1)
-    n = torch.bincount(rows[of_group], minlength=num_rows)
-    irrelevant = block.masked_fill(missing, torch.inf)
-    irrelevant[rows, ids] = torch.inf  # behind all others, where the bounds below do not reach
-    others = torch.bincount(rows, minlength=num_rows) if within is None else n
-    irrelevant = irrelevant if within is None else irrelevant[:, within]
-    m = irrelevant.shape[1] - others - missing.sum(dim=1)
-    irrelevant = _sorted(irrelevant)
-    slots = Slots(rows[of_group], num_rows, width)
-    own = slots.place(block[rows, ids][of_group], torch.inf).contiguous()
-    real = slots.place(torch.ones_like(rows[of_group]), 0)
-    below = torch.searchsorted(irrelevant, own).minimum(m[:, None])
-    up_to = torch.searchsorted(irrelevant, own, right=True).minimum(m[:, None])
-    wrong, tied = ((m[:, None] - up_to) * real).sum(dim=1), ((up_to - below) * real).sum(dim=1)
-    worst = own.amin(dim=1)
-    least = torch.searchsorted(irrelevant, worst[:, None]).squeeze(1).minimum(m)
-    relevant_at_least = block[rows, ids] >= worst[rows]
-    counted = torch.bincount(rows[relevant_at_least & (of_group if within is not None else True)], minlength=num_rows)
-    depth = torch.where(n > 0, m - least + counted, 0)
-    return torch.stack([n, m, wrong, tied, depth])
-
-
-def _sorted(values: Tensor) -> Tensor:
-    """Return ``values`` sorted along the last axis; numpy's sort is several times faster on the CPU."""
-    if values.device.type != "cpu":
-        return values.sort(dim=1).values
-    return torch.from_numpy(np.sort(values.numpy(), axis=1))

@@ -15,21 +15,17 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._beyond import Beyond
 from tailmetrics.ranking._context import Context, Duplicates
-from tailmetrics.ranking._counters import BucketCounters, plain_bucket_ranks
-from tailmetrics.ranking._device import one_thread, reads_are_free, real_dtype, whole_numbers
-from tailmetrics.ranking._exact_ranks import ExactRanks
+from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._flat_queries import read_flat
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, find, find_in_small
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._index_shards import side_by_side
-from tailmetrics.ranking._listed import ListedHits, ListedRanks, at_least_one_place
+from tailmetrics.ranking._kernels import Kernels
 from tailmetrics.ranking._log_sum import log_sum
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
-from tailmetrics.ranking._relevant import DEEP, RelevantLabels
 from tailmetrics.ranking._sequences import Batch, rows_of_sequences
-from tailmetrics.ranking._slots import Slots
-from tailmetrics.ranking._target_ranks import StoredRanks, TargetRanks, ranks_by_bucket
-from tailmetrics.ranking._targets import Entries, Targets
+from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
+from tailmetrics.ranking._targets import Targets
 
 DEFAULT_DEPTH = 500
 """How deep scores are ranked unless asked for otherwise, the thesis's top 500."""
@@ -245,7 +241,7 @@ class Ranking(TargetRanks):
         return self.targets.row_mask
 
     @property
-    def binary(self) -> bool:  # type: ignore[override]
+    def binary(self) -> bool:
         """Whether every relevant label has gain 1."""
         return self.targets.binary
 
@@ -262,84 +258,30 @@ class Ranking(TargetRanks):
     @once
     def gains(self) -> Tensor:
         """Gain of each listed label, 0 where it is not relevant, shape (N, K), float64."""
-        if not reads_are_free(self.ids.device):
-            hits, gains = self._listed.hits[:, : self.depth], self._listed.gains
-            return hits.to(real_dtype(hits.device)) if gains is None else torch.where(hits, gains[:, : self.depth], 0.0)
-        found = self._found
-        cells = torch.zeros(self.ids.numel() + 1, dtype=real_dtype(self.ids.device), device=self.ids.device)
-        assert found.ranks is not None
-        place = (found.rows * self.depth + found.ranks - 1).clamp(max=self.ids.numel())
-        gains = torch.ones_like(place, dtype=cells.dtype) if found.gains is None else found.gains
-        return cells.scatter_(0, place, gains)[:-1].view(self.ids.shape)
-
-    @property
-    def target_ranks(self) -> Tensor:  # type: ignore[override]
-        """Ranks from 1 of the relevant labels in the list, ascending, shape (N, W), int64."""
-        return self._hits[0]
-
-    @property
-    def target_ids(self) -> Tensor:  # type: ignore[override]
-        """The labels at ``target_ranks``, shape (N, W), int64."""
-        return self._hits[1]
-
-    @once
-    def target_gains(self) -> Tensor:
-        """The gains at ``target_ranks``, shape (N, W), float64."""
-        if not reads_are_free(self.ids.device):
-            return self.up_to(EVERYTHING).target_gains
-        gains = None if self.binary else self._found.gains
-        if gains is not None:
-            return self._slots.place(gains, 0.0)
-        one = torch.ones((), dtype=real_dtype(self.ids.device), device=self.ids.device)
-        return one.expand(self.target_ranks.shape)
+        return self._kernels.gains(self._found, self.depth)
 
     @once
     def relevant(self) -> RelevantLabels:
         """All relevant labels, found or not."""
         return RelevantLabels(self.targets, None)
 
-    def _relevant_within(self, buckets: LabelBuckets) -> RelevantLabels:
-        return self.remembered(("relevant", buckets.digest), lambda: RelevantLabels(self.targets, buckets))
-
-    @once
-    def _distinct_ids(self) -> Tensor:
-        """The list without the later places of repeated ids, which are misses."""
-        return self.ids if self.repeated is None else self.ids.masked_fill(self.repeated, -1)
-
-    @once
-    def _found(self) -> Entries:
-        if not reads_are_free(self.ids.device):
-            return self._listed.entries()
-        return find(self.targets, self._distinct_ids)
-
-    @once
-    def _listed(self) -> ListedHits:
-        return ListedHits.of(self.targets, self._distinct_ids)
+    @property
+    def _kernels(self) -> Kernels:
+        return self.targets.kernels
 
     @property
-    def found(self) -> Entries:
-        """The relevant labels that the list holds, with their ranks in it.
-
-        On a device as many for each row as its list has places, void ones, of rank ``NOT_RANKED``, behind the others.
-        """
-        return self._found
-
-    @once
-    def _hits(self) -> tuple[Tensor, Tensor]:
-        """Ranks and labels of the hits."""
-        if not reads_are_free(self.ids.device):
-            ranks_of_list = self.up_to(EVERYTHING)
-            return ranks_of_list.target_ranks, ranks_of_list.target_ids
-        small = find_in_small(self.targets, self._distinct_ids)
-        if small is not None:
-            return small
-        ranks = self._found.ranks
-        assert ranks is not None
-        return self._slots.place(ranks, NOT_RANKED), self._slots.place(self._found.ids, -1)
+    def _found(self) -> Any:
+        """What the kernels found when they looked the list up; of an id that stands twice, the first place counts."""
+        kernels, memo = self._kernels, self._memo
+        if ("found", kernels.reads) not in memo:
+            ids = self.ids if self.repeated is None else self.ids.masked_fill(self.repeated, -1)
+            memo["found", kernels.reads] = kernels.look_up(self.targets, ids)
+        return memo["found", kernels.reads]
 
     @once
-    def _slots(self) -> Slots:
-        return Slots(self._found.rows, self.num_rows, self._found.width)
+    def hits(self) -> Hits:
+        """The relevant labels that the list holds, by rank."""
+        return self._kernels.hits(self._found, max(1, self.depth))
 
     @property
     def exact(self) -> TargetRanks:
@@ -347,10 +289,29 @@ class Ranking(TargetRanks):
         return self if self.complete or not self.scores_all else self._exact
 
     @once
-    def _exact(self) -> ExactRanks:
-        scores = self.scores if self.beyond is None else self.beyond
-        assert scores is not None
-        return ExactRanks(scores, self.targets, self.relevant, self.length, self.num_labels)
+    def _exact(self) -> TargetRanks:
+        targets, kernels, scores, beyond = self.targets, self._kernels, self.scores, self.beyond
+
+        def ranks_of(entries: Entries) -> Tensor:
+            if scores is not None:
+                return kernels.exact_ranks(scores, entries)
+            assert beyond is not None
+            return beyond.standings_of(entries).ranks
+
+        def find() -> Hits:
+            return kernels.in_order(targets.entries, ranks_of(targets.entries), targets.num_rows)
+
+        def find_first() -> Tensor:
+            entries = targets.entries if scores is None else kernels.best_of_matrix(scores, targets)
+            ranks = ranks_of(entries)
+            if len(ranks) == targets.num_rows and entries.width == 1:
+                return ranks
+            nowhere = ranks.new_full((targets.num_rows,), NOT_RANKED)
+            return nowhere.scatter_reduce_(0, entries.rows, ranks, reduce="amin")
+
+        num_labels = self.num_labels
+        assert num_labels is not None
+        return TargetRanks(find, self.relevant, self.length, num_labels, EVERYTHING, num_labels, find_first)
 
     def at_least(self, min_gain: float | None) -> Ranking:
         """Return the same ranking with only the labels of a gain of at least ``min_gain`` as relevant; None: all."""
@@ -365,16 +326,17 @@ class Ranking(TargetRanks):
 
     def up_to(self, k: int) -> TargetRanks:
         """Return ranks that answer for cut-offs up to ``k``: on a device without what stands far below."""
-        if reads_are_free(self.ids.device):
+        deepest = self._kernels.deepest(k, self.depth)
+        if deepest >= self.depth:
             return self
-        deepest = min(_rounded(k), self._listed.ids.shape[1])
-        return self.remembered(("up to", deepest), lambda: self._up_to(deepest))
-
-    def _up_to(self, deepest: int) -> ListedRanks:
-        places = whole_numbers(deepest, self.ids.device, first=1).expand(self.num_rows, deepest)
-        max_k = self.max_k if deepest >= self.depth else deepest
-        args = self.relevant, self.length, self.num_labels, deepest, max_k, self.documents
-        return ListedRanks(self._listed, places, None, *args)
+        memo = self._memo
+        if ("up to", deepest) not in memo:
+            kernels, places = self._kernels, self._found
+            rest = self.relevant, self.length, self.num_labels, deepest, deepest
+            ranks = memo["up to", deepest] = TargetRanks(lambda: kernels.hits(places, deepest), *rest)
+            ranks.documents = self.documents
+        found: TargetRanks = memo["up to", deepest]
+        return found
 
     def by_bucket(
         self,
@@ -411,59 +373,46 @@ class Ranking(TargetRanks):
                 f"Ranking.by_bucket: depth={depth} is deeper than the ranking ({self.depth} ids per row); "
                 f"rank again with depth={depth}, or pass the depth there is."
             )
-        memo = ("by bucket", buckets.digest, scope, depth if scope == "bucket" else None, exact)
-        if not exact and not reads_are_free(self.ids.device):
-            deepest = min(_rounded(up_to), self._listed.ids.shape[1])
-            return self.remembered((*memo, deepest), lambda: self._listed_by_bucket(buckets, scope, depth, deepest))
-        return self.remembered(memo, lambda: self._by_bucket(buckets, scope, depth, exact))
+        depth, exact = min(depth, self.depth), exact and self.exact is not self
+        deepest = EVERYTHING if exact else self._kernels.deepest(up_to, depth if scope == "bucket" else self.depth)
+        key = ("by bucket", buckets.digest, scope, depth if scope == "bucket" else None, deepest)
+        if key not in self._memo:
+            self._memo[key] = self._by_bucket(buckets, scope, depth, deepest, exact)
+        ranks: TargetRanks = self._memo[key]
+        return ranks
 
-    def _listed_by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, deepest: int) -> ListedRanks:
-        relevant = self._relevant_within(buckets)
+    def _by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, deepest: int, exact: bool) -> TargetRanks:
+        memo = ("relevant", buckets.digest)
+        if memo not in self._memo:
+            self._memo[memo] = RelevantLabels(self.targets, buckets)
+        relevant, kernels = self._memo[memo], self._kernels
         if scope == "bucket":
-            bucket, ranks, length = self._ranks_within(buckets, depth)
-            max_k = EVERYTHING if deepest >= min(depth, self.depth) else deepest
-        else:
-            bucket = buckets.of(self._listed.ids[:, :deepest])
-            ranks = whole_numbers(deepest, bucket.device, first=1).expand(bucket.shape)
-            length = self.length[:, None].expand(-1, len(buckets))
-            max_k = self.max_k if deepest >= self.depth else deepest
-        return ListedRanks(self._listed, ranks, bucket, relevant, length, self.num_labels, deepest, max_k)
-
-    def _ranks_within(self, buckets: LabelBuckets, depth: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return, on a device, the bucket of each of the first places, its rank within it, and the length of each."""
-
-        def make() -> tuple[Tensor, Tensor, Tensor]:
-            # a repeated id has its place in the bucket, where it is a miss
-            bucket = buckets.of(at_least_one_place(self.ids)[:, :depth])
-            return bucket, *plain_bucket_ranks(bucket, len(buckets))
-
-        return self.remembered(("ranks within", buckets.digest, depth), make)
-
-    def _by_bucket(self, buckets: LabelBuckets, scope: Scope, depth: int, exact: bool) -> StoredRanks:
-        relevant = self._relevant_within(buckets)
-        if scope == "bucket":
-            counters = self._counters(buckets, depth)
-            found = _within_buckets(self._found, counters, self.num_rows, min(depth, self.depth))
-            args = found, buckets, relevant, counters.totals(), self.num_labels
-            return ranks_by_bucket(*args, self.deepest, EVERYTHING)
-        ranks = self.exact if exact else self
-        assert isinstance(ranks, (Ranking, ExactRanks))
+            placed, found = self._placed(buckets, depth), self._found
+            hits, length = kernels.within_buckets(found, placed, buckets, deepest)
+            max_k = EVERYTHING if deepest >= depth else deepest
+            return TargetRanks(lambda: hits, relevant, length, self.num_labels, max_k, deepest)
         length = self.length[:, None].expand(-1, len(buckets))
-        return ranks_by_bucket(ranks.found, buckets, relevant, length, self.num_labels, ranks.deepest, ranks.max_k)
+        if exact:
+            whole = self.exact
+            rest = relevant, length, self.num_labels, whole.max_k, whole.deepest
+            return TargetRanks(lambda: kernels.split(whole.hits, buckets), *rest)
+        max_k, found = self.max_k if deepest >= self.depth else deepest, self._found
+        rest = relevant, length, self.num_labels, max_k, deepest
+        return TargetRanks(lambda: kernels.of_buckets(found, buckets, deepest), *rest)
 
-    def _counters(self, buckets: LabelBuckets, depth: int) -> BucketCounters:
-        memo = ("counters", buckets.digest, depth)
-        return self.remembered(memo, lambda: BucketCounters(buckets.of(self.ids[:, :depth]), len(buckets)))
+    def _placed(self, buckets: LabelBuckets, depth: int) -> Any:
+        """Return what the kernels know of the first ``depth`` labels of each list by bucket."""
+        kernels = self._kernels
+        memo = ("placed", buckets.digest, depth, kernels.reads)
+        if memo not in self._memo:
+            self._memo[memo] = kernels.placed(self.ids[:, :depth], buckets)
+        return self._memo[memo]
 
     def listed_ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:
         """Return the rank that ``scope`` gives to each listed label, shape (N, K) or (N, depth), int64."""
         if buckets is None or scope == "global":
             return torch.arange(1, self.depth + 1, device=self.ids.device).expand(self.ids.shape)
-        if not reads_are_free(self.ids.device):
-            return self._ranks_within(buckets, depth)[1][:, : self.depth]
-        listed = self.ids[:, :depth]
-        flat = torch.arange(listed.numel(), device=listed.device)
-        return self._counters(buckets, depth).ranks(flat).view(listed.shape)
+        return self._kernels.ranks_within(self.ids[:, :depth], buckets)[1][:, : self.depth]
 
     def log_probabilities(self, scores: Tensor, rows: Tensor) -> Tensor:
         """Return the log of the softmax over all labels at scores of given rows, float64; needs dense scores.
@@ -518,23 +467,6 @@ def on_one_thread(ranking: Ranking) -> AbstractContextManager[None]:
     Where labels come in pieces, reading may score them once more: that is the program's own work, on all its threads.
     """
     return nullcontext() if ranking.beyond is not None else one_thread(ranking.ids.device)
-
-
-def _rounded(k: int) -> int:
-    """Return the depth to which ranks are found that are read up to ``k``: few of them, so that metrics share one."""
-    return max(DEEP, 1 << (k - 1).bit_length())
-
-
-def _within_buckets(found: Entries, counters: BucketCounters, num_rows: int, depth: int) -> Entries:
-    """Return ``found`` with the ranks among the labels of the same bucket."""
-    assert found.ranks is not None
-    if reads_are_free(found.ids.device) and bool((found.ranks > depth).any()):
-        found = found.at(found.ranks <= depth)
-    assert found.ranks is not None
-    inside = found.ranks <= depth
-    place = torch.where(inside, found.rows * depth + found.ranks - 1, 0)
-    ranks = counters.ranks(place) if num_rows * depth else found.ranks
-    return replace(found, ranks=torch.where(inside, ranks, NOT_RANKED))
 
 
 def rank(

@@ -12,6 +12,7 @@ from tailmetrics._checks import INTEGERS, check_count, check_row_mask, shape_of
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._doubts import doubt_ids, doubt_scores, doubt_stored_scores
+from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._list_columns import is_column_of_ids
 from tailmetrics.ranking._lists import (
     Lists,
@@ -106,6 +107,7 @@ def read_batch(
         context,
         num_labels=context.num_labels if predictions.num_columns is None else predictions.num_columns,
         row_mask=check_row_mask(context.caller, row_mask, main.shape[0], main.device),
+        kernels=kernels_for(main.device),
     )
     shape = main.shape if predictions.num_columns is not None else None
     targets = read_target(context, target, main.shape[0], shape, main.device)
@@ -141,7 +143,8 @@ def read_training_target(context: Context, target: Any, target_ids: Any, row_mas
     value = as_tensor(caller, argument, value)
     given = ExplicitTarget(ids=value) if ids_only else value
     num_rows = value.shape[0] if value.ndim else 0
-    context = replace(context, row_mask=check_row_mask(caller, row_mask, num_rows, value.device))
+    row_mask = check_row_mask(caller, row_mask, num_rows, value.device)
+    context = replace(context, row_mask=row_mask, kernels=kernels_for(value.device))
     assert context.num_labels is not None
     shape = torch.Size((num_rows, context.num_labels))
     return read_target(context, given, num_rows, shape, value.device)

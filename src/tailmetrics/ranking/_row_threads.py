@@ -30,7 +30,8 @@ def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[F
         matrix: Shape (N, ...).
     """
     num_rows = matrix.shape[0]
-    threads = min(matrix.numel() // LEAST, num_rows, num_threads()) if reads_are_free(matrix.device) else 1
+    on_cpu = reads_are_free(matrix.device)
+    threads = min(matrix.numel() // LEAST, num_rows, num_threads()) if on_cpu else 1
     with one_thread(matrix.device):  # threads that start within have one thread for the steps of torch
         if threads <= 1:
             return [work(matrix, 0)]

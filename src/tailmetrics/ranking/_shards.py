@@ -16,6 +16,8 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._batch_rows import read_batch_rows
 from tailmetrics.ranking._beyond import Beyond
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._lists import check_not_nan, retrieved
 from tailmetrics.ranking._log_sum import log_of, shift_of, terms_added_up
 from tailmetrics.ranking._merging import Best, best_of, merged
@@ -23,7 +25,7 @@ from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
 from tailmetrics.ranking._reading import read_target
 from tailmetrics.ranking._sequences import Batch, rows_of_sequences
 from tailmetrics.ranking._standings import Standings, count_piece, own_scores
-from tailmetrics.ranking._targets import Entries, Targets
+from tailmetrics.ranking._targets import Targets
 from tailmetrics.ranking._tensors import FLOATS, as_tensor, is_csr
 
 CALLER = "rank_shards"
@@ -126,7 +128,8 @@ def _read(context: Context, given: Batch, first_label: int, depth: int) -> _Shar
         )
     batch = rows_of_sequences(context, replace(given, preds=scores))
     scores = batch.preds
-    context = replace(context, row_mask=check_row_mask(caller, batch.row_mask, len(scores), scores.device))
+    row_mask = check_row_mask(caller, batch.row_mask, len(scores), scores.device)
+    context = replace(context, row_mask=row_mask, kernels=kernels_for(scores.device))
     shape = torch.Size((len(scores), num_labels))
     targets = read_target(context, batch.target, len(scores), shape, scores.device).without_void()
     if context.validate and scores.shape[1]:
@@ -201,7 +204,7 @@ def _exchange(shard: _Shard, ends: list[tuple[int, int]], depth: int, group: Any
     values = shard.scores.new_full((num_rows, width), -torch.inf, dtype=torch.float64)
     ids = torch.full(values.shape, shard.num_labels, device=values.device)
     if shard.scores.shape[1]:
-        best = best_of(shard.scores, shard.first, width)
+        best = best_of(shard.context.kernels, shard.scores, shard.first, width)
         values[:, : best.ids.shape[1]], ids[:, : best.ids.shape[1]] = best.values.to(values.dtype), best.ids
     own = shard.scores.new_full((len(entries.ids),), -torch.inf)
     own_scores(entries, shard.scores, shard.first, own)
@@ -211,7 +214,8 @@ def _exchange(shard: _Shard, ends: list[tuple[int, int]], depth: int, group: Any
     distributed.all_gather(received, sent, group=group)
     lists, found = zip(*_unpacked(received, num_rows, width, shard.scores.dtype), strict=True)
     order = sorted(range(len(ends)), key=lambda place: ends[place])
-    best = merged([lists[place] for place in order], min(depth + 1, shard.num_labels), in_order=True)
+    ordered = [lists[place] for place in order]
+    best = merged(shard.context.kernels, ordered, min(depth + 1, shard.num_labels), in_order=True)
     return best, torch.stack(found).amax(dim=0), shift_of(best.values[:, 0])
 
 

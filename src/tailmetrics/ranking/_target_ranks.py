@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, TypeAlias, TypeVar
 
 import torch
@@ -11,18 +11,79 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
-from tailmetrics.ranking._discounts import discounts_at, ideal_discounts
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits
 from tailmetrics.ranking._once import once
-from tailmetrics.ranking._relevant import RelevantLabels
-from tailmetrics.ranking._slots import Slots
-from tailmetrics.ranking._targets import Entries
-from tailmetrics.ranking._weights import LabelWeights
+from tailmetrics.ranking._ordered import ordered_prefix_sums
+from tailmetrics.ranking._targets import Targets
 
 Cutoff: TypeAlias = int | tuple[int, ...]
 """A cut-off; or several, for which values have an axis in front."""
 
 Made = TypeVar("Made")
+
+
+class LabelWeights:
+    """One weight per label; a ranking looks equal weights up once, whatever metrics ask for them.
+
+    Args:
+        values: Shape (L,), float64.
+        remembered: Whether a ranking remembers what it looked up for equal weights.
+
+    Attributes:
+        digest: What tells these weights from others, the SHA-256 of the values; "" for weights that are not remembered.
+    """
+
+    def __init__(self, values: Tensor, remembered: bool = True) -> None:
+        self._values = values
+        self._on: dict[torch.device, Tensor] = {}
+        self.digest = sha256(values.detach().cpu().contiguous().numpy().tobytes()).hexdigest() if remembered else ""
+
+    @classmethod
+    def of(cls, weights: LabelWeights | Tensor) -> LabelWeights:
+        """Return weights given as a vector (L,) in this form; nothing is remembered of a vector, which may change."""
+        return weights if isinstance(weights, LabelWeights) else cls(weights, remembered=False)
+
+    def on(self, device: torch.device) -> Tensor:
+        """Return the weights on a device, shape (L,), float64, or float32 where a device has no such type."""
+        if device not in self._on:
+            self._on[device] = self._values.detach().to(device, real_dtype(device))
+        return self._on[device]
+
+
+class RelevantLabels:
+    """How many labels of each row, or of each row and bucket, are relevant, and the best of them, listed or not.
+
+    Args:
+        targets: What is relevant in N rows.
+        buckets: G buckets; None for none.
+    """
+
+    def __init__(self, targets: Targets, buckets: LabelBuckets | None) -> None:
+        self._targets = targets
+        self._buckets = buckets
+        self._best: dict[str | None, Tensor] = {}
+        self._seen: dict[str, Tensor] = {}
+
+    @once
+    def n(self) -> Tensor:
+        """How many there are, shape (N,) or (N, G), int64."""
+        targets, buckets = self._targets, self._buckets
+        return targets.n_relevant if buckets is None else targets.kernels.count_by_bucket(targets, buckets, self._seen)
+
+    @once
+    def most(self) -> int:
+        """An upper bound of :attr:`n`, the least one where that does not make a device wait."""
+        return self._targets.kernels.most(self.n, self._targets.widest)
+
+    def best(self, k: int, weights: LabelWeights | None = None) -> Tensor:
+        """Return their ``k`` largest gains, or weights, largest first, then zeros, shape (..., W), W <= k, float64."""
+        memo = None if weights is None else weights.digest
+        known = self._best.get(memo)
+        if known is None or known.shape[-1] < min(k, self.most):
+            known = self._targets.kernels.best(self._targets, self._buckets, k, self.most, weights, self._seen)
+            if memo != "":
+                self._best[memo] = known
+        return known[..., :k]
 
 
 class TargetRanks:
@@ -31,34 +92,87 @@ class TargetRanks:
     A formula reads these and nothing else, so that it holds for whole rows and for the part of a row that lies in a
     bucket alike. A relevant label that the list does not hold has a rank beyond any cut-off, or is left out.
 
-    Attributes:
-        target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels found, ascending, ``NOT_RANKED`` behind
-            the last. So the j-th place is that of the j-th hit, on which the order of additions depends.
-            W is at least the number of labels found, and at most the length of the list: labels that are not found
-            need no place. What depends on all relevant labels reads ``n_relevant`` and :meth:`best`.
-        target_ids: Shape (..., W), int64: the labels at ``target_ranks``, meaningless where not ranked.
-        target_gains: Shape (..., W), float64: the gains at ``target_ranks``.
-        n_relevant: Shape (...), int64: number of relevant labels, found or not.
+    Of a row that lists the labels ``7 2 5 0 9``, where 5, 7 and 3 are relevant, ``target_ranks`` are 1 and 3,
+    ``target_ids`` 7 and 5, ``n_relevant`` is 3, ``length`` 5, and ``hits_at(2)`` 1.
+
+    Args:
+        find: Returns the hits when they are first read.
         relevant: All relevant labels, found or not.
         length: Shape (...), int64: number of labels in the list.
-        binary: Whether every gain is 1.
         num_labels: L, or None when unknown.
         max_k: The deepest cut-off that the list can answer for: its depth where it was cut, else ``EVERYTHING``.
         deepest: No rank is larger but for ``NOT_RANKED``, known without looking at them.
-        documents: Shape (N,), int64: the number of documents of each row, of flat queries without ids; else None.
+        find_first: Returns the rank of the first hit, where it takes less to find than all of them.
+
+    Attributes:
+        target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels found, ascending, ``NOT_RANKED`` behind
+            the last. So the j-th place is that of the j-th hit, on which the order of additions depends.
+            W is at least the number of labels found; labels that are not found need no place. What depends on all
+            relevant labels reads ``n_relevant`` and :meth:`best`.
+        target_ids: Shape (..., W), int64: the labels at ``target_ranks``, meaningless where not ranked.
+        target_gains: Shape (..., W), float64: the gains at ``target_ranks``.
+        n_relevant: Shape (...), int64: number of relevant labels, found or not.
+        binary: Whether every gain is 1.
     """
 
-    target_ranks: Tensor
-    target_ids: Tensor
-    target_gains: Tensor
-    n_relevant: Tensor
     relevant: RelevantLabels
     length: Tensor
-    binary: bool
     num_labels: int | None
     max_k: int
     deepest: int
     documents: Tensor | None = None
+    """Shape (N,), int64: the number of documents of each row, of flat queries without ids; else None."""
+
+    def __init__(
+        self,
+        find: Callable[[], Hits],
+        relevant: RelevantLabels,
+        length: Tensor,
+        num_labels: int | None,
+        max_k: int,
+        deepest: int,
+        find_first: Callable[[], Tensor] | None = None,
+    ) -> None:
+        self._find = find
+        self.relevant = relevant
+        self.length = length
+        self.num_labels = num_labels
+        self.max_k = max_k
+        self.deepest = deepest
+        self._find_first = find_first
+
+    _find_first: Callable[[], Tensor] | None = None
+
+    @once
+    def hits(self) -> Hits:
+        """The hits, side by side."""
+        return self._find()
+
+    @once
+    def target_ranks(self) -> Tensor:
+        """Ranks from 1 of the hits, shape (..., W), int64."""
+        return self.hits.ranks
+
+    @once
+    def target_ids(self) -> Tensor:
+        """The labels at ``target_ranks``, shape (..., W), int64."""
+        return self.hits.ids
+
+    @once
+    def target_gains(self) -> Tensor:
+        """The gains at ``target_ranks``, shape (..., W), float64."""
+        ranks, gains = self.hits.ranks, self.hits.gains
+        return _one(ranks.device).expand(ranks.shape) if gains is None else gains
+
+    @once
+    def binary(self) -> bool:
+        """Whether every gain is 1."""
+        return self.hits.gains is None
+
+    @once
+    def n_relevant(self) -> Tensor:
+        """Number of relevant labels, found or not, shape (...), int64."""
+        return self.relevant.n
 
     @once
     def _memo(self) -> dict[object, Any]:
@@ -66,9 +180,10 @@ class TargetRanks:
 
     def remembered(self, key: object, make: Callable[[], Made]) -> Made:
         """Return what ``make`` returned when the key was first asked for."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        made: Made = self._memo[key]
+        memo = self._memo
+        if key not in memo:
+            memo[key] = make()
+        made: Made = memo[key]
         return made
 
     @property
@@ -78,22 +193,22 @@ class TargetRanks:
 
     def first(self, depth: int) -> TargetRanks:
         """Return the same with what stands below ``depth`` not ranked, as a list of that depth would show it."""
-        return self.remembered(("first", depth), lambda: self._first(depth))
+        return self.remembered(("first", depth), lambda: self.of(self.hits, depth))
 
-    def _first(self, depth: int) -> StoredRanks:
-        inside = self.target_ranks <= depth
-        return StoredRanks(
-            torch.where(inside, self.target_ranks, NOT_RANKED),
-            self.target_ids,
-            torch.where(inside, self.target_gains, 0.0),
-            self.n_relevant,
-            self.relevant,
-            self.length,
-            self.binary,
-            self.num_labels,
-            self.deepest,
-            self.max_k,
-        )
+    def of(self, hits: Hits, depth: int = EVERYTHING, n_relevant: Tensor | None = None) -> TargetRanks:
+        """Return the same with other hits, those down to ``depth``, and other numbers of relevant labels."""
+        if depth < EVERYTHING:
+            inside = hits.ranks <= depth
+            gains = _one(inside.device) if hits.gains is None else hits.gains
+            hits = Hits(
+                torch.where(inside, hits.ranks, NOT_RANKED), hits.ids, torch.where(inside, gains, gains.new_zeros(()))
+            )
+        rest = self.relevant, self.length, self.num_labels, self.max_k, min(depth, self.deepest)
+        ranks = TargetRanks(lambda: hits, *rest)
+        ranks.binary = self.binary
+        if n_relevant is not None:
+            ranks.n_relevant = n_relevant
+        return ranks
 
     # for one cut-off, or for several along an axis in front
 
@@ -109,8 +224,12 @@ class TargetRanks:
         Raises:
             ValueError: If the list was cut above ``k``: what it does not show would count as not found.
         """
-        self._check_deep_enough(k)
-        return self.remembered(("within", k), lambda: self.target_ranks <= self._behind_targets(k))
+        memo = self._memo
+        if ("within", k) not in memo:
+            self._check_deep_enough(k)
+            memo["within", k] = self.target_ranks <= self._behind_targets(k)
+        within: Tensor = memo["within", k]
+        return within
 
     def first_within(self, k: Cutoff) -> Tensor:
         """Return whether the first hit is within the top ``k``, shape (...), bool; raises as :meth:`within` does."""
@@ -137,7 +256,11 @@ class TargetRanks:
 
     def hits_at(self, k: Cutoff) -> Tensor:
         """Return the number of relevant labels among the first ``k``, h_k, shape (...), int64."""
-        return self.remembered(("hits", k), lambda: self.within(k).sum(dim=-1))
+        memo = self._memo
+        if ("hits", k) not in memo:
+            memo["hits", k] = self.within(k).sum(dim=-1)
+        hits: Tensor = memo["hits", k]
+        return hits
 
     @once
     def real_ranks(self) -> Tensor:
@@ -147,7 +270,7 @@ class TargetRanks:
     @once
     def real_first_rank(self) -> Tensor:
         """Return :attr:`first_rank` as float64, shape (...)."""
-        return self.real_ranks[..., 0]
+        return self.first_rank.to(real_dtype(self.first_rank.device))
 
     def real_hits_at(self, k: Cutoff) -> Tensor:
         """Return :meth:`hits_at` as float64."""
@@ -166,10 +289,10 @@ class TargetRanks:
         """The number of relevant labels, or 1 where there is none: what is divided by it is 0 there."""
         return self.n_relevant.clamp(min=1)
 
-    @property
+    @once
     def first_rank(self) -> Tensor:
         """Rank of the first hit, ``NOT_RANKED`` without one, shape (...), int64."""
-        return self.target_ranks[..., 0]
+        return self.target_ranks[..., 0] if self._find_first is None else self._find_first()
 
     @once
     def num_answered(self) -> Tensor:
@@ -179,12 +302,14 @@ class TargetRanks:
     @once
     def discounts(self) -> Tensor:
         """1 / log2(rank + 1) at ``target_ranks``, 0 where not ranked, shape (..., W), float64."""
-        return discounts_at(self.target_ranks, self.deepest)
+        size = _size(self.deepest)
+        return _by_rank(size, self.target_ranks.device)[self.target_ranks.clamp(max=size)]
 
     def ideal_discount(self, k: Cutoff) -> Tensor:
         """Return the ideal DCG of binary relevance: the first min(k, n) discounts added up, shape (...), float64."""
         most = min(k if isinstance(k, int) else max(k), self.relevant.most)
-        return ideal_discounts(self.attainable_at(k), most)
+        attainable = self.attainable_at(k)
+        return _sums(_size(most), attainable.device)[attainable]
 
     def weights_at_targets(self, weights: LabelWeights) -> Tensor:
         """Return the weights of the labels at ``target_ids``, shape (..., W)."""
@@ -220,57 +345,33 @@ def cutoff_numbers(ks: tuple[int, ...], device: torch.device) -> Tensor:
     return _numbers(ks, device)
 
 
-@dataclass(frozen=True, eq=False)
-class StoredRanks(TargetRanks):
-    """Target ranks whose tensors are all there."""
-
-    target_ranks: Tensor
-    target_ids: Tensor
-    target_gains: Tensor
-    n_relevant: Tensor
-    relevant: RelevantLabels = field(repr=False)
-    length: Tensor
-    binary: bool
-    num_labels: int | None
-    deepest: int
-    max_k: int = EVERYTHING
+@made_once
+def _one() -> Tensor:
+    return torch.ones((), dtype=torch.float64, device="cpu")
 
 
-def stored_ranks(
-    found: Entries,
-    keys: Tensor,
-    relevant: RelevantLabels,
-    length: Tensor,
-    num_labels: int | None,
-    deepest: int,
-    max_k: int,
-) -> StoredRanks:
-    """Return the ranks of the labels ``found``, whose row, or row and bucket, is ``keys`` (ascending)."""
-    assert found.ranks is not None
-    shape = relevant.n.shape
-    slots = Slots(keys, relevant.n.numel(), found.width)
-    ranks = slots.place(found.ranks, NOT_RANKED).view(*shape, slots.width)
-    ids = slots.place(found.ids, -1).view(*shape, slots.width)
-    if found.gains is None:
-        gains = torch.ones((), dtype=real_dtype(ranks.device), device=ranks.device).expand(ranks.shape)
-    else:
-        gains = slots.place(found.gains, 0.0).view(*shape, slots.width)
-    binary = found.gains is None
-    return StoredRanks(ranks, ids, gains, relevant.n, relevant, length, binary, num_labels, deepest, max_k)
+# What a hit at each rank counts, from tables made on the CPU: log2 of a device may differ in the last bit.
 
 
-def ranks_by_bucket(
-    found: Entries,
-    buckets: LabelBuckets,
-    relevant: RelevantLabels,
-    length: Tensor,
-    num_labels: int | None,
-    deepest: int,
-    max_k: int,
-) -> StoredRanks:
-    """Return the ranks per row and bucket, with the ranks that ``found`` has."""
-    assert found.ranks is not None
-    num_keys = relevant.n.numel()
-    keys = torch.where(found.ranks < NOT_RANKED, found.rows * len(buckets) + buckets.of(found.ids), num_keys)
-    order = keys.argsort(stable=True)  # keeps the order by rank within a bucket
-    return stored_ranks(found.at(order), keys[order], relevant, length, num_labels, deepest, max_k)
+def discounts(width: int, device: torch.device) -> Tensor:
+    """Return 1 / log2(rank + 1) for the ranks 1 to ``width``, float64."""
+    return _by_rank(_size(width), device)[1 : width + 1]
+
+
+def _size(width: int) -> int:
+    """Return a power of two above ``width``, so that few tables serve all widths."""
+    return 1 << width.bit_length()
+
+
+@made_once
+def _by_rank(size: int) -> Tensor:
+    """Return the discounts of the ranks 0 to ``size``, 0 for the first and for the last."""
+    table = torch.zeros(size + 1, dtype=torch.float64, device="cpu")
+    table[1:size] = 1 / torch.arange(2, size + 1, dtype=torch.float64, device="cpu").log2()
+    return table
+
+
+@made_once
+def _sums(size: int) -> Tensor:
+    """Return the sums of the first 0 to ``size`` - 1 discounts, in the order in which hits at these ranks add up."""
+    return ordered_prefix_sums(_by_rank(size, torch.device("cpu"))[1:size])

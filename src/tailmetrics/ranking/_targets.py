@@ -9,40 +9,13 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import reads_are_free, real_dtype
+from tailmetrics.ranking._device import is_compiling, real_dtype
 from tailmetrics.ranking._doubts import doubt_gains
-from tailmetrics.ranking._lanes import count_true, true_cells
+from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._tensors import csr_entries
 from tailmetrics.ranking._validation import check_csr, check_distinct, check_gains, check_width
-
-
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """Relevant labels one below the other, rows ascending: entry t says that ``ids[t]`` is relevant in ``rows[t]``.
-
-    On the CPU every entry is a relevant label. On other devices leaving entries out would mean waiting for the
-    device, so an entry may be void instead: ``ids[t] == -1``, or, of entries that were looked up, no rank.
-
-    Attributes:
-        rows: Shape (T,), int64.
-        ids: Shape (T,), int64.
-        gains: Shape (T,), float64 > 0; None when every gain is 1.
-        width: An upper bound of the number of entries per row, known without looking at them.
-        ranks: Shape (T,), int64, from 1: where the label stands in the list of its row; None before it was looked up.
-    """
-
-    rows: Tensor
-    ids: Tensor
-    gains: Tensor | None
-    width: int
-    ranks: Tensor | None = None
-
-    def at(self, places: Tensor) -> Entries:
-        """Return the entries at ``places``, an index or a mask of entries."""
-        gains = None if self.gains is None else self.gains[places]
-        ranks = None if self.ranks is None else self.ranks[places]
-        return Entries(self.rows[places], self.ids[places], gains, self.width, ranks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +26,7 @@ class Targets:
         num_rows: N.
         num_labels: L, or None when the form does not tell (label ids).
         row_mask: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
+        form: The kernels with which the batch is read.
         dense: Shape (N, L), bool or gains.
         padded: Shape (N, M), int64: label ids with gain 1, -1 padded.
         filled: Whether every place of ``padded`` is known to hold a label.
@@ -62,10 +36,16 @@ class Targets:
     num_rows: int
     num_labels: int | None
     row_mask: Tensor | None
+    form: Kernels
     dense: Tensor | None = None
     padded: Tensor | None = None
     given: Entries | None = None
     filled: bool = False
+
+    @property
+    def kernels(self) -> Kernels:
+        """The form in which the batch is read; the plain one while ``torch.compile`` traces."""
+        return PLAIN if is_compiling() else self.form
 
     @property
     def binary(self) -> bool:
@@ -82,11 +62,6 @@ class Targets:
         return self.padded.shape[1] if self.padded is not None else self.entries.width
 
     @property
-    def mask(self) -> Tensor | None:
-        """The dense matrix where it is bool, (N, L)."""
-        return self.dense if self.dense is not None and self.dense.dtype == torch.bool else None
-
-    @property
     def device(self) -> torch.device:
         """The device the targets live on."""
         for form in (self.dense, self.padded):
@@ -98,24 +73,23 @@ class Targets:
     def entries(self) -> Entries:
         """All relevant labels as flat entries."""
         if self.padded is not None:
-            return _without_void(_entries_of_ids(self.padded, None))
-        if self.dense is None:
-            assert self.given is not None
-            return self.given
-        if not reads_are_free(self.device):
-            return _void_entries(self.dense, self.row_mask)
-        rows, ids = true_cells(self.dense)
-        if self.row_mask is not None:
-            counted = self.row_mask[rows]
-            rows, ids = rows[counted], ids[counted]
-        gains = None if self.binary else self.dense[rows, ids].to(torch.float64)
-        return Entries(rows, ids, gains, self.dense.shape[1])
+            return self.kernels.without_void(_entries_of_ids(self.padded, None))
+        if self.dense is not None:
+            return self.kernels.entries_of(self.dense, self.row_mask)
+        assert self.given is not None
+        return self.given
 
     @once
     def padded_with_labels(self) -> Tensor:
         """Where ``padded`` holds a label, shape (N, M), bool."""
         assert self.padded is not None
         return self.padded >= 0
+
+    @once
+    def starts(self) -> Tensor:
+        """Where the entries of each row begin, and where the last end, shape (N + 1,), int64."""
+        rows = self.entries.rows
+        return torch.searchsorted(rows, torch.arange(self.num_rows + 1, device=rows.device))
 
     @once
     def n_relevant(self) -> Tensor:
@@ -128,22 +102,22 @@ class Targets:
             relevant = (self.entries.ids >= 0).to(torch.int64)
             zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
             return zeros.scatter_add_(0, self.entries.rows, relevant)
-        counts = count_true(self.dense) if self.binary else (self.dense > 0).sum(dim=1)
+        counts = self.kernels.count_true(self.dense if self.binary else self.dense > 0)
         return counts if self.row_mask is None else counts * self.row_mask
 
     def without_void(self) -> Targets:
         """Return the same with entries that are all relevant labels; it waits for a device."""
-        if reads_are_free(self.device):
+        if self.kernels.reads:
             return self
         if self.dense is None:
             entries = self.entries.at(self.entries.ids >= 0)
         else:
-            rows, ids = true_cells(self.dense)
+            rows, ids = (self.dense > 0).nonzero().unbind(1)
             gains = None if self.binary else self.dense[rows, ids].to(real_dtype(self.device))
             entries = Entries(rows, ids, gains, 0)
             entries = entries if self.row_mask is None else entries.at(self.row_mask[rows])
         longest = int(torch.bincount(entries.rows, minlength=1).max())
-        return Targets(self.num_rows, self.num_labels, self.row_mask, given=replace(entries, width=longest))
+        return replace(self, dense=None, padded=None, given=replace(entries, width=longest), filled=False)
 
     def at_least(self, min_gain: float) -> Targets:
         """Return the same with only the labels of a gain of at least ``min_gain`` > 0 as relevant."""
@@ -153,8 +127,8 @@ class Targets:
             return replace(self, dense=torch.where(self.dense >= min_gain, self.dense, 0))
         entries = self.entries
         gains = torch.ones_like(entries.ids) if entries.gains is None else entries.gains
-        relevant = _without_void(replace(entries, ids=torch.where(gains >= min_gain, entries.ids, -1)))
-        return Targets(self.num_rows, self.num_labels, self.row_mask, given=_binary_if_ones(relevant))
+        relevant = self.kernels.without_void(replace(entries, ids=torch.where(gains >= min_gain, entries.ids, -1)))
+        return replace(self, dense=None, padded=None, given=relevant, filled=False)
 
 
 def targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor | None) -> Targets:
@@ -182,32 +156,28 @@ def targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor
             check_gains(caller, "target_gains", gains, row_mask)
     ids = context.counted(ids)
     if gains is None:
-        return Targets(len(ids), context.num_labels, row_mask, padded=ids, filled=filled)
-    entries = _without_void(_entries_of_ids(torch.where(gains > 0, ids, -1), gains))
-    return Targets(len(ids), context.num_labels, row_mask, given=_binary_if_ones(entries))
+        return Targets(len(ids), context.num_labels, row_mask, context.kernels, padded=ids, filled=filled)
+    entries = context.kernels.without_void(_entries_of_ids(torch.where(gains > 0, ids, -1), gains))
+    return Targets(len(ids), context.num_labels, row_mask, context.kernels, given=entries)
 
 
 def targets_from_matrix(context: Context, argument: str, matrix: Tensor) -> Targets:
     """Return targets given as a dense [N, L] matrix: bool multi-hot, or gains of any number type."""
     row_mask = context.row_mask
     check_width(context.caller, argument, matrix.shape[1], context.num_labels)
-    matrix = matrix.detach()
+    matrix, kernels = matrix.detach(), context.kernels
+    targets = Targets(len(matrix), matrix.shape[1], row_mask, kernels, dense=matrix)
     if matrix.dtype == torch.bool:
-        return Targets(len(matrix), matrix.shape[1], row_mask, dense=matrix)
-    if not reads_are_free(matrix.device):
+        return targets
+    if not kernels.reads:
         if context.validate:
             check_gains(context.caller, argument, matrix, row_mask)
-        return Targets(len(matrix), matrix.shape[1], row_mask, dense=matrix)
-    rows, ids = true_cells(matrix)
-    if row_mask is not None:
-        counted = row_mask[rows]
-        rows, ids = rows[counted], ids[counted]
-    gains = matrix[rows, ids]
+        return targets
+    entries = targets.entries
     if context.validate:
-        check_gains(context.caller, argument, matrix, row_mask, gains)
+        check_gains(context.caller, argument, matrix, row_mask, entries.gains)
         doubt_gains(context, argument, matrix)
-    entries = Entries(rows, ids, gains.to(torch.float64), matrix.shape[1])
-    return Targets(len(matrix), matrix.shape[1], row_mask, given=_binary_if_ones(entries))
+    return replace(targets, dense=None, given=entries)
 
 
 def targets_from_csr(context: Context, argument: str, matrix: Tensor) -> Targets:
@@ -219,13 +189,10 @@ def targets_from_csr(context: Context, argument: str, matrix: Tensor) -> Targets
     if context.validate:
         check_csr(caller, argument, matrix, rows)
         check_gains(caller, argument, values, None if row_mask is None else row_mask[rows])
-    # most matrices hold nothing but ones: no entry has to be left out
-    if row_mask is None and reads_are_free(values.device) and bool((values == 1).all()):
-        return Targets(num_rows, width, row_mask, given=Entries(rows, ids, None, width))
     relevant = values > 0 if row_mask is None else (values > 0) & row_mask[rows]
     gains = None if values.dtype == torch.bool else values.to(torch.float64)
-    entries = _without_void(Entries(rows, torch.where(relevant, ids, -1), gains, width))
-    return Targets(num_rows, width, row_mask, given=_binary_if_ones(entries))
+    entries = context.kernels.without_void(Entries(rows, torch.where(relevant, ids, -1), gains, width))
+    return Targets(num_rows, width, row_mask, context.kernels, given=entries)
 
 
 def _entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
@@ -233,28 +200,3 @@ def _entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
     rows = torch.arange(num_rows, device=ids.device)
     rows = rows if width == 1 else rows.repeat_interleave(width, output_size=num_rows * width)
     return Entries(rows, ids.reshape(-1), None if gains is None else gains.reshape(-1), width)
-
-
-def _void_entries(dense: Tensor, row_mask: Tensor | None) -> Entries:
-    """Return one entry per cell of a dense matrix, void where nothing is relevant: no size depends on the data."""
-    num_rows, num_labels = dense.shape
-    relevant = dense > 0 if row_mask is None else (dense > 0) & row_mask[:, None]
-    columns = torch.arange(num_labels, device=dense.device)
-    ids = torch.where(relevant, columns, -1).reshape(-1)
-    rows = torch.arange(num_rows, device=dense.device).repeat_interleave(num_labels, output_size=ids.numel())
-    gains = None if dense.dtype == torch.bool else dense.to(torch.float64).reshape(-1)
-    return Entries(rows, ids, gains, num_labels)
-
-
-def _without_void(entries: Entries) -> Entries:
-    if not reads_are_free(entries.ids.device):
-        return entries
-    relevant = entries.ids >= 0
-    return entries if bool(relevant.all()) else entries.at(relevant)
-
-
-def _binary_if_ones(entries: Entries) -> Entries:
-    """Return ``entries`` without gains where all of them are 1; on a device, asking would mean waiting."""
-    if entries.gains is None or not reads_are_free(entries.ids.device) or not bool((entries.gains == 1).all()):
-        return entries
-    return replace(entries, gains=None)

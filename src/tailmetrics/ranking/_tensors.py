@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
-from tailmetrics.ranking._device import one_thread, reads_are_free
+from tailmetrics.ranking._device import one_thread
+from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._list_columns import Array as Array
 from tailmetrics.ranking._list_columns import from_column, is_column
 
@@ -59,7 +60,7 @@ def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
             f"{caller}: {argument} is {shape_of(value)}; pass bool, integers, or float16 to float64 or bfloat16."
         )
     if is_csr(value):
-        if reads_are_free(value.device):
+        if kernels_for(value.device).reads:
             with one_thread(value.device):
                 check_structure(caller, argument, value)
         return value

@@ -8,7 +8,8 @@ K, relevant labels of a row M, or T of all rows one below the other, buckets G, 
 from __future__ import annotations
 
 import os
-from ctypes import CDLL, addressof, c_int64, c_void_p
+from array import array
+from ctypes import CDLL, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -76,7 +77,8 @@ def description() -> str:
 
 def _run(name: str, threads: int, *task: int) -> None:
     """Call a function of the C file; ``task`` are the words of its struct, in order."""
-    code = getattr(_loaded()[0], f"tailmetrics_{name}")((c_int64 * len(task))(*task), threads)
+    words = array("q", task)
+    code = getattr(_loaded()[0], f"tailmetrics_{name}")(words.buffer_info()[0], threads)
     if code == NO_MEMORY:
         raise MemoryError(f"{name}: no memory for what a thread needs beside its rows; rank fewer rows at once.")
     if code:
@@ -116,10 +118,10 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool]:
     real = torch.float64 if scores.dtype == torch.float64 else torch.float32
     values = torch.empty(num_rows, depth, dtype=real)
     ids = torch.empty(num_rows, k, dtype=torch.int64)
-    tied = c_int64(0)
+    tied = array("q", [0])
     if num_rows and k:
-        _run("top_k", threads, *_scores(scores), k, depth, values.data_ptr(), ids.data_ptr(), addressof(tied))
-    return values, ids, not tied.value
+        _run("top_k", threads, *_scores(scores), k, depth, values.data_ptr(), ids.data_ptr(), tied.buffer_info()[0])
+    return values, ids, not tied[0]
 
 
 def hits(
@@ -193,10 +195,18 @@ def check_lists(ids: Tensor, threads: int, mark: bool = False) -> ListCheck:
     """Look through lists (N, K), int64, for what they must not hold; with ``mark``, for all places of repeated ids."""
     ids = _rows(ids)
     none = 2**63 - 1
-    found = (c_int64 * 4)(none, none, none, none)
+    found = array("q", [none] * 4)
     repeated = torch.empty(ids.shape, dtype=torch.bool) if mark else None
     if ids.numel():
-        _run("check_lists", threads, ids.data_ptr(), ids.stride(0), *ids.shape, _address(repeated), addressof(found))
+        _run(
+            "check_lists",
+            threads,
+            ids.data_ptr(),
+            ids.stride(0),
+            *ids.shape,
+            _address(repeated),
+            found.buffer_info()[0],
+        )
     lowest, below_highest, gap, repeat = found
     if lowest == none:
         return ListCheck(0, -1, None, None, repeated)

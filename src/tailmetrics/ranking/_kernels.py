@@ -1,0 +1,628 @@
+"""The steps of a batch that have two forms. This is the plain one: it never looks at a value, as a device demands.
+
+:mod:`tailmetrics.ranking._kernels_cpu` replaces the steps that are faster where values can be looked at. A batch
+chooses its form once, when it is read; formulas, states and rankings never ask. Both forms give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tailmetrics.ranking._columns import CHUNK, ColumnChunks
+from tailmetrics.ranking._device import constant, is_compiling, real_dtype, whole_numbers
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, Padding
+from tailmetrics.ranking._once import once
+
+if TYPE_CHECKING:
+    from tailmetrics.buckets import LabelBuckets
+    from tailmetrics.ranking._target_ranks import LabelWeights
+    from tailmetrics.ranking._targets import Targets
+
+DEEP = 16
+"""Ranks are found at least to this depth, and as many of the best gains: most cut-offs then share one search."""
+
+SORTED = 2**12
+"""Width up to which a device sorts a row in one pass; a wider one takes a pass for each byte of a score and more."""
+
+ROUND_SCORES = 2**28
+"""Scores of one tournament: what it holds beside them is a third of that, a third of a gigabyte of float32."""
+
+COMPARED = 2**27
+"""Comparisons of a relevant label with a place of a list up to which all of them are made: 128 MB of flags."""
+
+LARGE = 2**20
+"""Ranks from which a part of a table is copied, so that the table is not kept for its sake: 8 MB."""
+
+FLAGGED = 2**26
+"""Scores that are compared together; a device flags each of them in a byte: 64 MB."""
+
+SORTED_TOGETHER = 2**23
+"""Scores that are copied or sorted together: 32 MB, sorted a quarter of a gigabyte."""
+
+FEW_TARGETS = 32
+"""Up to this many relevant labels in a row counting better scores is cheaper than sorting the row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Which places of ranked lists hold a relevant label.
+
+    Attributes:
+        ids: Shape (N, K), int64, the lists; K >= 1.
+        hits: Shape (N, K), bool.
+        gains: Shape (N, K), float64, of the hits, anything elsewhere; None where every gain is 1.
+        most: An upper bound of the number of hits in a row.
+    """
+
+    ids: Tensor
+    hits: Tensor
+    gains: Tensor | None
+    most: int
+
+
+class PlacedHits(Hits):
+    """Hits whose labels and gains are read when they are asked for, from a table by rank.
+
+    Args:
+        ranks: Shape (..., W), int64.
+        order: Shape (..., W), int64: the column of the table that each hit stands in.
+        table: Returns values of places (N, K) as a table, by rank.
+        found: The hits among the places of lists.
+    """
+
+    def __init__(self, ranks: Tensor, order: Tensor, table: Callable[[Tensor, float], Tensor], found: Places) -> None:
+        self.ranks = ranks
+        self._order = order
+        self._table = table
+        self._found = found
+
+    @once
+    def ids(self) -> Tensor:
+        """The labels of the hits."""
+        return self._table(self._found.ids, -1).gather(-1, self._order)
+
+    @once
+    def gains(self) -> Tensor | None:
+        """Their gains."""
+        gains = self._found.gains
+        return None if gains is None else self._table(gains, 0.0).gather(-1, self._order)
+
+
+class Kernels:
+    """The steps of a batch, in the form that never looks at a value."""
+
+    reads = False
+    """Whether values may be looked at, and sizes may depend on them."""
+
+    # what the labels of a row are
+
+    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
+        """Return the ``k`` best labels of each row, of equal scores the lower label first.
+
+        Only chunks of a row that can hold one of its best labels are looked into, until what is left is narrow enough
+        to be sorted in one pass. Each choice is a stable sort, so that ties need no repair. At [1024, 131072] and
+        k = 500 that moves 1.1 GB by 45 launches, sorting everything 23 GB by 6.
+
+        Args:
+            scores: Shape (N, L), floating.
+            k: At most L.
+
+        Returns:
+            Values, best first, of shape (N, min(k + 1, L)): one more than asked for shows whether the cut falls inside
+            a tie. Ids of shape (N, k), int64. Whether the values are known to fall from place to place.
+        """
+        if not scores.numel() or k == 0:
+            return *plain_top_k(scores, k), False
+        height = max(1, ROUND_SCORES // scores.shape[1])
+        depth = min(k + 1, scores.shape[1])
+        parts = [_tournament(part, depth) for part in torch.split(scores, height)]
+        if len(parts) == 1:
+            values, ids = parts[0][0].clone(memory_format=torch.contiguous_format), parts[0][1].contiguous()
+        else:  # either way not parts of something wide that would be kept
+            values, ids = map(torch.cat, zip(*parts, strict=True))
+        return values, ids[:, :k], False
+
+    def repeated(self, ids: Tensor) -> Tensor:
+        """Return where an id stands that stands before in the same row of ``ids`` (N, K), bool (N, K)."""
+        ordered, order = ids.sort(dim=1, stable=True)
+        repeated = torch.zeros_like(ids, dtype=torch.bool)
+        repeated[:, 1:] = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        return torch.zeros_like(repeated).scatter_(1, order, repeated)
+
+    # what is relevant
+
+    def without_void(self, entries: Entries) -> Entries:
+        """Return the entries without void ones, and without gains where all are 1, as far as values may be read."""
+        return entries
+
+    def entries_of(self, matrix: Tensor, row_mask: Tensor | None) -> Entries:
+        """Return the cells above 0 of a matrix (N, L) in the rows that count, bool or gains, row by row.
+
+        Here an entry for each cell, void where nothing is relevant: no size depends on the data.
+        """
+        num_rows, num_labels = matrix.shape
+        relevant = matrix > 0 if row_mask is None else (matrix > 0) & row_mask[:, None]
+        ids = torch.where(relevant, torch.arange(num_labels, device=matrix.device), -1).reshape(-1)
+        rows = torch.arange(num_rows, device=matrix.device).repeat_interleave(num_labels, output_size=ids.numel())
+        gains = None if matrix.dtype == torch.bool else matrix.to(real_dtype(matrix.device)).reshape(-1)
+        return Entries(rows, ids, gains, num_labels)
+
+    def count_true(self, mask: Tensor) -> Tensor:
+        """Return the number of True in each row of a mask (N, L), int64."""
+        return mask.sum(dim=1)
+
+    def occurrences(self, targets: Targets) -> tuple[Tensor, Tensor]:
+        """Return labels (T,) and how often each is relevant (T,), int64; a label may stand in several places."""
+        dense = targets.dense
+        if dense is None:
+            ids = targets.entries.ids
+            return ids.clamp(min=0), (ids >= 0).to(torch.int64)
+        relevant = dense if dense.dtype == torch.bool else dense > 0
+        relevant = relevant if targets.row_mask is None else relevant & targets.row_mask[:, None]
+        return whole_numbers(dense.shape[1], dense.device), relevant.sum(dim=0)
+
+    def most(self, n: Tensor, widest: int) -> int:
+        """Return the largest of the numbers ``n``, or the bound ``widest`` that is known without looking at them."""
+        return widest
+
+    def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
+        """Return the number of relevant labels of each row and bucket, shape (N, G), int64.
+
+        Args:
+            targets: What is relevant.
+            buckets: G buckets.
+            seen: Takes what was seen on the way, for :meth:`best`: a matrix is then read once.
+        """
+        chunks = _columns_of(targets, buckets)
+        if chunks is not None and targets.dense is not None:
+            counts, maxima = chunks.look_over(targets.dense, None, maxima=not targets.binary)
+            if maxima is not None:
+                seen["maxima"] = maxima
+            return counts if targets.row_mask is None else counts * targets.row_mask[:, None]
+        if targets.padded is not None:
+            groups = whole_numbers(len(buckets), targets.padded.device)
+            return (buckets.of(targets.padded).unsqueeze(2) == groups).sum(dim=1)
+        return self._count_entries(targets, buckets)
+
+    def _count_entries(self, targets: Targets, buckets: LabelBuckets) -> Tensor:
+        keys = _keys(targets, buckets)
+        counts = torch.zeros(targets.num_rows * len(buckets) + 1, dtype=torch.int64, device=keys.device)
+        return counts.scatter_add_(0, keys, torch.ones_like(keys))[:-1].view(targets.num_rows, len(buckets))
+
+    def best(
+        self,
+        targets: Targets,
+        buckets: LabelBuckets | None,
+        k: int,
+        most: int,
+        weights: LabelWeights | None,
+        seen: dict[str, Tensor],
+    ) -> Tensor:
+        """Return the largest gains of the relevant labels, or the largest of ``weights``, largest first, then zeros.
+
+        Args:
+            targets: What is relevant.
+            buckets: G buckets; None for none.
+            k: How many are wanted; more may be returned, for whoever asks next.
+            most: No row, or row and bucket, has more relevant labels.
+            weights: What to sort instead of the gains, by label.
+            seen: What :meth:`count_by_bucket` saw.
+
+        Returns:
+            Shape (N, W) or (N, G, W), float64.
+        """
+        chunks = _columns_of(targets, buckets)
+        if chunks is None or targets.dense is None or k > CHUNK or (weights is None and targets.binary):
+            return self._best_of_entries(targets, buckets, k, most, weights)
+        maxima = seen.get("maxima") if weights is None else None
+        maxima = chunks.look_over(targets.dense, weights, maxima=True)[1] if maxima is None else maxima
+        assert maxima is not None
+        best = chunks.best(targets.dense, maxima, k, weights)
+        best = best if targets.row_mask is None else best * targets.row_mask[:, None, None]
+        return best.squeeze(1) if buckets is None else best
+
+    def _best_of_entries(
+        self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
+    ) -> Tensor:
+        """Sort all values, then by row and bucket: memory as the values, whatever their spread."""
+        entries, keys = targets.entries, _keys(targets, buckets)
+        if weights is not None:
+            value = weights.on(keys.device)[entries.ids.clamp(min=0)]
+        elif entries.gains is not None:
+            value = entries.gains
+        else:
+            value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
+        order = torch.where(entries.ids >= 0, value, 0).argsort(descending=True, stable=True)
+        order = order[keys[order].argsort(stable=True)]
+        num_keys = targets.num_rows * (1 if buckets is None else len(buckets))
+        best = Padding(keys[order], num_keys, min(max(k, DEEP), most), self.reads).place(value[order], 0.0)
+        return best if buckets is None else best.view(targets.num_rows, len(buckets), best.shape[-1])
+
+    # where it stands
+
+    def deepest(self, k: int, depth: int) -> int:
+        """Return how deep a list of ``depth`` is looked into for cut-offs up to ``k``: few depths, to share them."""
+        return min(max(DEEP, 1 << (k - 1).bit_length()), max(1, depth))
+
+    def look_up(self, targets: Targets, ids: Tensor) -> Any:
+        """Look lists (N, K) up among what is relevant; what is found is for the other methods to read."""
+        ids = ids if ids.shape[1] else ids.new_full((len(ids), 1), -1)
+        hits, gains = _looked_up(targets, ids)
+        return Places(ids, hits, gains, min(targets.widest, ids.shape[1]))
+
+    def hits(self, found: Any, deepest: int) -> Hits:
+        """Return the hits among the first ``deepest`` places of each list, shape (N, W)."""
+        hits = found.hits[:, :deepest]
+        places = whole_numbers(deepest, hits.device, first=1)
+        ranks = torch.where(hits, places, constant(NOT_RANKED, hits.device))
+        return PlacedHits(*_narrowed(found, *ranks.sort(dim=1)), lambda values, _: values[:, :deepest], found)
+
+    def gains(self, found: Any, depth: int) -> Tensor:
+        """Return the gain of each of the first ``depth`` places of the lists, 0 where it is no hit, float64."""
+        hits: Tensor = found.hits[:, :depth]
+        if found.gains is None:
+            return hits.to(real_dtype(hits.device))
+        return torch.where(hits, found.gains[:, :depth], 0.0)
+
+    def placed(self, ids: Tensor, buckets: LabelBuckets) -> Any:
+        """Return what is known of lists (N, D) by bucket before anything is looked up, for :meth:`within_buckets`."""
+        return self.ranks_within(ids, buckets)
+
+    def ranks_within(self, ids: Tensor, buckets: LabelBuckets) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the bucket of each place of lists (N, D), its rank within it, and the length of each (N, G), int64.
+
+        A counter of each bucket at each place. What stands behind the end of a list has ranks of its own.
+        """
+        bucket = buckets.of(ids if ids.shape[1] else ids.new_full((len(ids), 1), -1))
+        counter = torch.int16 if bucket.shape[1] < 2**15 else torch.int32
+        inside = bucket.unsqueeze(2) == whole_numbers(len(buckets) + 1, ids.device)  # the last is the end of a list
+        counts = inside.cumsum(dim=1, dtype=counter)
+        ranks = counts.gather(2, bucket.unsqueeze(2)).squeeze(2)
+        return bucket, ranks.to(torch.int64), counts[:, -1, : len(buckets)].to(torch.int64)
+
+    def within_buckets(self, found: Any, placed: Any, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
+        """Return the hits by their rank among the labels of their bucket, and how many labels the lists have of each.
+
+        Args:
+            found: What :meth:`look_up` returned.
+            placed: What :meth:`placed` returned of the lists, which may be cut.
+            buckets: G buckets.
+            deepest: No greater rank is read.
+
+        Returns:
+            Hits of shape (N, G, W), lengths of shape (N, G), int64.
+        """
+        bucket, ranks, length = placed
+        return _table_of_hits(found, bucket, ranks, len(buckets), deepest), length
+
+    def of_buckets(self, found: Any, buckets: LabelBuckets, deepest: int) -> Hits:
+        """Return the hits of each row and bucket by their rank in the whole list, shape (N, G, W)."""
+        bucket = buckets.of(found.ids[:, :deepest])
+        ranks = whole_numbers(deepest, bucket.device, first=1).expand(bucket.shape)
+        return _table_of_hits(found, bucket, ranks, len(buckets), deepest)
+
+    def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
+        """Return hits (N, W) of whole rows as hits of each row and bucket (N, G, W), with the ranks that they have."""
+        num_rows, width = hits.ranks.shape
+        rows = torch.arange(num_rows, device=hits.ranks.device).repeat_interleave(width, output_size=num_rows * width)
+        ranks, ids = hits.ranks.reshape(-1), hits.ids.reshape(-1)
+        keys = torch.where(ranks < NOT_RANKED, rows * len(buckets) + buckets.of(ids), num_rows * len(buckets))
+        order = keys.argsort(stable=True)  # keeps the order by rank within a bucket
+        gains = None if hits.gains is None else hits.gains.reshape(-1)[order]
+        padding = Padding(keys[order], num_rows * len(buckets), width, self.reads)
+        found, shape = padding.hits(ranks[order], ids[order], gains), (num_rows, len(buckets), padding.width)
+        gains = None if found.gains is None else found.gains.view(shape)
+        return Hits(found.ranks.view(shape), found.ids.view(shape), gains)
+
+    def in_order(self, entries: Entries, ranks: Tensor, num_rows: int) -> Hits:
+        """Return entries with their ``ranks`` (T,) as the hits of each row, shape (N, W)."""
+        order = ranks.argsort(stable=True)
+        order = order[entries.rows[order].argsort(stable=True)]
+        gains = None if entries.gains is None else entries.gains[order]
+        padding = Padding(entries.rows[order], num_rows, entries.width, self.reads)
+        return padding.hits(ranks[order], entries.ids[order], gains)
+
+    # what stands above it
+
+    def exact_ranks(self, scores: Tensor, entries: Entries) -> Tensor:
+        """Return the rank of each relevant label among all labels of its row, from 1, ties to the lower id.
+
+        The rank is one more than the number of labels with a higher score, or with an equal score and a lower id. A
+        label with score -inf is not retrieved: its rank is ``NOT_RANKED``.
+
+        Args:
+            scores: Shape (N, L), floating.
+            entries: T relevant labels of the N rows.
+
+        Returns:
+            Shape (T,), int64.
+        """
+        if not len(entries.ids):
+            return entries.ids
+        if len(entries.ids) > FEW_TARGETS * len(scores):
+            ranks = _ranks_of_all(scores)[entries.rows, entries.ids.clamp(min=0)].to(torch.int64)
+        else:
+            ranks = _ranks_by_bars(scores, entries)
+        own = scores[entries.rows, entries.ids.clamp(min=0)]
+        return torch.where((entries.ids >= 0) & (own > -torch.inf), ranks, NOT_RANKED)
+
+    def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:
+        """Return the relevant label of each row that scores most, the lowest of equals, or all relevant labels."""
+        dense = targets.dense
+        if dense is None:
+            return targets.entries
+        height = max(1, 4 * SORTED_TOGETHER // max(1, dense.shape[1]))
+        parts = zip(torch.split(scores, height), torch.split(dense, height), strict=True)
+        best = [part.masked_fill(relevant <= 0, -torch.inf).max(dim=1) for part, relevant in parts]
+        retrieved = torch.cat([of_part.values for of_part in best]) > -torch.inf
+        retrieved = retrieved if targets.row_mask is None else retrieved & targets.row_mask
+        labels = torch.cat([of_part.indices for of_part in best])
+        ids = torch.where(retrieved, labels, constant(-1, scores.device))
+        return Entries(whole_numbers(len(ids), ids.device), ids, None, 1)
+
+    def counts_above(self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+        """Count the scores of a row that are more than a given one, the same, and the same with a lower label.
+
+        The number of given scores of a row is looked at: it waits for a device.
+
+        Args:
+            scores: Shape (N, C): the scores of some labels.
+            rows: Shape (T,), int64, ascending: the row of each given score.
+            own: Shape (T,): the given scores, of the type of ``scores``.
+            labels: Shape (T,), int64: the labels that they belong to, counted from the first column; any number.
+
+        Returns:
+            Shape (3, T), int64; a label that is itself one of the columns counts among the same.
+        """
+        padding = Padding(rows, len(scores), len(rows), reads=True)
+        limits, number = padding.place(own, torch.inf), padding.place(labels, 0)
+        count = _counts_by_sorting if padding.width > FEW_TARGETS else _counts_one_by_one
+        height = max(1, SORTED_TOGETHER // max(1, scores.shape[1]))
+        parts = zip(*(torch.split(part, height) for part in (scores, limits, number)), strict=True)
+        counts = torch.cat([count(*part) for part in parts], dim=1)
+        return torch.stack([padding.read(count) for count in counts])
+
+    def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
+        """Return how many scores (N, L) of each row are above a number or one per label (L,), shape (N,), int64."""
+        height = max(1, FLAGGED // max(1, scores.shape[1]))
+        return torch.cat([above(part, limit).sum(dim=1) for part in torch.split(scores, height)])
+
+    def above(self, scores: Tensor, limits: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Yield the cells of scores (N, L) that are above each limit, a number or one per label (L,).
+
+        Yields:
+            The place of the limit, rows (S,) and labels (S,), int64, a few rows at a time; label -1 is void.
+        """
+        num_rows, num_labels = scores.shape
+        height = max(1, 2**22 // max(1, num_labels))  # 32 MB of labels
+        labels = torch.arange(num_labels, device=scores.device)
+        for first in range(0, num_rows, height):
+            block = scores[first : first + height]
+            rows = torch.arange(first, first + len(block), device=scores.device)
+            rows = rows.repeat_interleave(num_labels, output_size=len(block) * num_labels)
+            for number, limit in enumerate(limits):
+                yield number, rows, torch.where(above(block, limit), labels, -1).reshape(-1)
+
+
+def _counts_one_by_one(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+    """Return the counts of :meth:`Kernels.counts_above` for ``own`` and ``labels`` (N, W), shape (3, N, W)."""
+    columns, counts = torch.arange(scores.shape[1], device=scores.device), []
+    for limit, label in zip(torch.split(own, 1, dim=1), torch.split(labels, 1, dim=1), strict=True):
+        equal = scores == limit
+        flags = scores > limit, equal, equal & (columns < label)
+        counts.append(torch.stack([flag.sum(dim=1) for flag in flags]))
+    return torch.stack(counts, dim=2)
+
+
+def _counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+    """Return the same where rows have so many that sorting costs less."""
+    width = scores.shape[1]
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    ordered, order = scores.to(wide).sort(dim=1, stable=True, descending=True)
+    above = torch.searchsorted(-ordered, -own.to(wide))
+    same = torch.searchsorted(-ordered, -own.to(wide), right=True) - above
+    places = torch.empty_like(order).scatter_(1, order, torch.arange(width, device=order.device).expand_as(order))
+    inside = places.gather(1, labels.clamp(0, max(0, width - 1))) - above if width else same
+    before = torch.where(labels < 0, 0, torch.where(labels < width, inside, same))
+    return torch.stack([above, same, before])
+
+
+def above(scores: Tensor, limit: float | Tensor) -> Tensor:
+    """Return whether scores (N, L) are above a number or one per label (L,); decisions are taken as they are."""
+    if scores.dtype == torch.bool:
+        return scores
+    return scores > (limit.to(scores.device, scores.dtype) if isinstance(limit, Tensor) else limit)
+
+
+def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the ``k`` best labels per row by sorting everything: the definition, on any device.
+
+    A stable descending sort keeps equal scores in the order of their ids. See :meth:`Kernels.top_k`.
+    """
+    values, ids = torch.sort(scores, dim=1, descending=True, stable=True)
+    return values[:, : k + 1], ids[:, :k]
+
+
+def _tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the ``k`` best values and their places, both (N, k), as part of something wider."""
+    num_rows, width = scores.shape
+    chunk = _narrowing(width, k, SORTED)
+    if chunk < 2:
+        values, places = torch.sort(scores, dim=1, descending=True, stable=True)
+        return values[:, :k], places[:, :k]
+    whole = width - width % chunk
+    chunks = scores[:, :whole].view(num_rows, -1, chunk)
+    best = _tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # places among them in the order of labels
+    found = chunks[whole_numbers(num_rows, scores.device)[:, None], best].flatten(1)
+    found = torch.cat([found, scores[:, whole:]], dim=1) if whole < width else found
+    values, place = _tournament(found, k)
+    in_chunks = place.clamp(max=k * chunk - 1) if whole < width else place
+    ids = torch.add(in_chunks % chunk, best.gather(1, in_chunks // chunk), alpha=chunk)
+    if whole < width:
+        ids = torch.where(place < k * chunk, ids, place + (whole - k * chunk))
+    return values, ids
+
+
+@cache
+def _narrowing(width: int, k: int, at_once: int) -> int:
+    """Return the size of chunks that leaves about as many chunks as labels within the chosen ones; 1 for no chunks.
+
+    Fewer chunks than can be sorted ``at_once``; and so many that choosing ``k`` leaves at least three out of four.
+    Where a size up to twice as large or small leaves no rest of the row, the one next to it: a rest takes five calls.
+    """
+    if width <= at_once:
+        return 1
+    least, most = -(-width // at_once), width // (4 * k)
+    wanted = min(max(least, isqrt(width // k)), most)
+    sizes = range(max(2, least, -(-wanted // 2)), min(most, 2 * wanted) + 1)
+    return min((size for size in sizes if width % size == 0), key=lambda size: abs(size - wanted), default=wanted)
+
+
+def _columns_of(targets: Targets, buckets: LabelBuckets | None) -> ColumnChunks | None:
+    """Return the columns of a dense matrix by bucket; None of any other form.
+
+    While ``torch.compile`` traces there are none: it cannot take tables along that are kept outside.
+    """
+    dense = targets.dense
+    if dense is None or not dense.numel() or is_compiling():
+        return None
+    return ColumnChunks.of(buckets, dense.shape[1], dense.device)
+
+
+def _keys(targets: Targets, buckets: LabelBuckets | None) -> Tensor:
+    """Return the row, or row and bucket, of each entry as one number; that behind the last for void ones."""
+    entries, groups = targets.entries, 1 if buckets is None else len(buckets)
+    keys = entries.rows if buckets is None else entries.rows * groups + buckets.of(entries.ids)
+    return torch.where(entries.ids >= 0, keys, targets.num_rows * groups)
+
+
+def _table_of_hits(found: Places, bucket: Tensor, ranks: Tensor, num_buckets: int, deepest: int) -> Hits:
+    """Write a hit of rank r to column r of its row and bucket, and sort the columns: hits come to stand side by side.
+
+    Args:
+        found: The hits among the places of lists.
+        bucket: Shape (N, D): the bucket of each place.
+        ranks: Shape (N, D): its rank.
+        num_buckets: G.
+        deepest: No greater rank is read.
+    """
+    num_rows, num_places = ranks.shape
+    of_row = num_buckets * deepest
+    first = torch.arange(0, num_rows * of_row, of_row, device=ranks.device)
+    cells = (ranks + first[:, None]).add_(bucket, alpha=deepest)
+    cells = cells.mul_(found.hits[:, :num_places] & (ranks <= deepest)).view(-1)  # cell 0 for what is no hit
+
+    def table(values: Tensor, fill: float) -> Tensor:
+        whole = values.new_full((1 + num_rows * of_row,), fill)
+        whole.scatter_(0, cells, values[:, :num_places].reshape(-1))
+        return whole[1:].view(num_rows, num_buckets, deepest)
+
+    return PlacedHits(*_narrowed(found, *table(ranks, NOT_RANKED).sort(dim=-1)), table, found)
+
+
+def _narrowed(found: Places, ranks: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    """Return as many of the sorted ranks, and of their order, as there may be hits."""
+    most = found.most + found.most % 2  # an even number of terms adds up in fewer steps
+    width = max(1, min(most, ranks.shape[-1]))
+    ranks, order = ranks[..., :width], order[..., :width]
+    return (ranks.clone(), order.clone()) if ranks.numel() > LARGE else (ranks, order)
+
+
+def _looked_up(targets: Targets, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return which places of lists (N, K) are hits, and their gains."""
+    if targets.dense is not None:
+        if not targets.dense.shape[1]:
+            return torch.zeros_like(ids, dtype=torch.bool), None
+        listed = targets.dense.gather(1, ids.clamp(min=0))
+        hits = (listed > 0) & (ids >= 0)
+        return hits, None if targets.binary else listed.to(real_dtype(ids.device))
+    wanted = targets.padded
+    if wanted is not None and wanted.numel() * ids.shape[1] <= COMPARED:
+        # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
+        wanted = torch.where(targets.padded_with_labels, wanted, constant(-2, wanted.device))
+        return (ids.unsqueeze(1) == wanted.unsqueeze(2)).any(dim=1), None
+    return _searched(targets.entries, ids)
+
+
+def _searched(entries: Entries, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Search the places of lists (N, K) among the sorted entries."""
+    if not len(entries.ids):
+        return torch.zeros_like(ids, dtype=torch.bool), None
+    # any id is a place among the sorted targets, so that (row, place) fits into 64 bits where (row, id) might not
+    known = entries.ids.sort().values
+    place = torch.searchsorted(known, entries.ids)
+    void = torch.iinfo(torch.int64).max
+    keys, order = torch.where(entries.ids < 0, void, entries.rows * (len(known) + 1) + place).sort()
+    listed = torch.searchsorted(known, ids.contiguous())
+    exact = known[listed.clamp(max=len(known) - 1)] == ids
+    rows = torch.arange(len(ids), device=ids.device)[:, None]
+    wanted = torch.where(exact, rows * (len(known) + 1) + listed, -1)
+    found = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+    return (keys[found] == wanted) & (ids >= 0), None if entries.gains is None else entries.gains[order[found]]
+
+
+CHUNK_OF_BARS = 64
+"""Labels that share a bar: the bars are then neglected beside the scores."""
+
+
+def _ranks_by_bars(scores: Tensor, entries: Entries) -> Tensor:
+    """Rank a few targets without looking at a value: each is behind the labels that score above its bar.
+
+    The bar is its own score or, for the labels of chunks to the left, where an equal score ranks better, the next lower
+    number. Equal scores to the left in its own chunk are counted apart. One target in each row of [1024, 131072] moves
+    0.8 GB by 20 launches, and 26 GB by sorting.
+    """
+    num_rows, num_labels = scores.shape
+    rows, labels = entries.rows, entries.ids.clamp(min=0)
+    chunk = labels // CHUNK_OF_BARS
+    own = scores[rows, labels]
+    nearby = torch.add(torch.arange(CHUNK_OF_BARS, device=scores.device), chunk[:, None], alpha=CHUNK_OF_BARS)
+    equal = scores[rows[:, None], nearby.clamp(max=num_labels - 1)] == own[:, None]
+    better = (equal & (nearby < labels[:, None])).sum(dim=1)
+    if len(labels) == num_rows * entries.width:
+        shape = num_rows, entries.width
+        by_target = zip(own.view(shape).unbind(dim=1), chunk.view(shape).unbind(dim=1), strict=True)
+        counts = torch.stack([_above_bars(scores, *target) for target in by_target], dim=1).view(-1)
+    else:
+        parts = (torch.split(part, max(1, SORTED_TOGETHER // num_labels)) for part in (rows, own, chunk))
+        counts = torch.cat([_above_bars(scores[row], *target) for row, *target in zip(*parts, strict=True)])
+    return counts + better + 1
+
+
+def _above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
+    """Count the labels of each row [N, L] above the bar of a target with score ``own`` [N] in ``chunk`` [N]."""
+    real = torch.promote_types(scores.dtype, torch.float32)  # older versions know no next number of a half type
+    own = own.to(real)
+    lower = own.nextafter(torch.full_like(own, -torch.inf))
+    num_chunks = scores.shape[1] // CHUNK_OF_BARS
+    number = torch.arange(num_chunks, device=scores.device)
+    bars = torch.where(number < chunk[:, None], lower[:, None], own[:, None])
+    inside, behind = torch.split(scores, [num_chunks * CHUNK_OF_BARS, scores.shape[1] % CHUNK_OF_BARS], dim=1)
+    height = max(1, FLAGGED // scores.shape[1])
+    chunks = inside.reshape(len(own), num_chunks, CHUNK_OF_BARS)
+    parts = (torch.split(part, height) for part in (chunks, bars.unsqueeze(2)))
+    # a sum of bytes as bytes, which those of a chunk fit in: any other type would be copied to, eight bytes for a flag
+    flags = ((part > bar).view(torch.uint8) for part, bar in zip(*parts, strict=True))
+    above = torch.cat([flag.sum(dim=2, dtype=torch.uint8) for flag in flags]).sum(dim=1)
+    return above + (behind > own[:, None]).sum(dim=1) if behind.shape[1] else above
+
+
+def _ranks_of_all(scores: Tensor) -> Tensor:
+    """Return the rank of every label of every row, shape (N, L), int32, a few rows at a time."""
+    ranks = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
+    places = torch.arange(1, scores.shape[1] + 1, dtype=torch.int32, device=scores.device)
+    height = max(1, SORTED_TOGETHER // scores.shape[1])
+    for part, of_part in zip(torch.split(scores, height), torch.split(ranks, height), strict=True):
+        order = torch.sort(part, dim=1, descending=True, stable=True).indices
+        of_part.scatter_(1, order, places.expand_as(order))
+    return ranks
+
+
+PLAIN = Kernels()

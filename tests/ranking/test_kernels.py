@@ -1,0 +1,233 @@
+"""Every step has its definition's bits in each of its forms: plain, on the CPU, and in C on any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+import tailmetrics
+from tailmetrics import LabelBuckets, Ranking
+from tailmetrics.ranking import NOT_RANKED, _kernels, _kernels_cpu, _row_threads, native
+from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._kernels import PLAIN, Kernels, plain_top_k
+from tailmetrics.ranking._kernels_cpu import CpuKernels, NativeKernels
+from tailmetrics.ranking._targets import Targets
+
+FORMS = {"plain": PLAIN, "torch": CpuKernels(), **({"C": NativeKernels()} if native.available() else {})}
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+@pytest.fixture(params=FORMS)
+def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
+    torch.set_num_threads(3)
+    return FORMS[request.param]
+
+
+def _random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+SCORES = {
+    "random": lambda scores: scores,
+    "tied": lambda scores: scores.round(),
+    "constant": torch.zeros_like,
+    "ascending": lambda scores: torch.arange(scores.shape[1], dtype=torch.float32).expand(scores.shape),
+    "signed zeros": lambda scores: torch.where(scores > 0, 0.0, -0.0),
+    "zeros and smallest numbers": lambda scores: torch.where(scores > 0, 0.0, scores.sign() * 1e-45),
+    "mostly -inf": lambda scores: scores.masked_fill(scores < 1, -torch.inf),
+    "infinite": lambda scores: torch.where(scores > 1, torch.inf, scores),
+    "tied in the tail": lambda scores: scores.masked_fill(scores < 1, 0.25),
+}
+
+
+def _same_choice(kernels: Kernels, scores: Tensor, k: int) -> None:
+    values, ids, distinct = kernels.top_k(scores, k)
+    wanted_values, wanted_ids = plain_top_k(scores, k)
+    assert torch.equal(ids, wanted_ids)
+    assert torch.equal(values.to(torch.float64), wanted_values.to(torch.float64))
+    assert not distinct or bool((wanted_values[:, :-1] > wanted_values[:, 1:]).all())
+
+
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_the_best_labels_are_those_of_a_stable_sort(
+    kernels: Kernels, kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values and ids, for widths around those of chunks, one label, some and all, in rounds of any size."""
+    monkeypatch.setattr(_kernels, "SORTED", 64)
+    for rows, width in ((3, 17), (5, 1003), (2, 5003)):
+        scores = SCORES[kind](_random(rows, width, seed=width)).to(dtype)
+        for k in sorted({1, 10, min(99, width), width}):
+            _same_choice(kernels, scores, k)
+
+
+def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transposed, sliced and expanded scores, no row, no label, rows a few at a time; differences only float64 holds."""
+    monkeypatch.setattr(_kernels, "SORTED", 64)
+    base = _random(2000, 6, seed=2).round(decimals=1)
+    for together in (1, 2**28):
+        monkeypatch.setattr(_kernels, "ROUND_SCORES", together)
+        for scores in (base.t(), base.t()[::2], base.t()[:, 3:-5], base[:, :1].t().expand(4, -1), base.t()[:1]):
+            _same_choice(kernels, scores, 7)
+    for shape in ((0, 100), (0, 0), (3, 0)):
+        values, ids, _ = kernels.top_k(torch.zeros(shape), min(7, shape[1]))
+        assert len(values) == len(ids) == shape[0]
+    _same_choice(kernels, 1 + _random(3, 5003).double() * 1e-12, 20)
+
+
+def test_nan_of_either_sign_comes_first(kernels: Kernels) -> None:
+    """0 / 0 is a negative NaN on x86; a look at the first value, or at the largest, finds it."""
+    for nan in (float("nan"), -float("nan")):
+        scores = torch.zeros(2, 40)
+        scores[1, 30] = torch.tensor(nan)
+        for k in (1, 20, 40):
+            values = kernels.top_k(scores, k)[0]
+            first = values[:, 0] if kernels.reads else scores.amax(dim=1)
+            assert first.isnan().tolist() == [False, True]
+
+
+def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
+    """A matrix (N, L) of gains as the form that a name says."""
+    rows, ids = target.nonzero().unbind(1)
+    if form == "mask":
+        return Targets(*target.shape, None, kernels, dense=target > 0)
+    if form == "padded":
+        width = int((target > 0).sum(1).max())
+        padded = torch.stack([torch.cat([row.nonzero()[:, 0], torch.full((width,), -1)])[:width] for row in target])
+        return Targets(*target.shape, None, kernels, padded=padded)
+    gains = None if form == "entries" else target[rows, ids].double()
+    given = Entries(rows, ids, gains, target.shape[1])
+    targets = Targets(*target.shape, None, kernels, given=given)
+    return replace(targets, given=None, dense=target) if form == "gains" and not kernels.reads else targets
+
+
+@pytest.mark.parametrize("form", ["mask", "padded", "entries", "gains"])
+@pytest.mark.parametrize("density", [0.3, 0.02], ids=["many relevant", "few relevant"])
+def test_hits_are_those_of_a_loop_overall_and_by_bucket(kernels: Kernels, form: str, density: float) -> None:
+    """Ranks, labels, gains and lengths: of the list, within buckets, of the first places, with lists that end early."""
+    draw = torch.Generator().manual_seed(3)
+    ids = torch.stack([torch.randperm(60, generator=draw)[:25] for _ in range(12)])
+    ids[4, 9:] = ids[5] = -1
+    target = (torch.rand(12, 60, generator=draw) < density) * (torch.arange(60) % 3 + 1.0 if form == "gains" else 1.0)
+    target[2] = 0
+    assignment = torch.randint(0, 4, (60,), generator=draw)
+    buckets = LabelBuckets.from_assignment(assignment, list("abcde"))
+    ranking = Ranking(ids, True, 60, None, None, _targets(kernels, form, target))
+
+    def found(ranks: object, *place: int) -> list[tuple[int, int, float]]:
+        parts = (getattr(ranks, name)[place].tolist() for name in ("target_ranks", "target_ids", "target_gains"))
+        return [hit for hit in zip(*parts, strict=True) if hit[0] < NOT_RANKED]
+
+    for row, listed in enumerate(ids.tolist()):
+        hits = [(r, i, float(target[row, i])) for r, i in enumerate(listed, 1) if i >= 0 and target[row, i]]
+        assert found(ranking, row) == hits
+        assert found(ranking.up_to(3), row) == [hit for hit in hits if hit[0] <= ranking.up_to(3).deepest]
+        for bucket in range(5):
+            for depth in (25, 7):
+                within = ranking.by_bucket(buckets, depth=depth)
+                mine = [i for i in listed[:depth] if i >= 0 and assignment[i] == bucket]
+                wanted = [(r, i, float(target[row, i])) for r, i in enumerate(mine, 1) if target[row, i]]
+                assert found(within, row, bucket) == wanted
+                assert within.length[row, bucket] == len(mine)
+                assert within.n_relevant[row, bucket] == int((target[row] > 0)[assignment == bucket].sum())
+            whole = ranking.by_bucket(buckets, scope="global")
+            assert found(whole, row, bucket) == [hit for hit in hits if assignment[hit[1]] == bucket]
+    best = target.sort(dim=1, descending=True).values
+    for k in (1, 5, 40):
+        assert torch.equal(ranking.best(k), best[:, : ranking.best(k).shape[1]].double())
+        assert not best[:, ranking.best(k).shape[1] : k].any()
+    of_buckets = ranking.by_bucket(buckets).best(5)
+    for bucket in range(5):
+        own = target[:, assignment == bucket].sort(dim=1, descending=True).values[:, :5].double()
+        width = min(own.shape[1], of_buckets.shape[-1])
+        assert torch.equal(of_buckets[:, bucket, :width], own[:, :width])
+        assert not own[:, width:].any() and not of_buckets[:, bucket, width:].any()
+
+
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_ranks_and_counts_are_those_of_a_stable_sort(
+    kernels: Kernels, kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One relevant label per row, some, or more than are counted one by one; widths around a chunk; blocks of rows."""
+    for width, targets in ((1, 1), (63, 3), (64, 1), (65, 3), (300, 40), (300, 1)):
+        scores = SCORES[kind](_random(5, width, seed=width)).to(dtype)
+        columns = [torch.randperm(width, generator=torch.Generator().manual_seed(row))[:targets] for row in range(5)]
+        rows, ids = torch.arange(5).repeat_interleave(min(targets, width)), torch.cat(columns)
+        kept = rows != 2
+        for entries in (Entries(rows, ids, None, len(columns[0])), Entries(rows[kept], ids[kept], None, width)):
+            order = scores.sort(dim=1, descending=True, stable=True).indices
+            places = torch.empty_like(order).scatter_(1, order, torch.arange(1, width + 1).expand_as(order))
+            own = scores[entries.rows, entries.ids]
+            wanted = torch.where(own > -torch.inf, places[entries.rows, entries.ids], NOT_RANKED)
+            row_scores = scores[entries.rows]
+            equal = row_scores == own[:, None]
+            flags = row_scores > own[:, None], equal, equal & (torch.arange(width) < entries.ids[:, None])
+            for together in (700, 2**23):
+                monkeypatch.setattr(_kernels, "SORTED_TOGETHER", together)
+                monkeypatch.setattr(_kernels, "FLAGGED", together)
+                assert torch.equal(kernels.exact_ranks(scores, entries), wanted)
+                counts = kernels.counts_above(scores, entries.rows, own, entries.ids)
+                assert torch.equal(counts, torch.stack([flag.sum(dim=1) for flag in flags]))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.bool], ids=str)
+def test_cells_above_a_limit_are_those_of_torch(
+    kernels: Kernels, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores that equal a limit are not above it, in their own type; rows transposed, sliced, a few at a time."""
+    monkeypatch.setattr(_row_threads, "LEAST", 1)
+    monkeypatch.setattr(_kernels_cpu, "BLOCK_SCORES", 200)
+    scores = _random(6, 90).mul(10).round().div(10).to(dtype)
+    by_label = _random(90, seed=1).mul(10).round().div(10)
+    for given in (scores, scores[:, :33], scores[::2], scores.t(), scores[:0]):
+        limits = [0.1, -torch.inf, by_label[torch.arange(given.shape[1]) % 90]]
+        cells = [given if dtype == torch.bool else given > torch.tensor(limit, dtype=dtype) for limit in limits[:2]]
+        cells.append(given if dtype == torch.bool else given > limits[2].to(dtype))
+        found = [torch.zeros_like(given, dtype=torch.bool) for _ in limits]
+        for number, rows, ids in kernels.above(given, limits):
+            found[number][rows[ids >= 0], ids[ids >= 0]] = True
+        for limit, wanted, marked in zip(limits, cells, found, strict=True):
+            assert torch.equal(marked, wanted)
+            assert torch.equal(kernels.num_above(given, limit), wanted.sum(dim=1))
+
+
+def test_repeated_ids_and_masks_are_counted(kernels: Kernels) -> None:
+    """Later places of an id, not of -1; bools that are views of other bytes count once; any width and layout."""
+    ids = torch.tensor([[3, 1, 3, -1, -1], [0, 1, 2, 3, 4], [2, 2, 2, 2, -1]])
+    assert kernels.repeated(ids).int().tolist() == [[0, 0, 1, 0, 0], [0] * 5, [0, 1, 1, 1, 0]]
+    assert kernels.repeated(ids[:0]).shape == (0, 5)
+    odd = torch.full((2, 64), 4, dtype=torch.uint8).view(torch.bool)
+    assert kernels.count_true(odd).tolist() == [64, 64]
+    for width in (0, 1, 63, 64, 2048, 20_001):
+        mask = _random(5, width, seed=width) > 0
+        for given in (mask, mask.t().contiguous().t(), mask[:, ::2]):
+            assert kernels.count_true(given).tolist() == [sum(row) for row in given.tolist()]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 40])
+def test_any_number_of_threads_gives_the_same_ranking(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More threads than rows, too."""
+    monkeypatch.setattr(_row_threads, "LEAST", 1)
+    scores, target = _random(23, 5000).mul(3).round(), torch.arange(46).view(23, 2)
+    torch.set_num_threads(threads)
+    ranking = tailmetrics.rank(scores, target, depth=100)
+    assert torch.equal(ranking.ids, scores.sort(dim=1, descending=True, stable=True).indices[:, :100])
+    places = scores.argsort(dim=1, descending=True, stable=True).argsort(dim=1) + 1
+    assert torch.equal(ranking.exact.target_ranks, places.gather(1, target).sort(dim=1).values)
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("preds", ["scores", "ids", "candidates"])
+def test_a_repeated_label_is_named_with_its_row(preds: str) -> None:
+    """Rows that a mask drops are counted too: the fourth row is row 3."""
+    mask = torch.tensor([False, True, True, True])
+    repeated = torch.tensor([[0, 1], [1, 2], [2, 3], [4, 4]])
+    given = {"scores": _random(4, 9), "ids": repeated, "candidates": (torch.rand(4, 2), repeated)}[preds]
+    target = repeated if preds == "scores" else torch.zeros(4, dtype=torch.int64)
+    with pytest.raises(ValueError, match="names the label 4 twice in row 3"):
+        tailmetrics.rank(given, target, row_mask=mask)

@@ -1,0 +1,93 @@
+"""The log-normaliser has the same bits in any batch, on any number of threads, in pieces and on a device."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from tailmetrics.ranking import _log_sum, _row_threads
+from tailmetrics.ranking._device import force_plain, one_thread
+from tailmetrics.ranking._log_sum import log_of, log_sum, terms_added_up
+from tailmetrics.ranking._row_threads import over_threads
+
+
+def log_normaliser(scores: Tensor) -> Tensor:
+    """log Σ exp(score) of each row, from its largest score and what is above it."""
+    largest, above = log_sum(scores)
+    return largest + above
+
+
+def _scores(num_rows: int, width: int) -> Tensor:
+    scores = torch.randn(num_rows, width, generator=torch.Generator().manual_seed(width)) * 20
+    scores[2] = -torch.inf
+    return scores
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 1024, 1025, 5000])
+def test_the_plain_form_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows a few at a time or all at once; -inf, infinity, and no row at all."""
+    scores = _scores(9, width)
+    scores[3, :1], scores[4, -1:] = -torch.inf, torch.inf
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        wanted = log_normaliser(scores.to(dtype))
+        for together in (1, 3 * width, 2**23):
+            monkeypatch.setattr(_log_sum, "TOGETHER_ON_DEVICE", together)
+            with force_plain():
+                found = log_normaliser(scores.to(dtype))
+                assert log_normaliser(scores[:0]).shape == (0,)
+            torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("threads", [1, 3, 40])
+def test_any_batch_and_any_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, in a batch, as a column slice; equals logsumexp to 1e-14."""
+    monkeypatch.setattr(_row_threads, "LEAST", 1)
+    scores = _scores(33, 1001)
+    torch.set_num_threads(threads)
+    together = log_normaliser(scores)
+    assert torch.equal(together, torch.cat([log_normaliser(row[None]) for row in scores]))
+    wide = torch.zeros(33, 1100)
+    wide[:, 7:1008] = scores
+    assert torch.equal(together, log_normaliser(wide[:, 7:1008]))
+    torch.testing.assert_close(together, scores.double().logsumexp(1), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("widths", [(1001,), (1, 1000), (400, 600, 1), (7,) * 143])
+def test_pieces_of_the_labels_add_up_in_any_order(widths: tuple[int, ...]) -> None:
+    """Sums over columns are whole numbers."""
+    scores = _scores(33, 1001)
+    largest, wanted = log_sum(scores)
+    pieces = reversed(scores.split(list(widths), dim=1))
+    sums = torch.stack([terms_added_up(piece, largest, 1001)[1] for piece in pieces]).sum(dim=0)
+    assert torch.equal(log_of(sums, 1001), wanted)
+
+
+def test_a_sure_row_keeps_its_digits() -> None:
+    """What all other labels add to a term of 1 is e^-40 and e^-60, of which a sum of floats would leave nothing."""
+    largest, above = log_sum(torch.tensor([[3.0, -37.0], [0.0, -60.0], [5.0, -torch.inf]]))
+    assert largest.tolist() == [3.0, 0.0, 5.0]
+    assert above.tolist() == pytest.approx([math.exp(-40), math.exp(-60), 0.0], rel=1e-3)
+
+
+def test_threads_of_ours_take_the_rows_and_leave_the_program_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part in order on one thread of torch, also within ``one_thread``, and after an error in any part."""
+    scores = _scores(11, 104)
+    torch.set_num_threads(3)
+    ((part, first),) = over_threads(lambda part, first: (part, first), scores)
+    assert part is scores and first == 0  # a small matrix starts no thread
+    monkeypatch.setattr(_row_threads, "LEAST", 1)
+    with one_thread(torch.device("cpu")):
+        parts = over_threads(lambda part, first: (part, first, torch.get_num_threads()), scores)
+    assert torch.equal(torch.cat([part for part, *_ in parts]), scores)
+    assert [first for _, first, _ in parts] == [0, 3, 7]
+    assert [threads for *_, threads in parts] == [1, 1, 1]
+    for failing in (10, 0):
+
+        def work(part: Tensor, first: int, failing: int = failing) -> None:
+            if first <= failing < first + len(part):
+                raise ValueError("as intended")
+
+        with pytest.raises(ValueError, match="as intended"):
+            over_threads(work, scores)
+        assert torch.get_num_threads() == 3
