@@ -12,6 +12,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from report.test_page import Tags
 from tailmetrics import (
     MRR,
     AccuracyAtK,
@@ -24,9 +25,22 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
-from tailmetrics.report import BucketRow, Report, latex, markdown, print_report
+from tailmetrics.report import (
+    BucketRow,
+    ComparisonReport,
+    Example,
+    ExampleLabel,
+    GroupRow,
+    LabelTable,
+    Report,
+    latex,
+    markdown,
+    print_report,
+)
 from tailmetrics.report.formatting import brief, rounded
 from tailmetrics.report.text import csv_text
+from tailmetrics.significance import Comparison, Interval
+from tailmetrics.significance.comparison import PValues
 
 SUFFIXES = {"json", "md", "tex", "csv", "html", "png"}
 
@@ -328,3 +342,60 @@ def test_names_and_titles_do_nothing_in_markdown_and_in_a_spreadsheet(report):
     assert '| =HYPERLINK("evil")\\|c |' in text
     cells = list(csv.reader(StringIO(csv_text(bad.records()[""]))))
     assert cells[1][:3] == ['\'=HYPERLINK("evil")|c', "", "-0.5"]
+
+
+EVIL = (
+    "=cmd|' /C calc'!A0",
+    "@SUM(1)",
+    "![x](http://a.b/c)",
+    "[x](javascript:alert(1))",
+    "<img src=x onerror=y>",
+    "\x1b[31mred\x07",
+    r"\input{x}$%&_^~",
+    "a\n# b\n| c |",
+    "`code` *bold* __more__",
+)
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_no_name_acts_in_any_format(evil, tmp_path):
+    """A name of a metric, bucket, group, label, row, run and title: text in every format, and visible in full."""
+    spoken = " ".join(evil.split()).replace("\x1b", r"\x1b").replace("\x07", r"\x07")
+    label = ExampleLabel(0, evil, evil, 1, False)
+    columns = {"support": torch.tensor([2]), "predicted": torch.tensor([1]), "hits": torch.tensor([0])}
+    names = LabelTable({**columns, f"r@1{evil}": torch.tensor([0.5])}, [evil], torch.tensor([0]), [evil])
+    report = Report(
+        evil,
+        {evil: 0.1, f"{evil}/{evil}": 0.1, f"m/{evil}": 0.2, f"m/g{evil}/{evil}": 0.3, f"m/g{evil}": 0.3, "m": 0.2},
+        buckets=[BucketRow(evil, 1, 1, 1)], row_groups=[GroupRow(f"g{evil}", 1)], notes=(evil,), labels=names,
+        captions={"m": evil}, examples=[Example(evil, 0, evil, 0, [label], 1, [label])], settings=[{"class": evil}],
+        versions={evil: evil},
+    )  # fmt: skip
+    interval = Interval(0.1, 0.0, 0.2, 9, 0.95, evil)
+    p = PValues(0.5, 0.5, 0.5)
+    one = Comparison(f"m/{evil}", evil, f"b{evil}", "mean", 0.2, 0.1, interval, p, p, 1, 1, 1, 0.1, 1.0)
+    compared = ComparisonReport([one], evil, buckets=[evil], verdict=evil, what_buckets_are=evil)
+    for shown in (report, compared):
+        texts = {path.suffix: path.read_text() for path in shown.write(tmp_path) if path.suffix != ".png"}
+        console = Console(width=200, file=StringIO(), record=True)
+        print_report(shown, console)
+        texts["terminal"] = console.export_text()
+        for form, text in texts.items():
+            assert "\x1b" not in text, form
+            assert "\x07" not in text, form
+        assert spoken in texts["terminal"]
+        tags = Tags(texts[".html"])
+        assert spoken in tags.text
+        assert not tags.all("img", "script")
+        assert not [name for _, attributes in tags.elements for name in attributes if name.startswith("on")]
+        for line in csv.reader(StringIO(texts[".csv"])):
+            assert not [
+                cell for cell in line if cell[:1] in ("=", "+", "@") or (cell[:1] == "-" and cell[1:2].isalpha())
+            ]
+        assert not findall(r"(?<!\\)\[[^\]]*(?<!\\)\]\((?!\w+\.png\))", texts[".md"])
+        assert "<img" not in texts[".md"]
+        assert not any(line.startswith("# b") for line in texts[".md"].splitlines())
+        assert r"\input" not in texts[".tex"]
+    (line,) = csv.DictReader(StringIO(report.labels.csv()))
+    assert line["name"].removeprefix("'") == spoken
+    assert line["name"][:1] not in ("=", "@")
