@@ -1,4 +1,4 @@
-"""Floor 0: what a class of metrics takes by name, what a metric was given, and the text that tells two values apart."""
+"""Floor 0: what a class of metrics takes by name, and what a metric was given."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from hashlib import sha256
 from inspect import Parameter, Signature, signature
 from types import MappingProxyType
 from typing import Any, Final
 
-import numpy as np
-from torch import Tensor
 from torchmetrics import Metric
 from typing_extensions import TypedDict
 
@@ -147,20 +144,6 @@ def number_text(value: float) -> str:
     """Return a number for a key: in six digits where they tell it from all others, in full otherwise."""
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
-
-
-def identity(value: Any) -> str:
-    """Return a text that differs where values differ, the same in every process; of unknown objects, their type."""
-    if isinstance(value, (str, int, float, type(None))):
-        return repr(value)
-    if isinstance(value, (tuple, list)):
-        return f"({','.join(map(identity, value))})"
-    if isinstance(value, Mapping):
-        return f"({','.join(f'{identity(name)}:{identity(one)}' for name, one in sorted(value.items()))})"
-    if isinstance(value, (Tensor, np.ndarray)):
-        array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
-        return f"{array.dtype}{array.shape}{sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
-    return f"{type(value).__qualname__} {getattr(value, 'digest', '')}"
 
 
 def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueError:

@@ -2,32 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import wraps
 from inspect import get_annotations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+from warnings import warn
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
+from torchmetrics import Metric
+from torchmetrics.utilities.distributed import gather_all_tensors
 from typing_extensions import Self, Unpack
 
 from tailmetrics._arguments import (
     KEYWORDS,
+    PRESENTATION,
     ClassSignature,
     TorchMetricsArguments,
+    arguments,
     described,
     given,
     settled_arguments,
     unknown_arguments,
 )
-from tailmetrics._travelling_metric import TravellingMetric, properties_of
+from tailmetrics._checks import shape_of
+from tailmetrics._fingerprint import Fingerprint, difference, identity
+from tailmetrics._transfer import REDUCTIONS, MetricStates, from_bytes, order_of, over_processes, to_bytes
 
-SET_AT_EACH_CALL = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
+SET_AT_EACH_CALL: Final = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""
 
 
-class ExactMetric(TravellingMetric):
+class Mergeable(ABC):
+    """States that can be added to those of another object, and sent as bytes: of one metric, or of a collection."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep TorchScript away from properties: a scripted module keeps metrics, and runs none."""
+        super().__init_subclass__(**kwargs)
+        members = {name: one for base in reversed(cls.__mro__) for name, one in vars(base).items()}
+        cls.__jit_unused_properties__ = sorted(name for name, one in members.items() if isinstance(one, property))
+
+    __jit_unused_properties__: ClassVar[list[str]] = []
+
+    @abstractmethod
+    def _parts(self) -> Mapping[str, ExactMetric]:
+        """Return the metrics that hold the states, by name."""
+
+    def _held(self) -> list[MetricStates]:
+        """Return what each part holds; what several share is one tensor."""
+        return [part._states_held() for part in self._parts().values()]
+
+    def merge_state(self, incoming_state: Any) -> None:
+        """Add the states of another object of the same arguments, which may have counted in another process.
+
+        Args:
+            incoming_state: A metric, or a collection of the same metrics in the same order; or, for a metric, the
+                ``metric_state`` of another one.
+
+        Raises:
+            TypeError: If it is neither.
+            ValueError: If it is of other arguments, buckets or counts; the message says of which. Nothing is changed.
+        """
+        caller, parts = f"{type(self).__name__}.merge_state", self._parts()
+        self._check_own("merge_state")
+        if isinstance(incoming_state, Mapping) and isinstance(self, ExactMetric):
+            others: list[tuple[Mapping[str, Any], int]] = [(incoming_state, 1)]
+            differs = self._problem_with(incoming_state)
+        elif isinstance(incoming_state, Mergeable) and isinstance(incoming_state, Metric) == isinstance(self, Metric):
+            theirs = incoming_state._parts().values()
+            others = [(part.metric_state, part._update_count) for part in theirs]
+            here, there = ([part.fingerprint() for part in some] for some in (parts.values(), theirs))
+            differs = difference(here, there, "here", "there", list(parts) if len(parts) > 1 else ())
+        else:
+            raise TypeError(
+                f"{caller}: got a {type(incoming_state).__name__}; pass a {type(self).__name__} of the same arguments."
+            )
+        if differs is not None:
+            raise ValueError(
+                f"{caller}: what is to be merged has other states: {differs}. Merge what was made with the same "
+                "arguments, buckets and counts."
+            )
+        for part, (states, updates) in zip(parts.values(), others, strict=True):
+            part._reduce_states({name: states[name].to(part.device) for name in part._defaults})
+            part._computed = None
+            part._update_count += updates
+        self._share_again()
+
+    def state_bytes(self) -> bytes:
+        """Return the states of this process as bytes, for :meth:`load_state_bytes` of an object of the same arguments.
+
+        They hold no tables of buckets or counts, only digests that tell whether the reader has the same ones: some
+        kilobytes at any number of labels, unless a metric counts labels.
+
+        Raises:
+            ValueError: Before :meth:`bind` has completed the metrics.
+        """
+        self._check_states("state_bytes")
+        return to_bytes(self._held(), [part._update_count for part in self._parts().values()])
+
+    def load_state_bytes(self, data: bytes) -> None:
+        """Replace the states by those that :meth:`state_bytes` returned on another machine.
+
+        Args:
+            data: Bytes of an object of the same arguments, buckets and counts.
+
+        Raises:
+            TypeError: If ``data`` is not bytes.
+            ValueError: If they are damaged, or of other arguments; the message says of which. Nothing is changed.
+        """
+        self._check_states("load_state_bytes")
+        self._check_own("load_state_bytes")
+        parts = self._parts()
+        names = list(parts) if len(parts) > 1 else ()
+        loaded = from_bytes(f"{type(self).__name__}.load_state_bytes", data, self._held(), names)
+        for part, (states, updates) in zip(parts.values(), loaded, strict=True):
+            vars(part).update(states, _computed=None, _forward_cache=None, _update_count=updates)
+        self._share_again()
+
+    def _share_again(self) -> None:  # noqa: B027 - most objects have one part
+        """Let parts that share states share them still."""
+
+    def _check_own(self, method: str) -> None:
+        """Raise where states are those of all processes: what is added would be lost when they are given back."""
+        for part in self._parts().values():
+            if part._is_synced:
+                raise ValueError(
+                    f"{type(self).__name__}.{method}: the states are those of all processes; call unsync() first."
+                )
+
+    def _check_states(self, method: str) -> None:
+        for part in self._parts().values():
+            caller = f"{type(part).__name__}.{method}"
+            if not part._defaults:
+                raise ValueError(f"{caller}: the metric has no states yet; call bind(frequency) first.")
+            if not part._is_whole:
+                raise ValueError(f"{caller}: the metric has states of its own kind; pickle it instead.")
+
+
+class ExactMetric(Mergeable, Metric):
     """What TorchMetrics would lose or change, kept: see each method. States are integer tensors, 0 at first."""
 
     __signature__ = ClassSignature()
@@ -36,15 +151,19 @@ class ExactMetric(TravellingMetric):
     _is_made = False
     full_state_update = False
     is_differentiable = False
+    _given: dict[str, Any]
+    """What the metric was given by name."""
+    _known_fingerprint: Fingerprint | None = None
+    _over_processes: Mapping[str, Tensor] | None = None
+    """The states over all processes, while a collection computes that has sent them for all of its members."""
     withheld: ClassVar[tuple[str, ...]] = ()
     """Arguments of a base class that a class sets itself and does not take."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
+        """Keep TorchScript away from annotations too, and put what bases say of arguments into the docstring."""
         super().__init_subclass__(**kwargs)
         cls.__doc__, cls._described = described(cls)
         annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
-        cls.__jit_unused_properties__ = properties_of(cls)
         cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -91,7 +210,7 @@ class ExactMetric(TravellingMetric):
         @wraps(update)
         def guarded(*args: Any, **kwargs: Any) -> None:
             if self._is_synced:
-                raise self._is_of_all_processes("update")
+                self._check_own("update")
             count = self._update_count
             try:
                 wrapped(*args, **kwargs)
@@ -132,6 +251,125 @@ class ExactMetric(TravellingMetric):
         except BaseException:
             self.__dict__.update(before)
             raise
+
+    # what is sent
+
+    def settings(self) -> dict[str, Any]:
+        """Return the value of every argument that numbers depend on, by name; what ``bind`` completed included."""
+        values = {name: parameter.default for name, parameter in arguments(type(self)).items()} | self._given
+        values |= {name: vars(self)[name] for name in values if name in vars(self)}
+        return {name: value for name, value in values.items() if name not in PRESENTATION}
+
+    def add_state(self, *args: Any, **kwargs: Any) -> None:
+        """Add a state, as ``torchmetrics.Metric`` does."""
+        self._known_fingerprint = None
+        super().add_state(*args, **kwargs)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return the states by name, themselves and not copies."""
+        return {name: getattr(self, name) for name in self._defaults}
+
+    def fingerprint(self) -> Fingerprint:
+        """Return what the numbers depend on; once there are states, all arguments are settled."""
+        if self._known_fingerprint is not None:
+            return self._known_fingerprint
+        states = {
+            name: f"{shape_of(state)} under {REDUCTIONS.get(self._reductions[name], 'another reduction')}"
+            for name, state in self._tensors().items()
+        }
+        settings = {name: identity(value) for name, value in self.settings().items()}
+        fingerprint = Fingerprint(type(self).__qualname__, settings, states)
+        self._known_fingerprint = fingerprint if states else None
+        return fingerprint
+
+    def _parts(self) -> Mapping[str, ExactMetric]:
+        return {"": self}
+
+    def _states_held(self, states: Mapping[str, Tensor] | None = None) -> MetricStates:
+        """Return what the metric has to send: its states, or ``states`` that it shares with another."""
+        reductions = {name: REDUCTIONS[reduction] for name, reduction in self._reductions.items()}
+        return MetricStates(self.fingerprint(), self._tensors() if states is None else states, reductions)
+
+    # over processes
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether every state is a tensor of whole numbers under a sum or a maximum, as those of this library are."""
+        states = self._tensors().values()
+        whole = all(isinstance(state, Tensor) and not state.is_floating_point() for state in states)
+        return whole and all(reduction in REDUCTIONS for reduction in self._reductions.values())
+
+    def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
+        """Replace the states by those over all processes; TorchMetrics has kept the states of this one."""
+        own = self._tensors()
+        self._cache = {**own}  # no copies: states are replaced
+        try:
+            if dist_sync_fn is not gather_all_tensors or not self._is_whole:
+                super()._sync_dist(dist_sync_fn, process_group)
+                return
+            states = self._over_processes
+            if states is None:
+                group = process_group or self.process_group or distributed.group.WORLD
+                (states,) = over_processes(type(self).__name__, self._held(), group, self.device)
+            vars(self).update(states)
+        except BaseException:
+            vars(self).update(own)
+            self._cache = None
+            raise
+
+    @property
+    def _will_send(self) -> bool:
+        """Whether states that are asked for are to be put together over processes, in the way of this library."""
+        asked = self._to_sync and not self._is_synced and self.dist_sync_fn is None
+        return asked and self._is_whole and bool(self.distributed_available_fn())
+
+    @contextmanager
+    def _over_all_processes(self) -> Iterator[None]:
+        """Hold the states of all processes for a while, if ``compute`` would."""
+        was_synced = self._is_synced
+        self.sync(dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync and not was_synced)
+        try:
+            yield
+        finally:
+            if self._is_synced and not was_synced:
+                self.unsync()
+
+    def _problem_with(self, states: Mapping[str, Any]) -> str | None:
+        """Say what keeps ``states`` from being those of this metric; None if nothing does."""
+        for name, own in self._tensors().items():
+            if name not in states:
+                return f"{name} is missing"
+            if not isinstance(states[name], Tensor) or shape_of(states[name]) != shape_of(own):
+                return f"{name} is {shape_of(states[name])}, but {shape_of(own)} is needed"
+        return None
+
+    # to a copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a copy with states of its own, and the process group of this metric."""
+        if self.process_group is not None:
+            memo[id(self.process_group)] = self.process_group
+        copy = type(self).__new__(type(self))
+        memo[id(self)] = copy
+        copy.__setstate__(deepcopy(super().__getstate__(), memo))
+        return copy
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return no arguments: TorchMetrics would pass each letter of the ``repr`` as one."""
+        return ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: all but the process group, which belongs to this process."""
+        state = super().__getstate__() | {"_over_processes": None}
+        if state["process_group"] is not None:
+            warn(
+                f"{type(self).__name__}: process_group is not pickled, since a group belongs to its process; set "
+                "metric.process_group = group after loading, or the metric adds up over all processes.",
+                stacklevel=2,
+            )
+        return state | {"process_group": None}
+
+    # what is loaded and moved
 
     def _load_from_state_dict(
         self,
@@ -193,3 +431,31 @@ class ExactMetric(TravellingMetric):
 def writable(state: Tensor) -> Tensor:
     """Return a state that may be added to in place: a reset under ``inference_mode`` leaves one that may not."""
     return state.clone() if state.is_inference() else state
+
+
+@contextmanager
+def sent_together(caller: str, metrics: Sequence[tuple[ExactMetric, MetricStates]]) -> Iterator[None]:
+    """Send the states of metrics over processes at once, for those that are going to, and have them used in compute.
+
+    Args:
+        caller: The name that errors begin with.
+        metrics: Each metric that is to be computed with what it has to send, in the same order on every process.
+    """
+    groups: dict[tuple[Any, ...], list[tuple[ExactMetric, MetricStates, Any]]] = {}
+    for metric, share in metrics:
+        group = metric.process_group or distributed.group.WORLD
+        groups.setdefault((id(group), metric.device), []).append((metric, share, group))
+    several = len(groups) > 1
+    in_order = sorted(groups.values(), key=lambda sent: order_of(sent[0][2])) if several else groups.values()
+    try:
+        for sent in in_order:
+            shares = [share for _, share, _ in sent]
+            found = over_processes(caller, shares, sent[0][2], sent[0][0].device)
+            for (metric, _, _), states in zip(sent, found, strict=True):
+                vars(metric).update(
+                    _over_processes=states
+                )  # setting an attribute of a module costs twenty times as much
+        yield
+    finally:
+        for metric, _ in metrics:
+            vars(metric).update(_over_processes=None)

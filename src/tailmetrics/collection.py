@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from re import sub
 from typing import Any, cast
@@ -10,9 +11,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._summaries import keeps_labels, per_label, summaries
-from tailmetrics._travelling_collection import TravellingCollection
+from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
@@ -27,7 +29,7 @@ from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
 
 
-class TopKCollection(LoggedCollection, TravellingCollection):
+class TopKCollection(Mergeable, LoggedCollection):
     """Metrics that share one ranking per batch, and the states that several of them need.
 
     ``compute()`` is a flat dict of scalars, and Lightning's ``self.log_dict(collection)`` logs each of them; keys are
@@ -139,6 +141,10 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         self._share_states()
         return self
 
+    def members(self) -> dict[str, TopKMetric]:
+        """Return the metrics by member name, without prefix and postfix."""
+        return cast("dict[str, TopKMetric]", dict(self._modules))
+
     @property
     def is_bound(self) -> bool:
         """Whether no member is left open."""
@@ -201,7 +207,7 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         leaders = [members[group[0]] for group in self._groups.values()]
         for metric in leaders:
             if metric._is_synced:
-                raise metric._is_of_all_processes("update")
+                self._check_own("update")
             metric._check(ranking)
         addition = Addition()
         with on_one_thread(ranking):
@@ -259,6 +265,34 @@ class TopKCollection(LoggedCollection, TravellingCollection):
         computed = {name: metric for name, metric in members if metric.keys()}
         with self._sent_together(computed):
             return self._flat({name: metric.scalars() for name, metric in computed.items()})
+
+    def _parts(self) -> Mapping[str, ExactMetric]:
+        return self.members()
+
+    def _held(self) -> list[MetricStates]:
+        return list(self._shares(self.members()).values())
+
+    def _shares(self, members: Mapping[str, TopKMetric]) -> dict[str, MetricStates]:
+        """Return what each of some members holds; those of one group hold one tensor for each state."""
+        shares: dict[str, MetricStates] = {}
+        for group in self._groups.values():
+            present = {name: members[name]._tensors() for name in group if name in members}
+            first = {name: state for held in reversed(present.values()) for name, state in held.items()}
+            shares |= {
+                one: members[one]._states_held({name: first[name] for name in held}) for one, held in present.items()
+            }
+        return {name: shares[name] for name in members}
+
+    def _sent_together(self, members: Mapping[str, TopKMetric]) -> AbstractContextManager[None]:
+        """Send the states of members over processes at once, to be used by their ``compute``."""
+        sending = {name: metric for name, metric in members.items() if metric._will_send}
+        shares = self._shares(sending)
+        return sent_together("TopKCollection", [(metric, shares[name]) for name, metric in sending.items()])
+
+    def _share_again(self) -> None:
+        """Let the members of a group refer to the states of the first of them."""
+        self._state_is_copy = False
+        self._compute_groups_create_state_ref()
 
     def per_label(self, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return what members know of single labels over all rows: a dict of vectors (L,).

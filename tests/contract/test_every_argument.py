@@ -12,8 +12,8 @@ from torchmetrics import MetricCollection
 
 from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, training_counts
 from tailmetrics import LabelBuckets, PopularityAtK
-from tailmetrics._arguments import PRESENTATION, arguments, identity
-from tailmetrics._meaning import difference
+from tailmetrics._arguments import PRESENTATION, arguments
+from tailmetrics._fingerprint import difference, identity
 from tailmetrics.metrics import REGISTRY, TopKMetric
 from tailmetrics.metrics._labels import LabelAveragedMetric
 
@@ -125,7 +125,7 @@ def test_two_values_of_an_argument_are_two_metrics(name: str, argument: str) -> 
     one, other = (made(name, argument, value) for value in values)
     assert one.is_bound
     assert other.is_bound
-    said = difference([one._meaning()], [other._meaning()], "here", "there")
+    said = difference([one.fingerprint()], [other.fingerprint()], "here", "there")
     assert said is not None
     assert ("a is 0.5 here and 0.6 there" if argument == "preset" else argument) in said
     if argument in IN_TEXT:

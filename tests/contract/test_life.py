@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import re
 from typing import Any
 
 import pytest
@@ -193,12 +192,12 @@ def test_a_state_of_the_wrong_shape_is_not_merged(case: Case) -> None:
     before = states(metric)
     name = next(iter(metric.metric_state))
     for other in wrong(metric.metric_state[name]):
-        with pytest.raises(ValueError, match=rf"{case.name}.merge_state: .* the dict given: {name} is .*is needed"):
+        with pytest.raises(ValueError, match=rf"{case.name}.merge_state: .* other states: {name} is .*is needed"):
             metric.merge_state({**metric.metric_state, name: other})
     with pytest.raises(ValueError, match=f"{case.name}.merge_state: .*: {name} is missing"):
         metric.merge_state({})
     for other in ("text", None, RecallAtK(k=[77]), LabelFrequency(3)):
-        with pytest.raises(ValueError, match=r"merge_state|Expected incoming state"):
+        with pytest.raises((TypeError, ValueError), match="merge_state: (got a|what is to be merged)"):
             metric.merge_state(other)
     assert states(metric) == before
 
@@ -308,9 +307,7 @@ def test_training_counts_live_like_a_metric() -> None:
     with pytest.raises(RuntimeError, match="LabelFrequency.load_state_dict: counts is int64 .40., but int64 .41."):
         other.load_state_dict(frequency.state_dict())
     for wrong_length in (NUM_LABELS + 1, 1):
-        with pytest.raises(
-            ValueError, match=r"merge_state: LabelFrequency\(num_labels=40\) takes .*: num_labels is 40"
-        ):
+        with pytest.raises(ValueError, match="LabelFrequency.merge_state: .*: num_labels is 40 here and .* there"):
             frequency.merge_state(LabelFrequency(wrong_length))
     assert states(frequency) == before
     with torch.inference_mode():
@@ -350,17 +347,6 @@ def test_a_checkpoint_of_an_unbound_metric_and_of_other_buckets_is_refused() -> 
         other.load_state_dict(one.state_dict())
     with pytest.raises(ValueError, match="buckets is LabelBuckets .* here and LabelBuckets .* there"):
         other.merge_state(one)
-
-
-def test_a_metric_of_other_arguments_is_refused_in_the_words_of_its_maker() -> None:
-    """Both metrics are named as they were written; then each argument that differs."""
-    message = (
-        "RecallAtK.merge_state: RecallAtK(k=1) takes the states of a metric of the same arguments and buckets, not "
-        "those of RecallAtK(k=5, average='micro'): k is 1 here and 5 there, average is 'samples' here and 'micro' "
-        "there."
-    )
-    with pytest.raises(ValueError, match=re.escape(message)):
-        RecallAtK(k=1).merge_state(RecallAtK(k=5, average="micro"))
 
 
 @pytest.mark.parametrize("members", [{"k": [1, 3]}, {"k": 1, "by": True}], ids=["several k", "buckets"])

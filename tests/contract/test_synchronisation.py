@@ -14,7 +14,7 @@ from cases import CASES, NUM_LABELS
 from contract import synchronising
 from contract.synchronising import DIFFERENT, WORLDS, bits, fed, per_label, share, ten
 from tailmetrics import LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection
-from tailmetrics._meaning import as_text
+from tailmetrics._fingerprint import as_text
 
 Results = dict[tuple[int, int], dict[str, dict[str, Any]]]
 
@@ -72,7 +72,7 @@ def test_metrics_that_are_written_differently_have_different_meanings() -> None:
     by_repr: dict[str, set[str]] = {}
     for case in CASES:
         metric = case.metric()
-        by_repr.setdefault(repr(metric), set()).add(as_text([metric._meaning()]))
+        by_repr.setdefault(repr(metric), set()).add(as_text([metric.fingerprint()]))
     assert all(len(texts) == 1 for texts in by_repr.values())
     assert len({text for texts in by_repr.values() for text in texts}) == len(by_repr) > 300
 

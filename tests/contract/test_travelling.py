@@ -31,7 +31,7 @@ from tailmetrics import (
     RecallAtK,
     TopKCollection,
 )
-from tailmetrics._travelling_states import MAGIC
+from tailmetrics._transfer import MAGIC
 from tailmetrics.metrics import REGISTRY, RowMeanMetric
 
 BATCHES = [data(seed=seed, num_rows=7, graded=True) for seed in (201, 202, 203)]
@@ -121,7 +121,7 @@ def test_what_differs_is_said_and_nothing_changes(here: Any, there: Any, wanted:
     for there_is, refuse in (
         ("there", lambda: here.merge_state(there)),
         ("in data", lambda: here.load_state_bytes(there.state_bytes())),
-        ("in other", lambda: mine.merge_state(other)),
+        ("there", lambda: mine.merge_state(other)),
         ("in data", lambda: mine.load_state_bytes(other.state_bytes())),
     ):
         with pytest.raises(ValueError, match=wanted.format(there=there_is)):
@@ -133,14 +133,14 @@ def test_what_differs_is_said_and_nothing_changes(here: Any, there: Any, wanted:
 
 def test_another_number_of_members_is_refused() -> None:
     """Both lists are named."""
-    with pytest.raises(ValueError, match="there are MRR, RecallAtK here and MRR in other"):
+    with pytest.raises(ValueError, match="there are MRR, RecallAtK here and MRR there"):
         TopKCollection([MRR(), RecallAtK(k=1)]).merge_state(TopKCollection([MRR()]))
 
 
 @pytest.mark.parametrize("other", [None, 5, "text", {}, MRR()])
 def test_what_is_no_collection_is_not_merged(other: Any) -> None:
     """A TypeError that says what to pass."""
-    with pytest.raises(TypeError, match=r"TopKCollection.merge_state: other is a \w+; pass a TopKCollection"):
+    with pytest.raises(TypeError, match=r"TopKCollection.merge_state: got a \w+; pass a TopKCollection"):
         TopKCollection([MRR()]).merge_state(other)
 
 

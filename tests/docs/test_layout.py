@@ -19,11 +19,10 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 FLOORS = {
     **dict.fromkeys(("cli", "__main__"), 5),
     **dict.fromkeys(("lightning", "evaluation", "significance", "report", "io", "engines"), 4),
-    **dict.fromkeys(("collection", "_travelling_collection"), 3),
+    "collection": 3,
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
-    **dict.fromkeys(("_checks", "_arguments", "_exact_metric", "_logged", "_meaning", "_packed_sync"), 0),
-    **dict.fromkeys(("_travelling_metric", "_travelling_states"), 0),
+    **dict.fromkeys(("_checks", "_arguments", "_exact_metric", "_logged", "_fingerprint", "_transfer"), 0),
     **dict.fromkeys(("_summaries", "testing"), 3),
 }
 ROOT_FLOOR = 3

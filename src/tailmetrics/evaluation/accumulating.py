@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
-from tailmetrics._travelling_metric import sent_together
+from tailmetrics._exact_metric import sent_together
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.captions import captions_of
@@ -237,7 +237,9 @@ class Evaluation:
         if self.confidence is None:
             return {}
         found: dict[str, Interval] = {}
-        with sent_together("Evaluation", [(one, one._share()) for one in self.moments.values() if one._will_send]):
+        with sent_together(
+            "Evaluation", [(one, one._states_held()) for one in self.moments.values() if one._will_send]
+        ):
             for one in self.moments.values():
                 found |= one.intervals(scalars, self._set_name, self.confidence)
         return {key: found[key] for key in scalars if key in found}

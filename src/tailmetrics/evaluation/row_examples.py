@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
-from tailmetrics._packed_sync import Share
-from tailmetrics._travelling_states import from_bytes, to_bytes
+from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
 from tailmetrics.report.report import Example, ExampleLabel
@@ -134,19 +133,13 @@ class RowExamples(ExactMetric):
             shown=[told(label, place, label in hits) for place, label in enumerate(shown, start=1) if label >= 0],
         )
 
-    # to another machine: not a sum, and so not among the states that travel packed
+    # to another machine: not a sum, and so not among the states that are sent over processes
 
-    def state_bytes(self) -> bytes:
-        """Return what is kept as bytes, for :meth:`load_state_bytes` on another machine."""
-        return to_bytes([self._share()], [self._update_count])
+    def _check_states(self, method: str) -> None:
+        pass
 
-    def load_state_bytes(self, data: bytes) -> None:
-        """Replace what is kept by what :meth:`state_bytes` returned."""
-        ((states, updates),) = from_bytes("RowExamples.load_state_bytes", data, [self._share()])
-        self._take(states, updates)
-
-    def _share(self, states: Any = None) -> Share:
-        return Share(self._meaning(), self._tensors(), {})
+    def _states_held(self, states: Any = None) -> MetricStates:
+        return MetricStates(self.fingerprint(), self._tensors(), {})
 
 
 def _first(ids: Tensor, k: int) -> Tensor:

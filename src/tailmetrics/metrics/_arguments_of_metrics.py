@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Final, TypeAlias
 from torch import Tensor
 from typing_extensions import Self, Unpack
 
-from tailmetrics._arguments import TorchMetricsArguments, arguments, identity, number_text
+from tailmetrics._arguments import TorchMetricsArguments, arguments, number_text
 from tailmetrics._checks import check_choice, check_count, check_cutoffs, check_number, shape_of
 from tailmetrics._exact_metric import ExactMetric
+from tailmetrics._fingerprint import identity
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint

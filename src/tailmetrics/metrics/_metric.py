@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tailmetrics._arguments import identity
 from tailmetrics._checks import shape_of
+from tailmetrics._fingerprint import identity
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._forward_cache import ForwardCache
 from tailmetrics.metrics._row_groups import check_rows

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._arguments import identity, number_text
+from tailmetrics._arguments import number_text
 from tailmetrics._checks import real_number, shape_of
+from tailmetrics._fingerprint import identity
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf

@@ -1,4 +1,4 @@
-"""Floor 0: what the numbers of a metric depend on, as text that can be sent; and in words, how two of them differ."""
+"""Floor 0: fingerprints, what the numbers of a metric depend on, as text; and in words, how two of them differ."""
 
 from __future__ import annotations
 
@@ -6,16 +6,35 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+
+def identity(value: Any) -> str:
+    """Return a text that differs where values differ, the same in every process; of unknown objects, their type."""
+    if isinstance(value, (str, int, float, type(None))):
+        return repr(value)
+    if isinstance(value, (tuple, list)):
+        return f"({','.join(map(identity, value))})"
+    if isinstance(value, Mapping):
+        return f"({','.join(f'{identity(name)}:{identity(one)}' for name, one in sorted(value.items()))})"
+    if isinstance(value, (Tensor, np.ndarray)):
+        array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
+        return f"{array.dtype}{array.shape}{sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
+    return f"{type(value).__qualname__} {getattr(value, 'digest', '')}"
 
 
 @dataclass(frozen=True)
-class Meaning:
+class Fingerprint:
     """What two metrics must have in common before their states may be put together.
 
     Attributes:
         metric: The name of the class.
-        arguments: The value of each argument that numbers depend on, as :func:`tailmetrics._arguments.identity`
-            writes it: of buckets and counts a SHA-256.
+        arguments: The value of each argument that numbers depend on, as :func:`identity` writes it: of buckets and
+            counts a SHA-256.
         states: What each state is, in their order: type, shape and reduction, by name.
     """
 
@@ -24,30 +43,34 @@ class Meaning:
     states: Mapping[str, str]
 
 
-def as_text(meanings: Sequence[Meaning]) -> str:
-    """Return meanings as JSON, the same text in every process where they are the same."""
-    return json.dumps([vars(one) for one in meanings], separators=(",", ":"))
+def as_text(fingerprints: Sequence[Fingerprint]) -> str:
+    """Return fingerprints as JSON, the same text in every process where they are the same."""
+    return json.dumps([vars(one) for one in fingerprints], separators=(",", ":"))
 
 
-def from_text(text: str) -> list[Meaning]:
-    """Return the meanings that :func:`as_text` wrote.
+def from_text(text: str) -> list[Fingerprint]:
+    """Return the fingerprints that :func:`as_text` wrote.
 
     Raises:
         ValueError: If it did not write them.
     """
     try:
-        return [Meaning(**one) for one in json.loads(text)]
+        return [Fingerprint(**one) for one in json.loads(text)]
     except TypeError as error:
-        raise ValueError("no meanings") from error
+        raise ValueError("no fingerprints") from error
 
 
 def difference(
-    first: Sequence[Meaning], second: Sequence[Meaning], of_first: str, of_second: str, names: Sequence[str] = ()
+    first: Sequence[Fingerprint],
+    second: Sequence[Fingerprint],
+    of_first: str,
+    of_second: str,
+    names: Sequence[str] = (),
 ) -> str | None:
     """Return in words in what the members of two collections differ; None where they do not.
 
     Args:
-        first: The meaning of each member.
+        first: The fingerprint of each member.
         second: The same of the other.
         of_first: Where ``first`` was found: ``"here"``, ``"on process 0"``.
         of_second: Where ``second`` was found.
@@ -67,7 +90,7 @@ def difference(
     return None
 
 
-def _difference(one: Meaning, other: Meaning, of_one: str, of_other: str) -> str | None:
+def _difference(one: Fingerprint, other: Fingerprint, of_one: str, of_other: str) -> str | None:
     if one.metric != other.metric:
         return f"it is {one.metric} {of_one} and {other.metric} {of_other}"
     kinds = (("", one.arguments, other.arguments), ("the state ", one.states, other.states))
@@ -75,7 +98,7 @@ def _difference(one: Meaning, other: Meaning, of_one: str, of_other: str) -> str
         different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
         if different:
             parts = (
-                f"{what}{name} is {_shown(ours.get(name))} {of_one} and {_shown(theirs.get(name))} {of_other}"
+                f"{what}{name} is {_short(ours.get(name))} {of_one} and {_short(theirs.get(name))} {of_other}"
                 for name in different
             )
             return ", ".join(parts)
@@ -84,6 +107,6 @@ def _difference(one: Meaning, other: Meaning, of_one: str, of_other: str) -> str
     return None
 
 
-def _shown(value: str | None) -> str:
+def _short(value: str | None) -> str:
     """Return a value for a message; of a digest the beginning."""
     return "missing" if value is None else re.sub(r"\b([0-9a-f]{8})[0-9a-f]{56}\b", r"\1…", value)

@@ -1,0 +1,245 @@
+"""Floor 0: the states of several metrics, put together over processes or written as bytes.
+
+Over processes, states are sent in one call for each kind of reduction. Processes agree first, in a call of fixed size,
+that they hold the same metrics; only then do they send states, so that what differs raises everywhere instead of being
+added up, and no process waits for one that sends something else.
+
+As bytes, states can be read by any machine. No table of buckets or counts is among them, only what tells whether the
+reader has the same ones, and nothing in them is executed. Layout: ``MAGIC``, the version (1 byte), SHA-256 of the rest
+(32 bytes), the length of the first stream (8 bytes, little-endian), a zlib stream of JSON, and a zlib stream of the
+states one behind the other, little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from itertools import accumulate
+from struct import unpack
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, distributed
+from torchmetrics.utilities.data import dim_zero_max, dim_zero_sum
+
+from tailmetrics._fingerprint import Fingerprint, as_text, difference, from_text
+
+MAGIC: Final = b"tailmetrics states "
+VERSION: Final = 1
+LONGEST_JSON: Final = 2**24
+"""Bytes of the fingerprints that are read: 16 MB, some thousand times those of a hundred metrics."""
+
+Reduction: TypeAlias = Literal["sum", "max"]
+
+REDUCTIONS: Final[dict[Any, Reduction]] = {dim_zero_sum: "sum", dim_zero_max: "max"}
+"""What TorchMetrics made of the name of a reduction."""
+
+
+@dataclass(frozen=True, eq=False)
+class MetricStates:
+    """What one metric holds on one process.
+
+    Attributes:
+        fingerprint: What its numbers depend on.
+        states: Its states by name. Metrics that share a state hold one tensor, which is sent once.
+        reductions: How processes are put together, for each state.
+    """
+
+    fingerprint: Fingerprint
+    states: Mapping[str, Tensor]
+    reductions: Mapping[str, Reduction]
+
+
+def over_processes(
+    caller: str, held: Sequence[MetricStates], group: Any, device: torch.device
+) -> list[dict[str, Tensor]]:
+    """Return the states of each metric over all processes of a group; call it in each of them.
+
+    Two collectives, three where there are states under ``max``. The memory does not depend on the number of processes.
+
+    Args:
+        caller: The name that errors begin with.
+        held: What each metric holds here, the same metrics in the same order on every process.
+        group: The process group.
+        device: Where the metrics are.
+
+    Raises:
+        ValueError: On every process, if the metrics of one process differ from those of another.
+    """
+    if distributed.get_rank(group) < 0:
+        raise ValueError(
+            f"{caller}: process {distributed.get_rank()} is not in process_group; compute in the processes of the "
+            "group only, or pass sync_on_compute=False here."
+        )
+    _check_agreement(caller, [one.fingerprint for one in held], group, device)
+    totals: dict[int, Tensor] = {}
+    for (reduction, dtype), states in sorted(_by_kind(held).items(), key=lambda item: str(item[0])):
+        totals |= _reduced(states, reduction, dtype, group)
+    return [{name: totals[id(state)] for name, state in one.states.items()} for one in held]
+
+
+def _by_kind(held: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dtype], list[Tensor]]:
+    """Return the states that travel together, each tensor once."""
+    kinds: dict[tuple[Reduction, torch.dtype], dict[int, Tensor]] = {}
+    for one in held:
+        for name, state in one.states.items():
+            reduction = one.reductions[name]
+            flags = reduction == "max" and state.dtype in (torch.bool, torch.uint8)
+            travels = torch.uint8 if flags else torch.int64  # which gloo and nccl both reduce
+            kinds.setdefault((reduction, travels), {})[id(state)] = state
+    return {kind: list(states.values()) for kind, states in kinds.items()}
+
+
+def _reduced(states: Sequence[Tensor], reduction: Reduction, dtype: torch.dtype, group: Any) -> dict[int, Tensor]:
+    packed = torch.cat([state.detach().reshape(-1).to(dtype) for state in states])
+    if packed.numel():
+        operation = distributed.ReduceOp.SUM if reduction == "sum" else distributed.ReduceOp.MAX
+        distributed.all_reduce(packed, op=operation, group=group)
+    parts = torch.split(packed, [state.numel() for state in states])
+    return {id(state): part.view(state.shape).to(state.dtype) for state, part in zip(states, parts, strict=True)}
+
+
+def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device) -> None:
+    """Raise on every process unless all have the same fingerprints: the largest and the smallest digest are one."""
+    text = as_text(fingerprints).encode()
+    words = unpack(">8I", sha256(text).digest())
+    sent = torch.tensor([*words, *(-word for word in words), len(text)], device=device)
+    distributed.all_reduce(sent, op=distributed.ReduceOp.MAX, group=group)
+    *found, longest = sent.tolist()
+    if found[:8] == [-word for word in found[8:]]:
+        return
+    texts = _texts_of_all(text, longest, group, device)
+    other = next(place for place, one in enumerate(texts) if one != texts[0])
+    first, second = (f"on process {distributed.get_global_rank(group, place)}" for place in (0, other))
+    differs = difference(from_text(texts[0]), from_text(texts[other]), first, second)
+    raise ValueError(
+        f"{caller}: processes do not hold the same metrics, so nothing was added up: {differs}. Make the same metrics, "
+        "with the same arguments, buckets and counts, in the same order on every process."
+    )
+
+
+def _texts_of_all(text: bytes, longest: int, group: Any, device: torch.device) -> list[str]:
+    """Return the text of each process, in a call that only processes make which know already that they differ."""
+    sent = torch.zeros(longest, dtype=torch.uint8)
+    sent[: len(text)] = torch.tensor(list(text), dtype=torch.uint8)
+    sent = sent.to(device)
+    received = [torch.empty_like(sent) for _ in range(distributed.get_world_size(group))]
+    distributed.all_gather(received, sent, group=group)
+    return [bytes(one.tolist()).rstrip(b"\0").decode() for one in received]
+
+
+def order_of(group: Any) -> tuple[Any, ...]:
+    """Return a key by which all processes put their groups into one order, so that none waits for another's group."""
+    if distributed.get_rank(group) < 0:
+        return ([], "")
+    return (distributed.get_process_group_ranks(group), str(getattr(group, "group_name", "")))
+
+
+def to_bytes(held: Sequence[MetricStates], updates: Sequence[int]) -> bytes:
+    """Return what metrics hold, and how many updates each has seen."""
+    fingerprints = [asdict(one.fingerprint) for one in held]
+    about = zlib.compress(json.dumps({"metrics": fingerprints, "updates": list(updates)}).encode())
+    packer = zlib.compressobj(1)
+    states = [packer.compress(_little_endian(state)) for state in _once_each(held)]
+    packed = b"".join([len(about).to_bytes(8, "little"), about, *states, packer.flush()])
+    return b"".join([MAGIC, bytes([VERSION]), sha256(packed).digest(), packed])
+
+
+def from_bytes(
+    caller: str, data: Any, held: Sequence[MetricStates], names: Sequence[str] = ()
+) -> list[tuple[dict[str, Tensor], int]]:
+    """Return the states of each metric, and its number of updates.
+
+    Args:
+        caller: The name that errors begin with.
+        data: What :func:`to_bytes` returned.
+        held: The metrics that are to have the states, in their order.
+        names: What they are called, where they have names.
+
+    Raises:
+        TypeError: If ``data`` is not bytes.
+        ValueError: If ``data`` is damaged, or of other metrics.
+    """
+    packed = _checked(caller, data)
+    end = 8 + int.from_bytes(packed[:8], "little")
+    fingerprints, updates = _about(caller, packed[8:end])
+    differs = difference([one.fingerprint for one in held], fingerprints, "here", "in data", names)
+    if differs is not None:
+        raise ValueError(
+            f"{caller}: data holds the states of other metrics: {differs}. Load them where the same metrics were made, "
+            "with the same arguments, buckets and counts, in the same order."
+        )
+    own = _once_each(held)
+    sizes = [state.nbytes for state in own]
+    expected = sum(sizes)
+    flat = _unpacked(caller, packed[end:], expected)
+    if len(flat) != expected:
+        raise _not_states(caller)
+    ends = accumulate(sizes)
+    states = {id(state): _state(flat[end - state.nbytes : end], state) for state, end in zip(own, ends, strict=True)}
+    return [
+        ({name: states[id(state)] for name, state in one.states.items()}, count)
+        for one, count in zip(held, updates, strict=True)
+    ]
+
+
+def _checked(caller: str, data: Any) -> bytes:
+    """Return the compressed part of data that is whole and of a version that is known."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{caller}: data is a {type(data).__name__}; pass the bytes that state_bytes() returned.")
+    given = bytes(data)
+    start = len(MAGIC) + 1
+    if given[: len(MAGIC)] != MAGIC or len(given) < start + 32:
+        raise _not_states(caller)
+    if given[start - 1] != VERSION:
+        raise ValueError(
+            f"{caller}: data is of version {given[start - 1]}, but this tailmetrics reads version {VERSION}; use the "
+            "release that wrote it."
+        )
+    packed = given[start + 32 :]
+    if sha256(packed).digest() != given[start : start + 32]:
+        raise ValueError(f"{caller}: data is damaged or cut short; send it again.")
+    return packed
+
+
+def _about(caller: str, packed: bytes) -> tuple[list[Fingerprint], list[int]]:
+    try:
+        header = json.loads(bytes(_unpacked(caller, packed, LONGEST_JSON)))
+        return [Fingerprint(**one) for one in header["metrics"]], [int(count) for count in header["updates"]]
+    except (KeyError, TypeError, ValueError):
+        raise _not_states(caller) from None
+
+
+def _not_states(caller: str) -> ValueError:
+    return ValueError(f"{caller}: data is not what state_bytes() returned; pass those bytes unchanged.")
+
+
+def _unpacked(caller: str, packed: bytes, longest: int) -> memoryview:
+    """Return what was packed, and never more than is expected, whatever the data would unpack to."""
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(packed, longest + 1)
+    except zlib.error:
+        raise _not_states(caller) from None
+    if len(found) > longest or not unpacker.eof:
+        raise _not_states(caller)
+    return memoryview(found)
+
+
+def _once_each(held: Sequence[MetricStates]) -> list[Tensor]:
+    return list({id(state): state for one in held for state in one.states.values()}.values())
+
+
+def _little_endian(state: Tensor) -> bytes:
+    array = state.detach().cpu().contiguous().numpy()
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _state(data: memoryview, like: Tensor) -> Tensor:
+    dtype = torch.empty(0, dtype=like.dtype).numpy().dtype
+    array = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
+    return torch.from_numpy(array).view(like.shape).to(like.device)
