@@ -1,73 +1,64 @@
-"""Measure speed and memory: ``python -m benchmarks [all | demands | peers | growth | device]``."""
+"""Measure speed beside other libraries: ``python -m benchmarks [peers | device]``.
+
+``python -m benchmarks.cores``, ``.memory``, ``.costs``, ``.files``, ``.states`` and ``.significance`` measure the rest.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
 import torch
 
-from benchmarks import accelerator, demands, growth, peers, report
+from benchmarks import accelerator, peers
 from benchmarks.measure import Settings
+from benchmarks.tables import PAGE, replace_table
 
-SECTIONS: dict[str, Callable[[Settings], Iterator[Any]]] = {
-    "demands": demands.run,
-    "peers": peers.run,
-    "growth": growth.run,
-    "device": accelerator.run,
-}
+PACKAGES = ("tailmetrics", "torch", "numpy", "scipy", "torchmetrics", "torcheval", "scikit-learn", "ranx")
+PACKAGES += ("numba", "pytrec-eval-terrier", "napkinxc")
 
 
 def main() -> None:
-    options = _parser().parse_args()
-    warnings.simplefilter("ignore")  # peers warn of their conventions, thousands of times
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    settings = Settings(options.quick, options.device, options.seconds, options.clock, options.processes)
-    folder, page = report.folders(settings)
-    if options.out is not None:
-        folder, page = options.out, None
-    measured = {name: _measure(name, settings) for name in _sections(options.what, settings)}
-    print(report.write(folder, report.keep(folder, measured), page))
-    print(f"written to {folder}{f' and {page}' if page else ''}")
-
-
-def _parser() -> argparse.ArgumentParser:
+    """Measure, print, and write the table of docs/performance.md; ``--quick`` writes nothing."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", default="all", choices=["all", *SECTIONS], help="what to measure")
+    parser.add_argument("what", nargs="?", default="peers", choices=["peers", "device"], help="what to measure")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: see that all runs; the numbers say nothing")
     parser.add_argument("--device", default="cpu", help="where tensors live, such as cuda")
-    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="what ratios are of")
-    parser.add_argument("--threads", type=int, help="threads of torch; all cores if not given")
     parser.add_argument("--seconds", type=float, default=3.0, help="time for each comparison")
-    parser.add_argument("--processes", type=int, default=3, help="in how many processes bounded memory is measured")
-    parser.add_argument("--out", type=Path, help="where results go instead; the documentation stays as it is")
-    return parser
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # peers warn of their conventions, thousands of times
+    settings = Settings(options.quick, options.device, options.seconds)
+    facts = machine(settings.device)
+    text = {"peers": peers.table, "device": accelerator.table}[options.what](settings)
+    print(f"{text}\n\n{facts}")
+    if not options.quick and (options.what == "device" or settings.device == "cpu"):
+        replace_table(PAGE, f"benchmarks {options.what}", f"{text}\n\n{facts}")
 
 
-def _sections(what: str, settings: Settings) -> list[str]:
-    """Return what is to be measured; the demands are on the CPU, the share of bandwidth is of other devices."""
-    if what != "all":
-        return [what]
-    return ["demands", "peers", "growth"] if settings.device == "cpu" else ["device", "peers", "growth"]
+def machine(device: str = "cpu", packages: Sequence[str] = PACKAGES) -> str:
+    """Return what the numbers depend on, in a sentence."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    where = f"{names[0] if names else platform.processor()}, {os.cpu_count()} cores"
+    if device.startswith("cuda"):
+        where = f"{torch.cuda.get_device_name(device)} beside {where}"
+    time = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    load = f"load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
+    return f"{time}; {where}; {load}; {', '.join(f'{name} {_version(name)}' for name in packages)}."
 
 
-def _measure(name: str, settings: Settings) -> dict[str, Any]:
-    facts = report.machine(settings)
-    start = perf_counter()
-    lines = []
-    for result in SECTIONS[name](settings):
-        lines.append(report.as_line(result))
-        print(f"{perf_counter() - start:6.1f} s  {name}: {_short(lines[-1])}", flush=True)
-    return {"machine": facts, "seconds": round(perf_counter() - start, 1), "lines": lines}
-
-
-def _short(line: dict[str, Any]) -> str:
-    return " · ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in line.values() if value)
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 if __name__ == "__main__":

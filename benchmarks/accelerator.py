@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from benchmarks import tables
 from benchmarks.measure import Call, Settings, Timing, compare
 from benchmarks.ours import ten_metrics, xmc_metrics
 from benchmarks.workloads import Dense, Lists
@@ -34,11 +35,21 @@ class Reading:
     bandwidth: float
 
 
-def run(settings: Settings) -> Iterator[Reading]:
-    """Yield a line per call."""
-    for shape in Dense.all(settings):
-        yield from _dense(Dense.of(*shape, settings.device), settings)
-    yield from _lists(Lists.xmc(settings), settings)
+def table(settings: Settings) -> str:
+    """Return a line per call."""
+    readings = [line for shape in Dense.all(settings) for line in _dense(Dense.of(*shape, settings.device), settings)]
+    readings += _lists(Lists.xmc(settings), settings)
+    rows = [
+        (
+            f"{line.what}, {line.workload}",
+            tables.seconds(line.seconds),
+            tables.seconds(line.host),
+            tables.number(line.to_topk),
+            tables.number(line.bandwidth),
+        )
+        for line in readings
+    ]
+    return tables.table(("on", "time", "host", "× topk 500", "share of copy bandwidth"), rows)
 
 
 def _dense(data: Dense, settings: Settings) -> Iterator[Reading]:

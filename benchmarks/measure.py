@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -33,20 +34,11 @@ class Settings:
         quick: Tiny sizes and few rounds, to see that everything runs; the numbers say nothing.
         device: Where tensors live.
         seconds: Time given to one comparison; slow competitors may take longer.
-        clock: ``"wall"``, or ``"cpu"``: time of all threads of the process, steadier on a busy machine.
-        processes: In how many processes memory that has a bound is measured.
     """
 
     quick: bool = False
     device: str = "cpu"
     seconds: float = 2.0
-    clock: str = "wall"
-    processes: int = 3
-
-    @property
-    def by_cpu(self) -> bool:
-        """Whether CPU time is what counts."""
-        return self.clock == "cpu" and not self.device.startswith("cuda")
 
     @property
     def rounds(self) -> tuple[int, int]:
@@ -69,14 +61,12 @@ class Timing:
     Attributes:
         seconds: Per call, by the wall clock; on an accelerator, by its own events.
         cpu: Per call, of all threads of this process.
-        ratio: To the reference of the same round, by the clock chosen.
-        chosen: Seconds per call by the clock chosen.
+        ratio: Of seconds, to the reference of the same round.
     """
 
     seconds: float
     cpu: float
     ratio: float
-    chosen: float
 
 
 OTHER = "import torch; x = torch.rand(3000, 3000)\nwhile True: x @ x"
@@ -144,7 +134,7 @@ def compare(calls: Mapping[str, Call], reference: str, settings: Settings) -> di
         order = names[first:] + names[:first]
         rounds.append({name: _in_turn(calls[name].run, *plans[name], settings.device) for name in order})
     gc.enable()
-    return {name: _timing(name, call.scale, rounds, reference, calls, settings) for name, call in calls.items()}
+    return {name: _timing(name, call.scale, rounds, reference, calls) for name, call in calls.items()}
 
 
 def _plan(run: Callable[[], object], settings: Settings) -> tuple[int, bool]:
@@ -162,14 +152,14 @@ def _in_turn(run: Callable[[], object], times: int, warmed: bool, device: str) -
 
 
 def _timing(
-    name: str,
-    scale: float,
-    rounds: list[dict[str, Sample]],
-    reference: str,
-    calls: Mapping[str, Call],
-    settings: Settings,
+    name: str, scale: float, rounds: list[dict[str, Sample]], reference: str, calls: Mapping[str, Call]
 ) -> Timing:
-    clock = 1 if settings.by_cpu else 0
     wall, cpu = (median(one[name][index] for one in rounds) * scale for index in (0, 1))
-    ratio = median(one[name][clock] / max(1e-9, one[reference][clock]) for one in rounds)
-    return Timing(wall, cpu, ratio * scale / calls[reference].scale, cpu if settings.by_cpu else wall)
+    ratio = median(one[name][0] / max(1e-9, one[reference][0]) for one in rounds)
+    return Timing(wall, cpu, ratio * scale / calls[reference].scale)
+
+
+def numbers_of_threads() -> list[int]:
+    """Return one, two and all threads of this machine, as far as there are so many."""
+    cores = os.cpu_count() or 1
+    return sorted({1, min(2, cores), cores})

@@ -1,4 +1,4 @@
-"""Peak memory of a call, in processes of their own.
+"""How far an update goes beyond its inputs: ``python -m benchmarks.memory`` writes the table of docs/performance.md.
 
 Where the system places the heap decides how well freed blocks are used again: the same update may stay within 20 MiB
 in one process and go to a gigabyte in the next. So processes are started anew, not forked from one another, and what
@@ -20,6 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from benchmarks.ours import ten_metrics, token_metrics, xmc_metrics
+from benchmarks.tables import PAGE, number, replace_table, table
+from benchmarks.workloads import Dense, Lists, label_counts
+from tailmetrics import MRR, CrossEntropy, F1AtThreshold, LabelBuckets, NDCGAtK, RecallAtK
 
 Job = Callable[[], object]
 Task = tuple[str, tuple[Any, ...]]
@@ -100,5 +105,71 @@ def _status(field: str) -> float:
     return int(line.split()[1]) / 1024
 
 
+BIG = (1024, 131_072)
+CASES: dict[str, tuple[Any, str, torch.dtype]] = {
+    "10 metrics × 3 ks": (lambda _: ten_metrics(None), "targets", torch.float32),
+    "10 metrics × 3 ks × 11 buckets": (lambda data: ten_metrics(data.buckets), "targets", torch.float32),
+    "the same, bfloat16 scores": (lambda data: ten_metrics(data.buckets), "targets", torch.bfloat16),
+    "recall of a bool target": (lambda _: RecallAtK(k=[1, 5, 10]), "mask", torch.float32),
+    "nDCG of a bool target": (lambda _: NDCGAtK(k=[1, 5, 10]), "mask", torch.float32),
+    "MRR of exact ranks": (lambda _: MRR(), "target", torch.float32),
+    "cross-entropy": (lambda _: CrossEntropy(), "target", torch.float32),
+    "F1 of a threshold": (lambda _: F1AtThreshold(3.0), "targets", torch.float32),
+}
+PROCESSES = 3
+"""In how many processes each is measured; the largest counts."""
+
+
+def update_job(name: str, num_rows: int, num_labels: int) -> tuple[Job, Job]:
+    """Return a small update of the metrics called ``name``, and the one that counts."""
+    make, field, dtype = CASES[name]
+
+    def job(rows: int) -> Job:
+        data = Dense.of(rows, num_labels)
+        metrics, scores, target = make(data), data.scores.to(dtype), getattr(data, field)
+        return lambda: metrics.update(scores, target)
+
+    return job(2), job(num_rows)
+
+
+def tokens_job(num_tokens: int) -> tuple[Job, Job]:
+    """Return updates with a few logits, and with those that count."""
+    metrics = token_metrics(LabelBuckets.deciles(label_counts(50_257)))
+
+    def job(rows: int) -> Job:
+        data = Dense.of(rows, 50_257)
+        logits = data.scores.to(torch.bfloat16).unsqueeze(0)
+        return lambda: metrics.update(logits, data.target.unsqueeze(0))
+
+    return job(2), job(num_tokens)
+
+
+def lists_job(rows: int, num_labels: int) -> tuple[Job, Job]:
+    """Return jobs that add ranked ids with CSR targets."""
+    collection = xmc_metrics(num_labels)
+
+    def job(some: int) -> Job:
+        data = Lists.of(some, 100, num_labels)
+        return lambda target=data.csr: collection.update(data.ids, target)
+
+    return job(2), job(rows)
+
+
+def main() -> None:
+    """Measure, print and write the table."""
+    here, tasks = "benchmarks.memory", {}
+    for name in CASES:
+        tasks[f"{name}, [{BIG[0]}, {BIG[1]}]"] = (f"{here}:update_job", (name, *BIG))
+    tasks["accuracy, MRR, perplexity, logits [4096, 50257], bfloat16"] = (f"{here}:tokens_job", (4096,))
+    tasks["precision, nDCG, PSP, [10000, 100] ids of 3,000,000 labels"] = (f"{here}:lists_job", (10_000, 3_000_000))
+    rows = [(name, number(max(peaks([task] * PROCESSES)))) for name, task in tasks.items()]
+    text = table(("an update takes, beside its inputs", "MiB"), rows)
+    print(text)
+    replace_table(PAGE, "benchmarks.memory", text)
+
+
 if __name__ == "__main__":
-    print(_run(*json.loads(sys.argv[1])))
+    if len(sys.argv) > 1:
+        print(_run(*json.loads(sys.argv[1])))
+    else:
+        main()

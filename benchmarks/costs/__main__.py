@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from benchmarks import tables
 from benchmarks.costs.lines import LINES, Line
-from benchmarks.tables import replace_table
-
-ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "benchmarks" / "page.md", ROOT / "docs" / "performance.md"
 
 
 def table() -> str:
     """Return the costs of each line beside what they may be."""
     heads = ["update", "launches", "may be", "GB moved", "may be", "peak MB", "may be"]
-    rows = [heads, ["---", *["---:"] * 6], *map(_cells, LINES)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    return tables.table(heads, map(_cells, LINES))
 
 
 def _cells(line: Line) -> list[str]:
@@ -34,8 +28,7 @@ def main() -> None:
     """Write the table."""
     found = table()
     print(found)
-    for page in PAGES:
-        replace_table(page, "benchmarks.costs", found)
+    tables.replace_table(tables.PAGE, "benchmarks.costs", found)
 
 
 if __name__ == "__main__":

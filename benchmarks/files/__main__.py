@@ -21,10 +21,9 @@ from typing import Any
 
 from benchmarks.files.data import DEPTH, MORE_LISTS
 from benchmarks.files.rivals import SUFFIXES, files
-from benchmarks.tables import number, replace_table, table
+from benchmarks.tables import PAGE, number, replace_table, table
 
 ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "benchmarks" / "page.md", ROOT / "docs" / "performance.md"
 OURS, DUCKDB, PYTREC_EVAL, RANX, PYARROW = (
     "tailmetrics",
     "DuckDB's SQL",
@@ -40,8 +39,6 @@ PLAN = {OURS: GROWING, DUCKDB: GROWING, PYTREC_EVAL: GROWING[:2], RANX: ("1/10 �
 LISTS = "Parquet lists"
 REPEATED = 5
 """How often start-up is measured, and what takes about as long; all else three times."""
-CAP, BESIDE = 192, 700
-"""Megabytes that DuckDB may hold at a time within tailmetrics (its default), and all else."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +58,10 @@ def main() -> None:
     sizes = {name: max(20, queries // shrink) for name, queries in SIZES.items()}
     with TemporaryDirectory() as folder:
         found = dict(measured(Path(folder), sizes))
-    text = f"{_table(found, sizes)}\n\n{_verdicts(found)}"
+    text = _table(found, sizes)
     print(text)
-    for page in () if options.quick else PAGES:
-        replace_table(page, "benchmarks.files", text)
+    if not options.quick:
+        replace_table(PAGE, "benchmarks.files", text)
 
 
 Key = tuple[str, str, str]
@@ -150,33 +147,13 @@ def _table(found: dict[Key, Used], sizes: dict[str, int]) -> str:
     rows = []
     for form in SUFFIXES:
         for size in GROWING:
-            ratios = [number(_ratio(found, form, size, who)) or "–" for who in (DUCKDB, PYTREC_EVAL, RANX, PYARROW)]
+            ratios = [number(_ratio(found, form, size, who)) for who in (DUCKDB, PYTREC_EVAL, RANX, PYARROW)]
             peers = [found[who, form, size].megabytes for who in _who(form, size) if who != OURS]
             seconds, megabytes = _beyond(found, OURS, form, size), found[OURS, form, size].megabytes
             of_peers = " / ".join(f"{one:,.0f}" for one in peers)
             lines = sizes[size] * DEPTH * (MORE_LISTS if form == LISTS else 1)
             rows.append((form, f"{lines:,}", number(seconds), *ratios, f"{megabytes:,.0f}", of_peers))
     return table(head, rows)
-
-
-def _verdicts(found: dict[Key, Used]) -> str:
-    from benchmarks.demands.verdict import Verdict  # torch comes with it, and would count as memory of all processes
-
-    lines = []
-    for form in SUFFIXES:
-        last = {PYTREC_EVAL: GROWING[1], DUCKDB: GROWING[2], PYARROW: GROWING[2]}
-        asked = {PYARROW: 2.0} if form == LISTS else {PYTREC_EVAL: 1.0, DUCKDB: 2.5}
-        for who, demand in asked.items():
-            ratio = _ratio(found, form, last[who], who)
-            lines.append(Verdict("CPU time", f"{form}, {last[who]}", ratio or 0.0, demand, f"× {who}"))
-        if form != LISTS:
-            first, most = (found[OURS, form, size].megabytes for size in (GROWING[0], GROWING[2]))
-            lines.append(Verdict("peak memory", f"{form}, 16 ×", most / first, 1.3, "× that of 1 ×"))
-            lines.append(Verdict("peak memory", f"{form}, 16 ×", most, CAP * 1e6 / 2**20 + BESIDE, "MB"))
-    rows = [
-        (line.step, line.case, f"{number(line.measured)} {line.unit}", number(line.demand), line.met) for line in lines
-    ]
-    return table(("what", "on", "measured", "demand", ""), rows)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from benchmarks import tables
 from benchmarks.measure import Settings
 from benchmarks.peers import labels, queries, scores
-from benchmarks.peers.contest import Line, hold
+from benchmarks.peers.contest import hold
 
 
-def run(settings: Settings) -> Iterator[Line]:
-    """Yield a line per competitor."""
+def table(settings: Settings) -> str:
+    """Return the table: how long each competitor takes, relative to this library on as many threads."""
+    rows: list[list[str]] = []
     for group in (scores.contests, queries.contests, labels.contests):
         for contest in group(settings):
-            yield from hold(contest, settings)
+            lines = hold(contest, settings)
+            for line in lines:
+                task = f"{line.task}, {line.workload}" if line is lines[0] else ""
+                ratios = [tables.number(ratio) for ratio in line.to_ours.values()]
+                rows.append([task, line.who, tables.seconds(line.seconds), *ratios, line.note])
+                print(" · ".join(rows[-1]), flush=True)
+            heads = ["task", "who", "time", *(f"÷ ours, {where}" for where in lines[0].to_ours), "note"]
+    return tables.table(heads, rows)

@@ -8,7 +8,9 @@ from math import isclose
 from time import perf_counter
 from typing import Any
 
-from benchmarks.measure import Call, Settings, beside_torch, compare
+import torch
+
+from benchmarks.measure import Call, Settings, beside_torch, compare, numbers_of_threads
 from benchmarks.ours import Values
 
 OURS = "tailmetrics"
@@ -65,11 +67,8 @@ class Line:
         workload: Its sizes.
         task: What is computed.
         who: The competitor.
-        seconds: Per run over all rows, wall clock.
-        cpu: The same in CPU time.
-        to_reference: Its time relative to the reference; None without one.
-        to_ours: Its time relative to this library's.
-        to_ours_beside: The same beside another program that uses all cores; None where that was not measured.
+        seconds: Per run over all rows, on all threads of an idle machine.
+        to_ours: Its time relative to this library's, by where both ran.
         note: What its time leaves out, or how it differs.
     """
 
@@ -77,39 +76,34 @@ class Line:
     task: str
     who: str
     seconds: float
-    cpu: float
-    to_reference: float | None
-    to_ours: float
-    to_ours_beside: float | None
+    to_ours: dict[str, float]
     note: str = ""
 
 
 def hold(contest: Contest, settings: Settings) -> list[Line]:
-    """Check that all compute the same, then time them on an idle machine and beside another program."""
+    """Check that all compute the same, then time them on 1, 2 and all threads, and beside another program."""
     notes = {peer.name: _checked(peer, contest) for peer in contest.peers}
     calls: dict[str, Any] = {name: Call(run) for name, run in contest.references.items()}
     calls[OURS] = Call(lambda: contest.ours(contest.rows))
     calls |= {f"{OURS}, {name}": Call(run) for name, run in contest.more.items()}
     calls |= {peer.name: Call(peer.run, contest.rows / (peer.rows or contest.rows)) for peer in contest.peers}
-    times = compare(calls, OURS, settings)
-    beside = {}
+    times = {}
+    for threads in numbers_of_threads() if settings.device == "cpu" else [torch.get_num_threads()]:
+        torch.set_num_threads(threads)
+        times[f"{threads} thread{'s' if threads > 1 else ''}"] = found = compare(calls, OURS, settings)
     if settings.device == "cpu":
         with beside_torch():
-            beside = compare(calls, OURS, settings)
-    reference = times[next(iter(contest.references))].ratio if contest.references else None
+            times["beside torch"] = compare(calls, OURS, settings)
     return [
         Line(
             contest.workload,
             contest.task,
             name,
-            time.seconds,
-            time.cpu,
-            None if reference is None else time.ratio / reference,
-            time.ratio,
-            beside[name].ratio if beside else None,
+            found[name].seconds,
+            {where: one[name].ratio for where, one in times.items()},
             notes.get(name, ""),
         )
-        for name, time in times.items()
+        for name in calls
     ]
 
 
