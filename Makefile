@@ -4,6 +4,8 @@
 PYTHON ?= python3
 DEVICES ?= 1
 WORKERS ?= 2
+# Percent of lines and branches of the core: what holds, and is not to fall.
+COVERED := 93
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -22,7 +24,8 @@ help:  ## this list
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet 'pip>=25.1'  # the first that reads dependency groups
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]' --group dev
 	touch $@
 
 demo: $(READY)  ## train on ICD-10-CM and report from head to tail, in under two minutes
@@ -34,6 +37,12 @@ test: $(READY)  ## run the tests
 
 quick: $(READY)  ## run the tests but for the slow ones
 	$(TESTS) -m "not slow"
+
+coverage: $(READY)  ## branches of the core that the quick tests take, at least as many as ever
+	$(TESTS) -m "not slow" --cov=tailmetrics --cov-report=term:skip-covered --cov-fail-under=$(COVERED)
+
+mutants: $(READY)  ## a sample of small mistakes: how many do the tests see? N=60 SEED=1
+	$(BIN)/python tests/mutants.py
 
 lint: $(READY)  ## ruff
 	$(BIN)/ruff check .
@@ -48,13 +57,13 @@ native: $(READY)  ## compile the C file of the ranking anew
 docs: $(READY)  ## build the documentation; a broken link fails
 	$(BIN)/zensical build --strict --clean
 
-wheel: $(READY)  ## build the wheel and try it in an empty environment
+wheel: $(READY)  ## build the wheel, the same bytes from the same commit, and try it in an empty environment
 	rm -rf dist
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(BIN)/python tests/docs/try_wheel.py dist/*.whl
 
-bench: $(READY)  ## measure against the hardware limits and the peers
-	$(BIN)/python -m benchmarks
+bench: $(READY)  ## measure by number of threads, beside peers and from files, and write docs/performance.md
+	for what in .cores "" .files .memory .costs; do $(BIN)/python -m benchmarks$$what || exit 1; done
 
 clean:  ## remove the environment and what was built
 	rm -rf $(VENV) .cache dist site runs

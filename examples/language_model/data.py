@@ -58,7 +58,7 @@ def _docstrings(package: str) -> Iterator[tuple[str, str]]:
     """Yield file and docstring of each module, class and function."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"{package} is not installed; pip install 'tailmetrics[dev]' draws it in.")
+        raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
     root = Path(spec.origin).parent
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     for path in sorted(path for path in root.rglob("*.py") if "tests" not in path.parts):

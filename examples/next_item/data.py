@@ -45,7 +45,7 @@ def _calls(package: str) -> Iterator[tuple[str, list[str]]]:
     """Yield file and calls of each function that stands in a module or class and calls at least twice."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"{package} is not installed; pip install 'tailmetrics[dev]' draws it in.")
+        raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
     root = Path(spec.origin).parent
     for path in sorted(path for path in root.rglob("*.py") if "tests" not in path.parts):
         module = ast.parse(path.read_bytes())

@@ -50,7 +50,7 @@ def _imports(package: str) -> Iterator[tuple[str, set[str]]]:
     """Yield each file of a package with the modules that it imports, relative ones by their full names."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"{package} is not installed; pip install 'tailmetrics[dev]' draws it in.")
+        raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
     root = Path(spec.origin).parent
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root.parent)

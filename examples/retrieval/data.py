@@ -65,7 +65,7 @@ def _docstrings(package: str) -> Iterator[tuple[str, str]]:
     """Yield the public functions, classes and methods of a package that have more than one line to say."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"{package} is not installed; pip install 'tailmetrics[dev]' draws it in.")
+        raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
     root = Path(spec.origin).parent
     for path in sorted(path for path in root.rglob("*.py") if "tests" not in path.parts):
         for node in ast.walk(ast.parse(path.read_bytes())):

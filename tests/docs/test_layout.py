@@ -257,7 +257,11 @@ def test_continuous_integration_runs_the_commands_of_the_makefile() -> None:
     """Each `make` of the workflow is a target, and each file that it hands to pytest exists."""
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    assert {"test", "lint", "types", "docs", "wheel"} == set(re.findall(r"run: make (\w+)", workflow)) <= targets
+    assert (
+        {"test", "coverage", "lint", "types", "docs", "wheel"}
+        == set(re.findall(r"run: make (\w+)", workflow))
+        <= targets
+    )
     paths = re.findall(r"tests/[\w/.]+", workflow)
     assert paths
     assert not [path for path in paths if not (ROOT / path).exists()]

@@ -105,3 +105,17 @@ def test_the_home_page_lists_every_metric() -> None:
     home = (ROOT / "docs" / "index.md").read_text()
     listed = home.partition("## The metrics")[2].partition("\n## ")[0]
     assert set(re.findall(r"`([A-Z]\w+)`", listed)) == set(REGISTRY)
+
+
+def test_actions_are_pinned_by_the_digest_of_their_commit() -> None:
+    """A tag can be moved to other code; the comment says which version it is."""
+    lines = [line for path in (ROOT / ".github").rglob("*.yml") for line in path.read_text().splitlines()]
+    used = [line.strip() for line in lines if re.search(r"\buses: ", line)]
+    assert len(used) > 15
+    assert [line for line in used if not re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line)] == []
+
+
+def test_the_paper_and_its_references_agree() -> None:
+    """Each work that `paper.md` cites is in `paper.bib`, and nothing else."""
+    cited = set(re.findall(r"@([\w:-]+)", (ROOT / "paper.md").read_text().split("---", 2)[2]))
+    assert cited == set(re.findall(r"^@\w+\{([\w:-]+),", (ROOT / "paper.bib").read_text(), re.MULTILINE))

@@ -1,0 +1,125 @@
+"""How many of a sample of small mistakes do the tests see? ``make mutants`` prints it; ``N=60 SEED=1`` choose the sample.
+
+A mutant is the package with one node of one file changed: another comparison, another sign, a number one larger, a condition
+turned around. It survives if every test passes.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "tailmetrics"
+WHERE = ("ranking", "metrics", "significance", "buckets.py", "frequency.py", "collection.py")
+TESTS = ("golden", "test_metrics_by_oracle.py", "test_laws.py", "test_traps.py", "wishes", "exactness", "ranking")
+TESTS += ("contract", "significance", "test_buckets.py", "test_collection.py", "evaluation", "parity", "device")
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.Is: ast.IsNot,
+}
+
+
+def candidates(tree: ast.Module) -> list[ast.AST]:
+    """Return the nodes that can be changed; not those of messages, annotations or docstrings."""
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        parts = [getattr(node, name, None) for name in ("annotation", "returns")]
+        if isinstance(node, (ast.JoinedStr, ast.Raise, ast.Assert)):
+            parts.append(node)
+        skipped |= {id(inner) for part in parts if part is not None for inner in ast.walk(part)}
+    return [node for node in ast.walk(tree) if id(node) not in skipped and _changed(node) is not None]
+
+
+def _changed(node: ast.AST) -> ast.AST | None:
+    """Return what stands in place of a node, None where it stays."""
+    if type(node) in SWAPS:
+        return SWAPS[type(node)]()
+    if isinstance(node, ast.Constant) and type(node.value) is bool:
+        return ast.Constant(not node.value)
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return ast.Constant(node.value + 1)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return node.operand
+    return None
+
+
+class _Swap(ast.NodeTransformer):
+    def __init__(self, chosen: ast.AST) -> None:
+        self.chosen = chosen
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        return _changed(node) or node if node is self.chosen else super().generic_visit(node)
+
+    visit = generic_visit
+
+
+def survives(path: Path, text: str) -> bool:
+    """Whether every test passes on the package with another text of one file."""
+    with TemporaryDirectory() as folder:
+        shutil.copytree(SOURCE, Path(folder, "tailmetrics"))
+        Path(folder, "tailmetrics", path.relative_to(SOURCE)).write_text(text)
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-W",
+            "ignore",
+            "-m",
+            "not slow",
+        ]
+        environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        tests = [str(ROOT / "tests" / name) for name in TESTS]
+        try:
+            run = subprocess.run(command + tests, cwd=ROOT, env=environment, capture_output=True, timeout=1800)
+        except subprocess.TimeoutExpired:
+            return False
+        return run.returncode == 0
+
+
+def main() -> None:
+    """Make mutants, test each, and print which survive and how many die."""
+    chance, count = random.Random(int(os.environ.get("SEED", "0"))), int(os.environ.get("N", "30"))
+    files = [SOURCE / place for place in WHERE if place.endswith(".py")]
+    files += [path for place in WHERE for path in sorted((SOURCE / place).rglob("*.py"))]
+    if not survives(files[0], ast.unparse(ast.parse(files[0].read_text()))):
+        raise SystemExit("The tests fail without a mistake: repair that first.")
+    nodes = [(path, place) for path in files for place in range(len(candidates(ast.parse(path.read_text()))))]
+    survived = 0
+    for path, place in chance.sample(nodes, count):
+        tree = ast.parse(path.read_text())
+        chosen = candidates(tree)[place]
+        what = ast.unparse(chosen) or type(chosen).__name__
+        lives = survives(path, ast.unparse(ast.fix_missing_locations(_Swap(chosen).visit(tree))))
+        survived += lives
+        line = f":{chosen.lineno}" if hasattr(chosen, "lineno") else ""
+        print(f"{'SURVIVED' if lives else 'died    '} {path.relative_to(SOURCE)}{line}: {what}", flush=True)
+    print(f"{count - survived} of {count} mutants died.")
+
+
+if __name__ == "__main__":
+    main()
