@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 LIGHT = ("#217491", "#44805f", "#857a2c", "#b65c1e")
@@ -183,89 +183,23 @@ def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
     return Scale(min(ends), max(ends), "log1p" if hidden and min(ends) > -1 else "linear")
 
 
-@dataclass(frozen=True)
-class Bar:
-    """What is drawn of one bucket; all but ``value`` is None where it is not known.
-
-    Attributes:
-        value: How high it is.
-        label: The number above it.
-        ticks: Texts below it.
-        shade: Its colour.
-        text: What it is, in words.
-        ends: Of its interval.
-        fair: The value that would be fair.
-        references: Of the models that need no run: ``"chance"``, ``"popularity"`` and ``"attainable"``.
-        ties: The least, the mean and the greatest value over the orders of equal scores.
-    """
-
-    value: float
-    label: str
-    ticks: tuple[str, ...]
-    shade: Shade
-    text: str
-    ends: tuple[float, float] | None = None
-    fair: float | None = None
-    references: Mapping[str, float] = field(default_factory=dict)
-    ties: tuple[float, float, float] | None = None
-
-    @property
-    def levels(self) -> list[float]:
-        """Every value that is drawn of it."""
-        more = [*(self.ends or ()), *([] if self.fair is None else [self.fair]), *self.references.values()]
-        return [value for value in (self.value, *more, *(self.ties or ())) if math.isfinite(value)]
-
-
 HEIGHT = 112
 """Pixels that the highest bar fills."""
 TALL = 15 / HEIGHT
 """What a number above a bar takes of that."""
 
 
-def bar_marks(bars: Sequence[Bar], scale: Scale, whole: float | None) -> Iterator[Mark]:
-    """Yield the marks of bars side by side, and a dashed line at ``whole``."""
-    base = scale.share(0.0)
-    if whole is not None and math.isfinite(whole):
-        yield Mark("line", [(0, scale.share(whole)), (1, scale.share(whole))], style="dashed")
-    for place, bar in enumerate(bars):
-        left, middle, right = ((place + part) / len(bars) for part in (0.12, 0.5, 0.88))
-        end = scale.share(bar.value) if math.isfinite(bar.value) else base
-        yield Mark("bar", [(left, base), (right, end)], bar.shade, text=bar.text)
-        if bar.ends is not None:
-            low, high = map(scale.share, bar.ends)
-            yield Mark("line", [(middle, low), (middle, high)])
-        if bar.fair is not None:
-            yield Mark("line", [(left, scale.share(bar.fair)), (right, scale.share(bar.fair))])
-        yield from _reference_marks(bar, scale, (left, middle, right))
-        if bar.ties is not None and bar.ties[0] < bar.ties[2]:
-            low, mean, high = map(scale.share, bar.ties)
-            at, reach = left + 0.12 / len(bars), 0.05 / len(bars)
-            ends = [(at - reach, low), (at + reach, low), (at, low), (at, high), (at - reach, high), (at + reach, high)]
-            yield Mark("line", ends, style="thin", text=f"equal scores: {bar.text}")
-            yield Mark("dot", [(at, mean)], style="circle", filled=False)
-        top = max(base, end) if bar.ends is None else max(base, end, scale.share(bar.ends[1]))
-        for level in sorted(map(scale.share, bar.levels)):  # no number crosses a mark
-            top = level if top < level < top + TALL else top
-        yield Mark("text", [(middle, top)], bar.shade, style="above", text=bar.label)
-    yield Mark("line", [(0, base), (1, base)], style="thin")
+def free_above(top: float, marks: Iterable[Mark]) -> float:
+    """Return where a number may stand: above a place, and above each mark that it would cross there."""
+    reaches = ((max(ups), min(ups)) for ups in ([up for _, up in mark.places] for mark in marks))
+    for high, low in sorted(reaches):
+        top = high if high > top and low < top + TALL else top
+    return top
 
 
-def _reference_marks(bar: Bar, scale: Scale, across: tuple[float, float, float]) -> Iterator[Mark]:
-    """Yield a dotted line for chance, a hollow dot for popularity, a cap for what is attainable."""
-    left, middle, right = across
-    at = {name: scale.share(value) for name, value in bar.references.items() if math.isfinite(value)}
-    if "chance" in at:
-        yield Mark("line", [(left, at["chance"]), (right, at["chance"])], style="dotted")
-    if "attainable" in at:
-        top = at["attainable"]
-        yield Mark("line", [(left, top - 0.03), (left, top), (right, top), (right, top - 0.03)], style="thin")
-    if "popularity" in at:
-        yield Mark("dot", [(middle, at["popularity"])], style="diamond", filled=False)
-
-
-def needed_width(bars: Sequence[Bar]) -> int:
-    """Return the pixels at which neither numbers nor names of neighbours touch."""
-    lines = zip(*((bar.label, *bar.ticks) for bar in bars), strict=True)
+def needed_width(bars: Sequence[tuple[str, ...]]) -> int:
+    """Return the pixels at which the texts of bars, above and below, do not touch those of their neighbours."""
+    lines = list(zip(*bars, strict=True))
     apart = (CHARACTER * (len(one) + len(other)) / 2 + GAP for line in lines for one, other in pairwise(line))
     return math.ceil(max(apart, default=0.0) * len(bars))
 
@@ -276,18 +210,13 @@ def bar_ticks(texts: Sequence[tuple[str, ...]]) -> list[Tick]:
 
 
 def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale, colour: Shade) -> Iterator[Mark]:
-    """Yield a line with its band, of points (across, value, low, high); a point without a number interrupts it."""
-    stretch: list[tuple[float, float, float, float]] = []
-    for point in [*points, (math.nan,) * 4]:
-        if all(map(math.isfinite, point)):
-            stretch.append(point)
-            continue
+    """Yield a line with its band, of points (across, value, low, high); the band has gaps where it is not known."""
+    for known, band in groupby(points, key=lambda point: math.isfinite(point[2])):
+        stretch = list(band) if known else []
         if len(stretch) > 1:
             lower = [(x, scale.share(low)) for x, _, low, _ in stretch]
-            upper = [(x, scale.share(high)) for x, _, _, high in stretch]
-            yield Mark("area", [*lower, *reversed(upper)], colour)
-            yield Mark("line", [(x, scale.share(value)) for x, value, _, _ in stretch], colour)
-        stretch = []
+            yield Mark("area", [*lower, *((x, scale.share(high)) for x, _, _, high in reversed(stretch))], colour)
+    yield Mark("line", [(x, scale.share(value)) for x, value, _, _ in points], colour)
 
 
 def axis_of(values: Sequence[float]) -> Scale:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.report.document import Document, Records, Shown
-from tailmetrics.report.formatting import Key, split
+from tailmetrics.report.formatting import Key, split, with_interval
 from tailmetrics.report.labels import CurvePoint, LabelTable
 
 if TYPE_CHECKING:
@@ -215,6 +215,11 @@ class Report(Shown):
     def value_over_all(self, metric: str, group: str = "") -> float | None:
         """Return the value over all labels of a metric by bucket; None where it has none."""
         return self.parts.get(Key(self.over_all.get(metric, metric), group, ""))
+
+    def text(self, key: str) -> str:
+        """Return a value as a table shows it, with its interval behind it; – where there is none."""
+        value, is_place = self.scalars.get(key, math.nan), any(f"{key}/".startswith(f"{one}/") for one in self.places)
+        return with_interval(value, self.intervals.get(key), is_place)
 
     def less_is_better(self, metric: str) -> bool:
         """Whether less of ``metric``, overall or by bucket, is better."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +11,15 @@ import torch
 from torch import Tensor
 
 from tailmetrics.report.charts import (
-    Bar,
     Chart,
     Mark,
     Scale,
     Shade,
     Tick,
     band_marks,
-    bar_marks,
     bar_ticks,
     between_colours,
+    free_above,
     needed_width,
     run_shade,
     scale_from_zero,
@@ -38,14 +37,12 @@ from tailmetrics.report.formatting import (
     sentences,
     short_name,
     what_buckets_are,
-    with_interval,
     without_zero,
 )
 
 if TYPE_CHECKING:
     from tailmetrics.report.labels import CurvePoint, LabelTable
     from tailmetrics.report.report import BucketRow, Example, ExampleLabel, Report
-    from tailmetrics.significance.interval import Interval
 
 ALL_LABELS, ALL_ROWS = "all", "all rows"
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
@@ -69,11 +66,14 @@ CURVE_POINTS = 200
 """Most points that are drawn of the frequencies of any number of labels."""
 FLOOR = 0.7
 """The count at the lower edge of the frequencies: labels that occur once stand a little above it."""
-REFERENCES = {
+BOUNDS = ("worst", "expected", "best")
+BESIDE = {
     "chance": "dotted line: chance",
     "popularity": "hollow mark: popularity",
     "attainable": "cap: the most that is attainable",
+    "worst": "bracket: from the worst to the best order of equal scores",
 }
+"""What stands beside a bar, as its caption says it."""
 UNSEEN_AT, CURVE_END = 0.97, 0.93
 """Where a curve shows the mean of the unseen labels, and where the others end if there are any."""
 
@@ -126,10 +126,7 @@ def _scopes(report: Report, metrics: Sequence[str]) -> str:
 
 
 def _overall(report: Report) -> Section:
-    lines = [
-        [key, with_interval(value, report.intervals.get(key), key in report.places)]
-        for key, value in report.overall.items()
-    ]
+    lines = [[key, report.text(key)] for key in report.overall]
     caption = sentences(_rows_of(report), _of_intervals(report))
     asides = ["lower is better" if report.less_is_better(key) else "" for key in report.overall]
     return Section("overall", "Over all labels", caption, header=["metric", "value"], lines=lines, asides=asides)
@@ -164,9 +161,7 @@ def _buckets(report: Report) -> Section | None:
         if own and (not denominators or any(denominators.get(name, n) != n for name, n in own.items())):
             denominators = own
             columns["rows", place] = [count(own.get(name)) for name in names]
-        columns[metric, place] = [
-            _cell(report, key, metric, interval) for key, interval in zip(keys, intervals, strict=True)
-        ]
+        columns[metric, place] = [report.text(key) for key in keys]
     header = [name for name, _ in columns]
     said = "" if "rows" not in header else "rows: how many rows count in the values to its right"
     caption = sentences(
@@ -182,118 +177,129 @@ def _buckets(report: Report) -> Section | None:
     return Section("buckets", HEAD_TO_TAIL, caption, lead=lead, header=header, lines=lines, fixed=fixed, charts=charts)
 
 
-def _cell(report: Report, key: str, metric: str, interval: Interval | None = None) -> str:
-    return with_interval(report.scalars.get(key, math.nan), interval, metric in report.places)
-
-
 def _bars(report: Report, metric: str) -> Chart:
     """Return the bars of one metric from head to tail, with intervals, references and what equal scores hide."""
-    values, is_place = report.by_bucket[metric], metric in report.places
-    rows = [row for row in report.buckets if row.name in values]
-    bars = [_bar(report, metric, row, place, len(rows)) for place, row in enumerate(rows)]
-    whole, less = report.value_over_all(metric), report.less_is_better(metric)
-    scale = scale_from_zero(
-        [level for bar in bars for level in bar.levels] + ([] if whole is None else [whole]), list(values.values())
-    )
+    rows = [row for row in report.buckets if row.name in report.by_bucket[metric]]
+    keys = [f"{metric}/{row.name}" for row in rows]
+    whole, less, is_place = report.value_over_all(metric), report.less_is_better(metric), metric in report.places
+    fair = [row.positives / report.positives for row in rows] if metric in report.shares and report.positives else []
+    beside = {**(report.references or {}), **(report.tie_bounds or {})}
+    known = [one for one in map(report.intervals.get, keys) if one is not None]
+    levels = [of[key] for of in (report.scalars, *beside.values()) for key in keys if key in of]
+    levels += [end for one in known for end in (one.low, one.high)] + fair + ([] if whole is None else [whole])
+    scale = scale_from_zero(levels, [report.scalars[key] for key in keys])
+    at, marks, told, texts = scale.share, list[Mark](), list[str](), list[tuple[str, ...]]()
+    if whole is not None and math.isfinite(whole):
+        marks.append(Mark("line", [(0, at(whole)), (1, at(whole))], style="dashed"))
+    for place, (row, key) in enumerate(zip(rows, keys, strict=True)):
+        value, colour = report.scalars[key], shade(place, len(rows), row.name)
+        left, middle, right = ((place + part) / len(rows) for part in (0.12, 0.5, 0.88))
+        end = at(value) if math.isfinite(value) else at(0.0)
+        found, said = _beside_a_bar(report, key, at, (left, middle, right))
+        found += [Mark("line", [(left, at(fair[place])), (right, at(fair[place]))])] if fair else []
+        told.append(f"{row.name} {'no value' if math.isnan(value) else number(value, is_place)}{said}")
+        text = f"{told[-1]}, {row.labels:,} labels, {row.positives:,} positives"
+        counts = rounded(row.labels), rounded(row.positives)
+        texts.append((without_zero(brief(value, is_place)), *counts, short_name(row.name)))
+        top = free_above(max(at(0.0), end), found)
+        marks += [Mark("bar", [(left, at(0.0)), (right, end)], colour, text=text), *found]
+        marks.append(Mark("text", [(middle, top)], colour, style="above", text=texts[-1][0]))
+    marks.append(Mark("line", [(0, at(0.0)), (1, at(0.0))], style="thin"))
     drawn = [
-        *(text for name, text in REFERENCES.items() if any(name in bar.references for bar in bars)),
-        "bracket: from the worst to the best order of equal scores" if any(bar.ties for bar in bars) else "",
-        "marks: the bucket's share of the positives" if metric in report.shares else "",
+        report.captions.get(metric, ""),
+        "" if whole is None else f"dashed line, all labels: {number(whole, is_place)}",
+        _rows_of(report),
+        *(text for name, text in BESIDE.items() if any(key in beside.get(name, {}) for key in keys)),
+        "marks: the bucket's share of the positives" if fair else "",
         "logarithmic heights" if scale.kind != "linear" else "",
     ]
-    of_whole = "" if whole is None else f"dashed line, all labels: {number(whole, is_place)}"
-    caption = [report.captions.get(metric, ""), of_whole, _rows_of(report), *drawn]
-    told = f"{metric}{', lower is better,' if less else ''} from head to tail: " + "; ".join(bar.text for bar in bars)
-    told += "" if whole is None else f"; all labels {_in_words(whole, is_place)}"
+    of_whole = "" if whole is None else f"; all labels {'no value' if math.isnan(whole) else number(whole, is_place)}"
     return Chart(
         metric,
-        list(bar_marks(bars, scale, whole)),
-        told,
+        marks,
+        f"{metric}{', lower is better,' if less else ''} from head to tail: {'; '.join(told)}{of_whole}",
         aside="lower is better" if less else "",
-        caption=" · ".join(part for part in caption if part),
-        across=bar_ticks([bar.ticks for bar in bars]),
+        caption=" · ".join(part for part in drawn if part),
+        across=bar_ticks([(name, *counts) for _, *counts, name in texts]),
         names=("bucket, head to tail · labels · positives", ""),
-        min_width=needed_width(bars),
+        min_width=needed_width(texts),
     )
 
 
-def _in_words(value: float, is_place: bool) -> str:
-    return "no value" if math.isnan(value) else number(value, is_place)
+def _beside_a_bar(
+    report: Report, key: str, at: Callable[[float], float], across: tuple[float, float, float]
+) -> tuple[list[Mark], str]:
+    """Return what stands at a bar, and the same in words: its interval, references, and the reach of equal scores."""
+    (left, middle, right), marks, told = across, list[Mark](), ""
+    interval, is_place = report.intervals.get(key), key.rpartition("/")[0] in report.places
+    if interval is not None and not math.isnan(interval.low):
+        marks.append(Mark("line", [(middle, at(interval.low)), (middle, at(interval.high))]))
+        told += f" ({number(interval.low, is_place)} to {number(interval.high, is_place)})"
+    for name, values in (report.references or {}).items():
+        if math.isfinite(value := values.get(key, math.nan)):
+            up, told = at(value), f"{told}, {name} {number(value, is_place)}"
+            if name == "popularity":
+                marks.append(Mark("dot", [(middle, up)], style="diamond", filled=False))
+            elif name == "chance":
+                marks.append(Mark("line", [(left, up), (right, up)], style="dotted"))
+            else:  # a cap
+                marks.append(
+                    Mark("line", [(left, up - 0.03), (left, up), (right, up), (right, up - 0.03)], style="thin")
+                )
+    low, mean, high = ((report.tie_bounds or {}).get(name, {}).get(key, math.nan) for name in BOUNDS)
+    if low < high:
+        place, reach = left + (right - left) / 6, (right - left) / 15
+        ends = [(place + side * reach, at(end)) for end in (low, high) for side in (-1, 1, 0)]
+        marks.append(Mark("line", [*ends[:3], ends[5], *ends[3:5]], style="thin"))
+        marks += [Mark("dot", [(place, at(mean))], style="circle", filled=False)] if math.isfinite(mean) else []
+        told += f", between {number(low, is_place)} and {number(high, is_place)} by the order of equal scores"
+    return marks, told
 
 
-def _bar(report: Report, metric: str, row: BucketRow, place: int, total: int) -> Bar:
-    key, is_place = f"{metric}/{row.name}", metric in report.places
-    value, interval = report.scalars[key], report.intervals.get(key)
-    has_ends = interval is not None and not math.isnan(interval.low)
-    ends = (interval.low, interval.high) if interval is not None and has_ends else None
-    references = {name: of_key[key] for name, of_key in (report.references or {}).items() if key in of_key}
-    bounds = [(report.tie_bounds or {}).get(name, {}).get(key, math.nan) for name in ("worst", "expected", "best")]
-    low, mean, high = bounds
-    told = [
-        f"{row.name} {_in_words(value, is_place)}",
-        f" ({number(ends[0], is_place)} to {number(ends[1], is_place)})" if ends else "",
-        "".join(f", {name} {number(of_key, is_place)}" for name, of_key in references.items()),
-        f", between {number(low, is_place)} and {number(high, is_place)} by the order of equal scores"
-        if low < high
-        else "",
-        f", {row.labels:,} labels, {row.positives:,} positives",
-    ]
-    return Bar(
-        value=value,
-        label=without_zero(brief(value, is_place)),
-        ticks=(short_name(row.name), rounded(row.labels), rounded(row.positives)),
-        shade=shade(place, total, row.name),
-        text="".join(told),
-        ends=ends,
-        fair=row.positives / report.positives if metric in report.shares and report.positives else None,
-        references=references,
-        ties=(low, mean, high) if low < high else None,
-    )
-
-
-def _ties(report: Report) -> Section | None:
+def _ties(report: Report) -> Section:
     """Return what equal scores hide: the listed value, its mean and its ends over their orders."""
-    bounds = report.tie_bounds
-    names, header, columns = _lines_of_buckets(report), ["bucket"], list[list[str]]()
-    for metric in report.by_bucket if bounds else ():
-        assert bounds is not None
-        keys, place = [_key_of(report, metric, name) for name in names], metric in report.places
-        found = [[bounds[name].get(key, math.nan) for name in ("worst", "expected", "best")] for key in keys]
-        if not any(worst < best for worst, _, best in found):
-            continue
-        header += [metric, "expected", "[worst, best]"]
-        columns += [
-            [_cell(report, key, metric) for key in keys],
-            [number(expected, place) for _, expected, _ in found],
-            ["–" if math.isnan(worst) else between(worst, best, place) for worst, _, best in found],
-        ]
-    lines = [list(cells) for cells in zip(names, *columns, strict=True)] if columns else []
     caption = sentences(
         "the value of the list as it is shown, its mean over all orders of equal scores, and its ends",
         "where they differ, the listed value depends on how labels are numbered",
     )
-    return Section("ties", "What equal scores hide", caption, header=header, lines=lines)
+    bounds = report.tie_bounds or {}
+    header = {"expected": ("expected",), "[worst, best]": ("worst", "best")}
+    return _beside("ties", "What equal scores hide", caption, report, bounds, header, folded=False)
 
 
-def _references(report: Report) -> Section | None:
+def _references(report: Report) -> Section:
     """Return each value beside those of the models that need no run."""
-    names, header, columns = _lines_of_buckets(report), ["bucket"], list[list[str]]()
-    for metric in report.by_bucket if report.references else ():
-        keys, place = [_key_of(report, metric, name) for name in names], metric in report.places
-        of_metric = {name: [of.get(key, math.nan) for key in keys] for name, of in (report.references or {}).items()}
-        if all(math.isnan(value) for values in of_metric.values() for value in values):
-            continue
-        header += [metric, *of_metric]
-        columns.append([_cell(report, key, metric) for key in keys])
-        columns += [[number(value, place) for value in values] for values in of_metric.values()]
-    lines = [list(cells) for cells in zip(names, *columns, strict=True)] if columns else []
     caption = sentences(
-        "chance: all scores equal",
-        "popularity: training counts as scores",
-        "attainable: the targets as scores",
+        "chance: all scores equal", "popularity: training counts as scores", "attainable: the targets as scores"
     )
-    title = "Beside chance, popularity and the attainable"
-    return Section("references", title, caption, header=header, lines=lines, folded=True)
+    found, title = report.references or {}, "Beside chance, popularity and the attainable"
+    return _beside("references", title, caption, report, found, {name: (name,) for name in found}, folded=True)
+
+
+def _beside(
+    name: str,
+    title: str,
+    caption: str,
+    report: Report,
+    values: Mapping[str, Mapping[str, float]],
+    columns: Mapping[str, Sequence[str]],
+    folded: bool,
+) -> Section:
+    """Return a table by bucket of each metric that has such values, with columns of one value or of a range."""
+    names, found = _lines_of_buckets(report), {}
+    for metric in report.by_bucket:
+        keys, place = [_key_of(report, metric, line) for line in names], metric in report.places
+        if any(key in of_name for of_name in values.values() for key in keys):
+            found[metric, ""] = [report.text(key) for key in keys]
+            for column, of in columns.items():
+                cells = [[values[one].get(key, math.nan) for one in of] for key in keys]
+                found[column, metric] = [
+                    between(cell[0], cell[1], place) if len(cell) > 1 and cell[0] == cell[0] else number(cell[0], place)
+                    for cell in cells
+                ]
+    lines = [list(cells) for cells in zip(names, *found.values(), strict=True)] if found else []
+    header = ["bucket", *(column for column, _ in found)]
+    return Section(name, title, caption, header=header, lines=lines, folded=folded)
 
 
 def _tail(report: Report) -> Section | None:
