@@ -8,7 +8,7 @@ import torch
 from torchmetrics.classification import MulticlassAccuracy
 
 from cases import BUCKETS, NUM_LABELS, registered
-from tailmetrics import DCGAtK, KForRecall, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics import CrossEntropy, DCGAtK, KForRecall, PrecisionAtK, RecallAtK, TopKCollection
 from tailmetrics.metrics import REGISTRY
 
 
@@ -75,12 +75,23 @@ def test_axes_that_are_given_are_drawn_in():
     assert mpl.pyplot.get_fignums() == [figure.number]
 
 
+def test_no_value_and_an_endless_one_have_no_bar():
+    """NaN is no bar of height 0, and an infinite cross-entropy does not stretch the axis."""
+    metric = CrossEntropy(buckets=BUCKETS)
+    values = torch.full((len(BUCKETS),), 2.0, dtype=torch.float64)
+    values[0], values[1] = math.nan, math.inf
+    _, ax = metric.plot(values)
+    assert [bar.get_height() for bar in ax.patches][2:] == [2.0] * (len(BUCKETS) - 2)
+    assert all(math.isnan(bar.get_height()) for bar in ax.patches[:2])
+    assert ax.get_ylim()[1] < 3
+
+
 def test_buckets_are_bars_from_head_to_tail():
     """One bar per bucket in the order of the buckets, as high as its value, 0 where there is none, named below."""
     metric = updated(RecallAtK(k=5, buckets=BUCKETS))
     _, ax = metric.plot()
     assert [tick.get_text() for tick in ax.get_xticklabels()] == list(BUCKETS.names)
-    assert [bar.get_height() for bar in ax.patches] == metric.compute().nan_to_num(0.0).tolist()
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx(metric.compute().tolist(), nan_ok=True, abs=0)
     middles = [bar.get_x() + bar.get_width() / 2 for bar in ax.patches]
     assert middles == pytest.approx(range(len(BUCKETS)))
     assert ax.get_ylabel() == "recall@5"
@@ -92,8 +103,8 @@ def test_cutoffs_stand_side_by_side_in_each_bucket():
     _, ax = metric.plot()
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["recall@1", "recall@5"]
     first, second = ax.containers
-    for bars, values in zip((first, second), metric.compute().nan_to_num(0.0).tolist(), strict=True):
-        assert [bar.get_height() for bar in bars] == values
+    for bars, values in zip((first, second), metric.compute().tolist(), strict=True):
+        assert [bar.get_height() for bar in bars] == pytest.approx(values, nan_ok=True, abs=0)
     assert all(a.get_x() + a.get_width() <= b.get_x() + 1e-9 for a, b in zip(first, second, strict=True))
 
 

@@ -97,7 +97,8 @@ def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
     width = 0.8 / len(stems)
     for number, (stem, values) in enumerate(zip(stems, val.detach().cpu().view(len(stems), -1), strict=True)):
         shift = (number - (len(stems) - 1) / 2) * width
-        ax.bar((places + shift).numpy(), values.nan_to_num(0.0).numpy(), width, label=stem)
+        heights = values.where(values.isfinite(), math.nan)  # no bar where there is no value, and none without end
+        ax.bar((places + shift).numpy(), heights.numpy(), width, label=stem)
     ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
     ax.set_ylabel(stems[0] if len(stems) == 1 else metric.stem)
     if len(stems) > 1:

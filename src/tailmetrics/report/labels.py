@@ -100,17 +100,19 @@ class LabelTable:
 
     def record(self, label: int) -> dict[str, Any]:
         """Return what is known of a label, by the names of the columns."""
-        found: dict[str, Any] = {"label": label}
+        return {name: cells[0] for name, cells in self.cells([label]).items()}
+
+    def cells(self, labels: Sequence[int]) -> dict[str, list[Any]]:
+        """Return the columns of the table for some labels."""
+        at = torch.tensor(labels, dtype=torch.int64)
+        found: dict[str, list[Any]] = {"label": list(labels)}
         if self.names is not None:
-            found["name"] = self.names[label]
+            found["name"] = [self.names[label] for label in labels]
         if self.buckets is not None:
-            found["bucket"] = self.bucket_names[self._bucket(label)]
+            found["bucket"] = [self.bucket_names[bucket] for bucket in self.buckets[at].tolist()]
         for cut in self.cuts:
-            found |= {
-                f"missed{cut}": _number(self.missed(cut)[label]),
-                f"wrong{cut}": _number(self.wrong(cut)[label]),
-            }
-        found |= {name: _number(column[label]) for name, column in self.columns.items()}
+            found |= {f"missed{cut}": self.missed(cut)[at].tolist(), f"wrong{cut}": self.wrong(cut)[at].tolist()}
+        found |= {name: column[at].tolist() for name, column in self.columns.items()}
         return {name: found[name] for name in self.header()}
 
     def csv(self) -> str:
@@ -119,22 +121,7 @@ class LabelTable:
 
     def lines(self) -> Iterator[Sequence[object]]:
         """Yield the cells of each label that was relevant or predicted, the most often missed first."""
-        return zip(*(self._cells(name) for name in self.header()), strict=True)
-
-    def _cells(self, name: str) -> Iterator[object]:
-        """Yield the cells of a column of the whole table."""
-        labels = self.by_misses
-        if name == "label":
-            yield from labels
-        elif name == "name" and self.names is not None:
-            yield from (self.names[label] for label in labels)
-        elif name == "bucket":
-            yield from (self.bucket_names[self._bucket(label)] for label in labels)
-        else:
-            stem, at, cut = name.partition("@")
-            derived = {"missed": self.missed, "wrong": self.wrong}.get(stem)
-            column = self.columns[name] if derived is None else derived(at + cut)
-            yield from map(_number, column[torch.tensor(labels, dtype=torch.int64)].tolist())
+        return zip(*self.cells(self.by_misses).values(), strict=True)
 
     def curves(self, counts: Tensor | None = None) -> dict[str, list[CurvePoint]]:
         """Return each value as a function of the training count, averaged locally and weighted by the positives.
@@ -155,12 +142,6 @@ class LabelTable:
 def _stem(name: str) -> str:
     """Return what a column holds: ``hits`` of ``hits@5`` and of ``hits (recall_min_gain2@5)``, as two kinds have it."""
     return name.partition("@")[0].partition(" (")[0]
-
-
-def _number(value: Any) -> int | float:
-    """Return a count as a whole number where it is one, a value as it is."""
-    found = value.item() if isinstance(value, Tensor) else value
-    return found if isinstance(found, int) else float(found)
 
 
 class CurvePoint(NamedTuple):

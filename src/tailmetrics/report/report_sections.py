@@ -585,7 +585,9 @@ def _label_section(
     if brief:
         header = [column for column in header if column.partition("@")[0] in BRIEF_COLUMNS[name]]
     texts = sum(column in ("label", "name", "bucket") for column in header)
-    lines = [[str(label), *(_text(table.record(label)[column]) for column in header[1:])] for label in labels]
+    cells = table.cells(labels)
+    columns = ([str(cell) if column == "label" else _text(cell) for cell in cells[column]] for column in header)
+    lines = [list(line) for line in zip(*columns, strict=True)]
     return Section(name, title, sentences(_rows_of(report), said), header=header, lines=lines, fixed=texts, texts=texts)
 
 
