@@ -154,10 +154,15 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
     if not ids.numel():
         return 0
     lowest, highest = torch.aminmax(ids)
-    low, high = int(lowest), int(highest)
+    check_ends(caller, argument, int(lowest), int(highest), num_labels, one_per_row=ids.ndim == 1)
+    return int(lowest)
+
+
+def check_ends(caller: str, argument: str, low: int, high: int, num_labels: int | None, *, one_per_row: bool) -> None:
+    """Raise unless the lowest and the highest of some ids lie in [-1, num_labels)."""
     if low < -1:
         hint = "" if not argument.startswith("target") else f" If {low} pads rows, pass {argument}.clamp(min=-1)."
-        if hint and ids.ndim == 1:
+        if hint and one_per_row:
             hint = f" If {low} marks rows that do not count, leave them out with row_mask={argument} != {low}."
         hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint
         raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
@@ -168,7 +173,6 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
             f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "
             f"(ids 0 to {num_labels - 1}); {remedy}."
         )
-    return low
 
 
 def check_row_mask(caller: str, row_mask: Any, num_rows: int, device: torch.device) -> Tensor | None:

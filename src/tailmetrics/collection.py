@@ -22,9 +22,9 @@ from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._context import Context, Duplicates
-from tailmetrics.ranking._device import is_compiling
+from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._flat_queries import QueriesSeen
-from tailmetrics.ranking._ranking import on_one_thread, rank_or_take
+from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
 
@@ -203,21 +203,24 @@ class TopKCollection(Mergeable, LoggedCollection):
         """
         members = self.members()
         more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
-        ranking = self.rank(preds, target, row_mask, **more)
+        with one_thread():
+            self._add(self.rank(preds, target, row_mask, **more), members)
+
+    def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
+        """Add a ranking to all members, or to none if one of them refuses it."""
         leaders = [members[group[0]] for group in self._groups.values()]
         for metric in leaders:
             if metric._is_synced:
                 self._check_own("update")
             metric._check(ranking)
         addition = Addition()
-        with on_one_thread(ranking):
-            prepared = [Prepared(metric._prepare(ranking), ranking.rows) for metric in leaders]
-            if ranking.queries is not None:
-                self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
-            self._before_adding()
-            for metric, one in zip(leaders, prepared, strict=True):
-                metric._note_in(addition, one)
-            addition.carry_out()
+        prepared = [Prepared(metric._prepare(ranking), ranking.rows) for metric in leaders]
+        if ranking.queries is not None:
+            self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
+        self._before_adding()
+        for metric, one in zip(leaders, prepared, strict=True):
+            metric._note_in(addition, one)
+        addition.carry_out()
         for metric in leaders:
             vars(metric).update(_computed=None, _update_count=metric._update_count + 1)
         if len(leaders) < len(members):

@@ -180,6 +180,6 @@ def test_the_number_of_threads_is_as_before_behind_the_steps_and_after_an_error(
     with pytest.raises(ValueError, match="twice"):
         metric.update(torch.zeros(3, 2, dtype=torch.int64), torch.tensor([1, 2, 3]))
     assert torch.get_num_threads() == threads
-    with one_thread(torch.device("cpu")):
+    with one_thread():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == threads

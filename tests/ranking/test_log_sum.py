@@ -77,7 +77,7 @@ def test_threads_of_ours_take_the_rows_and_leave_the_program_its_number(monkeypa
     ((part, first),) = over_threads(lambda part, first: (part, first), scores)
     assert part is scores and first == 0  # a small matrix starts no thread
     monkeypatch.setattr(_row_threads, "LEAST", 1)
-    with one_thread(torch.device("cpu")):
+    with one_thread():
         parts = over_threads(lambda part, first: (part, first, torch.get_num_threads()), scores)
     assert torch.equal(torch.cat([part for part, *_ in parts]), scores)
     assert [first for _, first, _ in parts] == [0, 3, 7]

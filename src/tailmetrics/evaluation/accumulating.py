@@ -32,7 +32,7 @@ from tailmetrics.metrics import (
     TopKMetric,
 )
 from tailmetrics.metrics._relevance import RelevanceMetric
-from tailmetrics.ranking._ranking import on_one_thread
+from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import BucketRow, Example, GroupRow, Report
 from tailmetrics.significance.interval import Interval
@@ -140,7 +140,7 @@ class Evaluation:
         ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
         shallow = [k for k in self.ties.ks if not ranking.complete and k > ranking.depth]
         self.collection.update(ranking)
-        with on_one_thread(ranking):
+        with one_thread():
             if not shallow:
                 self.ties.update(ranking)
             if self.positives is not None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._ranking import on_one_thread
+from tailmetrics.ranking._device import one_thread
 
 Column = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ def has_row_values(metric: TopKMetric) -> bool:
 
 def values_of_rows(metric: Any, ranking: Ranking) -> dict[str, Any]:
     """Return ``metric.row_values(ranking)``. It runs on one thread, as an update does."""
-    with on_one_thread(ranking):
+    with one_thread():
         values: dict[str, Any] = metric.row_values(ranking)
     return values
 

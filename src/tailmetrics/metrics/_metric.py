@@ -30,7 +30,7 @@ from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
 from tailmetrics.ranking._flat_queries import QueriesSeen
-from tailmetrics.ranking._ranking import on_one_thread, rank_or_take
+from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._sequences import Batch
 
@@ -175,13 +175,13 @@ class TopKMetric(ConfiguredMetric):
         if isinstance(preds, Prepared):
             addition = Addition()
             self._note_in(addition, preds)
-            with one_thread(self.device):
+            with one_thread():
                 addition.carry_out()
             return
-        ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes)
-        self._check(ranking)
-        addition = Addition()
-        with on_one_thread(ranking):
+        with one_thread():
+            ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes)
+            self._check(ranking)
+            addition = Addition()
             self._note_in(addition, Prepared(self._prepare(ranking), ranking.rows))
             addition.carry_out()
         if ranking.queries is not None:
@@ -231,7 +231,7 @@ class TopKMetric(ConfiguredMetric):
             ValueError: If the metric cannot read the ranking.
         """
         self._check(ranking)
-        with on_one_thread(ranking):
+        with one_thread():
             return Prepared(self._prepare(ranking), ranking.rows)
 
     def _note_in(self, addition: Addition, prepared: Prepared) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tailmetrics._checks import check_count, shape_of
 from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._device import program_threads
 from tailmetrics.ranking._tensors import as_tensor, is_csr
 
 Chunk: TypeAlias = "Tensor | tuple[int, Tensor]"
@@ -35,7 +36,8 @@ class ChunkReader:
         """Yield the first label and the scores (N, C) of each chunk."""
         caller, num_labels = self._context.caller, self._context.num_labels
         assert num_labels is not None
-        made: Any = self._chunks() if callable(self._chunks) else self._chunks
+        with program_threads():
+            made: Any = self._chunks() if callable(self._chunks) else self._chunks
         if self._readings and iter(made) is made and made is self._chunks:
             raise ValueError(
                 f"{caller}: chunks can be read only once, but ranks without a cut-off, cross-entropy, calibration, "
@@ -45,7 +47,7 @@ class ChunkReader:
         self._readings += 1
         seen: list[tuple[int, int]] = []
         end = 0
-        for number, chunk in enumerate(made):
+        for number, chunk in enumerate(_made_by_the_program(made)):
             first, scores = self._chunk(number, chunk, end)
             end = first + scores.shape[-1]
             if first < 0 or end > num_labels or any(first < stop and start < end for start, stop in seen):
@@ -80,3 +82,14 @@ class ChunkReader:
                 "pass columns of one matrix."
             )
         return first, scores
+
+
+def _made_by_the_program(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yield chunks; each is made on all threads of the program, such as by a model that scores some labels."""
+    iterator, end = iter(chunks), object()
+    while True:
+        with program_threads():
+            chunk = next(iterator, end)
+        if chunk is end:
+            return
+        yield chunk  # type: ignore[misc]

@@ -42,15 +42,13 @@ class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
     """Run steps on the CPU on one thread. torch would split each of them, and each would wait for the other threads.
 
     Beside another program that uses all cores, lists of 2 million ids took up to 9 times longer on two threads than on
-    one; on an idle machine the second thread saves nothing. Long passes over scores have threads of their own
-    (:func:`tailmetrics.ranking._row_threads.over_threads`). Other threads that run already keep their number. A thread
+    one; on an idle machine the second thread saves nothing. What reads much has threads of its own: the C file, and
+    :func:`tailmetrics.ranking._row_threads.over_threads`. Other threads that run already keep their number. A thread
     that the program starts meanwhile gets one, since torch keeps the number for new threads in one place.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._before = torch.get_num_threads() if device.type == "cpu" and not is_compiling() else 1
-
     def __enter__(self) -> None:
+        self._before = 1 if is_compiling() else torch.get_num_threads()
         if self._before > 1:
             _before.threads = self._before
             torch.set_num_threads(1)
@@ -59,6 +57,19 @@ class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
         if self._before > 1:
             torch.set_num_threads(self._before)
             _before.threads = None
+
+
+class program_threads:  # noqa: N801 - as above
+    """Run the program's own work, such as a model that is asked for scores, on all threads of the program."""
+
+    def __enter__(self) -> None:
+        self._within = num_threads() > torch.get_num_threads()
+        if self._within:
+            torch.set_num_threads(num_threads())
+
+    def __exit__(self, *error: object) -> None:
+        if self._within:
+            torch.set_num_threads(1)
 
 
 def num_threads() -> int:

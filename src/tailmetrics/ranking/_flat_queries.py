@@ -11,7 +11,7 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
 from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import is_compiling, one_thread
+from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._doubts import doubt_gains, doubt_scores, warn_outside
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels_cpu import kernels_for
@@ -87,12 +87,11 @@ def read_flat(context: Context, batch: Batch, indexes: Any, ids: Any) -> FlatQue
     _check(caller, documents)
     context = replace(context, kernels=kernels_for(documents["preds"].device))
     others = {"row_mask": batch.row_mask, "row_groups": batch.row_groups, "row_weights": batch.row_weights}
-    with one_thread(documents["preds"].device):
-        queries, row = torch.unique(documents["indexes"], return_inverse=True)
-        for name, value in others.items():
-            if value is not None:
-                documents[name] = _of_documents(caller, name, value, row, len(queries))
-        return _rows_of_queries(context, _kept(context, documents))
+    queries, row = torch.unique(documents["indexes"], return_inverse=True)
+    for name, value in others.items():
+        if value is not None:
+            documents[name] = _of_documents(caller, name, value, row, len(queries))
+    return _rows_of_queries(context, _kept(context, documents))
 
 
 def _of_documents(caller: str, name: str, value: Any, row: Tensor, num_queries: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +33,22 @@ class Hits:
         self.ranks = ranks
         self.ids = ids
         self.gains = gains
+
+
+class ListCheck(NamedTuple):
+    """What stands in lists of ids.
+
+    Attributes:
+        lowest: The lowest id; 0 without any.
+        highest: The highest id; -1 without any.
+        gap_row: The first row with an id behind a -1; None for none.
+        repeat_row: The first row that names an id >= 0 twice; None for none.
+    """
+
+    lowest: int
+    highest: int
+    gap_row: int | None
+    repeat_row: int | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tailmetrics.ranking._columns import CHUNK, ColumnChunks
 from tailmetrics.ranking._device import constant, is_compiling, real_dtype, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, Padding
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck, Padding
 from tailmetrics.ranking._once import once
 
 if TYPE_CHECKING:
@@ -128,6 +128,17 @@ class Kernels:
         else:  # either way not parts of something wide that would be kept
             values, ids = map(torch.cat, zip(*parts, strict=True))
         return values, ids[:, :k], False
+
+    def look_through(self, ids: Tensor) -> ListCheck:
+        """Return what stands in lists (N, K) that must not; it waits for a device."""
+        if not ids.numel():
+            return ListCheck(0, -1, None, None)
+        lowest, highest = (int(end) for end in torch.aminmax(ids))
+        gaps = ((ids[:, 1:] >= 0) & (ids[:, :-1] < 0)).any(dim=1) if lowest < 0 else ids.new_zeros(1)
+        ordered = ids.sort(dim=1).values
+        repeats = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(dim=1)
+        gap, repeat = (int(rows.int().argmax()) if bool(rows.any()) else None for rows in (gaps, repeats))
+        return ListCheck(lowest, highest, gap, repeat)
 
     def repeated(self, ids: Tensor) -> Tensor:
         """Return where an id stands that stands before in the same row of ``ids`` (N, K), bool (N, K)."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import num_threads, reads_are_free, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, Padding
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck, Padding
 from tailmetrics.ranking._kernels import PLAIN, Kernels, above, plain_top_k
 from tailmetrics.ranking._row_threads import over_threads
 
@@ -168,6 +168,9 @@ class CpuKernels(Kernels):
 
 class NativeKernels(CpuKernels):
     """The steps of a batch on the CPU, those that read much in C, over the threads of the program."""
+
+    def look_through(self, ids: Tensor) -> ListCheck:
+        return ListCheck(*native.check_lists(ids, num_threads())[:4])
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
         return native.top_k(scores, k, num_threads())

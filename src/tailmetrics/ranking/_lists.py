@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
+from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import constant, whole_numbers
 from tailmetrics.ranking._tensors import csr_entries
-from tailmetrics.ranking._validation import check_csr, check_distinct
+from tailmetrics.ranking._validation import check_csr, check_lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,18 +69,11 @@ def first_of(lists: Lists, depth: int | None) -> Lists:
 
 def lists_from_ids(context: Context, ids: Tensor, complete: bool) -> Lists:
     """Take ids [N, K] that are ranked already."""
-    caller = context.caller
     ids = ids.detach().to(torch.int64)
-    counted = context.counted(ids)
+    ids = ids if context.row_mask is None else context.counted(ids)
     if context.validate:
-        lowest = check_ids_in_range(caller, "preds", counted, context.num_labels, None)
-        if lowest < 0 and bool(((counted[:, 1:] >= 0) & (counted[:, :-1] < 0)).any()):
-            raise ValueError(
-                f"{caller}: preds has an id behind a -1; -1 can only pad the end of a row. An answer that is no label "
-                "keeps its place under an id of its own: num_labels=L + 1, the id L, and duplicates='first' where it "
-                "may repeat."
-            )
-    return Lists(counted, None, complete, _repeated(context, counted))
+        check_lists(context, "preds", ids, distinct=context.duplicates == "error", padded_behind=True)
+    return Lists(ids, None, complete, context.kernels.repeated(ids) if context.duplicates == "first" else None)
 
 
 def lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complete: bool) -> Lists:
@@ -93,10 +86,7 @@ def lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complet
         )
     scores, ids = scores.detach(), ids.detach().to(torch.int64)
     if context.validate:
-        counted = context.counted(ids)
-        check_ids_in_range(caller, "ids in preds", counted, context.num_labels, None)
-        if context.duplicates == "error":
-            check_distinct(caller, "preds", counted)
+        check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
     rows = _rows_to_rank(context, scores, ids)
     if len(rows) == len(ids):
         scores, ids = _ranked(context, scores, ids, rows)
@@ -179,15 +169,6 @@ def lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists
     scores = scores.view(num_rows, width)
     depth = width if depth is None else min(depth, width)
     return Lists(retrieved(context, scores[:, :depth], listed[:, :depth]), scores, complete=depth >= longest)
-
-
-def _repeated(context: Context, ids: Tensor) -> Tensor | None:
-    """Return the places of repeated ids where they count as misses; where they are errors, refuse them."""
-    if context.duplicates == "first":
-        return context.kernels.repeated(ids)
-    if context.validate:
-        check_distinct(context.caller, "preds", ids)
-    return None
 
 
 def retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +18,6 @@ from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._flat_queries import read_flat
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._index_shards import side_by_side
-from tailmetrics.ranking._kernels import Kernels
 from tailmetrics.ranking._log_sum import log_sum
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
@@ -29,6 +27,9 @@ from tailmetrics.ranking._targets import Targets
 
 DEFAULT_DEPTH = 500
 """How deep scores are ranked unless asked for otherwise, the thesis's top 500."""
+
+ROWS = BatchRows()
+"""Rows that all weigh 1, of no group."""
 
 Scope: TypeAlias = Literal["bucket", "global"]
 
@@ -53,15 +54,26 @@ class Ranking(TargetRanks):
             being labels, as in flat queries without ids; None where ids are labels.
         queries: Shape (N,): the index of each row of flat queries; None of other batches.
         ignore_index: The label of rows that do not count, as it was given.
+        num_rows: N, rows that do not count included.
+        depth: K, the width of ``ids``.
+        max_k: The deepest cut-off that the list can answer for.
+        has_labels: Whether ``ids`` are labels; flat queries without ids number the documents of each query.
+        scores_all: Whether it was made from scores of all labels, in a matrix or in pieces.
+        row_mask: Shape (N,), bool: the rows that count; None when all do.
     """
 
+    num_rows: int = field(init=False, repr=False)
+    depth: int = field(init=False, repr=False)
+    has_labels: bool = field(init=False, repr=False)
+    scores_all: bool = field(init=False, repr=False)
+    row_mask: Tensor | None = field(init=False, repr=False)
     ids: Tensor
     complete: bool
     num_labels: int | None
     values: Tensor | None = field(repr=False)
     scores: Tensor | None = field(repr=False)
     targets: Targets = field(repr=False)
-    rows: BatchRows = field(repr=False, default=BatchRows())
+    rows: BatchRows = field(repr=False, default=ROWS)
     repeated: Tensor | None = field(repr=False, default=None)
     documents: Tensor | None = field(repr=False, default=None)
     beyond: Beyond | None = field(repr=False, default=None)
@@ -205,40 +217,20 @@ class Ranking(TargetRanks):
         amount = Depth(None, None if complete else shortest, complete=complete)
         return rank_batch(context, Batch((scores, ids), target, row_mask), amount, scored=True)
 
-    @property
-    def has_labels(self) -> bool:
-        """Whether ``ids`` are labels; flat queries without ids number the documents of each query."""
-        return self.documents is None
-
-    @property
-    def scores_all(self) -> bool:
-        """Whether it was made from scores of all labels, in a matrix or in pieces."""
-        return self.scores is not None or self.beyond is not None
-
-    @property
-    def num_rows(self) -> int:
-        """N, rows that do not count included."""
-        return len(self.ids)
-
-    @property
-    def depth(self) -> int:
-        """K, the width of ``ids``."""
-        return self.ids.shape[1]
-
-    @property
-    def max_k(self) -> int:  # type: ignore[override]
-        """The deepest cut-off that the list can answer for."""
-        return EVERYTHING if self.complete else self.depth
-
-    @property
-    def deepest(self) -> int:  # type: ignore[override]
-        """No rank in the list is larger."""
-        return self.depth
-
-    @property
-    def row_mask(self) -> Tensor | None:
-        """Shape (N,), bool: the rows that count; None when all do."""
-        return self.targets.row_mask
+    def __post_init__(self) -> None:
+        """Set what each reader asks for."""
+        num_rows, depth = self.ids.shape
+        for name, value in (
+            ("num_rows", num_rows),
+            ("depth", depth),
+            ("deepest", depth),
+            ("max_k", EVERYTHING if self.complete else depth),
+            ("has_labels", self.documents is None),
+            ("scores_all", self.scores is not None or self.beyond is not None),
+            ("row_mask", self.targets.row_mask),
+            ("_memo", {}),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def binary(self) -> bool:
@@ -258,7 +250,7 @@ class Ranking(TargetRanks):
     @once
     def gains(self) -> Tensor:
         """Gain of each listed label, 0 where it is not relevant, shape (N, K), float64."""
-        return self._kernels.gains(self._found, self.depth)
+        return self.targets.kernels.gains(self._found, self.depth)
 
     @once
     def relevant(self) -> RelevantLabels:
@@ -266,13 +258,9 @@ class Ranking(TargetRanks):
         return RelevantLabels(self.targets, None)
 
     @property
-    def _kernels(self) -> Kernels:
-        return self.targets.kernels
-
-    @property
     def _found(self) -> Any:
         """What the kernels found when they looked the list up; of an id that stands twice, the first place counts."""
-        kernels, memo = self._kernels, self._memo
+        memo, kernels = self._memo, self.targets.kernels
         if ("found", kernels.reads) not in memo:
             ids = self.ids if self.repeated is None else self.ids.masked_fill(self.repeated, -1)
             memo["found", kernels.reads] = kernels.look_up(self.targets, ids)
@@ -281,7 +269,7 @@ class Ranking(TargetRanks):
     @once
     def hits(self) -> Hits:
         """The relevant labels that the list holds, by rank."""
-        return self._kernels.hits(self._found, max(1, self.depth))
+        return self.targets.kernels.hits(self._found, max(1, self.depth))
 
     @property
     def exact(self) -> TargetRanks:
@@ -290,7 +278,7 @@ class Ranking(TargetRanks):
 
     @once
     def _exact(self) -> TargetRanks:
-        targets, kernels, scores, beyond = self.targets, self._kernels, self.scores, self.beyond
+        targets, kernels, scores, beyond = self.targets, self.targets.kernels, self.scores, self.beyond
 
         def ranks_of(entries: Entries) -> Tensor:
             if scores is not None:
@@ -326,12 +314,13 @@ class Ranking(TargetRanks):
 
     def up_to(self, k: int) -> TargetRanks:
         """Return ranks that answer for cut-offs up to ``k``: on a device without what stands far below."""
-        deepest = self._kernels.deepest(k, self.depth)
+        kernels = self.targets.kernels
+        deepest = self.depth if kernels.reads else kernels.deepest(k, self.depth)
         if deepest >= self.depth:
             return self
         memo = self._memo
         if ("up to", deepest) not in memo:
-            kernels, places = self._kernels, self._found
+            places = self._found
             rest = self.relevant, self.length, self.num_labels, deepest, deepest
             ranks = memo["up to", deepest] = TargetRanks(lambda: kernels.hits(places, deepest), *rest)
             ranks.documents = self.documents
@@ -374,7 +363,8 @@ class Ranking(TargetRanks):
                 f"rank again with depth={depth}, or pass the depth there is."
             )
         depth, exact = min(depth, self.depth), exact and self.exact is not self
-        deepest = EVERYTHING if exact else self._kernels.deepest(up_to, depth if scope == "bucket" else self.depth)
+        read = depth if scope == "bucket" else self.depth
+        deepest = EVERYTHING if exact else self.targets.kernels.deepest(up_to, read)
         key = ("by bucket", buckets.digest, scope, depth if scope == "bucket" else None, deepest)
         if key not in self._memo:
             self._memo[key] = self._by_bucket(buckets, scope, depth, deepest, exact)
@@ -385,7 +375,7 @@ class Ranking(TargetRanks):
         memo = ("relevant", buckets.digest)
         if memo not in self._memo:
             self._memo[memo] = RelevantLabels(self.targets, buckets)
-        relevant, kernels = self._memo[memo], self._kernels
+        relevant, kernels = self._memo[memo], self.targets.kernels
         if scope == "bucket":
             placed, found = self._placed(buckets, depth), self._found
             hits, length = kernels.within_buckets(found, placed, buckets, deepest)
@@ -402,7 +392,7 @@ class Ranking(TargetRanks):
 
     def _placed(self, buckets: LabelBuckets, depth: int) -> Any:
         """Return what the kernels know of the first ``depth`` labels of each list by bucket."""
-        kernels = self._kernels
+        kernels = self.targets.kernels
         memo = ("placed", buckets.digest, depth, kernels.reads)
         if memo not in self._memo:
             self._memo[memo] = kernels.placed(self.ids[:, :depth], buckets)
@@ -412,7 +402,7 @@ class Ranking(TargetRanks):
         """Return the rank that ``scope`` gives to each listed label, shape (N, K) or (N, depth), int64."""
         if buckets is None or scope == "global":
             return torch.arange(1, self.depth + 1, device=self.ids.device).expand(self.ids.shape)
-        return self._kernels.ranks_within(self.ids[:, :depth], buckets)[1][:, : self.depth]
+        return self.targets.kernels.ranks_within(self.ids[:, :depth], buckets)[1][:, : self.depth]
 
     def log_probabilities(self, scores: Tensor, rows: Tensor) -> Tensor:
         """Return the log of the softmax over all labels at scores of given rows, float64; needs dense scores.
@@ -459,14 +449,6 @@ class Ranking(TargetRanks):
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
         tied = (self.values[:, k - 1] == self.values[:, k]) & (self.values[:, k] > -torch.inf)
         return tied if self.row_mask is None else tied & self.row_mask
-
-
-def on_one_thread(ranking: Ranking) -> AbstractContextManager[None]:
-    """Let what is read of a ranking run on one thread.
-
-    Where labels come in pieces, reading may score them once more: that is the program's own work, on all its threads.
-    """
-    return nullcontext() if ranking.beyond is not None else one_thread(ranking.ids.device)
 
 
 def rank(
@@ -519,11 +501,19 @@ def rank(
 
 
 def rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
-    """Read the arguments of an update and rank them; see :func:`rank`."""
-    _check_options(context)
-    batch = rows_of_sequences(context, batch)
+    """Read the arguments of an update and rank them, on one thread but for what has its own; see :func:`rank`."""
+    with one_thread():
+        return _rank_batch(context, batch, depth, scored)
+
+
+def _rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
+    if context.duplicates not in ("error", "first") or context.ignore_index is not None:
+        _check_options(context)
+    if context.ignore_index is not None or getattr(batch.preds, "ndim", 0) != 2:
+        batch = rows_of_sequences(context, batch)
     context, predictions, lists, targets = read_batch(context, batch.preds, batch.target, batch.row_mask, depth, scored)
     main, dense = predictions.main, predictions.dense
+    has_rows = batch.row_groups is not None or batch.row_weights is not None
     return Ranking(
         lists.ids,
         lists.complete,
@@ -531,7 +521,7 @@ def rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None
         lists.values,
         None if dense is None else dense.detach(),
         targets,
-        read_batch_rows(context, main.shape[0], main.device, batch.row_groups, batch.row_weights),
+        read_batch_rows(context, main.shape[0], main.device, batch.row_groups, batch.row_weights) if has_rows else ROWS,
         lists.repeated,
         ignore_index=context.ignore_index,
     )
@@ -548,7 +538,8 @@ def rank_flat(context: Context, batch: Batch, indexes: Any, ids: Any = None) -> 
     _check_options(context)
     if ids is None:
         context = replace(context, num_labels=None)  # documents have no labels that could be out of range
-    flat = read_flat(context, batch, indexes, ids)
+    with one_thread():
+        flat = read_flat(context, batch, indexes, ids)
     lists = flat.lists
     return Ranking(
         lists.ids,
@@ -579,4 +570,4 @@ def rank_or_take(context: Context, batch: Batch, depth: Depth, indexes: Any) -> 
         return batch.preds
     if batch.target is None:
         raise TypeError(f"{context.caller}: target is missing; pass update(preds, target) or update(ranking).")
-    return rank_batch(context, batch, depth) if indexes is None else rank_flat(context, batch, indexes)
+    return _rank_batch(context, batch, depth) if indexes is None else rank_flat(context, batch, indexes)

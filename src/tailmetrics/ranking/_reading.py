@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_count, check_row_mask, shape_of
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._doubts import doubt_ids, doubt_scores, doubt_stored_scores
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._list_columns import is_column_of_ids
@@ -22,7 +21,6 @@ from tailmetrics.ranking._lists import (
     lists_from_ids,
     lists_from_scores,
 )
-from tailmetrics.ranking._once import once
 from tailmetrics.ranking._targets import Targets, targets_from_csr, targets_from_ids, targets_from_matrix
 from tailmetrics.ranking._tensors import as_tensor, is_csr
 
@@ -36,34 +34,26 @@ class ExplicitTarget:
     gains: Any = None
 
 
-@dataclass(frozen=True, eq=False)
 class Predictions:
     """What a model predicted, in one of the accepted forms.
 
-    Attributes:
+    Args:
         scores: Shape (N, L), dense; (N, C), of candidates; CSR (N, L); None for ranked ids.
         ids: Shape (N, K), ranked; (N, C), of candidates; None for dense scores and CSR.
+
+    Attributes:
+        main: The tensor that says how many rows there are.
+        num_columns: L where the form has one column per label, else None.
+        dense: Dense scores of all labels, None for any other form.
     """
 
-    scores: Tensor | None
-    ids: Tensor | None
-
-    @once
-    def main(self) -> Tensor:
-        """The tensor that says how many rows there are."""
-        value = self.scores if self.scores is not None else self.ids
-        assert value is not None
-        return value
-
-    @once
-    def num_columns(self) -> int | None:
-        """L where the form has one column per label, else None."""
-        return self.main.shape[1] if self.ids is None else None
-
-    @once
-    def dense(self) -> Tensor | None:
-        """Dense scores of all labels, None for any other form."""
-        return None if self.ids is not None or is_csr(self.main) else self.main
+    def __init__(self, scores: Tensor | None, ids: Tensor | None) -> None:
+        self.scores, self.ids = scores, ids
+        main = scores if scores is not None else ids
+        assert main is not None
+        self.main = main
+        self.num_columns = main.shape[1] if ids is None else None
+        self.dense = main if ids is None and main.layout == torch.strided else None
 
 
 @dataclass(frozen=True)
@@ -99,24 +89,23 @@ def read_batch(
     Returns:
         The context with what was learnt of it, the predictions, ranked lists and targets.
     """
-    if context.num_labels is not None:
+    if context.num_labels is not None and type(context.num_labels) is not int:
         check_count(context.caller, "num_labels", context.num_labels)
     predictions = read_predictions(context, preds, scored, depth.decisions)
     main = predictions.main
     context = replace(
         context,
         num_labels=context.num_labels if predictions.num_columns is None else predictions.num_columns,
-        row_mask=check_row_mask(context.caller, row_mask, main.shape[0], main.device),
+        row_mask=None if row_mask is None else check_row_mask(context.caller, row_mask, main.shape[0], main.device),
         kernels=kernels_for(main.device),
     )
     shape = main.shape if predictions.num_columns is not None else None
     targets = read_target(context, target, main.shape[0], shape, main.device)
     if context.num_labels is None:
         context = replace(context, num_labels=targets.num_labels)
-    with one_thread(main.device):
-        lists = _ranked(context, predictions, depth)
-        if context.doubts:
-            _doubt(context, predictions, target, depth)
+    lists = _ranked(context, predictions, depth)
+    if context.doubts:
+        _doubt(context, predictions, target, depth)
     return context, predictions, lists, targets
 
 
@@ -210,11 +199,11 @@ def _ranked(context: Context, predictions: Predictions, depth: Depth) -> Lists:
     elif scores.dtype == torch.bool:
         nothing = torch.zeros(len(scores), 0, dtype=torch.int64, device=scores.device)
         lists = Lists(nothing, None, complete=False)
-    elif is_csr(scores):
+    elif scores.layout == torch.sparse_csr:
         lists = lists_from_csr(context, scores, depth.lists)
     else:
         lists = lists_from_scores(context, scores, scores.shape[1] if depth.scores is None else depth.scores)
-    return first_of(lists, depth.lists)
+    return lists if depth.lists is None or lists.ids.shape[1] <= depth.lists else first_of(lists, depth.lists)
 
 
 def read_target(
@@ -237,13 +226,12 @@ def read_target(
     is_matrix = argument in ("target_mask", "target_gains") or (
         argument == "target" and target.ndim == 2 and (target.dtype not in INTEGERS or target.shape == scores_shape)
     )
-    with one_thread(device):
-        if is_csr(target):
-            return targets_from_csr(context, argument, target)
-        if not is_matrix:
-            return targets_from_ids(context, argument, target, gains)
-        if target.ndim == 2:
-            return targets_from_matrix(context, argument, target)
+    if target.layout == torch.sparse_csr:
+        return targets_from_csr(context, argument, target)
+    if not is_matrix:
+        return targets_from_ids(context, argument, target, gains)
+    if target.ndim == 2:
+        return targets_from_matrix(context, argument, target)
     raise ValueError(f"{caller}: {argument} is {shape_of(target)}; pass shape [N, L], one column per label.")
 
 

@@ -32,7 +32,7 @@ def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[F
     num_rows = matrix.shape[0]
     on_cpu = reads_are_free(matrix.device)
     threads = min(matrix.numel() // LEAST, num_rows, num_threads()) if on_cpu else 1
-    with one_thread(matrix.device):  # threads that start within have one thread for the steps of torch
+    with one_thread():  # threads that start within have one thread for the steps of torch
         if threads <= 1:
             return [work(matrix, 0)]
         ends = [num_rows * number // threads for number in range(threads + 1)]
@@ -45,5 +45,5 @@ def joined(parts: list[Tensor] | tuple[Tensor, ...], dim: int = 0) -> Tensor:
     """Return parts as one tensor. One thread joins them: other threads of torch would spin for a while afterwards."""
     if len(parts) == 1:
         return parts[0]
-    with one_thread(parts[0].device):
+    with one_thread():
         return torch.cat(parts, dim)

@@ -120,6 +120,7 @@ class TargetRanks:
     num_labels: int | None
     max_k: int
     deepest: int
+    _memo: dict[object, Any]
     documents: Tensor | None = None
     """Shape (N,), int64: the number of documents of each row, of flat queries without ids; else None."""
 
@@ -133,6 +134,7 @@ class TargetRanks:
         deepest: int,
         find_first: Callable[[], Tensor] | None = None,
     ) -> None:
+        self._memo: dict[object, Any] = {}
         self._find = find
         self.relevant = relevant
         self.length = length
@@ -173,10 +175,6 @@ class TargetRanks:
     def n_relevant(self) -> Tensor:
         """Number of relevant labels, found or not, shape (...), int64."""
         return self.relevant.n
-
-    @once
-    def _memo(self) -> dict[object, Any]:
-        return {}
 
     def remembered(self, key: object, make: Callable[[], Made]) -> Made:
         """Return what ``make`` returned when the key was first asked for."""
@@ -226,8 +224,9 @@ class TargetRanks:
         """
         memo = self._memo
         if ("within", k) not in memo:
-            self._check_deep_enough(k)
-            memo["within", k] = self.target_ranks <= self._behind_targets(k)
+            if (k if isinstance(k, int) else max(k)) > self.max_k:
+                self._check_deep_enough(k)
+            memo["within", k] = self.hits.ranks <= (k if isinstance(k, int) else self._behind_targets(k))
         within: Tensor = memo["within", k]
         return within
 
@@ -274,15 +273,28 @@ class TargetRanks:
 
     def real_hits_at(self, k: Cutoff) -> Tensor:
         """Return :meth:`hits_at` as float64."""
-        return self.remembered(("real hits", k), lambda: self.hits_at(k).to(real_dtype(self.n_relevant.device)))
+        memo = self._memo
+        if ("real hits", k) not in memo:
+            hits = self.hits_at(k)
+            memo["real hits", k] = hits.to(real_dtype(hits.device))
+        real: Tensor = memo["real hits", k]
+        return real
 
     def length_at(self, k: Cutoff) -> Tensor:
         """Return the number of labels among the first ``k``, m_k, shape (...), int64."""
-        return self.remembered(("length", k), lambda: self.length.clamp(max=self.cutoffs(k)))
+        memo = self._memo
+        if ("length", k) not in memo:
+            memo["length", k] = self.length.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
+        length: Tensor = memo["length", k]
+        return length
 
     def attainable_at(self, k: Cutoff) -> Tensor:
         """Return the number of hits that there could be among the first ``k``, min(k, n), shape (...), int64."""
-        return self.remembered(("attainable", k), lambda: self.n_relevant.clamp(max=self.cutoffs(k)))
+        memo = self._memo
+        if ("attainable", k) not in memo:
+            memo["attainable", k] = self.n_relevant.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
+        attainable: Tensor = memo["attainable", k]
+        return attainable
 
     @once
     def divisor(self) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
+from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import is_compiling, real_dtype
 from tailmetrics.ranking._doubts import doubt_gains
@@ -15,7 +15,7 @@ from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._once import once
 from tailmetrics.ranking._tensors import csr_entries
-from tailmetrics.ranking._validation import check_csr, check_distinct, check_gains, check_width
+from tailmetrics.ranking._validation import check_csr, check_gains, check_lists, check_width
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,8 @@ class Targets:
     def n_relevant(self) -> Tensor:
         """Number of relevant labels per row, shape (N,), int64."""
         if self.filled:
-            return torch.full((self.num_rows,), self.widest, device=self.device)
+            assert self.padded is not None
+            return torch.full((self.num_rows,), self.padded.shape[1], device=self.padded.device)
         if self.padded is not None:
             return self.padded_with_labels.sum(dim=1)
         if self.dense is None:
@@ -143,18 +144,16 @@ def targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor
         raise ValueError(
             f"{caller}: target_gains is {shape_of(gains)}, but target_ids is {shape_of(ids)}; pass one gain per id."
         )
-    ids = ids.detach().to(torch.int64)
-    lowest = check_ids_in_range(caller, argument, ids, context.num_labels, row_mask) if context.validate else -1
-    ids = ids.unsqueeze(1) if ids.ndim == 1 else ids
+    ids, one_per_row = ids.detach().to(torch.int64), ids.ndim == 1
+    ids = ids.unsqueeze(1) if one_per_row else ids
+    ids = ids if row_mask is None else context.counted(ids)
     gains = None if gains is None else gains.detach().to(torch.float64).reshape(ids.shape)
     filled = False
     if context.validate:
+        lowest = check_lists(context, argument, ids, distinct=not context.counts_repeats, one_per_row=one_per_row)
         filled = lowest >= 0 and row_mask is None and ids.shape[1] > 0
-        if not context.counts_repeats:
-            check_distinct(caller, argument, context.counted(ids))
         if gains is not None:
             check_gains(caller, "target_gains", gains, row_mask)
-    ids = context.counted(ids)
     if gains is None:
         return Targets(len(ids), context.num_labels, row_mask, context.kernels, padded=ids, filled=filled)
     entries = context.kernels.without_void(_entries_of_ids(torch.where(gains > 0, ids, -1), gains))

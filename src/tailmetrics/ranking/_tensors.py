@@ -10,17 +10,19 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
-from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._list_columns import Array as Array
 from tailmetrics.ranking._list_columns import from_column, is_column
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+ACCEPTED = frozenset((torch.bool, *INTEGERS, *FLOATS))
 UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))  # 2.3 on
 
 
 def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
     """Return tensors as they are, arrays, columns and scipy sparse matrices as tensors; refuse anything else."""
+    if type(value) is Tensor and value.layout == torch.strided and value.dtype in ACCEPTED and not value.is_nested:
+        return value.resolve_neg()  # numpy, which some steps use, does not know the negative bit
     if isinstance(value, Tensor):
         return _accepted(caller, argument, value)
     if is_column(value):
@@ -55,16 +57,15 @@ def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
     dtype = value.values().dtype if is_csr(value) else value.dtype
     if dtype in UNSIGNED:
         return value.to(torch.int64)
-    if dtype not in (torch.bool, *INTEGERS, *FLOATS):
+    if dtype not in ACCEPTED:
         raise TypeError(
             f"{caller}: {argument} is {shape_of(value)}; pass bool, integers, or float16 to float64 or bfloat16."
         )
     if is_csr(value):
         if kernels_for(value.device).reads:
-            with one_thread(value.device):
-                check_structure(caller, argument, value)
+            check_structure(caller, argument, value)
         return value
-    return value.resolve_neg()  # numpy, which some steps use, does not know the negative bit
+    return value.resolve_neg()
 
 
 def _from_numpy(caller: str, argument: str, array: np.ndarray[Any, Any]) -> Tensor:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import LARGEST_GAIN, check_ids_in_range
+from tailmetrics._checks import LARGEST_GAIN, check_ends, check_ids_in_range
+from tailmetrics.ranking._context import Context
 
 SORTED_ELEMENTS = 2**16
 """Labels sorted together: half a megabyte, which stays in the cache."""
@@ -90,22 +88,41 @@ def _sorted(values: Tensor) -> Tensor:
     return torch.from_numpy(np.sort(values.numpy(), axis=-1))
 
 
-def check_distinct(caller: str, argument: str, ids: Tensor) -> None:
-    """Raise if a row of ``ids`` [N, K] names a label twice; -1 may stand any number of times."""
-    if ids.shape[1] < 2:
-        return
-    for first, ordered in _sorted_blocks(ids):
-        repeated = ordered[:, 1:] == ordered[:, :-1]
-        if not repeated.any():
-            continue
-        named = torch.as_tensor(repeated & (ordered[:, 1:] >= 0)).nonzero()
-        if len(named):
-            row, column = named[0].tolist()
-            remedy = REMEDIES.get(argument, "")
-            raise ValueError(
-                f"{caller}: {argument} names the label {int(ordered[row, column])} twice in row {first + row}; "
-                f"each label can stand in a row once{remedy}."
-            )
+def check_lists(
+    context: Context,
+    argument: str,
+    ids: Tensor,
+    *,
+    distinct: bool,
+    padded_behind: bool = False,
+    one_per_row: bool = False,
+) -> int:
+    """Raise unless lists of ids (N, K) hold nothing but labels, and -1; return the lowest id, or 0 without any.
+
+    Args:
+        context: Who asks.
+        argument: The name of the lists.
+        ids: Shape (N, K), int64, -1 in the rows that do not count.
+        distinct: Whether a label may stand in a row only once.
+        padded_behind: Whether -1 may stand only behind the last label.
+        one_per_row: Whether the ids were given as one label per row.
+    """
+    caller, found = context.caller, context.kernels.look_through(ids)
+    check_ends(caller, argument, found.lowest, found.highest, context.num_labels, one_per_row=one_per_row)
+    if padded_behind and found.gap_row is not None:
+        raise ValueError(
+            f"{caller}: {argument} has an id behind a -1; -1 can only pad the end of a row. An answer that is no label "
+            "keeps its place under an id of its own: num_labels=L + 1, the id L, and duplicates='first' where it "
+            "may repeat."
+        )
+    if distinct and found.repeat_row is not None:
+        labels, times = torch.unique(ids[found.repeat_row], return_counts=True)
+        label = int(labels[(times > 1) & (labels >= 0)][0])
+        raise ValueError(
+            f"{caller}: {argument.removeprefix('ids in ')} names the label {label} twice in row {found.repeat_row}; "
+            f"each label can stand in a row once{REMEDIES.get(argument.removeprefix('ids in '), '')}."
+        )
+    return found.lowest
 
 
 REMEDIES = {
@@ -116,19 +133,3 @@ REMEDIES = {
     "target": ". Integers are ids here: pass a multi-hot target as bool, target.bool()",
 }
 """What whoever repeats an id may have meant, by the argument."""
-
-
-def _sorted_blocks(ids: Tensor) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of ``ids`` sorted, a few at a time that stay in the cache, and the number of the first of them.
-
-    On a CPU as arrays: numpy's sort is several times faster than torch's, and twice as fast again on 32 bits.
-    """
-    if ids.device.type != "cpu":
-        yield 0, ids.sort(dim=1).values
-        return
-    height = max(1, SORTED_ELEMENTS // max(1, ids.shape[1]))
-    for first in range(0, len(ids), height):
-        block = ids[first : first + height].numpy()
-        ordered = block.astype(np.int32 if block.max(initial=0) < 2**31 else np.int64)
-        ordered.sort(axis=1)
-        yield first, ordered
