@@ -161,8 +161,11 @@ class TopKCollection(Mergeable, LoggedCollection):
         indexes: Any = None,
     ) -> Ranking:
         """Rank a batch as deep as the members need; the arguments are those of :meth:`update`."""
+        with one_thread():
+            return self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes)
+
+    def _rank(self, batch: Batch, indexes: Any) -> Ranking:
         members = self.members().values()
-        batch = Batch(preds, target, row_mask, row_groups, row_weights)
         for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
             if getattr(batch, name) is not None and not any(getattr(metric, asked) for metric in members):
                 raise ValueError(f"TopKCollection: no member takes {name}; make those that should with {asked}=.")
@@ -201,10 +204,8 @@ class TopKCollection(Mergeable, LoggedCollection):
             row_weights: Shape (N,), numbers of at least 0, for the members that are ``weighted``.
             indexes: Shape (n,), integers: the query of each document of flat queries.
         """
-        members = self.members()
-        more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
         with one_thread():
-            self._add(self.rank(preds, target, row_mask, **more), members)
+            self._add(self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes), self.members())
 
     def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
         """Add a ranking to all members, or to none if one of them refuses it."""
