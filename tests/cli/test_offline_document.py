@@ -29,7 +29,7 @@ def test_every_block_runs(tailmetrics, workers, tmp_path, monkeypatch):
             for line in text.replace("\\\n", " ").splitlines():
                 run(line, tailmetrics, workers)
         ran += language in ("python", "bash")
-    assert ran == 16
+    assert ran == 15
     assert (tmp_path / "reports" / "compare" / "compare.md").exists()
 
 
