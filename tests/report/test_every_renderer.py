@@ -10,7 +10,16 @@ import torch
 from rich.console import Console
 
 from report.test_page import Tags
-from tailmetrics import KForRecall, LabelBuckets, PrecisionAtK, PredictionProportionAtK, RecallAtK, evaluate
+from tailmetrics import (
+    CrossEntropy,
+    KForRecall,
+    LabelBuckets,
+    NDCGAtK,
+    PrecisionAtK,
+    PredictionProportionAtK,
+    RecallAtK,
+    evaluate,
+)
 from tailmetrics.report import BucketRow, Report, latex, markdown, page, print_report
 from tailmetrics.report.formatting import in_latex, in_markdown, what_buckets_are
 from tailmetrics.report.text import csv_text
@@ -234,3 +243,39 @@ def test_print_shows_the_tables_in_80_columns(shown):
     assert max(map(len, printed.splitlines())) <= 80
     for metric in shown[0].overall:
         assert metric in printed
+
+
+def test_captions_say_what_a_metric_reads():
+    """Cross-entropy ranks nothing, by its own words; a list of one has one place."""
+    generator = torch.Generator().manual_seed(1)
+    buckets = LabelBuckets.deciles(COUNTS)
+    metrics = [CrossEntropy(buckets=buckets), RecallAtK(1, buckets=buckets)]
+    scores, target = torch.randn(30, LABELS, generator=generator), torch.arange(30) % LABELS
+    report = evaluate(scores, target, metrics=metrics, intervals=False)
+    assert "ranked" not in report.captions["cross_entropy"]
+    assert "softmax" in report.captions["cross_entropy"]
+    # the softmax is over all labels, whatever the bucket
+    own = [row for row in range(30) if int(buckets.assignment[target[row]]) == len(buckets) - 2]
+    losses = torch.nn.functional.cross_entropy(scores.double()[own], target[own])
+    assert report.scalars["cross_entropy/decile_1"] == pytest.approx(float(losses), abs=1e-9)
+    assert "1 place for each bucket" in report.captions["recall@1"]
+
+
+def test_the_column_rows_is_what_the_values_to_its_right_divide_by():
+    """Recall divides by the rows with a relevant label of the bucket, micro recall counts every row: two columns."""
+    buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
+    generator = torch.Generator().manual_seed(5)
+    scores, target = torch.randn(40, 4, generator=generator), torch.arange(40) % 3
+    metrics = [
+        RecallAtK(1, buckets=buckets, scope="global"),
+        NDCGAtK(1, buckets=buckets, scope="global"),
+        PrecisionAtK(1, average="micro", buckets=buckets, scope="global"),
+    ]
+    report = evaluate(scores, target, metrics=metrics)
+    (table,) = (one for one in report.document().tables if one.name == "buckets")
+    assert table.header[:4] == ["bucket", "labels", "positives", "rows"]
+    assert [place for place, name in enumerate(table.header) if name == "rows"] == [3, 6]
+    assert table.header[4:6] + table.header[7:] == ["global_recall@1", "global_ndcg@1", "global_micro_precision@1"]
+    with_tail = sum(int(label) >= 2 for label in target)
+    (tail,) = (line for line in table.lines if line[0] == "tail")
+    assert (tail[3], tail[6]) == (str(with_tail), "40")

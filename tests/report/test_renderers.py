@@ -399,3 +399,27 @@ def test_no_name_acts_in_any_format(evil, tmp_path):
     (line,) = csv.DictReader(StringIO(report.labels.csv()))
     assert line["name"].removeprefix("'") == spoken
     assert line["name"][:1] not in ("=", "@")
+
+
+@pytest.mark.parametrize("letters", [20, 50, 60, 75, 100])
+def test_no_key_is_broken_at_80_columns(letters):
+    """Of reports and comparisons: each key stands on one line with nothing in it, however long, as grep needs it."""
+    metric = "m" * letters
+    scalars = {f"{metric}@{k}/{name}": 0.25 for k in (1, 5) for name in ("head", "tail")}
+    buckets = [BucketRow(name, 1, 1, 1) for name in ("head", "tail")]
+    intervals = {key: Interval(0.25, 0.1, 0.5, 9, 0.95, "t") for key in scalars}
+    overall = {f"{metric}@1": 0.5, "short": 0.25}
+    report = Report("", {**overall, **scalars}, buckets=buckets, intervals=intervals)
+    p = PValues(0.5, 0.5, 0.5)
+    found = [
+        Comparison(key, "run", "other", "mean", 0.2, 0.1, interval, p, p, 1, 1, 1, 0.1, 1.0)
+        for key, interval in intervals.items()
+    ]
+    compared = ComparisonReport(found, buckets=["head", "tail"])
+    for shown, keys in ((report, [*overall, f"{metric}@5"]), (compared, [*scalars])):
+        lines = str(shown).splitlines()
+        for key in keys:
+            assert any(key in line for line in lines), key
+        assert all(len(line) <= 80 or metric in line for line in lines)
+        assert "0.2500" in str(report)
+        assert "[.1000, .5000]" in str(report)

@@ -7,6 +7,7 @@ from tailmetrics.metrics._relevance import RelevanceMetric
 from tailmetrics.metrics._shown import ShownMetric
 from tailmetrics.metrics._thresholds import ThresholdMetric
 from tailmetrics.metrics.areas import LabelAP, LabelAUC
+from tailmetrics.metrics.cross_entropy import CrossEntropy
 from tailmetrics.metrics.row_auc import RowAUC
 
 
@@ -33,11 +34,13 @@ def _caption(metric: TopKMetric, k: object) -> str:
         return f"relevant labels of the bucket against {pairs} (scope {scope})"
     if isinstance(metric, (LabelAUC, LabelAP)):
         return "rows of each label of the bucket against all other rows"
+    if isinstance(metric, CrossEntropy):
+        return "relevant labels of the bucket, under the softmax of the scores of all labels"
     places = f" of {k}" if isinstance(k, int) else ""
     if isinstance(metric, RelevanceMetric) and scope == "global":
         return f"in the one list{places} that a row shows (scope global)"
     if isinstance(metric, RelevanceMetric):
-        each = f", {k} places for each bucket" if isinstance(k, int) else ""
+        each = f", {k} place{'' if k == 1 else 's'} for each bucket" if isinstance(k, int) else ""
         return f"the labels of a bucket ranked among themselves{each} (scope bucket)"
     if isinstance(metric, ShownMetric):
         return f"of the list{places} that a row shows"

@@ -110,7 +110,7 @@ def print_report(shown: Shown, console: Console | None = None, references: bool 
     """Print the values, from head to tail, and what to know before believing them."""
     from rich.console import Console
 
-    (console or Console()).print(_InTerminal(shown, references))
+    (console or Console()).print(_InTerminal(shown, references), crop=False)  # a key longer than a line stays whole
 
 
 def terminal_text(shown: Shown, width: int) -> str:
@@ -142,13 +142,13 @@ class _InTerminal:
             yield Text(printable(title if section.name != "comparisons" else section.title), style="table.title")
             if section.caption:
                 yield Text(printable(section.caption), style="dim")
-            for columns in _side_by_side(section, options.max_width):
-                yield _part(section, columns)
+            parts = list(_side_by_side(section, options.max_width))
+            yield from (_part(section, columns) for columns in parts) if parts else _one_by_one(section)
         yield from (Text(f"! {printable(warning)}", style="yellow") for warning in document.warnings)
 
 
 def _side_by_side(section: Section, width: int) -> Iterator[list[int]]:
-    """Yield the columns of each part of a table that fits into a width, the first one in each."""
+    """Yield the columns of each part of a table that fits into a width, the first one in each; none where it cannot."""
     lines = [section.header, *section.lines]
     widths = [max(len(printable(cells[place])) for cells in lines) + EDGES for place in range(len(section.header))]
     whole = list(range(len(widths)))
@@ -156,6 +156,8 @@ def _side_by_side(section: Section, width: int) -> Iterator[list[int]]:
         yield whole
         return
     first, *rest = section.order or whole
+    if any(1 + widths[first] + widths[place] > width for place in rest):
+        return
     group: list[int] = []
     for place in rest:
         if group and 1 + sum(widths[one] for one in (first, *group, place)) > width:
@@ -163,6 +165,16 @@ def _side_by_side(section: Section, width: int) -> Iterator[list[int]]:
             group = []
         group.append(place)
     yield [first, *group]
+
+
+def _one_by_one(section: Section) -> Iterator[Text]:
+    """Yield the lines of a table one below the other, for keys so long that nothing fits beside them: no key is cut."""
+    from rich.text import Text
+
+    for cells in section.lines:
+        named = (f"  {name} {cell}" for name, cell in zip(section.header[1:], cells[1:], strict=True) if cell)
+        lines = [printable(cells[0]), *(f"  {printable(one)}" for one in named)]
+        yield Text("\n".join(lines), no_wrap=True, overflow="ignore")
 
 
 def _part(section: Section, columns: Sequence[int]) -> Table:
