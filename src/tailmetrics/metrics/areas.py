@@ -236,7 +236,7 @@ class LabelAUC(_LabelArea):
     Use it when papers of medical coding report macro and micro AUC, on more rows than memory holds.
 
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored tie with each other below
-    all others. :meth:`error_bounds` hold the exact value; pairs of scores in one bin count one half.
+    all others. ``error_bounds()`` hold the exact value; pairs of scores in one bin count one half.
 
     Args:
         average: ``"macro"``, ``"weighted"``, ``"micro"`` or ``"none"``, the value of each label.
@@ -273,7 +273,7 @@ class LabelAP(_LabelArea):
     Use it when labels are rare and rows with a high score are looked at: long-tailed images, tagging, drug effects.
 
     ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); labels that are not stored tie with each other below
-    all others. :meth:`error_bounds` hold the exact value; scores in one bin count as equal, so that the value is exact
+    all others. ``error_bounds()`` hold the exact value; scores in one bin count as equal, so that the value is exact
     where every distinct score of a label has a bin of its own.
 
     Args:
