@@ -178,10 +178,13 @@ class Addition:
         """
         states, amounts = list(self.states), list(self.amounts)
         alike: dict[object, list[tuple[Tensor, PerRow]]] = {}
+        counts: dict[int, Tensor] = {}  # many metrics count the same rows
         for state, one in self.sums:
             if one.fixed_point.limbs == 0:
+                if id(one) not in counts:
+                    counts[id(one)] = one.values.sum(dim=one.row_axis, dtype=torch.int64)
                 states.append(state)
-                amounts.append(one.values.sum(dim=one.row_axis, dtype=torch.int64).view(state.shape))
+                amounts.append(counts[id(one)].view(state.shape))
             elif one.row_axis == 0:
                 alike[id(one)] = [(state, one)]
             else:
