@@ -96,7 +96,8 @@ class ConfiguredMetric(ExactMetric):
         if not isinstance(name, str | None):
             raise TypeError(f"{caller}: name={name!r} is no text; pass a string to be used as key, or None.")
         self.cutoffs = self._check_cutoffs(k)
-        several = isinstance(k, Sequence) or bool(getattr(k, "ndim", 0))
+        # an array holds several cut-offs, or, of a metric with a threshold for each label, one of them
+        several = isinstance(k, Sequence) or (bool(getattr(k, "ndim", 0)) and len(self.cutoffs) == len(k))  # type: ignore[arg-type]
         self.k = self.cutoffs if several else self.cutoffs[0]
         self.buckets = _check_buckets(caller, buckets)
         self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
