@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from inspect import Parameter
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torchmetrics import MetricCollection
 
-from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, training_counts
-from tailmetrics import LabelBuckets, PopularityAtK
+from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, registered, training_counts
+from tailmetrics import LabelBuckets, PopularityAtK, Ranking, rank, rank_chunks
 from tailmetrics._arguments import PRESENTATION, arguments
 from tailmetrics._fingerprint import difference, identity
 from tailmetrics.metrics import REGISTRY, TopKMetric
 from tailmetrics.metrics._labels import LabelAveragedMetric
+from tailmetrics.ranking._device import force_plain
 
 COUNTS = training_counts()
 VALUES: dict[str, tuple[Any, Any]] = {
@@ -162,3 +165,173 @@ def test_the_two_values_of_an_argument_are_all_accepted() -> None:
     """No class has an argument that the table does not know."""
     known = {argument for metric in REGISTRY.values() for argument in arguments(metric)}
     assert known - {*PRESENTATION, "denominator"} == VALUES.keys()
+
+
+# what an update is given, and how a batch is to be read, in each form of input
+
+GENERATOR = torch.Generator().manual_seed(3)
+ROWS = 8
+SCORES = torch.randn(ROWS, NUM_LABELS, generator=GENERATOR)
+SCORES[0] = (
+    SCORES[0]
+    .sort(descending=True)
+    .values.index_fill(0, torch.tensor([3]), 5.0)
+    .index_fill(0, torch.tensor([0, 1, 2]), 5.0)
+)
+BEST = SCORES.sort(dim=1, descending=True, stable=True)
+IDS, LISTED = BEST.indices[:, :12], BEST.values[:, :12]
+CLASSES = IDS[torch.arange(ROWS), torch.arange(ROWS) % 5].index_fill(0, torch.tensor([0]), 39)
+GAINS = torch.zeros(ROWS, NUM_LABELS).scatter_(1, IDS[:, :6], torch.tensor([1.0, 3, 1, 2, 0, 3]).repeat(ROWS, 1))
+GAINS[2] = torch.zeros(NUM_LABELS).index_fill(0, IDS[2, 8], 1.0)
+GAINS[3] = torch.zeros(NUM_LABELS).index_copy(0, IDS[3, [0, 5]], torch.tensor([1.0, 3.0]))
+IGNORED = int(CLASSES[1])
+
+
+@dataclass(frozen=True)
+class Given:
+    """An argument that matters on a batch: to whom it is given, and the batch where it is not that of all.
+
+    Attributes:
+        metric: What the metric is made with.
+        reading: What says how the batch is read: of the metric, or of the function that ranks.
+        rows: What ``update`` is given, or the function that ranks.
+        target: What is relevant.
+        twice: Whether lists name a label twice.
+        broken: Whether scores hold NaN.
+    """
+
+    metric: dict[str, Any] = field(default_factory=dict)
+    reading: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, Any] = field(default_factory=dict)
+    target: Tensor = CLASSES
+    twice: bool = False
+    broken: bool = False
+
+
+GIVEN: dict[str, Given] = {
+    "row_mask": Given(rows={"row_mask": torch.arange(ROWS) > 1}),
+    "row_groups": Given({"row_groups": ["a", "b"]}, rows={"row_groups": torch.arange(ROWS) % 2}),
+    "row_weights": Given({"weighted": True}, rows={"row_weights": torch.arange(ROWS).double() ** 2}),
+    "ignore_index": Given(reading={"ignore_index": IGNORED}),
+    "min_gain": Given({"min_gain": 2.0}, target=GAINS),
+    "duplicates": Given(reading={"duplicates": "first"}, twice=True),
+    "validate_args": Given(reading={"validate_args": False}, twice=True, broken=True),
+    "indexes": Given(rows={"indexes": torch.arange(ROWS)}),
+}
+
+
+def dense(given: Given) -> Tensor:
+    return SCORES.index_fill(1, torch.tensor([7]), float("nan")) if given.broken else SCORES
+
+
+def lists(given: Given) -> Tensor:
+    return IDS.index_copy(1, torch.tensor([1]), IDS[:, :1]) if given.twice else IDS
+
+
+def flat(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Documents of eight queries, with what each is and its label; the ignored ones are marked by their target."""
+    relevant = GAINS if given.target is GAINS else torch.nn.functional.one_hot(CLASSES, NUM_LABELS).float()
+    if "ignore_index" in given.reading:
+        relevant[:3, 1:] = IGNORED
+    labels = torch.arange(NUM_LABELS).repeat(ROWS)
+    labels = labels.index_fill(0, torch.tensor([1]), 0) if given.twice else labels
+    return dense(given).flatten(), relevant.flatten(), torch.arange(ROWS).repeat_interleave(NUM_LABELS), labels
+
+
+def updated(form: str, metric: TopKMetric, given: Given, reading: dict[str, Any], rows: dict[str, Any]) -> None:
+    """Add the batch in a form."""
+    preds: dict[str, Callable[[], Any]] = {
+        "scores": lambda: dense(given),
+        "ids": lambda: lists(given),
+        "candidates": lambda: (LISTED, lists(given)),
+        "CSR": lambda: csr(lists(given)),
+        "gradients": lambda: dense(given).clone().requires_grad_(),
+        "ranking of scores": lambda: rank(dense(given), given.target, NUM_LABELS, **reading, **rows),
+        "ranking of ids": lambda: rank(lists(given), given.target, **reading, **rows),
+        "chunks": lambda: rank_chunks(
+            dense(given).split(13, dim=1), given.target, NUM_LABELS, num_labels=NUM_LABELS, **reading, **rows
+        ),
+        "ranking beside arguments": lambda: rank(SCORES, CLASSES, NUM_LABELS),
+    }
+    if form == "flat":
+        scores, target, queries, _ = flat(given)
+        rows = {name: queries if name == "indexes" else value for name, value in rows.items()}
+        metric.update(scores, target, **(rows if "indexes" in given.rows else {"indexes": queries, **rows}))
+    elif form == "documents with labels":
+        scores, target, queries, labels = flat(given)
+        metric.update(Ranking.from_flat(scores, target, queries, labels, num_labels=NUM_LABELS, **reading, **rows))
+    elif form == "ranking beside arguments":
+        metric.update(preds[form](), **rows)
+    elif form in ("ranking of scores", "ranking of ids", "chunks"):
+        metric.update(preds[form]())
+    else:
+        metric.update(preds[form](), given.target, **rows)
+
+
+def csr(ids: Tensor) -> Tensor:
+    """Listed labels with their scores as CSR."""
+    crow = torch.arange(0, ids.numel() + 1, ids.shape[1])
+    return torch.sparse_csr_tensor(crow, ids.flatten(), LISTED.flatten(), SCORES.shape, check_invariants=False)
+
+
+FORMS = ("scores", "ids", "candidates", "CSR", "gradients", "ranking of scores", "ranking of ids", "chunks", "flat",
+         "documents with labels", "ranking beside arguments")  # fmt: skip
+OPTIONS: dict[str, dict[str, Any]] = {
+    "KForRecall": {"min_recall": 1.0, "statistic": "mean"},
+    **{name: {"threshold": [0.0, 1.0, 1.6]} for name in REGISTRY if name.endswith("Threshold")},
+    "PredictionProportionAtK": {"k": 3, "buckets": BUCKETS, "num_labels": None},
+}
+"""What lets a class see one row among eight."""
+
+
+def outcome(form: str, name: str, given: Given, with_it: bool) -> Tensor | str:
+    """The value with or without the argument, or what it is refused with."""
+    try:
+        metric = registered(name, **OPTIONS.get(name, {}), **(given.metric | given.reading if with_it else {}))
+        updated(form, metric, given, given.reading if with_it else {}, given.rows if with_it else {})
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return metric.compute()
+
+
+def changes_nothing(argument: str, form: str, name: str) -> bool:
+    """What a class or a form says it has no use for."""
+    if argument == "min_gain":
+        return name in ("CGAtK", "DCGAtK", "NDCGAtK")  # their page: gains are graded
+    if argument == "duplicates":  # no column of a matrix stands in it twice, and without ids no document has a label
+        return form in ("scores", "gradients", "ranking of scores", "chunks", "flat")
+    return name == "TieRateAtK" and "ids" in form
+
+
+def pairs_of_updates() -> Iterator[tuple[str, str]]:
+    """Each argument in each form; beside a ranking only what says which rows count and how."""
+    for argument, given in GIVEN.items():
+        beside = given.rows or argument == "ignore_index"
+        yield from ((argument, form) for form in FORMS if form != "ranking beside arguments" or beside)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("argument", "form"), list(pairs_of_updates()))
+def test_an_argument_changes_the_value_or_is_refused(argument: str, form: str) -> None:
+    """In every form of input, of every class, on a batch on which it matters: never neither."""
+    given = GIVEN[argument]
+    accepted = 0
+    for name in REGISTRY:
+        without, found = (outcome(form, name, given, with_it) for with_it in (False, True))
+        accepted += isinstance(found, Tensor)
+        if isinstance(found, Tensor) and not given.broken:
+            with force_plain():
+                plain = outcome(form, name, given, True)
+            assert isinstance(plain, Tensor), (name, plain)
+            assert torch.equal(plain.nan_to_num(-1), found.nan_to_num(-1)), (name, found, plain)
+        if changes_nothing(argument, form, name):
+            continue
+        if isinstance(found, str):
+            assert found.startswith((name, "rank", "Ranking")), found
+            assert argument != "validate_args" or found != without, (name, found)
+        elif isinstance(without, Tensor):
+            changed = found.shape != without.shape or not torch.equal(found.nan_to_num(-1), without.nan_to_num(-1))
+            assert changed, (name, found)
+    refused = form == "ranking beside arguments" or (argument == "indexes" and form != "flat")
+    refused |= argument == "duplicates" and form in ("CSR", "chunks")
+    assert accepted == 0 if refused else accepted > 10

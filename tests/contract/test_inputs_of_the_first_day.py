@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from threading import Thread
 from typing import Any
 
@@ -12,6 +13,8 @@ import scipy.sparse
 import torch
 
 from tailmetrics import LabelBuckets, LabelFrequency, PopularityAtK, RecallAtK, functional, rank
+from tailmetrics.ranking import LabelWeights
+from tailmetrics.ranking._device import force_plain
 
 SCORES = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]])
 TARGET = torch.tensor([[True, False, False], [False, True, False]])
@@ -76,3 +79,17 @@ def test_threads_lose_no_row() -> None:
     finally:
         sys.setswitchinterval(often)
     assert (frequency.num_rows, frequency.compute().tolist()) == (6000, [1200, 2400, 1200, 1200])
+
+
+@pytest.mark.parametrize("form", [nullcontext, force_plain])
+def test_weights_in_a_vector_are_not_taken_for_those_of_an_earlier_one(form: Any) -> None:
+    """Three vectors that take one another's place in memory, and one whose numbers change."""
+    with form():
+        ranking = rank(torch.eye(2, 4), torch.tensor([0, 1]))
+        kept = torch.ones(4)
+        for weight in (1.0, 5.0, 7.0):
+            kept.fill_(weight)
+            for vector in (torch.full((4,), weight), kept):
+                weights = LabelWeights.of(vector)
+                assert ranking.best(1, weights).tolist() == [[weight], [weight]]
+                assert ranking.weights_at_targets(weights)[:, 0].tolist() == [weight, weight]
