@@ -171,7 +171,7 @@ def test_what_buckets_do_not_tell_is_named_with_where_to_get_it() -> None:
         bare.compute()
     with pytest.raises(
         ValueError,
-        match=r"label_counts and num_train still open; call bind\(frequency\) before update, or pass label_counts= and num_train= to",
+        match=r"label_counts and num_train are not known yet; call bind\(frequency\) before update, or pass label_counts= and num_train= to",
     ):
         tailmetrics.PropensityScoredRecallAtK(k=3, num_labels=NUM_LABELS).update(batch.scores, batch.target)
 

@@ -324,7 +324,7 @@ def test_completed_late_a_metric_is_the_same_metric() -> None:
     early = RecallAtK(k=[1, 3], buckets=frequency.deciles())
     late = RecallAtK(k=[1, 3], buckets="deciles")
     for call in (lambda: fed(late), late.compute, lambda: late(BATCHES[0].scores, BATCHES[0].target)):
-        with pytest.raises(ValueError, match="RecallAtK: buckets still open; call bind"):
+        with pytest.raises(ValueError, match="RecallAtK: buckets='deciles' has no label counts yet; call bind"):
             call()
     assert late._update_count == 0
     late.persistent(True)

@@ -68,8 +68,8 @@ def evaluate(
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,).
         examples: Whether the report shows a few rows: for each bucket one that misses a label of it, with its relevant
-            labels, their ranks and its list. A hash of what a row holds chooses it, so that the order of rows makes no
-            difference.
+            labels, their ranks and its list. Rows are chosen by a hash of their content, so that the order of rows
+            makes no difference.
         row_names: The name of each row, shape (N,), for the examples.
         intervals: 95 % confidence intervals of every value with values per row. None makes them from sums over the
             rows, which needs no resampling (and scipy, which ``tailmetrics[report]`` brings); False leaves them out,

@@ -220,7 +220,10 @@ class ConfiguredMetric(ExactMetric):
 
     def _still_open(self, when: str) -> str:
         missing = self._missing()
-        needs = f"{self._caller}: {' and '.join(missing)} still open"
+        others = [name for name in missing if name != "buckets"]
+        parts = [f"buckets={self.buckets!r} has no label counts yet"] if "buckets" in missing else []
+        parts += [f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} not known yet"] if others else []
+        needs = f"{self._caller}: {', and '.join(parts)}"
         passed = " and ".join(f"{name}=" for name in missing)
         if not self._bound_to_buckets or not set(missing) <= set(UNTOLD):
             return f"{needs}; call bind(frequency) {when}, or pass {passed} to the metric."
