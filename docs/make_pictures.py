@@ -55,7 +55,9 @@ def demo_report(counts: Tensor) -> Report:
     assert seen.report is not None
     labels = sum(row.labels for row in seen.report.buckets)
     return replace(
-        seen.report, title=f"ICD-10-CM, {labels:,} labels: found in the list of ten"
+        seen.report,
+        title=f"ICD-10-CM, {labels:,} labels: found in the list of ten",
+        captions={"global_recall@10": "in the one list of 10 that a row shows"},
     )
 
 

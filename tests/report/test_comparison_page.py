@@ -13,6 +13,7 @@ from tailmetrics.report.charts import RUNS
 from tailmetrics.report.comparison_sections import SUPERSCRIPTS
 from tailmetrics.report.formatting import number
 from tailmetrics.report.pages import fragment, page
+from tailmetrics.report.pictures import picture
 
 from report.test_page import contrast  # isort: skip
 
@@ -104,6 +105,14 @@ def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
     alone = replace(report, comparisons=chosen, row_groups=["en"])
     assert alone.overall == ["recall@3/en"]
     assert "recall@3/en" in alone.write(tmp_path)[0].read_text()
+
+
+def test_the_picture_names_the_runs(compared):
+    """A legend with each run in its colour and shape, and the verdict where there is one."""
+    figure = picture(replace(compared[0], verdict="It is better."))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(NAMES)
+    assert len({line.get_color() for line in figure.legends[0].get_lines()}) == len(NAMES)
+    assert "It is better." in figure.get_supxlabel()
 
 
 def test_every_form_is_written(compared, tmp_path):

@@ -92,6 +92,11 @@ class Document:
         return [section for section in self.sections if section.lines]
 
     @property
+    def runs(self) -> Sequence[str]:
+        """The runs in the drawings of a comparison."""
+        return next((section.legend for section in self.sections if section.legend), ())
+
+    @property
     def charts(self) -> list[Chart]:
         """What the picture shows."""
         return [chart for section in self.sections for chart in section.charts if chart.only_in != "page"]

@@ -39,8 +39,7 @@ def fragment(shown: Shown) -> str:
 
 def _render(template: str, shown: Shown, files: Sequence[str]) -> str:
     document = shown.document(references=True)
-    runs = next((section.legend for section in document.sections if section.legend), ())
-    chips = {run: (run_shade(place), OUTLINES[run_shape(place)]) for place, run in enumerate(runs)}
+    chips = {run: (run_shade(place), OUTLINES[run_shape(place)]) for place, run in enumerate(document.runs)}
     return _environment().get_template(template).render(shown=document, files=files, chips=chips)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.charts import Chart, Mark
+from tailmetrics.report.charts import Chart, Mark, run_shade, run_shape
 from tailmetrics.report.formatting import printable
 
 if TYPE_CHECKING:
@@ -54,7 +54,12 @@ def picture(shown: Shown) -> Figure:
     for place in axes.flat[len(charts) :]:
         place.set_visible(False)
     figure.suptitle(_literal(document.title), x=0.01, ha="left", fontweight="bold")
-    below = fill(_literal(document.below), int(wide * columns / LETTER))
+    for place, run in enumerate(document.runs):  # of the legend alone
+        marker, colour = SHAPES[run_shape(place)], run_shade(place).light
+        axes.flat[0].plot([], [], marker=marker, color=colour, label=_literal(run))
+    if document.runs:
+        figure.legend(loc="outside upper right", ncols=4, fontsize=8, frameon=False)
+    below = fill(_literal(f"{document.verdict or ''} {document.below}"), int(wide * columns / LETTER))
     figure.supxlabel(below, x=0.01, ha="left", fontsize=7)
     return figure
 
@@ -76,7 +81,8 @@ def _draw(axes: Axes, chart: Chart, letters: int) -> None:
     caption = fill(_literal(chart.caption), letters)
     aside = f" ({chart.aside})" if chart.aside else ""
     axes.set_title(_literal(chart.title + aside), fontsize=9, loc="left", pad=8 + 9 * (caption.count("\n") + 1))
-    axes.annotate(caption, (0, 1), (0, 5), "axes fraction", textcoords="offset points", fontsize=7)
+    said = axes.annotate(caption, (0, 1), (0, 5), "axes fraction", textcoords="offset points", fontsize=7)
+    said.set_in_layout(False)  # a caption that is wider than its drawing does not squeeze it
 
 
 def _draw_mark(axes: Axes, mark: Mark) -> None:
