@@ -6,6 +6,7 @@ from typing import final
 
 from torch import Tensor
 
+from tailmetrics.metrics._arithmetic import ordered_sum
 from tailmetrics.metrics._fixed_point import COUNT
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._rows import RowMeanMetric
@@ -53,7 +54,8 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Source: MAP@12 notebook, "Rel at K".
     """
-    return ranks.at(k).any(dim=-1)
+    at = ranks.at(k)
+    return ordered_sum(at) if at.is_floating_point() else at.any(dim=-1)
 
 
 @final

@@ -13,6 +13,7 @@ from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
 from tailmetrics.ranking._device import whole_numbers
 
@@ -41,10 +42,12 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     Source: evaluation notes, "AP" and "MAP"; MAP@12 notebook, which divides by min(k, n).
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
-    found = ranks.within(k)
-    hits = whole_numbers(found.shape[-1], found.device, first=1)  # up to each, as nothing but hits stands before
-    precision = hits / ranks.real_ranks
-    total = ordered_sum(precision * found)
+    if isinstance(ranks, ExpectedRanks):
+        total = ranks.sum_of_precisions(k)
+    else:
+        found = ranks.within(k)
+        hits = whole_numbers(found.shape[-1], found.device, first=1)  # up to each, as nothing but hits stands before
+        total = ordered_sum(hits / ranks.real_ranks * found)
     return total / ranks.divisor if denominator == "relevant" else divide(total, ranks.attainable_at(k))
 
 

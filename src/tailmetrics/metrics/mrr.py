@@ -11,6 +11,7 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
 
 
@@ -35,6 +36,8 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
+    if isinstance(ranks, ExpectedRanks):
+        return ranks.reciprocal_of_first(k)
     return ranks.real_first_rank.reciprocal() * ranks.first_within(k)
 
 

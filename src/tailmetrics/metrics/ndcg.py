@@ -14,6 +14,7 @@ from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._ties import discounts_within
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
 
 Gain: TypeAlias = Literal["linear", "exponential"]
@@ -26,12 +27,9 @@ def _gained(gains: Tensor, gain: Gain) -> Tensor:
     return gains if gain == "linear" else exponential_gain(gains)
 
 
-def _at(ranks: TargetRanks, k: Cutoff, terms: Tensor) -> Tensor:
-    return ordered_sum(terms * ranks.within(k))
-
-
-def _discounted(ranks: TargetRanks, gain: Gain) -> Tensor:
-    return ranks.discounts if ranks.binary else _gained(ranks.target_gains, gain) * ranks.discounts
+def _discounted(ranks: TargetRanks, k: Cutoff, gain: Gain) -> Tensor:
+    worth = discounts_within(ranks, k)
+    return ordered_sum(worth if ranks.binary else _gained(ranks.target_gains, gain) * worth)
 
 
 @formula
@@ -56,7 +54,7 @@ def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     """
     if ranks.binary:
         return ranks.real_hits_at(k)
-    return _at(ranks, k, _gained(ranks.target_gains, gain))
+    return ordered_sum(_gained(ranks.target_gains, gain) * ranks.within(k))
 
 
 @formula
@@ -79,7 +77,7 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Source: evaluation notes, "DCG"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
-    return ranks.remembered(("dcg", k, gain), lambda: _at(ranks, k, _discounted(ranks, gain)))
+    return ranks.remembered(("dcg", k, gain), lambda: _discounted(ranks, k, gain))
 
 
 @formula

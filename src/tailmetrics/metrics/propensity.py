@@ -17,6 +17,7 @@ from tailmetrics.metrics._fixed_point import WEIGHT
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RatioMetric
+from tailmetrics.metrics._ties import discounts_within
 from tailmetrics.metrics._training_counts import check_counts_fit
 from tailmetrics.ranking import Cutoff, LabelWeights, Ranking, TargetRanks, discounts
 
@@ -144,7 +145,7 @@ def propensity_scored_ndcg_at_k(
     """
     weights = LabelWeights.of(weights)
     best = ranks.best(k, weights)
-    scored = ordered_sum(_weighted_hits(ranks, k, weights) * ranks.discounts)
+    scored = ordered_sum(ranks.weights_at_targets(weights) * discounts_within(ranks, k))
     ideal = ordered_sum(best * discounts(best.shape[-1], best.device))
     if normalization == "sum":
         return scored, ideal

@@ -7,10 +7,11 @@ from typing import final
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics.metrics._arithmetic import divide
+from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
 
 
@@ -34,6 +35,8 @@ def r_precision(ranks: TargetRanks) -> Tensor:
     """
     ranks = ranks.exact
     n = ranks.n_relevant
+    if isinstance(ranks, ExpectedRanks):
+        return divide(ordered_sum(ranks.share(ranks.places_within(n.unsqueeze(-1)))), n)
     return divide((ranks.within(EVERYTHING) & (ranks.target_ranks <= n.unsqueeze(-1))).sum(dim=-1), n)
 
 

@@ -14,6 +14,7 @@ from tailmetrics.metrics._arithmetic import ordered_sum
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import Cutoff, TargetRanks
 from tailmetrics.ranking._device import made_once
 
@@ -39,6 +40,9 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
     """
     deepest = min(k if isinstance(k, int) else max(k), 1 << ranks.deepest.bit_length())  # no rank is larger
     worth = _worth(persistence, deepest, ranks.target_gains.device)
+    if isinstance(ranks, ExpectedRanks):
+        sums = 1 - _worth(persistence, ranks.most + 1, worth.device) / (1 - persistence)  # 1 - p^j of the first j ranks
+        return ordered_sum(ranks.worth_within(k, sums))
     return ordered_sum(worth[(ranks.target_ranks - 1).clamp(max=deepest - 1)] * ranks.within(k))
 
 

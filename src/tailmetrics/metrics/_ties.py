@@ -1,0 +1,194 @@
+"""What equal scores mean for ranks: the mean over all their orders, or the worst and the best of them.
+
+A relevant label that scores the same as e - 1 others, with ``above`` labels strictly above, has each of the ranks
+above + 1 to above + e with the same chance. r relevant labels of one score share these e places, their span, in each
+order with the same chance. Sources: McSherry and Najork, ECIR 2008; Ali et al., PyKEEN (optimistic, pessimistic and
+realistic ranks) for one relevant label; held to all orders, one by one, in tests/test_ties.py.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from tailmetrics.metrics._arithmetic import divide, ordered_sum
+from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, TargetRanks
+from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
+from tailmetrics.ranking._discounts import discounts_at, ideal_discounts
+from tailmetrics.ranking._ordered import ordered_prefix_sums
+from tailmetrics.ranking._target_ranks import StoredRanks
+
+Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
+
+PLACES_TOGETHER = 2**12
+"""Places of a span that are looked at together where the first of several relevant labels is: 32 kB for each row."""
+
+
+class ExpectedRanks(TargetRanks):
+    """Target ranks whose formulas are means over all orders of equal scores.
+
+    What is yes or no of a rank becomes a chance: ``within`` and ``at`` are numbers from 0 to 1, ``hits_at`` is their
+    sum. So each formula that is linear in hits holds as it stands. Others ask for :meth:`worth_within`,
+    :meth:`reciprocal_of_first` and :meth:`sum_of_precisions`.
+
+    Args:
+        ranks: All relevant labels that are retrieved, not those of a list that was cut.
+        above: Shape of ``target_ranks``, int64: how many labels score more.
+        equal: The same: how many score the same, the label itself included.
+    """
+
+    def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor) -> None:
+        self.target_ranks, self.target_ids, self.target_gains = ranks.target_ranks, ranks.target_ids, ranks.target_gains
+        self.n_relevant, self.relevant, self.length = ranks.n_relevant, ranks.relevant, ranks.length
+        self.binary, self.num_labels, self.documents = ranks.binary, ranks.num_labels, ranks.documents
+        self.max_k, self.deepest = ranks.max_k, ranks.deepest
+        void = self.target_ranks >= NOT_RANKED
+        self.above, self.equal = above.masked_fill(void, NOT_RANKED), equal.masked_fill(void, 1)
+        first = torch.searchsorted(self.above, self.above)
+        self.hits_above = first
+        self.tied_relevant = torch.searchsorted(self.above, self.above, right=True) - first
+        # no place that a relevant label may have lies further down
+        self.most = int((above + equal).masked_fill(void, 0).max()) if above.numel() else 0
+
+    def places_within(self, limit: int | Tensor) -> Tensor:
+        """Return how many places of each label's span are among the first ``limit``, int64."""
+        return (limit - self.above).clamp(min=0).minimum(self.equal)
+
+    def within(self, k: Cutoff) -> Tensor:
+        """Return the chance that each relevant label is within the top ``k``, shape (..., W), float64."""
+        self._check_deep_enough(k)
+        return self.remembered(("within", k), lambda: self.share(self.places_within(self._behind_targets(k))))
+
+    def share(self, places: Tensor) -> Tensor:
+        """Return what part of each label's span some places are, float64."""
+        return divide(places, self.equal)
+
+    def at(self, k: Cutoff) -> Tensor:
+        """Return the chance that each relevant label is at rank ``k`` itself, shape (..., W), float64."""
+        place = self._behind_targets(k)
+        return self.share(((self.above < place) & (place <= self.above + self.equal)).to(torch.int64))
+
+    def hits_at(self, k: Cutoff) -> Tensor:
+        """Return the mean number of hits among the first ``k``, shape (...), float64."""
+        return self.remembered(("hits", k), lambda: ordered_sum(self.within(k)))
+
+    def real_hits_at(self, k: Cutoff) -> Tensor:
+        """Return :meth:`hits_at`."""
+        return self.hits_at(k)
+
+    def first_within(self, k: Cutoff) -> Tensor:
+        """Return the chance that a relevant label is within the top ``k``, shape (...), float64.
+
+        1 minus the chance that all r of the best span miss its m places: the product of (e - m - i) / (e - i), i < r.
+        """
+        above, equal, tied = self.above[..., 0], self.equal[..., 0], self.tied_relevant[..., 0]
+        outside = equal - (self.cutoffs(k) - above).clamp(min=0).minimum(equal)
+        missed = torch.ones_like(outside, dtype=real_dtype(outside.device))
+        for i in range(int(tied.max()) if tied.numel() else 0):
+            factor = divide((outside - i).clamp(min=0), equal - i)
+            missed = torch.where(i < tied, missed * factor, missed)
+        return torch.where(above < NOT_RANKED, 1 - missed, 0.0)
+
+    def worth_within(self, k: Cutoff, sums: Tensor) -> Tensor:
+        """Return the mean of what a rank is worth, 0 beyond ``k``, over each label's span, shape (..., W), float64.
+
+        Args:
+            k: Cut-off.
+            sums: What the first 0, 1, 2 … ranks are worth together, up to :attr:`most`.
+        """
+        start = self.above.clamp(max=self.most)
+        end = start + self.places_within(self._behind_targets(k))
+        return (sums[end] - sums[start]) / self.equal
+
+    def discounts_within(self, k: Cutoff) -> Tensor:
+        """Return the mean of 1 / log2(rank + 1), 0 beyond ``k``, shape (..., W), float64."""
+        self._check_deep_enough(k)
+        # of a label that is not tied it is the discount itself, not a difference of sums
+        plain = discounts_at(self.target_ranks, self.most) * (self.target_ranks <= self._behind_targets(k))
+        sums = ideal_discounts(whole_numbers(self.most + 1, self.above.device), self.most)
+        return torch.where(self.equal == 1, plain, self.worth_within(k, sums))
+
+    def reciprocal_of_first(self, k: Cutoff) -> Tensor:
+        """Return the mean of 1 / rank of the first relevant label, 0 beyond ``k``, shape (...), float64.
+
+        The first of r is at the j-th of e places with the chance r / e for j = 1, and from one to the next
+        (e - j - r + 1) / (e - j) times that.
+        """
+        self._check_deep_enough(k)
+        cutoffs = k if isinstance(k, tuple) else (k,)
+        found = torch.stack([self._reciprocal_of_first(one) for one in cutoffs])
+        return found if isinstance(k, tuple) else found[0]
+
+    def _reciprocal_of_first(self, k: int) -> Tensor:
+        above, equal, tied = (side[..., :1] for side in (self.above, self.equal, self.tied_relevant))
+        last = (k - above).clamp(min=0).minimum(equal - tied + 1)
+        chance = divide(tied, equal)
+        total = torch.zeros_like(chance[..., 0])
+        deepest = int(last.max()) if last.numel() else 0
+        for start in range(0, deepest, PLACES_TOGETHER):
+            before = start + whole_numbers(min(PLACES_TOGETHER, deepest - start), above.device)
+            steps = divide((equal - before - tied).clamp(min=0), equal - before - 1)
+            chances = chance * torch.cumprod(torch.cat([torch.ones_like(chance), steps], dim=-1), dim=-1)
+            terms = chances[..., :-1] / (above + before + 1)
+            total = total + ordered_sum(torch.where(before < last, terms, 0.0))
+            chance = chances[..., -1:]
+        return total
+
+    def sum_of_precisions(self, k: Cutoff) -> Tensor:
+        """Return the mean of the sum, over the hits within the top ``k``, of the precision there, shape (...), float64.
+
+        A relevant label at the j-th place of its span has h + 1 + (r - 1)(j - 1) / (e - 1) hits up to it on average, h
+        of them above the span. With S the sum of 1 / (above + j) over its m places within k, its part is
+        [(h + 1) S + (r - 1) / (e - 1) (m - (above + 1) S)] / e.
+        """
+        self._check_deep_enough(k)
+        places = self.places_within(self._behind_targets(k))
+        start = self.above.clamp(max=self.most)
+        sums = _harmonic(1 << self.most.bit_length(), self.above.device)
+        reciprocal = torch.where(self.equal == 1, divide(places, start + 1), sums[start + places] - sums[start])
+        others = divide(self.tied_relevant - 1, self.equal - 1)
+        rising = torch.where(self.equal == 1, 0.0, others * (places - (start + 1) * reciprocal))
+        return ordered_sum(((self.hits_above + 1) * reciprocal + rising) / self.equal)
+
+
+@made_once
+def _harmonic(size: int) -> Tensor:
+    """Return the harmonic numbers of 0 to ``size``, from the CPU."""
+    return ordered_prefix_sums(1 / torch.arange(1, size + 1, dtype=torch.float64, device="cpu"))
+
+
+def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
+    """Return 1 / log2(rank + 1) of the hits within the top ``k``, 0 of others, shape (..., W), float64."""
+    return ranks.discounts_within(k) if isinstance(ranks, ExpectedRanks) else ranks.discounts * ranks.within(k)
+
+
+def in_order(
+    ranks: TargetRanks, above: Tensor, equal: Tensor, worth: Tensor, ties: Literal["worst", "best"]
+) -> StoredRanks:
+    """Return the ranks in the worst or the best order of equal scores.
+
+    Relevant labels come last or first in their span; of several, those of greater worth last or first.
+
+    Args:
+        ranks: All relevant labels that are retrieved.
+        above: How many labels score more, in the shape of ``target_ranks``.
+        equal: How many score the same, the label itself included.
+        worth: What it is worth to rank a label well, such as its gain, in the same shape.
+        ties: Which order.
+    """
+    void = ranks.target_ranks >= NOT_RANKED
+    above = above.masked_fill(void, NOT_RANKED)
+    order = worth.argsort(dim=-1, descending=ties == "best", stable=True)
+    order = order.gather(-1, above.gather(-1, order).argsort(dim=-1, stable=True))
+    above, equal, void = above.gather(-1, order), equal.gather(-1, order), void.gather(-1, order)
+    first = torch.searchsorted(above, above)
+    place = whole_numbers(above.shape[-1], above.device) - first
+    if ties == "worst":
+        place = place + equal - (torch.searchsorted(above, above, right=True) - first)
+    found = torch.where(void, NOT_RANKED, above + place + 1)
+    ids, gains = ranks.target_ids.gather(-1, order), ranks.target_gains.gather(-1, order)
+    deepest = int(found.masked_fill(void, 0).max()) if found.numel() else 0
+    facts = ranks.n_relevant, ranks.relevant, ranks.length, ranks.binary, ranks.num_labels, deepest, EVERYTHING
+    return StoredRanks(found, ids, gains, *facts)

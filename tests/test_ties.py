@@ -1,0 +1,172 @@
+"""Equal scores: means, worst and best over all their orders, held to every order one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import chain, permutations, product
+from math import comb
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tailmetrics import Ranking, functional
+from tailmetrics.metrics._ties import ExpectedRanks, in_order
+
+KS = tuple(range(1, 8))
+WEIGHTS = torch.tensor([1.0, 2.5, 4.0, 1.5, 3.0, 9.0, 2.0], dtype=torch.float64)
+OF_RANKS: dict[str, Callable[..., Any]] = {
+    "hit_rate_at_k": functional.hit_rate_at_k,
+    "recall_at_k": functional.recall_at_k,
+    "normalized_recall_at_k": functional.normalized_recall_at_k,
+    "precision_at_k": functional.precision_at_k,
+    "precision_k": lambda ranks, k: functional.precision_at_k(ranks, k, denominator="k"),
+    "f1_at_k": functional.f1_at_k,
+    "f_beta_at_k": lambda ranks, k: functional.f_beta_at_k(ranks, k, beta=0.5),
+    "fall_out_at_k": lambda ranks, k: functional.fall_out_at_k(ranks, k, 8),
+    "relevance_at_k": functional.relevance_at_k,
+    "cg_at_k": functional.cg_at_k,
+    "dcg_at_k": functional.dcg_at_k,
+    "ndcg_at_k": functional.ndcg_at_k,
+    "ndcg_exponential": lambda ranks, k: functional.ndcg_at_k(ranks, k, gain="exponential"),
+    "mrr": functional.reciprocal_rank,
+    "map": functional.average_precision,
+    "map_attainable": lambda ranks, k: functional.average_precision(ranks, k, denominator="attainable"),
+    "rbp_at_k": functional.rbp_at_k,
+    "psp": lambda ranks, k: functional.propensity_scored_precision_at_k(ranks, k, WEIGHTS)[0],
+    "psr": lambda ranks, k: functional.propensity_scored_recall_at_k(ranks, k, WEIGHTS)[0],
+    "psndcg": lambda ranks, k: functional.propensity_scored_ndcg_at_k(ranks, k, WEIGHTS)[0],
+}
+WHOLE: dict[str, Callable[..., Any]] = {
+    "mrr": functional.reciprocal_rank,
+    "map": functional.average_precision,
+    "r_precision": functional.r_precision,
+}
+ORDERED = {**OF_RANKS, "err": lambda ranks, k: functional.err_at_k(ranks, k, max_gain=3.0)}
+
+
+def rows(count: int, graded: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    """Scores of 7 labels, few distinct ones, some not retrieved; gains of 1 to 3 relevant labels."""
+    source = Random(int(graded))
+    for _ in range(count):
+        levels = source.choice([1, 2, 3, 7])
+        scores = [source.choice([float(source.randrange(levels))] * 6 + [-torch.inf]) for _ in range(7)]
+        gains = [0.0] * 7
+        for label in source.sample(range(7), source.randint(1, 3)):
+            gains[label] = float(source.randint(1, 3)) if graded else 1.0
+        yield torch.tensor([scores], dtype=torch.float64), torch.tensor([gains], dtype=torch.float64)
+
+
+def all_orders(scores: Tensor) -> Tensor:
+    """Every list there can be, a row each."""
+    values = scores[0].tolist()
+    levels = sorted({value for value in values if value > -torch.inf}, reverse=True)
+    spans = [[label for label in range(7) if values[label] == level] for level in levels]
+    lists = [list(chain(*parts)) for parts in product(*map(permutations, spans))]
+    return torch.tensor(lists, dtype=torch.int64).view(len(lists), -1)
+
+
+def brute(scores: Tensor, gains: Tensor, formula: Callable[..., Any]) -> Tensor:
+    """The values of a formula for every order."""
+    lists = all_orders(scores)
+    if not lists.shape[1]:
+        lists = torch.full((1, 1), -1)
+    every = Ranking.from_ids(lists, target_gains=gains.expand(len(lists), 7), num_labels=7)
+    return formula(every).double()
+
+
+def counted(scores: Tensor, gains: Tensor) -> tuple[Any, Tensor, Tensor]:
+    """Ranks of the relevant labels, and by counting how many score more, and the same."""
+    ranks = Ranking.from_scores(scores, target_gains=gains).exact
+    own = scores[0][ranks.target_ids.clamp(min=0)]
+    above, equal = ((compare(scores[0], own.unsqueeze(-1))).sum(-1) for compare in (torch.gt, torch.eq))
+    return ranks, above, equal
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_expected_is_the_mean_over_all_orders(graded: bool) -> None:
+    """Every formula with every cut-off, and without, of 50 random rows, to 1e-12."""
+    for scores, gains in rows(50, graded):
+        ranks = ExpectedRanks(*counted(scores, gains))
+        for name, formula in OF_RANKS.items():
+            found = torch.as_tensor(formula(ranks, KS)).double()
+            wanted = brute(scores, gains, lambda every, formula=formula: formula(every, KS)).mean(dim=1)
+            assert found[:, 0].tolist() == pytest.approx(wanted.tolist(), abs=1e-12), (name, scores, gains)
+            assert [float(formula(ranks, k)) for k in KS] == found[:, 0].tolist(), name
+        for name, formula in WHOLE.items():
+            wanted = brute(scores, gains, formula).mean()
+            assert float(formula(ranks)) == pytest.approx(float(wanted), abs=1e-12), (name, scores, gains)
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("ties", ["worst", "best"])
+def test_worst_and_best_are_those_of_all_orders(ties: Any, graded: bool) -> None:
+    """Of 50 random rows; propensity-scored metrics order by what a label weighs."""
+    for scores, gains in rows(50, graded):
+        ranks, above, equal = counted(scores, gains)
+        for name, formula in ORDERED.items():
+            if name == "relevance_at_k":
+                continue  # of one rank alone no order is the best
+            weighs = WEIGHTS[ranks.target_ids.clamp(min=0)] if name.startswith("ps") else ranks.target_gains
+            found = torch.as_tensor(formula(in_order(ranks, above, equal, weighs, ties), KS)).double()
+            every = brute(scores, gains, lambda every, formula=formula: formula(every, KS))
+            largest = (ties == "best") != (name == "fall_out_at_k")
+            wanted = every.amax(dim=1) if largest else every.amin(dim=1)
+            assert found[:, 0].tolist() == pytest.approx(wanted.tolist(), abs=1e-12), (name, scores, gains)
+
+
+def test_where_nothing_ties_the_values_are_those_of_the_ranks() -> None:
+    """To the last bits of float64: a span of one place is that place."""
+    scores, gains = next(iter(rows(1, True)))[0], torch.tensor([[0.0, 2.0, 0.0, 1.0, 3.0, 0.0, 0.0]])
+    scores = torch.tensor([[0.5, 0.1, 0.7, 0.3, 0.2, 0.9, 0.8]], dtype=torch.float64)
+    ranks, above, equal = counted(scores, gains)
+    assert equal.tolist() == [[1, 1, 1]]
+    for name, formula in OF_RANKS.items():
+        plain = torch.as_tensor(formula(ranks, KS)).double().view(-1).tolist()
+        for other in (ExpectedRanks(ranks, above, equal), in_order(ranks, above, equal, ranks.target_gains, "worst")):
+            assert torch.as_tensor(formula(other, KS)).double().view(-1).tolist() == pytest.approx(plain, abs=1e-15), (
+                name
+            )
+
+
+def test_peers_that_average_over_ties_agree() -> None:
+    """scikit-learn's ndcg_score and dcg_score, and TorchMetrics' nDCG, of scores rounded until they tie."""
+    peers, torchmetrics = (
+        pytest.importorskip("sklearn.metrics"),
+        pytest.importorskip("torchmetrics.functional.retrieval"),
+    )
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(50):
+        scores = torch.randint(0, 4, (1, 12), generator=generator).double()
+        gains = torch.randint(0, 4, (1, 12), generator=generator).double()
+        gains[0, 0] = 1
+        ranks = Ranking.from_scores(scores, target_gains=gains).exact
+        own = scores[0][ranks.target_ids]
+        above, equal = (compare(scores[0], own.unsqueeze(-1)).sum(-1) for compare in (torch.gt, torch.eq))
+        expected = ExpectedRanks(ranks, above, equal)
+        for k in (1, 3, 12):
+            assert float(functional.dcg_at_k(expected, k)) == pytest.approx(peers.dcg_score(gains, scores, k=k))
+            found = float(functional.ndcg_at_k(expected, k))
+            assert found == pytest.approx(peers.ndcg_score(gains, scores, k=k))
+            peer = torchmetrics.retrieval_normalized_dcg(scores[0], gains[0].long(), top_k=k)
+            assert found == pytest.approx(float(peer), abs=1e-6)
+
+
+@pytest.mark.parametrize("tied", [1, 2, 5])
+def test_long_spans_are_read_in_parts(tied: int) -> None:
+    """The mean reciprocal rank of ``tied`` relevant labels among 9,000 equal ones, added up in exact fractions."""
+    size, above = 9000, 3
+    scores = torch.zeros(1, size + above)
+    scores[0, :above] = 1
+    gains = torch.zeros_like(scores)
+    gains[0, above : above + tied] = 1
+    ranks = Ranking.from_scores(scores, target_gains=gains).exact
+    expected = ExpectedRanks(
+        ranks, torch.full_like(ranks.target_ranks, above), torch.full_like(ranks.target_ranks, size)
+    )
+    whole = comb(size, tied)
+    wanted = sum(float(Fraction(comb(size - j, tied - 1), whole)) / (above + j) for j in range(1, size - tied + 2))
+    assert float(functional.reciprocal_rank(expected)) == pytest.approx(wanted, rel=1e-12)
