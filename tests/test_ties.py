@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import tailmetrics
 from tailmetrics import Ranking, functional
 from tailmetrics.metrics._ties import ExpectedRanks, in_order
 
@@ -170,3 +171,91 @@ def test_long_spans_are_read_in_parts(tied: int) -> None:
     whole = comb(size, tied)
     wanted = sum(float(Fraction(comb(size - j, tied - 1), whole)) / (above + j) for j in range(1, size - tied + 2))
     assert float(functional.reciprocal_rank(expected)) == pytest.approx(wanted, rel=1e-12)
+
+
+BUCKETS = tailmetrics.LabelBuckets.from_assignment([0, 1, 0, 1, 1, 0, 1], ["a", "b"])
+METRICS: list[tuple[str, dict[str, Any]]] = [
+    ("HitRateAtK", {"k": [1, 2, 4]}),
+    ("RecallAtK", {"k": [1, 2, 4]}),
+    ("PrecisionAtK", {"k": [2, 4]}),
+    ("PrecisionAtK", {"k": [2, 4], "denominator": "k"}),
+    ("F1AtK", {"k": 3}),
+    ("NDCGAtK", {"k": [2, 7]}),
+    ("NDCGAtK", {}),
+    ("MRR", {}),
+    ("MAP", {}),
+    ("MAP", {"k": 3, "denominator": "attainable"}),
+    ("RPrecision", {}),
+    ("RBPAtK", {"k": 4}),
+    ("RelevanceAtK", {"k": 2}),
+    ("PropensityScoredPrecisionAtK", {"k": 2, "weights": WEIGHTS}),
+    ("PropensityScoredNDCGAtK", {"k": 3, "weights": WEIGHTS}),
+]
+
+
+@pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}], ids=str)
+@pytest.mark.parametrize(("name", "given"), METRICS)
+def test_metrics_are_means_over_all_orders(name: str, given: dict[str, Any], by: dict[str, Any]) -> None:
+    """Overall and in both scopes, of dense scores, candidates and CSR, in any batches: to 1e-12, and the same bits."""
+    batch = [row for row in rows(40, True) if row[0].isfinite().any()]
+    scores, gains = (torch.cat(side) for side in zip(*batch, strict=True))
+    rule = {"empty_target_action": "neg", "num_labels": None if by else 7, **given, **by}
+    listed = getattr(tailmetrics, name)(weighted=True, **rule)
+    for own, relevant in batch:
+        lists = all_orders(own)
+        weights = torch.full((len(lists),), 1 / len(lists), dtype=torch.float64)
+        listed.update(lists, relevant.expand(len(lists), 7), row_weights=weights)
+    order = torch.rand(scores.shape, generator=torch.Generator().manual_seed(0)).argsort(dim=1)
+    shuffled = scores.gather(1, order)
+    candidates = (shuffled, order.masked_fill(shuffled == -torch.inf, -1))
+    values = []
+    for preds in (scores, candidates):
+        metric = getattr(tailmetrics, name)(ties="expected", **rule)
+        for part in (slice(0, 7), slice(7, None)):
+            some = preds[part] if preds is scores else (preds[0][part], preds[1][part])
+            metric.update(some, gains[part])
+        values.append(metric.compute())
+    assert values[0].flatten().tolist() == pytest.approx(listed.compute().flatten().tolist(), abs=1e-12)
+    assert values[0].tolist() == values[1].tolist()
+
+
+def test_the_numbering_of_labels_makes_no_difference() -> None:
+    """A model whose scores saturate: by id the curve turns around with the numbering, expected it does not."""
+    generator = torch.Generator().manual_seed(6)
+    counts = (2000 / torch.arange(1, 201)).long()
+    scores = ((torch.randn(100, 200, generator=generator) + counts.log()).sigmoid() * 8).round() / 8
+    target = torch.multinomial(counts.double(), 100, replacement=True, generator=generator)
+    curves: dict[str, list[list[float]]] = {}
+    deciles = tailmetrics.LabelBuckets.deciles(counts)
+    turned = tailmetrics.LabelBuckets.from_assignment(deciles.assignment.flip(0), deciles.names)
+    for given in ((scores, target, deciles), (scores.flip(1), 199 - target, turned)):
+        for ties in ("id", "expected", "worst", "best"):
+            metric = tailmetrics.RecallAtK(10, buckets=given[2], scope="global", ties=ties)
+            metric.update(given[0], given[1])
+            curves.setdefault(ties, []).append(metric.compute().nan_to_num(-1).tolist())
+            assert next(iter(metric.scalars())).startswith(f"global_recall{'' if ties == 'id' else f'_{ties}'}@10/")
+    for ties in ("expected", "worst", "best"):
+        assert curves[ties][0] == curves[ties][1]
+    assert curves["id"][0] != curves["id"][1]
+    for number in (0, 1):
+        inside = zip(curves["worst"][0], curves["id"][number], curves["expected"][0], curves["best"][0], strict=True)
+        assert all(worst <= min(by_id, mean) and max(by_id, mean) <= best for worst, by_id, mean, best in inside)
+
+
+def test_what_has_no_order_or_no_closed_form_is_refused() -> None:
+    """Ids, averages over labels, ERR and KForRecall's expectation."""
+    with pytest.raises(ValueError, match="preds are ids"):
+        tailmetrics.RecallAtK(2, ties="expected").update(torch.tensor([[0, 1]]), torch.tensor([0]))
+    for make in (
+        lambda: tailmetrics.RecallAtK(2, average="micro", ties="expected"),
+        lambda: tailmetrics.ERRAtK(2, ties="expected"),
+        lambda: tailmetrics.KForRecall(0.5, ties="expected"),
+        lambda: tailmetrics.F1AtThreshold(0.5, ties="worst"),
+    ):
+        with pytest.raises((ValueError, TypeError), match="ties"):
+            make()
+    scores = torch.zeros(1, 5)
+    for ties, wanted in (("worst", 5.0), ("best", 1.0)):
+        metric = tailmetrics.KForRecall(1.0, ties=ties)
+        metric.update(scores, torch.tensor([2]))
+        assert float(metric.compute()) == wanted

@@ -25,6 +25,7 @@ class PairMetric(RowMeanMetric):
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
     """
 
+    tie_rules = ("id",)
     withheld: ClassVar[tuple[str, ...]] = ("k", "depth")
     optional_k = True
 

@@ -11,8 +11,10 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
+from tailmetrics.metrics._fixed_point import COUNT, UNIT
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import PerRow
+from tailmetrics.metrics._ties import ExpectedRanks, Ties, in_order, spans
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
 from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._once import once
@@ -30,6 +32,7 @@ class RelevanceArguments(TopKArguments, total=False):
     average: Average
     depth: int
     empty_target_action: EmptyTargetAction | None
+    ties: Ties
 
 
 class RelevanceMetric(TopKMetric):
@@ -46,6 +49,8 @@ class RelevanceMetric(TopKMetric):
         empty_target_action: What a row without a relevant label counts: ``"neg"`` 0, ``"pos"`` 1, ``"skip"`` nothing;
             ``"error"`` refuses it. None is ``"neg"`` overall; within buckets it is ``"skip"`` for the mean over rows
             and ``"neg"`` for averages over labels, in which every row counts.
+        ties: How labels of one score are ranked: ``"id"``, the lower id first, as a list shows them; ``"expected"``,
+            the mean over all their orders; ``"worst"`` and ``"best"``, the relevant ones behind or before the others.
         kwargs: See :class:`TopKMetric`. ``min_gain`` says what is relevant; CG, DCG and nDCG keep all gains, as in
             trec_eval.
     """
@@ -56,6 +61,8 @@ class RelevanceMetric(TopKMetric):
     can_be_weighted = True
     reads_gains: ClassVar[bool] = False
     """Whether the values are made of gains, which ``min_gain`` leaves as they are."""
+    tie_rules: ClassVar[tuple[Ties, ...]] = ("id", "worst", "best")
+    """What ``ties`` may be: ``"expected"`` needs a formula that is a mean over orders."""
     lacking: ClassVar[str] = "no relevant label"
     """What is said of a row that :meth:`_answered` leaves out."""
 
@@ -67,9 +74,19 @@ class RelevanceMetric(TopKMetric):
         average: Average = "samples",
         depth: int = DEFAULT_DEPTH,
         empty_target_action: EmptyTargetAction | None = None,
+        ties: Ties = "id",
         **kwargs: Unpack[TopKArguments],
     ) -> None:
         caller = self._caller
+        self.ties: Ties = check_choice(caller, "ties", ties, ("id", "expected", "worst", "best"))
+        rules = self.tie_rules if average == "samples" else ("id",)
+        if ties not in rules:
+            raise ValueError(
+                f"{caller}: ties={ties!r} is not known of average={average!r} of this metric; choose one of "
+                f"{', '.join(map(repr, rules))}."
+            )
+        if ties == "expected":  # what is 0 or 1 of an order is a share of all orders
+            vars(self).update({"fixed_point": UNIT} if vars(type(self)).get("fixed_point") is COUNT else {})
         if empty_target_action is not None:
             check_choice(caller, "empty_target_action", empty_target_action, ("neg", "pos", "skip", "error"))
             if empty_target_action not in self.empty_actions:
@@ -120,10 +137,10 @@ class RelevanceMetric(TopKMetric):
     @once
     def reads(self) -> Depth:
         """How much of a batch has to be ranked."""
-        if self._uses_depth:
-            return Depth(self.depth, self.depth)
-        deepest = max((k for k in self.cutoffs if k is not None), default=0)
-        return Depth(deepest, None if None in self.cutoffs else deepest)
+        deepest = self.depth if self._uses_depth else max((k for k in self.cutoffs if k is not None), default=0)
+        # what ties with the last label of a list must be in it
+        whole = self.ties != "id" or (None in self.cutoffs and not self._uses_depth)
+        return Depth(deepest, None if whole else deepest)
 
     @property
     def _depth_name(self) -> str:
@@ -137,6 +154,8 @@ class RelevanceMetric(TopKMetric):
         exact, deepest, buckets = None in self.cutoffs, max(self.ks), self.bound_buckets
         if self.min_gain is not None:
             ranking = self._relevant(ranking)
+        if self.ties != "id":
+            return self._tied_ranks_of(ranking)
         if buckets is None:
             ranks = ranking.exact if exact else ranking.up_to(deepest)
         else:
@@ -144,6 +163,28 @@ class RelevanceMetric(TopKMetric):
             ranks = ranking.by_bucket(buckets, self.scope, self.depth, whole, deepest)
         # a formula that no law holds must not see what other metrics of a collection had ranked
         return ranks if self.in_registry or exact else ranks.first(deepest)
+
+    def _tied_ranks_of(self, ranking: Ranking) -> TargetRanks:
+        """Return what the formula reads where equal scores have no order of their own."""
+        buckets, ties = self.bound_buckets, self.ties
+        by = None if buckets is None else (buckets.digest, self.scope, self.depth)
+        ranks, above, equal = ranking.remembered(("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth))
+        if ties == "expected":
+            return ranking.remembered(("expected", by), lambda: ExpectedRanks(ranks, above, equal))
+        assert ties != "id"
+        return in_order(ranks, above, equal, self._worth_of_hits(ranks), ties)
+
+    def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
+        """Return by what relevant labels of one score are sorted in the best order, shape (..., W)."""
+        return ranks.target_gains
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if self.ties != "id" and ((ranking.scores is None and ranking.values is None) or ranking.beyond is not None):
+            raise ValueError(
+                f"{self._caller}: ties={self.ties!r} reads the scores of all labels, and preds are ids or come in "
+                "pieces; pass scores or scored candidates, or leave ties out."
+            )
 
     def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Whether a row has what a value is made of, shape (N,) or (N, G), bool; else ``empty_target_action`` holds."""

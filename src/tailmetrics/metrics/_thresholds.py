@@ -52,6 +52,7 @@ class ThresholdMetric(LabelAveragedMetric):
             changes ``average="samples"`` alone: precision then divides by all that a row is suggested.
     """
 
+    tie_rules = ("id",)
     withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth")
     key_words: ClassVar = {**LabelAveragedMetric.key_words, "threshold": ""}
 

@@ -8,19 +8,23 @@ realistic ranks) for one relevant label; held to all orders, one by one, in test
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arithmetic import divide, ordered_sum
-from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, TargetRanks
+from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
-from tailmetrics.ranking._discounts import discounts_at, ideal_discounts
+from tailmetrics.ranking._hits import Hits
 from tailmetrics.ranking._ordered import ordered_prefix_sums
-from tailmetrics.ranking._target_ranks import StoredRanks
+from tailmetrics.ranking._ranking import Scope
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
+
+EVERY_RULE: Final[tuple[Ties, ...]] = ("id", "expected", "worst", "best")
+"""What ``ties`` may be of a formula that knows its mean over all orders."""
 
 PLACES_TOGETHER = 2**12
 """Places of a span that are looked at together where the first of several relevant labels is: 32 kB for each row."""
@@ -40,11 +44,11 @@ class ExpectedRanks(TargetRanks):
     """
 
     def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor) -> None:
-        self.target_ranks, self.target_ids, self.target_gains = ranks.target_ranks, ranks.target_ids, ranks.target_gains
-        self.n_relevant, self.relevant, self.length = ranks.n_relevant, ranks.relevant, ranks.length
-        self.binary, self.num_labels, self.documents = ranks.binary, ranks.num_labels, ranks.documents
-        self.max_k, self.deepest = ranks.max_k, ranks.deepest
-        void = self.target_ranks >= NOT_RANKED
+        hits = ranks.hits
+        rest = ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, ranks.deepest
+        super().__init__(lambda: hits, *rest)
+        self.n_relevant, self.binary, self.documents = ranks.n_relevant, ranks.binary, ranks.documents
+        void = hits.ranks >= NOT_RANKED
         self.above, self.equal = above.masked_fill(void, NOT_RANKED), equal.masked_fill(void, 1)
         first = torch.searchsorted(self.above, self.above)
         self.hits_above = first
@@ -105,9 +109,10 @@ class ExpectedRanks(TargetRanks):
     def discounts_within(self, k: Cutoff) -> Tensor:
         """Return the mean of 1 / log2(rank + 1), 0 beyond ``k``, shape (..., W), float64."""
         self._check_deep_enough(k)
+        sums = _discount_sums(1 << self.most.bit_length(), self.above.device)
         # of a label that is not tied it is the discount itself, not a difference of sums
-        plain = discounts_at(self.target_ranks, self.most) * (self.target_ranks <= self._behind_targets(k))
-        sums = ideal_discounts(whole_numbers(self.most + 1, self.above.device), self.most)
+        plain = discounts(self.most + 1, self.above.device)[self.above.clamp(max=self.most)]
+        plain = plain * (self.places_within(self._behind_targets(k)) > 0)
         return torch.where(self.equal == 1, plain, self.worth_within(k, sums))
 
     def reciprocal_of_first(self, k: Cutoff) -> Tensor:
@@ -159,6 +164,12 @@ def _harmonic(size: int) -> Tensor:
     return ordered_prefix_sums(1 / torch.arange(1, size + 1, dtype=torch.float64, device="cpu"))
 
 
+@made_once
+def _discount_sums(size: int) -> Tensor:
+    """Return what the discounts of the first 0 to ``size`` ranks are together, from the CPU."""
+    return ordered_prefix_sums(discounts(size, torch.device("cpu")))
+
+
 def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Return 1 / log2(rank + 1) of the hits within the top ``k``, 0 of others, shape (..., W), float64."""
     return ranks.discounts_within(k) if isinstance(ranks, ExpectedRanks) else ranks.discounts * ranks.within(k)
@@ -166,7 +177,7 @@ def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 def in_order(
     ranks: TargetRanks, above: Tensor, equal: Tensor, worth: Tensor, ties: Literal["worst", "best"]
-) -> StoredRanks:
+) -> TargetRanks:
     """Return the ranks in the worst or the best order of equal scores.
 
     Relevant labels come last or first in their span; of several, those of greater worth last or first.
@@ -178,7 +189,8 @@ def in_order(
         worth: What it is worth to rank a label well, such as its gain, in the same shape.
         ties: Which order.
     """
-    void = ranks.target_ranks >= NOT_RANKED
+    hits = ranks.hits
+    void = hits.ranks >= NOT_RANKED
     above = above.masked_fill(void, NOT_RANKED)
     order = worth.argsort(dim=-1, descending=ties == "best", stable=True)
     order = order.gather(-1, above.gather(-1, order).argsort(dim=-1, stable=True))
@@ -188,7 +200,83 @@ def in_order(
     if ties == "worst":
         place = place + equal - (torch.searchsorted(above, above, right=True) - first)
     found = torch.where(void, NOT_RANKED, above + place + 1)
-    ids, gains = ranks.target_ids.gather(-1, order), ranks.target_gains.gather(-1, order)
+    gains = None if hits.gains is None else hits.gains.gather(-1, order)
+    sorted_hits = Hits(found, hits.ids.gather(-1, order), gains)
     deepest = int(found.masked_fill(void, 0).max()) if found.numel() else 0
-    facts = ranks.n_relevant, ranks.relevant, ranks.length, ranks.binary, ranks.num_labels, deepest, EVERYTHING
-    return StoredRanks(found, ids, gains, *facts)
+    ordered = TargetRanks(lambda: sorted_hits, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, deepest)
+    ordered.n_relevant, ordered.binary, ordered.documents = ranks.n_relevant, ranks.binary, ranks.documents
+    return ordered
+
+
+def spans(
+    ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int
+) -> tuple[TargetRanks, Tensor, Tensor]:
+    """Return the ranks of all relevant labels that are retrieved, how many labels score more, and how many the same.
+
+    With buckets there is an axis of them behind the rows. In scope ``"bucket"`` the labels of a bucket are counted
+    among themselves; of those that tie across ``depth``, all are read.
+
+    Args:
+        ranking: Made from scores, or from whole lists of scored candidates.
+        buckets: G buckets, or None.
+        scope: As in :meth:`Ranking.by_bucket`.
+        depth: As there.
+    """
+    ranks = ranking.exact
+    hits, values = ranks.hits, ranking.values if ranking.scores is None else ranking.scores
+    assert values is not None
+    above, equal, _ = _counts(ranking, hits, values)
+    if buckets is None:
+        return ranks, above, equal
+    by_bucket = ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
+    split = ranking.targets.kernels.split(hits, buckets)
+    place = torch.searchsorted(hits.ranks, split.ranks.flatten(1)).clamp(max=hits.ranks.shape[1] - 1)
+    above, equal = (side.gather(1, place).view(split.ranks.shape) for side in (above, equal))
+    if scope == "bucket":
+        read = above < depth
+        own = Hits(torch.where(read, split.ranks, NOT_RANKED), split.ids, split.gains)
+        of_buckets = [
+            _counts(ranking, Hits(own.ranks[:, number], own.ids[:, number], None), values, buckets, number)
+            for number in range(len(buckets))
+        ]
+        above, equal, before = (torch.stack(side, dim=1) for side in zip(*of_buckets, strict=True))
+        split = Hits(torch.where(own.ranks < NOT_RANKED, above + before + 1, NOT_RANKED), own.ids, own.gains)
+    rest = by_bucket.relevant, by_bucket.length, ranking.num_labels, EVERYTHING, ranks.deepest
+    found = TargetRanks(lambda: split, *rest)
+    found.binary = ranks.binary
+    return found, above, equal
+
+
+def _counts(
+    ranking: Ranking, hits: Hits, values: Tensor, buckets: LabelBuckets | None = None, number: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return how many labels, of a bucket, score more than each hit (N, W), the same, and the same with a lower id."""
+    listed = ranking.scores is None
+    valid = hits.ranks < NOT_RANKED
+    rows, place = valid.nonzero(as_tuple=True)
+    ids = hits.ids[rows, place]
+    # the place in a list is the rank in all of it, which hits of buckets do not have
+    own = _of_lists(ranking, values, rows, ids) if listed else values[rows, ids]
+    columns = ids
+    if buckets is not None and listed:
+        values = values.masked_fill(buckets.of(ranking.ids) != number, -torch.inf)
+    elif buckets is not None:
+        inside = (buckets.assignment.to(ids.device) == number).nonzero().squeeze(1)
+        values, columns = values[:, inside], torch.searchsorted(inside, ids)
+    counts = ranking.targets.kernels.counts_above(values, rows, own, columns)
+    if listed:
+        counts[2] = _lower_ids(ranking, values, rows, ids, own)
+    found = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=ids.device)
+    found[:, rows, place] = counts
+    above, equal, before = found
+    return above, equal.masked_fill(~valid, 1), before
+
+
+def _of_lists(ranking: Ranking, values: Tensor, rows: Tensor, ids: Tensor) -> Tensor:
+    """Return the scores of listed labels."""
+    return values[rows, (ranking.ids[rows] == ids[:, None]).to(torch.int64).argmax(dim=1)]
+
+
+def _lower_ids(ranking: Ranking, values: Tensor, rows: Tensor, ids: Tensor, own: Tensor) -> Tensor:
+    """Return how many listed labels with a lower id score the same."""
+    return ((values[rows][:, : ranking.depth] == own[:, None]) & (ranking.ids[rows] < ids[:, None])).sum(dim=1)

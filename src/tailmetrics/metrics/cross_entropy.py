@@ -85,6 +85,7 @@ class CrossEntropy(RowMeanMetric):
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
+    tie_rules = ("id",)
     stem = "cross_entropy"
     optional_k = True
     withheld = ("k",)

@@ -9,6 +9,7 @@ from torch import Tensor
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import Denominator, LabelAveragedMetric
+from tailmetrics.metrics._ties import EVERY_RULE
 from tailmetrics.ranking import Cutoff, TargetRanks
 
 
@@ -62,6 +63,7 @@ class F1AtK(LabelAveragedMetric):
 
     higher_is_better = True
     stem = "f1"
+    tie_rules = EVERY_RULE
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return f1_at_k(ranks, k, self.denominator)

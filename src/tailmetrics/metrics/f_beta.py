@@ -13,6 +13,7 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric
+from tailmetrics.metrics._ties import EVERY_RULE
 from tailmetrics.ranking import Cutoff, TargetRanks
 
 
@@ -71,6 +72,7 @@ class FBetaAtK(LabelAveragedMetric):
 
     higher_is_better = True
     stem = "f_beta"
+    tie_rules = EVERY_RULE
 
     def __init__(self, k: Cutoffs, *, beta: float = 2.0, **kwargs: Unpack[LabelArguments]) -> None:
         self.beta = check_between(self._caller, "beta", beta, 0.0, math.inf)

@@ -10,6 +10,7 @@ from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import EmptyTargetAction
 from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._ties import EVERY_RULE
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
 
 
@@ -71,6 +72,7 @@ class FallOutAtK(RowMeanMetric):
 
     higher_is_better = False
     stem = "fall_out"
+    tie_rules = EVERY_RULE
     lacking = "no irrelevant label"
 
     def _check(self, ranking: Ranking) -> None:

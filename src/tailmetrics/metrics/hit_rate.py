@@ -10,6 +10,7 @@ from tailmetrics.metrics._arithmetic import ordered_sum
 from tailmetrics.metrics._fixed_point import COUNT
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._ties import EVERY_RULE
 from tailmetrics.ranking import Cutoff, TargetRanks
 
 
@@ -83,6 +84,7 @@ class HitRateAtK(RowMeanMetric):
 
     higher_is_better = True
     stem = "hit_rate"
+    tie_rules = EVERY_RULE
     fixed_point = COUNT
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
@@ -114,6 +116,7 @@ class AccuracyAtK(RowMeanMetric):
 
     higher_is_better = True
     stem = "accuracy"
+    tie_rules = EVERY_RULE
     fixed_point = COUNT
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
@@ -145,6 +148,7 @@ class RelevanceAtK(RowMeanMetric):
 
     higher_is_better = True
     stem = "relevance"
+    tie_rules = EVERY_RULE
     fixed_point = COUNT
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:

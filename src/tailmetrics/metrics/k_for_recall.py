@@ -126,6 +126,8 @@ class KForRecall(RelevanceMetric):
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         """Return the ranks within the list: what stands below ``depth`` is a miss, wherever it stands."""
         ranking, buckets = self._relevant(ranking), self.bound_buckets
+        if self.ties != "id":
+            return self._tied_ranks_of(ranking).first(self.depth)
         if buckets is None:
             return ranking.up_to(self.depth)
         return ranking.by_bucket(buckets, self.scope, self.depth, up_to=self.depth)

@@ -13,7 +13,7 @@ from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.metrics._ties import ExpectedRanks
+from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
 from tailmetrics.ranking._device import whole_numbers
 
@@ -77,6 +77,7 @@ class MAP(RowMeanMetric):
 
     higher_is_better = True
     stem = "map"
+    tie_rules = EVERY_RULE
     optional_k = True
 
     def __init__(

@@ -11,7 +11,7 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.metrics._ties import ExpectedRanks
+from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
 
 
@@ -66,6 +66,7 @@ class MRR(RowMeanMetric):
 
     higher_is_better = True
     stem = "mrr"
+    tie_rules = EVERY_RULE
     optional_k = True
 
     def __init__(self, k: Cutoffs | None = None, **kwargs: Unpack[RelevanceArguments]) -> None:

@@ -14,7 +14,7 @@ from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.metrics._ties import discounts_within
+from tailmetrics.metrics._ties import EVERY_RULE, discounts_within
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
 
 Gain: TypeAlias = Literal["linear", "exponential"]
@@ -130,6 +130,7 @@ class _GainMetric(RowMeanMetric):
 
     optional_k = True
     reads_gains = True
+    tie_rules = EVERY_RULE
 
     def __init__(
         self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RelevanceArguments]

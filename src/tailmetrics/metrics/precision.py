@@ -10,6 +10,7 @@ from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._fixed_point import COUNT, UNIT, FixedPoint
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import Denominator, LabelAveragedMetric
+from tailmetrics.metrics._ties import EVERY_RULE
 from tailmetrics.ranking import Cutoff, TargetRanks
 
 
@@ -62,19 +63,24 @@ class PrecisionAtK(LabelAveragedMetric):
 
     higher_is_better = True
     stem = "precision"
+    tie_rules = EVERY_RULE
     ratio_reads = ("predicted",)
     withheld = ("macro",)
 
     @property
     def fixed_point(self) -> FixedPoint:  # type: ignore[override]
         """How values are written: h_k as it is where k divides it, else h_k / m_k."""
-        return COUNT if self.denominator == "k" else UNIT
+        return COUNT if self._counts_hits else UNIT
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return ranks.hits_at(k) if self.denominator == "k" else precision_at_k(ranks, k)
+        return ranks.hits_at(k) if self._counts_hits else precision_at_k(ranks, k, self.denominator)
 
     def _per_one(self, k: int) -> int:
-        return k if self.denominator == "k" else 1
+        return k if self._counts_hits else 1
+
+    @property
+    def _counts_hits(self) -> bool:
+        return self.denominator == "k" and self.ties != "expected"
 
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         return hits, predicted

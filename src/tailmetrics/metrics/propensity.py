@@ -17,7 +17,7 @@ from tailmetrics.metrics._fixed_point import WEIGHT
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RatioMetric
-from tailmetrics.metrics._ties import discounts_within
+from tailmetrics.metrics._ties import EVERY_RULE, discounts_within
 from tailmetrics.metrics._training_counts import check_counts_fit
 from tailmetrics.ranking import Cutoff, LabelWeights, Ranking, TargetRanks, discounts
 
@@ -195,6 +195,7 @@ class _PropensityMetric(RatioMetric):
     """
 
     fixed_point = WEIGHT
+    tie_rules = EVERY_RULE
 
     needs: tuple[str, ...] = ("label_counts", "num_train")
     key_words: ClassVar = {**RatioMetric.key_words, "preset": ""}
@@ -269,6 +270,10 @@ class _PropensityMetric(RatioMetric):
     def _row_terms(self, ranking: Ranking, k: Cutoff) -> tuple[Tensor, Tensor]:
         assert self._weights is not None
         return self._terms(self._ranks_of(ranking), k, self._weights)
+
+    def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
+        assert self._weights is not None
+        return ranks.weights_at_targets(self._weights)
 
     @abstractmethod
     def _terms(self, ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.metrics._ties import ExpectedRanks
+from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, TargetRanks
 
 
@@ -64,6 +64,7 @@ class RPrecision(RowMeanMetric):
 
     higher_is_better = True
     stem = "r_precision"
+    tie_rules = EVERY_RULE
     optional_k = True
     withheld = ("k",)
 

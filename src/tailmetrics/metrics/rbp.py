@@ -14,7 +14,7 @@ from tailmetrics.metrics._arithmetic import ordered_sum
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
-from tailmetrics.metrics._ties import ExpectedRanks
+from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import Cutoff, TargetRanks
 from tailmetrics.ranking._device import made_once
 
@@ -78,6 +78,7 @@ class RBPAtK(RowMeanMetric):
 
     higher_is_better = True
     stem = "rbp"
+    tie_rules = EVERY_RULE
 
     def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RelevanceArguments]) -> None:
         self.persistence = check_between(self._caller, "persistence", persistence, 0.0, 1.0)

@@ -10,6 +10,7 @@ from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._ties import EVERY_RULE
 from tailmetrics.ranking import Cutoff, TargetRanks
 
 
@@ -83,6 +84,7 @@ class RecallAtK(LabelAveragedMetric):
 
     higher_is_better = True
     stem = "recall"
+    tie_rules = EVERY_RULE
     ratio_reads = ("support",)
     withheld = ("macro",)
 
@@ -118,6 +120,7 @@ class NormalizedRecallAtK(RowMeanMetric):
 
     higher_is_better = True
     stem = "normalized_recall"
+    tie_rules = EVERY_RULE
 
     def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
         return normalized_recall_at_k(ranks, k)
