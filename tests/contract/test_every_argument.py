@@ -32,6 +32,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "ignore_index": (None, -100),
     "min_gain": (None, 2.0),
     "scope": ("bucket", "global"),
+    "ties": ("best", "worst"),
     "average": ("macro", "weighted"),
     "depth": (20, 30),
     "empty_target_action": ("skip", "error"),
@@ -109,6 +110,8 @@ def pairs() -> Iterator[Any]:
                 continue
             if argument == "buckets" and name in ("TieRateAtK", "PersonalizationAtK"):
                 continue  # refused
+            if argument == "ties" and getattr(metric, "tie_rules", ()) == ("id",):
+                continue  # scores are read themselves
             if (
                 argument == "average"
                 and name not in ("LabelAUC", "LabelAP")
