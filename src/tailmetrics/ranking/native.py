@@ -98,6 +98,12 @@ def _scores(scores: Tensor) -> tuple[int, ...]:
     return scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), *scores.shape
 
 
+def _buckets(bucket_of: Tensor | None, num_buckets: int) -> tuple[int, ...]:
+    if bucket_of is None:
+        return 0, 0, NOT_RANKED, num_buckets
+    return bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
+
+
 def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool]:
     """Return the ``k`` best labels per row, ties to the lower id, in about one reading of the scores.
 
@@ -217,7 +223,7 @@ def check_lists(ids: Tensor, threads: int, mark: bool = False) -> ListCheck:
 
 def within_buckets(
     ids: Tensor | None,
-    bucket_of: Tensor,
+    bucket_of: Tensor | None,
     num_buckets: int,
     ranks: Tensor,
     labels: Tensor,
@@ -230,7 +236,8 @@ def within_buckets(
     Args:
         ids: Shape (N, D), int64: lists, cut to the depth that is read, -1 for no label. None: hits keep the ranks that
             they have.
-        bucket_of: Shape (L,) or longer, uint8, int16, int32 or int64: the bucket of each label.
+        bucket_of: Shape (L,) or longer, contiguous, uint8, int16, int32 or int64: the bucket of each label; None where
+            all are in bucket 0.
         num_buckets: G.
         ranks: Shape (N, W), int64: ranks of hits, ascending, then ``NOT_RANKED``. Those behind ``ids`` are left out.
         labels: Shape (N, W), int64.
@@ -247,17 +254,16 @@ def within_buckets(
     """
     num_rows, given = ranks.shape
     ids = None if ids is None else _rows(ids)
-    ranks, labels, bucket_of = ranks.contiguous(), labels.contiguous(), bucket_of.contiguous()
+    ranks, labels = ranks.contiguous(), labels.contiguous()
     gains = None if gains is None else gains.contiguous()
     new_ranks, new_labels = torch.empty(2, num_rows, num_buckets, width, dtype=torch.int64)
     new_gains = None if gains is None else torch.empty(num_rows, num_buckets, width, dtype=torch.float64)
     lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64)
     if num_rows:
         lists = (0, 0, num_rows, 0) if ids is None else (ids.data_ptr(), ids.stride(0), *ids.shape)
-        buckets = bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
         given_hits = ranks.data_ptr(), labels.data_ptr(), _address(gains), given
         result = width, new_ranks.data_ptr(), new_labels.data_ptr(), _address(new_gains), lengths.data_ptr()
-        _run("within_buckets", threads, *lists, *buckets, *given_hits, *result)
+        _run("within_buckets", threads, *lists, *_buckets(bucket_of, num_buckets), *given_hits, *result)
     return new_ranks, new_labels, new_gains, lengths
 
 
@@ -293,31 +299,36 @@ def rank_counts(
 
 def count_true(mask: Tensor, threads: int) -> Tensor:
     """Return how many cells of each row of ``mask`` (N, L), bool, are true, shape (N,), int64."""
-    mask = _rows(mask)
-    counts = torch.zeros(len(mask), dtype=torch.int64)
-    if mask.numel():
-        _run("count_true", threads, mask.data_ptr(), MASK, mask.stride(0), *mask.shape, 0, 0, 0, 0, counts.data_ptr())
-    return counts
+    return count_by_bucket(mask, None, 1, threads).squeeze(1)
 
 
-def count_by_bucket(labels: Tensor, bucket_of: Tensor, num_buckets: int, threads: int) -> Tensor:
+def count_by_bucket(labels: Tensor, bucket_of: Tensor | None, num_buckets: int, threads: int) -> Tensor:
     """Return how many relevant labels of each row are in each bucket, shape (N, G), int64.
 
     Args:
         labels: Labels (N, M), int64, -1 for none; or a mask (N, L), bool.
-        bucket_of: Shape (L,) or longer, uint8, int16, int32 or int64: the bucket of each label.
+        bucket_of: As of :func:`within_buckets`.
         num_buckets: G.
         threads: How many to use at most.
 
     Raises:
         IndexError: If a label or a bucket is too large.
     """
-    labels, bucket_of = _rows(labels), bucket_of.contiguous()
-    counts = torch.zeros(len(labels), num_buckets, dtype=torch.int64)
-    if labels.numel():
-        form = MASK if labels.dtype == torch.bool else LABELS
+    if labels.dtype != torch.bool:  # as a list without hits
+        nothing = torch.empty(len(labels), 0, dtype=torch.int64)
+        return within_buckets(labels, bucket_of, num_buckets, nothing, nothing, None, 0, threads)[3]
+    labels = _rows(labels)
+    counts = torch.empty(len(labels), num_buckets, dtype=torch.int64)
+    if counts.numel():
+        mask = labels.data_ptr(), labels.stride(0), *labels.shape
+        _run("count_true", threads, *mask, *_buckets(bucket_of, num_buckets), counts.data_ptr())
+    return counts
+    form = MASK if labels.dtype == torch.bool else LABELS
+    target = labels.data_ptr(), form, labels.stride(0), *labels.shape
+    if bucket_of is None:
+        buckets = 0, 0, NOT_RANKED, num_buckets
+    else:
+        bucket_of = bucket_of.contiguous()
         buckets = bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
-        _run(
-            "count_true", threads, labels.data_ptr(), form, labels.stride(0), *labels.shape, *buckets, counts.data_ptr()
-        )
+    _run("relevant", threads, *target, *buckets, counts.data_ptr())
     return counts
