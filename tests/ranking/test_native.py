@@ -272,7 +272,7 @@ def test_rank_counts_compare_each_score_with_each_wanted_one(kind: str, dtype: t
 
 @pytest.mark.parametrize("width", [0, 1, 7, 64, 5003])
 def test_relevant_labels_are_counted(width: int) -> None:
-    """In all and by bucket; of a mask, of a part of one, of a transposed one, and of labels with -1 between them."""
+    """In all and by bucket; of a mask, of a part of one, of a transposed one, of other bytes, and of labels and -1."""
     random = np.random.default_rng(width)
     mask = random.random((21, width + 3)) < random.random((21, 1)).round(1)
     bucket_of = random.integers(5, size=width + 3)
@@ -283,6 +283,8 @@ def test_relevant_labels_are_counted(width: int) -> None:
         if of is not None:
             expected = np.stack([np.bincount(of[: view.shape[1]][row], minlength=5) for row in view.numpy()])
             np.testing.assert_array_equal(native.count_by_bucket(view, table, 5, threads).numpy(), expected)
+    other_bytes = (whole * 6).to(torch.uint8).view(torch.bool)  # torch shows them as True too
+    np.testing.assert_array_equal(native.count_true(other_bytes, 3).numpy(), mask.sum(axis=1))
     labels = _lists(21, 6, width + 3, repeats=True)
     expected = np.stack([np.bincount(bucket_of[row[row >= 0]], minlength=5) for row in labels])
     np.testing.assert_array_equal(native.count_by_bucket(torch.tensor(labels), table, 5, 3).numpy(), expected)
