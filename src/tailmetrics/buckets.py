@@ -51,8 +51,6 @@ class LabelBuckets:
 
         Args:
             counts: Shape (L,), whole numbers: how often each label occurs in training.
-
-        Source: the thesis notes' deciles (labels 0-4 in decile 10 … 3640 in decile 1).
         """
         return cls.quantiles(_training_counts("deciles", counts), 10)
 

@@ -38,7 +38,7 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     >>> round(float(cross_entropy(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))), 4)
     0.6931
 
-    Source: next-location guide, "Cross-Entropy Loss".
+    Source: PyTorch, ``torch.nn.CrossEntropyLoss``.
     """
     entries = ranking.targets.entries
     if not ranking.scores_all:
@@ -80,7 +80,7 @@ class CrossEntropy(RowMeanMetric):
     >>> metric.compute()
     tensor(0.6931, dtype=torch.float64)
 
-    Source: next-location guide, "Cross-Entropy Loss".
+    Source: PyTorch, ``torch.nn.CrossEntropyLoss``.
     """
 
     higher_is_better = False

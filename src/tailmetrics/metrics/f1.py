@@ -31,7 +31,7 @@ def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted
     >>> f1_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
     [0.5]
 
-    Source: evaluation notes, "F1 @k".
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
     """
     listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
     return divide(2 * ranks.real_hits_at(k), listed + ranks.n_relevant)
@@ -58,7 +58,8 @@ class F1AtK(LabelAveragedMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: evaluation notes, "F1 @k"; next-location guide, "F1 Score (Weighted)".
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3;
+    scikit-learn, ``f1_score``.
     """
 
     higher_is_better = True

@@ -31,6 +31,7 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
     Raises:
         ValueError: If nothing tells the number of labels.
 
+    >>> import torch
     >>> float(fall_out_at_k(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0]]), k=2))
     0.5
 

@@ -31,7 +31,7 @@ def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     >>> hit_rate_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=1).tolist()
     [True]
 
-    Source: next-location guide, "Top-K Accuracy", where a row has one target.
+    Source: scikit-learn, ``top_k_accuracy_score``, where a row has one target.
     """
     return ranks.first_within(k)
 
@@ -53,7 +53,8 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     >>> relevance_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
     [False]
 
-    Source: MAP@12 notebook, "Rel at K".
+    Source: the relevance at one rank of average precision;
+    Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
     at = ranks.at(k)
     return ordered_sum(at) if at.is_floating_point() else at.any(dim=-1)
@@ -79,7 +80,7 @@ class HitRateAtK(RowMeanMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: next-location guide, "Top-K Accuracy".
+    Source: scikit-learn, ``top_k_accuracy_score``.
     """
 
     higher_is_better = True
@@ -111,7 +112,7 @@ class AccuracyAtK(RowMeanMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: next-location guide, "Top-K Accuracy".
+    Source: scikit-learn, ``top_k_accuracy_score``.
     """
 
     higher_is_better = True
@@ -143,7 +144,8 @@ class RelevanceAtK(RowMeanMetric):
     >>> metric.compute()
     tensor([0., 1.], dtype=torch.float64)
 
-    Source: MAP@12 notebook, "Rel at K".
+    Source: the relevance at one rank of average precision;
+    Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
 
     higher_is_better = True

@@ -41,7 +41,7 @@ def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     >>> k_for_recall(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), min_recall=1.0).tolist()
     [3]
 
-    Source: thesis metric notes, "median_k_for_recall".
+    Source: Cooper, Expected search length, American Documentation 19 (1968), up to a recall.
     """
     found = ranks.target_ranks < NOT_RANKED
     enough = found.cumsum(dim=-1) >= _needed_hits(ranks.n_relevant, min_recall).unsqueeze(-1)
@@ -82,7 +82,7 @@ class KForRecall(RelevanceMetric):
     >>> metric.compute()
     tensor(2., dtype=torch.float64)
 
-    Source: thesis metric notes, "median_k_for_recall" and "mean_k_for_recall".
+    Source: Cooper, Expected search length, American Documentation 19 (1968), up to a recall.
     """
 
     higher_is_better = False

@@ -39,7 +39,8 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     >>> round(float(average_precision(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]))), 4)
     0.8333
 
-    Source: evaluation notes, "AP" and "MAP"; MAP@12 notebook, which divides by min(k, n).
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4;
+    Kaggle, ``ml_metrics.apk``, which divides by min(k, n).
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
     if isinstance(ranks, ExpectedRanks):
@@ -72,7 +73,7 @@ class MAP(RowMeanMetric):
     >>> metric.compute()
     tensor(1., dtype=torch.float64)
 
-    Source: evaluation notes, "MAP"; MAP@12 notebook.
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
 
     higher_is_better = True

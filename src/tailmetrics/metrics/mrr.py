@@ -33,7 +33,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     >>> reciprocal_rank(torch.tensor([[0, 1, 2]]), torch.tensor([1])).tolist()
     [0.5]
 
-    Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
+    Source: Voorhees, The TREC-8 question answering track report (1999).
     """
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
     if isinstance(ranks, ExpectedRanks):
@@ -61,7 +61,7 @@ class MRR(RowMeanMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: evaluation notes 2, "MRR"; next-location guide, "Mean Reciprocal Rank".
+    Source: Voorhees, The TREC-8 question answering track report (1999).
     """
 
     higher_is_better = True

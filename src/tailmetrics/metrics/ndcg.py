@@ -50,7 +50,7 @@ def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     >>> cg_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[3.0, 0.0, 1.0]]), k=3).tolist()
     [4.0]
 
-    Source: evaluation notes 2, "CG@K".
+    Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
     if ranks.binary:
         return ranks.real_hits_at(k)
@@ -75,7 +75,7 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     >>> dcg_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=3).tolist()
     [1.5]
 
-    Source: evaluation notes, "DCG"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
+    Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
     return ranks.remembered(("dcg", k, gain), lambda: _discounted(ranks, k, gain))
 
@@ -120,7 +120,7 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     >>> round(float(ndcg_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=3)), 4)
     0.9197
 
-    Source: thesis metric notes, "nDCG@k"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
+    Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
     return divide(dcg_at_k(ranks, k, gain), ideal_dcg_at_k(ranks, k, gain)).clamp(max=1.0)
 
@@ -170,7 +170,7 @@ class CGAtK(_GainMetric):
     >>> metric.compute()
     tensor(3., dtype=torch.float64)
 
-    Source: evaluation notes 2, "CG@K".
+    Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
     higher_is_better = True
@@ -203,7 +203,7 @@ class DCGAtK(_GainMetric):
     >>> metric.compute()
     tensor(3.5000, dtype=torch.float64)
 
-    Source: evaluation notes, "DCG"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
+    Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
     higher_is_better = True
@@ -236,7 +236,7 @@ class NDCGAtK(_GainMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: thesis metric notes, "nDCG@k"; Järvelin and Kekäläinen, ACM TOIS 20 (2002).
+    Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
     higher_is_better = True

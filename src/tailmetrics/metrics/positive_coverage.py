@@ -41,7 +41,7 @@ class PositiveCoverageAtK(ShownMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: thesis metric notes, "positive_coverage_at_k".
+    Source: napkinXC, ``coverage_at_k``.
     """
 
     higher_is_better = True

@@ -32,7 +32,7 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
     >>> precision_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
     [0.5]
 
-    Source: thesis metric notes, "P@k".
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
     return divide(ranks.real_hits_at(k), ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k))
 
@@ -58,7 +58,7 @@ class PrecisionAtK(LabelAveragedMetric):
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
 
-    Source: thesis metric notes, "P@k".
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
 
     higher_is_better = True

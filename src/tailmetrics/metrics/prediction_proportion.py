@@ -36,7 +36,7 @@ class PredictionProportionAtK(ShownMetric):
     >>> metric.compute()
     tensor([0.7500, 0.2500], dtype=torch.float64)
 
-    Source: thesis metric notes, "prediction_proportions_at_k".
+    Source: Abdollahpouri, Burke and Mobasher, FLAIRS 2019, "APLT", for each bucket.
     """
 
     higher_is_better = None

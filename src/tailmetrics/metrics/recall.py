@@ -31,7 +31,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     >>> recall_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
     [0.5]
 
-    Source: evaluation notes, "Recall @k".
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
     """
     return ranks.real_hits_at(k) / ranks.divisor
 
@@ -53,8 +53,7 @@ def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     >>> normalized_recall_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=1).tolist()
     [1.0]
 
-    Source: thesis metric notes, "nR@k". It is not P@k, as the notes say it turned out: their script divided by
-    min(k, number of rows). With k = 5, n = 2 and both found it is 1, P@5 is .4.
+    Source: NIST trec_eval, "relative_P".
     """
     return divide(ranks.real_hits_at(k), ranks.attainable_at(k))
 
@@ -79,7 +78,7 @@ class RecallAtK(LabelAveragedMetric):
     >>> metric.compute()
     tensor([0.5000, 1.0000], dtype=torch.float64)
 
-    Source: evaluation notes, "Recall @k".
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
     """
 
     higher_is_better = True
@@ -115,7 +114,7 @@ class NormalizedRecallAtK(RowMeanMetric):
     >>> metric.compute()
     tensor(1., dtype=torch.float64)
 
-    Source: thesis metric notes, "nR@k".
+    Source: NIST trec_eval, "relative_P".
     """
 
     higher_is_better = True

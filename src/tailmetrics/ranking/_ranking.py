@@ -26,7 +26,7 @@ from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
 from tailmetrics.ranking._targets import Targets
 
 DEFAULT_DEPTH = 500
-"""How deep scores are ranked unless asked for otherwise, the thesis's top 500."""
+"""How deep scores are ranked unless asked for otherwise."""
 
 ROWS = BatchRows()
 """Rows that all weigh 1, of no group."""
