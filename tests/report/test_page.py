@@ -91,13 +91,6 @@ def test_every_value_and_count_is_on_the_page(report, parsed):
         assert warning in text
 
 
-def test_the_title_is_text(report, parsed):
-    """What a user calls a report is never markup."""
-    assert report.title in parsed.text
-    assert "<heads>" not in page(report)
-    assert "<heads>" not in fragment(report)
-
-
 @pytest.mark.parametrize("render", [page, fragment])
 def test_nothing_is_fetched_and_nothing_runs(report, render):
     """No address, no script, no style sheet but its own."""

@@ -149,32 +149,40 @@ def _buckets(report: Report) -> Section | None:
     if not metrics:
         return None
     names, known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
-    columns: dict[tuple[str, int], list[str]] = {("bucket", 0): names}
+    columns = {"bucket": names}
     for what in ("labels", "positives"):
         total = sum(getattr(row, what) for row in report.buckets)
-        columns[what, 0] = [count(getattr(known[name], what) if name in known else total) for name in names]
-    denominators: dict[str, int] = {}
-    for place, metric in enumerate(metrics):
-        keys = [_key_of(report, metric, name) for name in names]
-        intervals = [report.intervals.get(key) for key in keys]
-        own = {name: one.n for name, one in zip(names, intervals, strict=True) if one is not None}
-        if own and (not denominators or any(denominators.get(name, n) != n for name, n in own.items())):
-            denominators = own
-            columns["rows", place] = [count(own.get(name)) for name in names]
-        columns[metric, place] = [report.text(key) for key in keys]
-    header = [name for name, _ in columns]
-    said = "" if "rows" not in header else "rows: how many rows count in the values to its right"
-    caption = sentences(
-        _rows_of(report), _scopes(report, metrics), what_buckets_are(report.buckets), said, _of_intervals(report)
-    )
+        columns[what] = [count(getattr(known[name], what) if name in known else total) for name in names]
+    said = []
+    for number_of, (rows, of) in enumerate(_denominators(report, names), 1):
+        column = "rows" if number_of == 1 else f"rows ({number_of})"
+        columns[column] = [count(rows.get(name)) for name in names]
+        said.append(f"{column}: those that count in {', '.join(of)}" if len(of) < len(metrics) else "")
+    fixed = len(columns)
+    columns |= {metric: [report.text(_key_of(report, metric, name)) for name in names] for metric in metrics}
+    buckets = what_buckets_are(report.buckets)
+    caption = sentences(_rows_of(report), _scopes(report, metrics), buckets, *said, _of_intervals(report))
     charts = [_bars(report, metric) for metric in metrics]
     below = (
         "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
     )
-    lead = sentences(what_buckets_are(report.buckets), below)
-    fixed = header.index(metrics[0])
+    lead, header = sentences(buckets, below), list(columns)
     lines = [list(cells) for cells in zip(*columns.values(), strict=True)]
     return Section("buckets", HEAD_TO_TAIL, caption, lead=lead, header=header, lines=lines, fixed=fixed, charts=charts)
+
+
+def _denominators(report: Report, names: Sequence[str]) -> list[tuple[dict[str, int], list[str]]]:
+    """Return how many rows count by line, each with the metrics that divide by so many; those with intervals know."""
+    found: list[tuple[dict[str, int], list[str]]] = []
+    for metric in report.by_bucket:
+        known = {name: report.intervals.get(_key_of(report, metric, name)) for name in names}
+        rows = {name: one.n for name, one in known.items() if one is not None}
+        same = next((of for other, of in found if all(other.get(name, n) == n for name, n in rows.items())), None)
+        if same is not None and rows:
+            same.append(metric)
+        elif rows:
+            found.append((rows, [metric]))
+    return found
 
 
 def _bars(report: Report, metric: str) -> Chart:
