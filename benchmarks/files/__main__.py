@@ -143,17 +143,18 @@ def _ratio(found: dict[Key, Used], form: str, size: str, other: str) -> float | 
 
 
 def _table(found: dict[Key, Used], sizes: dict[str, int]) -> str:
-    head = ("format", "lines", "CPU-s", *(f"÷ {who}" for who in (DUCKDB, PYTREC_EVAL, RANX, PYARROW)), "MB", "its MB")
+    """Return a line per format: use at the largest file, and ratios at the largest that both were given."""
+    others = (DUCKDB, PYTREC_EVAL, RANX, PYARROW)
     rows = []
     for form in SUFFIXES:
-        for size in GROWING:
-            ratios = [number(_ratio(found, form, size, who)) for who in (DUCKDB, PYTREC_EVAL, RANX, PYARROW)]
-            peers = [found[who, form, size].megabytes for who in _who(form, size) if who != OURS]
-            seconds, megabytes = _beyond(found, OURS, form, size), found[OURS, form, size].megabytes
-            of_peers = " / ".join(f"{one:,.0f}" for one in peers)
-            lines = sizes[size] * DEPTH * (MORE_LISTS if form == LISTS else 1)
-            rows.append((form, f"{lines:,}", number(seconds), *ratios, f"{megabytes:,.0f}", of_peers))
-    return table(head, rows)
+        most = GROWING[-1]
+        ratios = [
+            next(filter(None, (_ratio(found, form, size, who) for size in GROWING[::-1])), None) for who in others
+        ]
+        lines = sizes[most] * DEPTH * (MORE_LISTS if form == LISTS else 1)
+        used = number(_beyond(found, OURS, form, most)), f"{found[OURS, form, most].megabytes:,.0f}"
+        rows.append((form, f"{lines:,}", *used, *map(number, ratios)))
+    return table(("format", "lines", "CPU-s", "MB", *(f"÷ {who}" for who in others)), rows)
 
 
 if __name__ == "__main__":

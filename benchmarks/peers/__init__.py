@@ -17,7 +17,7 @@ def table(settings: Settings) -> str:
             for line in lines:
                 task = f"{line.task}, {line.workload}" if line is lines[0] else ""
                 ratios = [tables.number(ratio) for ratio in line.to_ours.values()]
-                rows.append([task, line.who, tables.seconds(line.seconds), *ratios, line.note])
-                print(" · ".join(rows[-1]), flush=True)
-            heads = ["task", "who", "time", *(f"÷ ours, {where}" for where in lines[0].to_ours), "note"]
+                rows.append([task, line.who, tables.seconds(line.seconds), *ratios])
+                print(" · ".join([*rows[-1], line.note]), flush=True)
+            heads = ["task", "who", "time", *(f"÷ ours, {where}" for where in lines[0].to_ours)]
     return tables.table(heads, rows)
