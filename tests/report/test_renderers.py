@@ -16,6 +16,7 @@ from report.test_page import Tags
 from tailmetrics import (
     MRR,
     AccuracyAtK,
+    CrossEntropy,
     LabelBuckets,
     LabelFrequency,
     PrecisionAtK,
@@ -25,6 +26,7 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
+from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import (
     BucketRow,
     ComparisonReport,
@@ -148,13 +150,29 @@ def test_only_the_name_of_a_bucket_tells_a_bucket():
     assert report.by_bucket == {"val/recall@1": {"on/line": 1.0, "line": 1.0}}
 
 
+def test_a_postfix_hides_no_bucket():
+    """Keys end in the postfix, not in the bucket: values, gap, intervals, bars and tables by bucket are all there."""
+    buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
+    given = {"prefix": "val/", "postfix": "_ema"}
+    collection = TopKCollection([RecallAtK(1, buckets=buckets, scope="global"), CrossEntropy(buckets=buckets)], **given)
+    report = evaluate(torch.eye(4)[[0, 1, 2, 0]], torch.arange(4), metrics=collection)
+    metric = "val/global_recall@1_ema"
+    assert report.by_bucket[metric] == {"head": 1.0, "tail": 0.5}
+    assert report.value_over_all(metric) == 0.75
+    assert report.less_is_better("val/cross_entropy_ema")
+    tables = {table.name: table for table in report.document().tables}
+    assert tables["buckets"].header[4:] == [metric, "val/cross_entropy_ema"]
+    assert tables["tail"].lines[0][:5] == [metric, "0.7500", "1.0000", "0.5000", "0.5000"]
+    runs = {"one": torch.eye(4), "two": -torch.eye(4)}
+    collection = TopKCollection([RecallAtK(1, buckets=buckets, scope="global")], **given)
+    assert list(compare_runs(runs, torch.arange(4), metrics=collection, resamples=200).by_bucket) == [metric]
+
+
 def test_less_is_better_is_known_under_a_prefix(report):
     """Metrics of which less is better are marked under the key that they are reported by."""
     assert report.less_is_better("cross_entropy")
     assert report.less_is_better("median_k_for_recall@0.8")
     assert not report.less_is_better("recall@5")
-    from tailmetrics import CrossEntropy
-
     prefixed = evaluate(torch.eye(3), torch.arange(3), metrics=TopKCollection([CrossEntropy()], prefix="val/"))
     assert prefixed.less_is_better("val/cross_entropy")
 

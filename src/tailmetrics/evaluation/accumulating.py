@@ -204,6 +204,7 @@ class Evaluation:
             notes=(*notes, *self._notes_on_cutoffs(rows)),
             row_groups=self._group_rows(),
             over_all=self.over_all,
+            postfix=self.collection.postfix or "",
             captions={self._set_name(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
             places=self._stems(KForRecall, CoverageError),
             shares=self._stems(PredictionProportionAtK),

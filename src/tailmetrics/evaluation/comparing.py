@@ -71,6 +71,7 @@ def compare_runs(
         row_groups=[group.name for group in report.row_groups],
         captions=report.captions,
         over_all=report.over_all,
+        postfix=report.postfix,
         lower_is_better=first.rows.lower_is_better,
         what_buckets_are=what_buckets_are(report.buckets),
         curves={metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},

@@ -35,6 +35,7 @@ class ComparisonReport(Shown):
         curves: Values as functions of the training count by metric and run, as ``LabelTable.curves`` has them.
         settings: Class and arguments of every metric.
         versions: Of the libraries.
+        postfix: What stands behind every key, buckets included.
         date: The day of the comparison, in UTC.
     """
 
@@ -51,6 +52,7 @@ class ComparisonReport(Shown):
     curves: Mapping[str, Mapping[str, Sequence[CurvePoint]]] = field(default_factory=dict, repr=False)
     settings: Sequence[Mapping[str, Any]] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    postfix: str = ""
     date: str = field(default_factory=today)
 
     stem = "compare"
@@ -77,7 +79,7 @@ class ComparisonReport(Shown):
     @cached_property
     def parts(self) -> dict[str, Key]:
         """The parts of each key."""
-        return {key: split(key, self.row_groups, self.buckets) for key in self.values}
+        return {key: split(key, self.row_groups, self.buckets, self.postfix) for key in self.values}
 
     @property
     def overall(self) -> list[str]:

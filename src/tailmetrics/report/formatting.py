@@ -143,15 +143,17 @@ class Key(NamedTuple):
     bucket: str
 
 
-def split(key: str, groups: Iterable[str], buckets: Iterable[str]) -> Key:
+def split(key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str = "") -> Key:
     """Return the parts of a key; names may hold "/" themselves, so that only known names tell.
+
+    The postfix of a collection, which stands behind every key, is of the metric.
 
     >>> split("val/recall@10/en/decile_1", ["en"], ["decile_1"])
     Key(metric='val/recall@10', group='en', bucket='decile_1')
     """
-    rest, bucket = _without(key, buckets)
+    rest, bucket = _without(key.removesuffix(postfix), buckets)
     metric, group = _without(rest, groups)
-    return Key(metric, group, bucket)
+    return Key(f"{metric}{postfix}", group, bucket)
 
 
 def _without(key: str, names: Iterable[str]) -> tuple[str, str]:

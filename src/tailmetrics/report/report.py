@@ -143,6 +143,7 @@ class Report(Shown):
             scores equal, training counts as scores, targets as scores. None where they were not computed.
         tie_bounds: Values by key over the orders of equal scores, ``{"worst": …, "expected": …, "best": …}``. None
             where they were not computed.
+        postfix: What stands behind every key, buckets included, as the collection has it.
         date: The day of the evaluation, in UTC.
     """
 
@@ -170,6 +171,7 @@ class Report(Shown):
     history: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     references: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     tie_bounds: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
+    postfix: str = ""
     date: str = field(default_factory=today)
 
     stem = "report"
@@ -177,8 +179,16 @@ class Report(Shown):
     @cached_property
     def parts(self) -> dict[Key, float]:
         """Values by metric, group of rows and bucket."""
-        groups, buckets = [group.name for group in self.row_groups], [row.name for row in self.buckets]
-        return {split(key, groups, buckets): value for key, value in self.scalars.items()}
+        return {self.split(key): value for key, value in self.scalars.items()}
+
+    def split(self, key: str) -> Key:
+        """Return metric, group of rows and bucket of a key."""
+        groups, buckets = (group.name for group in self.row_groups), (row.name for row in self.buckets)
+        return split(key, groups, buckets, self.postfix)
+
+    def key(self, metric: str, name: str) -> str:
+        """Return the key of a metric in a bucket, or of its gap or spread."""
+        return f"{metric.removesuffix(self.postfix)}/{name}{self.postfix}"
 
     @property
     def overall(self) -> dict[str, float]:
@@ -218,12 +228,16 @@ class Report(Shown):
 
     def text(self, key: str) -> str:
         """Return a value as a table shows it, with its interval behind it; – where there is none."""
-        value, is_place = self.scalars.get(key, math.nan), any(f"{key}/".startswith(f"{one}/") for one in self.places)
-        return with_interval(value, self.intervals.get(key), is_place)
+        is_place = self.split(key).metric in self.places
+        return with_interval(self.scalars.get(key, math.nan), self.intervals.get(key), is_place)
 
     def less_is_better(self, metric: str) -> bool:
         """Whether less of ``metric``, overall or by bucket, is better."""
-        return any(key == metric or key.startswith(f"{metric}/") for key in self.lower_is_better)
+        return metric in self._metrics_of_less
+
+    @cached_property
+    def _metrics_of_less(self) -> frozenset[str]:
+        return frozenset(self.split(key).metric for key in self.lower_is_better)
 
     @property
     def warnings(self) -> list[str]:

@@ -141,7 +141,7 @@ def _lines_of_buckets(report: Report) -> list[str]:
 
 
 def _key_of(report: Report, metric: str, line: str) -> str:
-    return report.over_all.get(metric, metric) if line == ALL_LABELS else f"{metric}/{line}"
+    return report.over_all.get(metric, metric) if line == ALL_LABELS else report.key(metric, line)
 
 
 def _buckets(report: Report) -> Section | None:
@@ -188,7 +188,7 @@ def _denominators(report: Report, names: Sequence[str]) -> list[tuple[dict[str, 
 def _bars(report: Report, metric: str) -> Chart:
     """Return the bars of one metric from head to tail, with intervals, references and what equal scores hide."""
     rows = [row for row in report.buckets if row.name in report.by_bucket[metric]]
-    keys = [f"{metric}/{row.name}" for row in rows]
+    keys = [report.key(metric, row.name) for row in rows]
     whole, less, is_place = report.value_over_all(metric), report.less_is_better(metric), metric in report.places
     fair = [row.positives / report.positives for row in rows] if metric in report.shares and report.positives else []
     beside = {**(report.references or {}), **(report.tie_bounds or {})}
@@ -239,7 +239,7 @@ def _beside_a_bar(
 ) -> tuple[list[Mark], str]:
     """Return what stands at a bar, and the same in words: its interval, references, and the reach of equal scores."""
     (left, middle, right), marks, told = across, list[Mark](), ""
-    interval, is_place = report.intervals.get(key), key.rpartition("/")[0] in report.places
+    interval, is_place = report.intervals.get(key), report.split(key).metric in report.places
     if interval is not None and not math.isnan(interval.low):
         marks.append(Mark("line", [(middle, at(interval.low)), (middle, at(interval.high))]))
         told += f" ({number(interval.low, is_place)} to {number(interval.high, is_place)})"
@@ -313,7 +313,7 @@ def _beside(
 def _tail(report: Report) -> Section | None:
     """Return head against tail: the most frequent and the rarest bucket measured, their gap, the spread of all."""
     seen = [row.name for row in report.buckets if row.name != "unseen"]
-    metrics = [metric for metric in report.by_bucket if f"{metric}/gap" in report.summaries]
+    metrics = [metric for metric in report.by_bucket if report.key(metric, "gap") in report.summaries]
     measured = {
         metric: [name for name in seen if not math.isnan(report.by_bucket[metric].get(name, math.nan))]
         for metric in metrics
@@ -327,7 +327,7 @@ def _tail(report: Report) -> Section | None:
         for end in ends.get(metric, ()):
             text = number(report.by_bucket[metric][end], place)
             cells.append(text if same else f"{text} ({short_name(end)})")
-        gap, spread = (report.summaries[f"{metric}/{what}"] for what in ("gap", "spread"))
+        gap, spread = (report.summaries[report.key(metric, what)] for what in ("gap", "spread"))
         of_all = number(math.nan if whole is None else whole, place)
         lines.append([metric, of_all, *(cells or ["–", "–"]), number(gap, place), number(spread)])
     head, tail = same or ("head", "tail")
@@ -374,7 +374,9 @@ def _grids(report: Report) -> Iterator[Section]:
         caption = sentences(_scopes(report, [metric]), what_buckets_are(report.buckets))
         title = f"{metric} by group of rows and bucket"
         starts = [[name, count(rows)] for name, rows in firsts]
-        found = _heat_map("grid", title, caption, ["group", "rows", *whole, *buckets], starts, values, report)
+        found = _heat_map(
+            "grid", title, caption, ["group", "rows", *whole, *buckets], starts, values, metric in report.places
+        )
         yield found
 
 
@@ -383,12 +385,12 @@ def _histories(report: Report) -> Iterator[Section]:
     known = list(report.history)[-VALIDATIONS:]
     for metric, of_bucket in report.by_bucket.items() if len(known) > 1 else ():
         whole = {ALL_LABELS: report.over_all[metric]} if metric in report.over_all else {}
-        keys = {**whole, **{bucket: f"{metric}/{bucket}" for bucket in of_bucket}}
+        keys = {**whole, **{bucket: report.key(metric, bucket) for bucket in of_bucket}}
         values = [[row.get(key, math.nan) for key in keys.values()] for row in known]
         caption = sentences(_rows_of(report), _scopes(report, [metric]), what_buckets_are(report.buckets))
         starts = [[str(row["epoch"]), f"{row['step']:,}"] for row in known]
         title = f"{metric} over epochs"
-        yield _heat_map("history", title, caption, ["epoch", "step", *keys], starts, values, report)
+        yield _heat_map("history", title, caption, ["epoch", "step", *keys], starts, values, metric in report.places)
 
 
 def _heat_map(
@@ -398,10 +400,9 @@ def _heat_map(
     header: list[str],
     starts: list[list[str]],
     values: list[list[float]],
-    report: Report,
+    place: bool,
 ) -> Section:
     """Return a table of values of one metric that are tinted by their height; that of groups is drawn in pictures."""
-    place = title.partition(" ")[0] in report.places
     known = [value for line in values for value in line if math.isfinite(value)]
     low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
     heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
