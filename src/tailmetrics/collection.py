@@ -56,7 +56,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     {'val/precision@1': 1.0, 'val/precision@2': 0.5, 'val/recall@2': 0.5}
     """
 
-    _doubts = True  # of the first batch
+    _warns = True  # of the first batch
     _queries_seen = QueriesSeen()
 
     def __init__(
@@ -179,9 +179,9 @@ class TopKCollection(Mergeable, LoggedCollection):
             validate = validate or metric.validate_args
         if context.validate != validate:
             context = replace(context, validate=validate)
-        ranking = rank_or_take(replace(context, doubts=True) if self._doubts else context, batch, depth, indexes)
-        if self._doubts and not is_compiling():
-            self._doubts = False
+        ranking = rank_or_take(replace(context, warns=True) if self._warns else context, batch, depth, indexes)
+        if self._warns and not is_compiling():
+            self._warns = False
         return ranking
 
     def update(

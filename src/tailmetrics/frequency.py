@@ -42,7 +42,6 @@ class LabelFrequency(ExactMetric):
 
     counts: Tensor
     rows: Tensor
-    _doubts = True  # of the first batch
 
     def __init__(self, num_labels: int, *, validate_args: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -87,9 +86,8 @@ class LabelFrequency(ExactMetric):
         if isinstance(target, Ranking) and target_ids is None and row_mask is None:
             targets = target.targets
         else:
-            context = Context("LabelFrequency", self.num_labels, self.validate_args, doubts=self._doubts)
+            context = Context("LabelFrequency", self.num_labels, self.validate_args)
             targets = read_training_target(context, target, target_ids, row_mask)
-            self._doubts = False
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "

@@ -113,7 +113,7 @@ HINTS: list[tuple[str, Made, str, Made, float]] = [
     (
         "ranks of the labels",
         lambda: value(RecallAtK(k=2), BEST.argsort(dim=1).float(), RELEVANT),
-        "if they are ranks of the labels, pass -preds",
+        "If these are ranks of the labels, pass -preds",
         lambda: value(RecallAtK(k=2), -BEST.argsort(dim=1).float(), RELEVANT),
         RECALL,
     ),
@@ -126,9 +126,9 @@ HINTS: list[tuple[str, Made, str, Made, float]] = [
     ),
     (
         "ids as floats",
-        lambda: value(RecallAtK(k=1), BEST[:, :3].float(), CLASSES.remainder(3)),
-        r"If these are label ids, best first, pass preds.long\(\)",
-        lambda: value(RecallAtK(k=1), BEST[:, :3].float().long(), CLASSES),
+        lambda: value(RecallAtK(k=1), BEST.float(), CLASSES),
+        r"if they are label ids, best first, pass preds.long\(\)",
+        lambda: value(RecallAtK(k=1), BEST.float().long()[:, :7], CLASSES),
         ACCURACY,
     ),
     (

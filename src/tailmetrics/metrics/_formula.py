@@ -66,7 +66,7 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
             check_cutoffs(either.__name__, k, optional=shape.parameters["k"].default is None)
         deepest = max(k) if isinstance(k, tuple) else k
         depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
-        ranking = rank_batch(Context(either.__name__, doubts=True), batch, depth)
+        ranking = rank_batch(Context(either.__name__, warns=True), batch, depth)
         return function(ranking, **rest)  # type: ignore[arg-type, call-arg]
 
     return either

@@ -66,7 +66,7 @@ class TopKMetric(ConfiguredMetric):
     in_registry: ClassVar[bool] = False
     """Whether the suite holds the formula to its laws; another is checked at each update, and shares no state."""
     _forward_cache = ForwardCache()
-    _doubts = True
+    _warns = True
     """Whether the next batch is asked what it means; only the first one is."""
     _queries_seen = QueriesSeen()
 
@@ -211,17 +211,17 @@ class TopKMetric(ConfiguredMetric):
                     raise ValueError(
                         f"{self._caller}: {argument} need a metric that takes them; make it with {asked}=."
                     )
-        given = (self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index, self._doubts)
+        given = (self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index, self._warns)
         return rank_or_take(Context(type(self).__name__, *given), batch, self.reads, indexes)
 
-    def _doubt_first(self, ranking: Ranking) -> None:
+    def _warn_first(self, ranking: Ranking) -> None:
         """Warn if the first batch looks like something else; later ones are not asked."""
         if not is_compiling():
-            self._doubts = False
+            self._warns = False
             if self.validate_args:
-                self._doubt(ranking)
+                self._warn_of(ranking)
 
-    def _doubt(self, ranking: Ranking) -> None:
+    def _warn_of(self, ranking: Ranking) -> None:
         """Warn if scores look like what the metric does not read."""
 
     def prepare(self, ranking: Ranking) -> Prepared:
@@ -302,8 +302,8 @@ class TopKMetric(ConfiguredMetric):
             )
         if self.empty_target_action == "error":
             self._check_answered(ranking)
-        if self._doubts:
-            self._doubt_first(ranking)
+        if self._warns:
+            self._warn_first(ranking)
 
     def _check_answered(self, ranking: Ranking) -> None:
         """Raise if a row has nothing that the metric could be of; called where such rows are refused."""

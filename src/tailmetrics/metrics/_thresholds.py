@@ -20,7 +20,7 @@ from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
 from tailmetrics.metrics._relevance import Average, EmptyTargetAction
 from tailmetrics.metrics._states import AtCells, Increment
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._doubts import doubt_logits
+from tailmetrics.ranking._ambiguity import warn_of_logits
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._suggestions import suggested_per_row, suggestions, targets_above
@@ -126,11 +126,11 @@ class ThresholdMetric(LabelAveragedMetric):
                 "or decisions as bool (N, L)."
             )
 
-    def _doubt(self, ranking: Ranking) -> None:
+    def _warn_of(self, ranking: Ranking) -> None:
         scores = ranking.values if ranking.scores is None else ranking.scores
         if scores is not None:
-            key = "logits doubted", self.cutoffs  # once for all members of a collection
-            ranking.remembered(key, lambda: doubt_logits(self._caller, scores, ranking.row_mask, self._limits))
+            key = "logits warned of", self.cutoffs  # once for all members of a collection
+            ranking.remembered(key, lambda: warn_of_logits(self._caller, scores, ranking.row_mask, self._limits))
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         ranking = self._relevant(ranking)

@@ -15,8 +15,8 @@ from tailmetrics.metrics._fixed_point import UNIT
 from tailmetrics.metrics._shown import ShownMetric, check_finite
 from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._ambiguity import warn_of_probabilities
 from tailmetrics.ranking._device import made_once
-from tailmetrics.ranking._doubts import doubt_probabilities
 
 
 @final
@@ -61,11 +61,11 @@ class CalibrationErrorAtK(ShownMetric):
             )
         check_finite(self._caller, ranking, self.validate_args)
 
-    def _doubt(self, ranking: Ranking) -> None:
+    def _warn_of(self, ranking: Ranking) -> None:
         scores = ranking.scores
         if scores is not None:
-            key = "probabilities doubted"  # once for all members of a collection
-            ranking.remembered(key, lambda: doubt_probabilities(self._caller, scores, ranking.row_mask))
+            key = "probabilities warned of"  # once for all members of a collection
+            ranking.remembered(key, lambda: warn_of_probabilities(self._caller, scores, ranking.row_mask))
 
     def _states(self) -> dict[str, State]:
         bins = len(self.cutoffs), self._num_buckets, self.bins

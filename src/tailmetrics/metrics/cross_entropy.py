@@ -16,7 +16,7 @@ from tailmetrics.metrics._relevance import RelevanceArguments
 from tailmetrics.metrics._rows import RowMeanMetric
 from tailmetrics.metrics._shown import check_finite
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._doubts import doubt_probabilities
+from tailmetrics.ranking._ambiguity import warn_of_probabilities
 from tailmetrics.ranking._hits import Padding
 from tailmetrics.ranking._reading import Depth
 
@@ -108,11 +108,11 @@ class CrossEntropy(RowMeanMetric):
             )
         check_finite(self._caller, ranking, self.validate_args)
 
-    def _doubt(self, ranking: Ranking) -> None:
+    def _warn_of(self, ranking: Ranking) -> None:
         scores = ranking.scores
         if scores is not None:
-            key = "probabilities doubted"  # once for all members of a collection
-            ranking.remembered(key, lambda: doubt_probabilities(self._caller, scores, ranking.row_mask))
+            key = "probabilities warned of"  # once for all members of a collection
+            ranking.remembered(key, lambda: warn_of_probabilities(self._caller, scores, ranking.row_mask))
 
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         ranking = self._relevant(ranking)

@@ -24,7 +24,7 @@ class Context:
         duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` keeps its later places
             as misses.
         ignore_index: The label of rows that do not count; None for no such label.
-        doubts: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
+        warns: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
         counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, which are counted.
         kernels: The form in which the batch is read.
     """
@@ -35,7 +35,7 @@ class Context:
     row_mask: Tensor | None = None
     duplicates: Duplicates = "error"
     ignore_index: int | None = None
-    doubts: bool = False
+    warns: bool = False
     counts_repeats: bool = False
     kernels: Kernels = PLAIN
 

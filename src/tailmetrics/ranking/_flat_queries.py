@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_ids_in_range, shape_of
+from tailmetrics.ranking._ambiguity import warn_of_scores, warn_outside
 from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import is_compiling
-from tailmetrics.ranking._doubts import doubt_gains, doubt_scores, warn_outside
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._lists import Lists, lists_from_candidates
@@ -121,8 +121,8 @@ def _rows_of_queries(context: Context, documents: dict[str, Tensor]) -> FlatQuer
     scores, gains, labels = documents["preds"], documents["target"], documents.get("ids")
     if context.validate:
         check_gains(context.caller, "target", gains, None, of_documents=True)
-        doubt_scores(context, scores, gains)
-        doubt_gains(context, "target", gains)
+    if context.warns:
+        warn_of_scores(context, scores, gains)
     queries, row = torch.unique(documents["indexes"], return_inverse=True)
     order = row.argsort(stable=True)
     counts = torch.bincount(row, minlength=len(queries))

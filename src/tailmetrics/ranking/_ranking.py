@@ -495,7 +495,7 @@ def rank(
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
     depth = check_count("rank", "depth", depth, maximum=LARGEST_CUTOFF)
-    context = Context("rank", num_labels, validate_args, None, duplicates, ignore_index, doubts=True)
+    context = Context("rank", num_labels, validate_args, None, duplicates, ignore_index, warns=True)
     batch = Batch(preds, target, row_mask, row_groups, row_weights)
     return rank_batch(context, batch, Depth(depth, complete=complete))
 

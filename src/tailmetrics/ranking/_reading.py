@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_count, check_row_mask, shape_of
+from tailmetrics.ranking._ambiguity import warn_of_ids, warn_of_scores
 from tailmetrics.ranking._context import Context
-from tailmetrics.ranking._doubts import doubt_ids, doubt_scores, doubt_stored_scores
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._list_columns import is_column_of_ids
 from tailmetrics.ranking._lists import (
@@ -104,21 +104,12 @@ def read_batch(
     if context.num_labels is None:
         context = replace(context, num_labels=targets.num_labels)
     lists = _ranked(context, predictions, depth)
-    if context.doubts:
-        _doubt(context, predictions, target, depth)
+    if context.warns and context.validate and not depth.decisions:
+        if predictions.scores is None:
+            warn_of_ids(context, main)
+        elif predictions.dense is not None:
+            warn_of_scores(context, main, target)
     return context, predictions, lists, targets
-
-
-def _doubt(context: Context, predictions: Predictions, target: Any, depth: Depth) -> None:
-    """Warn if ``preds`` may mean something else."""
-    scores, ids = predictions.scores, predictions.ids
-    if scores is None:
-        assert ids is not None
-        doubt_ids(context, ids)
-    elif predictions.dense is not None:
-        doubt_scores(context, scores, target, order_matters=not depth.decisions)
-    elif ids is None:
-        doubt_stored_scores(context, scores)
 
 
 def read_training_target(context: Context, target: Any, target_ids: Any, row_mask: Any) -> Targets:
@@ -192,7 +183,7 @@ def _ranked(context: Context, predictions: Predictions, depth: Depth) -> Lists:
     if scores is None:
         assert ids is not None
         # the first batch is checked whole, later ones as far as they are read: what stands behind changes no value
-        read = ids if depth.lists is None or context.doubts else ids[:, : depth.lists]
+        read = ids if depth.lists is None or context.warns else ids[:, : depth.lists]
         lists = lists_from_ids(context, read, depth.complete and read.shape[1] == ids.shape[1])
     elif ids is not None:
         lists = lists_from_candidates(context, scores, ids, depth.complete)

@@ -10,7 +10,6 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import is_compiling, real_dtype
-from tailmetrics.ranking._doubts import doubt_gains
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._once import once
@@ -175,7 +174,6 @@ def targets_from_matrix(context: Context, argument: str, matrix: Tensor) -> Targ
     entries = targets.entries
     if context.validate:
         check_gains(context.caller, argument, matrix, row_mask, entries.gains)
-        doubt_gains(context, argument, matrix)
     return replace(targets, dense=None, given=entries)
 
 
