@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types native docs wheel bench clean
+.PHONY: help demo test quick lint types native sanitized docs wheel bench clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /  /'
@@ -53,6 +53,12 @@ types: $(READY)  ## strict mypy
 
 native: $(READY)  ## compile the C file of the ranking anew
 	$(BIN)/python hatch_build.py
+
+# Its library comes first in the process; what the interpreter itself never frees is no mistake of the C file.
+sanitized: $(READY)  ## run the tests of the C file under the sanitizers of gcc: memory and undefined behaviour
+	CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g" ASAN_OPTIONS=detect_leaks=0 \
+		LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
+		$(BIN)/python -m pytest --capture=no tests/ranking/test_native.py
 
 docs: $(READY)  ## build the documentation; a broken link fails
 	$(BIN)/zensical build --strict --clean

@@ -19,12 +19,12 @@ SOURCE = Path(__file__).parent / "src/tailmetrics/ranking/_native.c"
 LIBRARY = SOURCE.with_suffix(".so")
 """Where native.py looks for it."""
 
-FLAGS = ("-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-pthread")
-"""Nothing that changes a number (-ffast-math), and nothing that only the processor at hand can run (-march=native)."""
+FLAGS = ("-std=c11", "-O3", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-pthread")
+"""Nothing that changes a number, and nothing that only the processor at hand can run (-march=native)."""
 
 
 def compile_native(library: Path = LIBRARY, options: tuple[str, ...] = ()) -> Path | None:
-    """Compile the C file with the compiler of the system, or ``$CC``.
+    """Compile the C file with the compiler of the system, or ``$CC``, and ``$CFLAGS``.
 
     Args:
         library: The file to make.
@@ -41,13 +41,15 @@ def compile_native(library: Path = LIBRARY, options: tuple[str, ...] = ()) -> Pa
     part = library.with_suffix(f".{os.getpid()}")
     source = f"-DSOURCE={crc32(SOURCE.read_bytes()) & 0x7FFFFFFF}"  # native.py asks whether it is of this text
     here = ("-mmacosx-version-min=11.0",) if sys.platform == "darwin" else ()
-    command = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, *here, *options, source, "-o", str(part), str(SOURCE)]
+    given = shlex.split(os.environ.get("CFLAGS", ""))  # first, so that they change no number either
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    command = [*compiler, *given, *FLAGS, *here, *options, source, "-o", str(part), str(SOURCE)]
     try:
         ran = subprocess.run(command, text=True, capture_output=True)
     except OSError as error:
         return _without(f"{command[0]}: {error.strerror}")
     if ran.returncode:
-        return _without(ran.stderr.strip().splitlines()[0] if ran.stderr.strip() else f"{command[0]} failed")
+        return _without((ran.stderr.strip() or f"{command[0]} failed").splitlines()[0])
     part.replace(library)  # as a whole: another process may load it
     return library
 

@@ -30,6 +30,10 @@ halves = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
 metrics = TopKCollection([PrecisionAtK(k=1), RecallAtK(k=2, buckets=halves, scope="global")])
 metrics.update(torch.tensor([[0.9, 0.1, 0.4, 0.2], [0.8, 0.3, 0.1, 0.7]]), torch.tensor([[0, 2], [1, 3]]))
 assert [float(value) for value in metrics.compute().values()] == [0.5, 0.5, 1.0]
+
+from tailmetrics.ranking import native
+
+assert native.available() == (sys.argv[1] == "compiled"), native.description()
 """
 
 
@@ -54,8 +58,9 @@ def try_wheel(wheel: Path) -> None:
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
         install(environment, "torch")  # first and alone, as in the Makefile
         install(environment, str(wheel))
-        python(environment, "-c", CORE)
-        print("core: installed, imported, used")
+        kind = "pure" if wheel.name.endswith("-none-any.whl") else "compiled"
+        python(environment, "-c", CORE, kind)
+        print(f"core, {kind}: installed, imported, used")
         advice = python(environment, "-m", "tailmetrics", "evaluate", "--help", status=2)
         assert "tailmetrics[cli]" in advice, advice
         print("command line without its extra: says what to install")
