@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -267,3 +268,15 @@ def test_the_column_rows_is_what_values_divide_by():
     with_tail = sum(int(label) >= 2 for label in target)
     (tail,) = (line for line in table.lines if line[0] == "tail")
     assert tail[3:5] == [str(with_tail), "40"]
+
+
+def test_the_adjusted_gap_stands_beside_the_gap_where_it_is_known():
+    """A column for it, with its sentence, and none where no metric has one."""
+    rows = [BucketRow(name, 1, 1, 1) for name in ("head", "tail")]
+    summaries = {"m/gap": 0.5, "m/spread": 1.0}
+    report = Report("", {"m/head": 0.6, "m/tail": 0.1}, buckets=rows, summaries=summaries)
+    assert "| m | – | 0.6000 | 0.1000 | 0.5000 | 1.0000 |" in markdown(report)
+    assert "adjusted" not in markdown(report)
+    both = replace(report, summaries={**summaries, "m/adjusted_gap": 0.25})
+    assert "| m | – | 0.6000 | 0.1000 | 0.5000 | 1.0000 | 0.2500 |" in markdown(both)
+    assert "adjusted gap: of the share of the way from chance to what is attainable" in markdown(both)

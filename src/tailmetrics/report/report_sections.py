@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 
 ALL_LABELS, ALL_ROWS = "all", "all rows"
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
+SUMMARIES = {
+    "gap": "",
+    "spread": "spread: standard deviation over mean of the buckets seen in training, 0 where all are equal",
+    "adjusted_gap": "adjusted gap: of the share of the way from chance to what is attainable",
+}
+"""What sums up the buckets of a metric, and what it is."""
 VALIDATIONS = 20
 """The last validations of a fit that are shown; ``history.csv`` has all."""
 MISSED, WRONG = 3, 10
@@ -312,32 +318,31 @@ def _beside(
 
 def _tail(report: Report) -> Section | None:
     """Return head against tail: the most frequent and the rarest bucket measured, their gap, the spread of all."""
-    seen = [row.name for row in report.buckets if row.name != "unseen"]
-    metrics = [metric for metric in report.by_bucket if report.key(metric, "gap") in report.summaries]
-    measured = {
-        metric: [name for name in seen if not math.isnan(report.by_bucket[metric].get(name, math.nan))]
-        for metric in metrics
-    }
-    ends = {metric: (of[0], of[-1]) for metric, of in measured.items() if len(of) > 1}
-    same = next(iter(ends.values()), (seen[0], seen[-1])) if len({*ends.values()}) <= 1 and seen else None
+    ends: dict[str, tuple[str, str] | None] = {}
+    for metric, values in report.by_bucket.items():
+        if report.key(metric, "gap") in report.summaries:
+            known = [name for name, value in values.items() if name != "unseen" and not math.isnan(value)]
+            ends[metric] = (known[0], known[-1]) if len(known) > 1 else None
+    measured = {pair for pair in ends.values() if pair is not None}
+    (same,) = measured if len(measured) == 1 else (None,)
+    sums = [what for what in SUMMARIES if any(report.key(metric, what) in report.summaries for metric in ends)]
     lines = []
-    for metric in metrics:
+    for metric, pair in ends.items():
         place, whole = metric in report.places, report.value_over_all(metric)
-        cells = []
-        for end in ends.get(metric, ()):
-            text = number(report.by_bucket[metric][end], place)
-            cells.append(text if same else f"{text} ({short_name(end)})")
-        gap, spread = (report.summaries[report.key(metric, what)] for what in ("gap", "spread"))
+        names = [f" ({short_name(end)})" if not same else "" for end in pair or ()]
+        texts = [number(report.by_bucket[metric][end], place) for end in pair or ()]
+        cells = [f"{text}{name}" for text, name in zip(texts, names, strict=True)] or ["–", "–"]
+        found = {what: report.summaries.get(report.key(metric, what), math.nan) for what in sums}
         of_all = number(math.nan if whole is None else whole, place)
-        lines.append([metric, of_all, *(cells or ["–", "–"]), number(gap, place), number(spread)])
+        lines.append(
+            [metric, of_all, *cells, *(number(value, place and what == "gap") for what, value in found.items())]
+        )
     head, tail = same or ("head", "tail")
-    said = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
+    rarest = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
     caption = sentences(
-        _rows_of(report),
-        f"gap: {head} minus {tail}{said}; spread: standard deviation over mean of the buckets seen in training, 0 "
-        "where all are equal",
+        _rows_of(report), f"gap: {head} minus {tail}{rarest}; {'; '.join(SUMMARIES[what] for what in sums[1:])}"
     )
-    header = ["metric", ALL_LABELS, head, tail, "gap", "spread"]
+    header = ["metric", ALL_LABELS, head, tail, *(what.replace("_", " ") for what in sums)]
     return Section("tail", "Head against tail", caption, header=header, lines=lines)
 
 
