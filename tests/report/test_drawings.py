@@ -189,7 +189,7 @@ def test_the_report_draws_the_curve_with_the_edges_of_the_buckets(evaluated, tmp
     """On the page and in the picture, and its numbers in curve.csv; an edge lies between the counts on its two sides."""
     _, _, counts, report = evaluated
     (chart,) = drawings(report, "curve")
-    assert chart.only_in == ""
+    assert chart.in_picture
     edges = [mark.places[0][0] for mark in chart.marks if mark.kind == "line" and mark.style == "thin"]
     ends = list(torch.tensor([row.labels for row in report.buckets if row.labels]).cumsum(0))[:-1]
     assert len(edges) == len(ends)

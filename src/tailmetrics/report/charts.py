@@ -112,7 +112,7 @@ class Chart:
         height: Pixels of the square on a page.
         gutter: Pixels left of it for ticks.
         min_width: Pixels that the texts need side by side; a narrower page scrolls the drawing.
-        only_in: ``"page"`` or ``"picture"``; empty for both.
+        in_picture: Whether the picture of the report has it too.
     """
 
     title: str
@@ -127,7 +127,7 @@ class Chart:
     height: int = 130
     gutter: int = 0
     min_width: int = 0
-    only_in: str = ""
+    in_picture: bool = True
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ def _scatter(report: ComparisonReport, across: str, up: str) -> Iterator[Chart]:
         names=(across, ""),
         height=220,
         gutter=46,
-        only_in="page",
+        in_picture=False,
     )
 
 

@@ -99,7 +99,7 @@ class Document:
     @property
     def charts(self) -> list[Chart]:
         """What the picture shows."""
-        return [chart for section in self.sections for chart in section.charts if chart.only_in != "page"]
+        return [chart for section in self.sections for chart in section.charts if chart.in_picture]
 
 
 class Shown:

@@ -186,9 +186,9 @@ class Report(Shown):
         groups, buckets = (group.name for group in self.row_groups), (row.name for row in self.buckets)
         return split(key, groups, buckets, self.postfix)
 
-    def key(self, metric: str, name: str) -> str:
-        """Return the key of a metric in a bucket, or of its gap or spread."""
-        return f"{metric.removesuffix(self.postfix)}/{name}{self.postfix}"
+    def key(self, metric: str, name: str = "", group: str = "") -> str:
+        """Return the key of a metric in a bucket and a group of rows, or of its gap or spread."""
+        return "/".join(part for part in (metric.removesuffix(self.postfix), group, name) if part) + self.postfix
 
     @property
     def overall(self) -> dict[str, float]:
@@ -226,10 +226,10 @@ class Report(Shown):
         """Return the value over all labels of a metric by bucket; None where it has none."""
         return self.parts.get(Key(self.over_all.get(metric, metric), group, ""))
 
-    def text(self, key: str) -> str:
-        """Return a value as a table shows it, with its interval behind it; – where there is none."""
+    def text(self, key: str, alone: bool = False) -> str:
+        """Return a value as a table shows it, with its interval behind it unless it is to stand alone."""
         is_place = self.split(key).metric in self.places
-        return with_interval(self.scalars.get(key, math.nan), self.intervals.get(key), is_place)
+        return with_interval(self.scalars.get(key, math.nan), None if alone else self.intervals.get(key), is_place)
 
     def less_is_better(self, metric: str) -> bool:
         """Whether less of ``metric``, overall or by bucket, is better."""

@@ -18,7 +18,6 @@ from tailmetrics.report.charts import (
     Tick,
     band_marks,
     bar_ticks,
-    between_colours,
     free_above,
     needed_width,
     run_shade,
@@ -27,7 +26,6 @@ from tailmetrics.report.charts import (
 )
 from tailmetrics.report.document import Document, Section
 from tailmetrics.report.formatting import (
-    Key,
     between,
     brief,
     count,
@@ -41,7 +39,7 @@ from tailmetrics.report.formatting import (
 )
 
 if TYPE_CHECKING:
-    from tailmetrics.report.labels import CurvePoint, LabelTable
+    from tailmetrics.report.labels import CurvePoint
     from tailmetrics.report.report import BucketRow, Example, ExampleLabel, Report
 
 ALL_LABELS, ALL_ROWS = "all", "all rows"
@@ -93,7 +91,7 @@ def report_document(report: Report, brief: bool, references: bool) -> Document:
     }
     sections = [_overall(report), _buckets(report), _references(report) if references else None, _ties(report)]
     sections += [] if brief else [_curves_of_labels(report), _frequencies(report)]
-    sections += [_tail(report), _groups(report), *_grids(report), *([] if brief else _histories(report))]
+    sections += [_tail(report), _groups(report), *_tinted(report, not brief)]
     sections += [*_labels(report, brief), _examples(report, brief)]
     return Document(
         title=report.title,
@@ -349,89 +347,60 @@ def _tail(report: Report) -> Section | None:
 def _groups(report: Report) -> Section | None:
     """Return the values over all labels of each group of rows."""
     metrics = report.by_group
-    if not metrics:
-        return None
-    lines = [[ALL_ROWS, count(report.rows), *(number(report.overall[m], m in report.places) for m in metrics)]]
-    for group in report.row_groups:
-        cells = [number(values.get(group.name, math.nan), m in report.places) for m, values in metrics.items()]
-        lines.append([group.name, count(group.rows), *cells])
-    return Section(
-        "groups", "By group of rows", "Over all labels.", header=["group", "rows", *metrics], lines=lines, fixed=2
+    lines = [
+        [name, count(rows), *(report.text(report.key(metric, "", group), alone=True) for metric in metrics)]
+        for name, group, rows in _all_groups(report)
+    ]
+    header = ["group", "rows", *metrics]
+    return (
+        Section("groups", "By group of rows", "Over all labels.", header=header, lines=lines, fixed=2)
+        if metrics
+        else None
     )
 
 
-def _grids(report: Report) -> Iterator[Section]:
-    """Yield a grid of groups and buckets for each metric by bucket."""
-    groups = {ALL_ROWS: "", **{group.name: group.name for group in report.row_groups}}
-    for metric in report.by_bucket:
-        if not report.row_groups or not all(metric in report.of_group(group) for group in groups.values()):
-            continue
-        whole = [] if report.value_over_all(metric) is None else [ALL_LABELS]
-        buckets = list(report.by_bucket[metric])
-        values = [
-            [
-                *(report.parts[Key(report.over_all.get(metric, metric), group, "")] for _ in whole),
-                *(report.of_group(group)[metric].get(bucket, math.nan) for bucket in buckets),
-            ]
-            for group in groups.values()
+def _all_groups(report: Report) -> list[tuple[str, str, int | None]]:
+    """Return what all rows and each group are called, what they are in keys, and how many rows they have."""
+    return [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
+
+
+def _tinted(report: Report, with_history: bool) -> Iterator[Section]:
+    """Yield for each metric by bucket a grid of groups and buckets, then the validations of a fit."""
+    history = list(report.history)[-VALIDATIONS:] if with_history else []
+    for metric, of_bucket in report.by_bucket.items():
+        whole = report.over_all.get(metric, metric)
+        keys = {bucket: (metric, bucket) for bucket in of_bucket}
+        keys = {**({} if report.value_over_all(metric) is None else {ALL_LABELS: (whole, "")}), **keys}
+        groups = [
+            ([name, count(rows)], {line: report.key(*of, group) for line, of in keys.items()}, report.scalars)
+            for name, group, rows in _all_groups(report)
         ]
-        firsts = zip(groups, [report.rows, *(group.rows for group in report.row_groups)], strict=True)
-        caption = sentences(_scopes(report, [metric]), what_buckets_are(report.buckets))
-        title = f"{metric} by group of rows and bucket"
-        starts = [[name, count(rows)] for name, rows in firsts]
-        found = _heat_map(
-            "grid", title, caption, ["group", "rows", *whole, *buckets], starts, values, metric in report.places
-        )
-        yield found
+        if len(groups) > 1 and any(key in report.scalars for key in groups[1][1].values()):
+            yield _tinted_table(report, "grid", metric, "by group of rows and bucket", ["group", "rows"], groups)
+        epochs = [([str(row["epoch"]), f"{row['step']:,}"], groups[0][1], row) for row in history]
+        if len(epochs) > 1:
+            yield _tinted_table(report, "history", metric, "over epochs", ["epoch", "step"], epochs)
 
 
-def _histories(report: Report) -> Iterator[Section]:
-    """Yield the validations of a fit one below the other, for each metric by bucket."""
-    known = list(report.history)[-VALIDATIONS:]
-    for metric, of_bucket in report.by_bucket.items() if len(known) > 1 else ():
-        whole = {ALL_LABELS: report.over_all[metric]} if metric in report.over_all else {}
-        keys = {**whole, **{bucket: report.key(metric, bucket) for bucket in of_bucket}}
-        values = [[row.get(key, math.nan) for key in keys.values()] for row in known]
-        caption = sentences(_rows_of(report), _scopes(report, [metric]), what_buckets_are(report.buckets))
-        starts = [[str(row["epoch"]), f"{row['step']:,}"] for row in known]
-        title = f"{metric} over epochs"
-        yield _heat_map("history", title, caption, ["epoch", "step", *keys], starts, values, metric in report.places)
-
-
-def _heat_map(
+def _tinted_table(
+    report: Report,
     name: str,
-    title: str,
-    caption: str,
-    header: list[str],
-    starts: list[list[str]],
-    values: list[list[float]],
-    place: bool,
+    metric: str,
+    what: str,
+    starts: list[str],
+    parts: Sequence[tuple[list[str], Mapping[str, str], Mapping[str, Any]]],
 ) -> Section:
-    """Return a table of values of one metric that are tinted by their height; that of groups is drawn in pictures."""
+    """Return a table of values of one metric, tinted by their height; a part has its first cells, keys and values."""
+    values = [[of.get(key, math.nan) for key in keys.values()] for _, keys, of in parts]
     known = [value for line in values for value in line if math.isfinite(value)]
     low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
     heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
-    lines = [[*start, *(number(value, place) for value in line)] for start, line in zip(starts, values, strict=True)]
-    charts = [_heat_chart(title, caption, header, lines, heat)] if name == "grid" else []
-    return Section(name, title, caption, header=header, lines=lines, fixed=2, heat=heat, charts=charts)
-
-
-def _heat_chart(
-    title: str, caption: str, header: list[str], lines: list[list[str]], heat: list[list[float | None]]
-) -> Chart:
-    marks = []
-    for line, (cells, shares) in enumerate(zip(lines, heat, strict=True)):
-        for column, (cell, share) in enumerate(zip(cells[2:], shares, strict=True)):
-            left, right = column / len(shares), (column + 1) / len(shares)
-            low, high = 1 - (line + 1) / len(lines), 1 - line / len(lines)
-            tint = between_colours(("#ffffff", "#8fbccb"), share or 0.0)
-            marks.append(Mark("bar", [(left, low), (right, high)], Shade(tint, tint)))
-            at = ((left + right) / 2, (low + high) / 2)
-            marks.append(Mark("text", [at], style="middle", text=without_zero(cell)))
-    names = [Tick(1 - (line + 0.5) / len(lines), (cells[0],)) for line, cells in enumerate(lines)]
-    across = bar_ticks([(short_name(name),) for name in header[2:]])
-    said = caption.partition(". ")[0]
-    return Chart(title, marks, title, caption=said, across=across, up=names, grid=False, only_in="picture")
+    lines = [
+        [*start, *(number(value, metric in report.places) for value in line)]
+        for (start, _, _), line in zip(parts, values, strict=True)
+    ]
+    caption = sentences(_scopes(report, [metric]), what_buckets_are(report.buckets))
+    return Section(name, f"{metric} {what}", caption, header=[*starts, *parts[0][1]], lines=lines, fixed=2, heat=heat)
 
 
 def _contiguous(report: Report) -> tuple[Tensor, list[BucketRow]]:
@@ -478,7 +447,7 @@ def _frequencies(report: Report) -> Section | None:
         names=("labels, most frequent first", "occurrences in training"),
         height=190,
         gutter=34,
-        only_in="page",
+        in_picture=False,
     )
     coloured = "Coloured by bucket, as the bars are." if len(buckets) > 1 else ""
     return Section("frequency", "How often labels occur in training", sentences(told, coloured), charts=[chart])
@@ -583,26 +552,25 @@ def _labels(report: Report, brief: bool) -> Iterator[Section]:
     of_cut = f" at k = {at.removeprefix('@')}" if at else ""
     by_bucket = table.buckets is not None
     limit = f"at most {each} of each bucket" if by_bucket else f"the first {WRONG}"
-    missed = table.most_missed(each if by_bucket else WRONG)
-    said = f"missed: relevant and not predicted; {limit}"
-    yield _label_section(report, table, "missed", f"Labels most often missed{of_cut}", said, missed, brief)
-    said = f"wrong: predicted and not relevant; the first {WRONG}"
-    wrong = table.most_wrong(WRONG)
-    yield _label_section(report, table, "wrong", f"Labels most often suggested wrongly{of_cut}", said, wrong, brief)
-
-
-def _label_section(
-    report: Report, table: LabelTable, name: str, title: str, said: str, labels: list[int], brief: bool
-) -> Section:
-    other = "wrong" if name == "missed" else "missed"
-    header = [column for column in table.header() if column.partition("@")[0] != other]
-    if brief:
-        header = [column for column in header if column.partition("@")[0] in BRIEF_COLUMNS[name]]
-    texts = sum(column in ("label", "name", "bucket") for column in header)
-    cells = table.cells(labels)
-    columns = ([str(cell) if column == "label" else _text(cell) for cell in cells[column]] for column in header)
-    lines = [list(line) for line in zip(*columns, strict=True)]
-    return Section(name, title, sentences(_rows_of(report), said), header=header, lines=lines, fixed=texts, texts=texts)
+    for name, often, said, labels in (
+        ("missed", "missed", f"relevant and not predicted; {limit}", table.most_missed(each if by_bucket else WRONG)),
+        ("wrong", "suggested wrongly", f"predicted and not relevant; the first {WRONG}", table.most_wrong(WRONG)),
+    ):
+        stems = {column: column.partition("@")[0] for column in table.header()}
+        header = [
+            column
+            for column, stem in stems.items()
+            if (stem in BRIEF_COLUMNS[name] if brief else stem == name or stem not in BRIEF_COLUMNS)
+        ]
+        texts = sum(column in ("label", "name", "bucket") for column in header)
+        cells = table.cells(labels)
+        columns = ([str(cell) if column == "label" else _text(cell) for cell in cells[column]] for column in header)
+        lines, caption = (
+            [list(line) for line in zip(*columns, strict=True)],
+            sentences(_rows_of(report), f"{name}: {said}"),
+        )
+        title = f"Labels most often {often}{of_cut}"
+        yield Section(name, title, caption, header=header, lines=lines, fixed=texts, texts=texts)
 
 
 def _text(value: Any) -> str:
