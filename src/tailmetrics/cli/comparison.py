@@ -24,6 +24,7 @@ from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import bind
 from tailmetrics.cli.wording import inert
 from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.provenance import versions
 from tailmetrics.io import DataFileError
 from tailmetrics.report import ComparisonReport, print_report
 from tailmetrics.significance import Comparison, compare
@@ -155,6 +156,7 @@ def _report(found: list[Comparison], first: RowTable, options: CompareOptions) -
         over_all=first.over_all,
         lower_is_better=first.lower_is_better,
         what_buckets_are=first.what_buckets_are,
+        versions=versions(),
     )
 
 

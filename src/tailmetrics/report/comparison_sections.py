@@ -187,12 +187,13 @@ def _run_curves(report: ComparisonReport) -> Iterator[Section]:
 
 
 def _scatters(report: ComparisonReport) -> Section:
-    """Return accuracy against the tail: a dot per run, the value over all labels across, the rarest seen bucket up."""
+    """Return accuracy against the tail: a dot per run, the value over all labels across, the rarest measured up."""
     charts: list[Chart] = []
     for metric, keys in report.by_bucket.items():
-        whole, seen = report.over_all.get(metric), [name for name in keys if name != "unseen"]
-        if whole in report.values and seen:
-            charts += _scatter(report, whole, keys[seen[-1]])
+        whole, seen = report.over_all.get(metric), [key for name, key in keys.items() if name != "unseen"]
+        measured = [key for key in seen if any(map(math.isfinite, report.values[key].values()))]
+        if whole in report.values and measured:
+            charts += _scatter(report, whole, measured[-1])
     return Section("scatter", "Accuracy against the tail", charts=charts, legend=report.runs)
 
 
