@@ -17,7 +17,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import RecallAtK
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._relevance import RelevanceMetric
+from tailmetrics.metrics._rows import RelevanceMetric
 
 __all__ = ["check_metric"]
 

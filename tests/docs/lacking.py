@@ -40,7 +40,11 @@ def classes() -> set[str]:
     for path in families():
         module = import_module(f"tailmetrics.metrics.{path.stem}")
         own = (value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__)
-        found |= {one.__name__ for one in own if inspect.isclass(one) and issubclass(one, TopKMetric)}
+        found |= {
+            one.__name__
+            for one in own
+            if inspect.isclass(one) and issubclass(one, TopKMetric) and not inspect.isabstract(one)
+        }
     return {name for name in found if not name.startswith("_")}
 
 

@@ -31,7 +31,7 @@ from tailmetrics.metrics import (
     TieRateAtK,
     TopKMetric,
 )
-from tailmetrics.metrics._relevance import RelevanceMetric
+from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import BucketRow, Example, GroupRow, Report

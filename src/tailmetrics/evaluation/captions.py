@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.metrics._relevance import RelevanceMetric
+from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.metrics._shown import ShownMetric
-from tailmetrics.metrics._thresholds import ThresholdMetric
-from tailmetrics.metrics.areas import LabelAP, LabelAUC
-from tailmetrics.metrics.cross_entropy import CrossEntropy
-from tailmetrics.metrics.row_auc import RowAUC
+from tailmetrics.metrics.areas import LabelAP, LabelAUC, RowAUC
+from tailmetrics.metrics.decisions import ThresholdMetric
+from tailmetrics.metrics.probabilities import CrossEntropy
 
 
 def captions_of(metric: TopKMetric) -> dict[str, str]:

@@ -16,8 +16,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint
-from tailmetrics.metrics._relevance import Average, RelevanceArguments, with_bucket_axis
-from tailmetrics.metrics._rows import RowMeanMetric
+from tailmetrics.metrics._rows import Average, RelevanceArguments, RowMeanMetric, with_bucket_axis
 from tailmetrics.metrics._states import AtCells, Increment, Increments, PerRow, State, at_labels
 from tailmetrics.ranking import Ranking, TargetRanks
 

@@ -1,22 +1,229 @@
-"""Metrics that are a mean over rows, or a ratio of two sums over rows."""
+"""Metrics that compare what is ranked with what is relevant: means over rows, and ratios of two sums over rows."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+from typing_extensions import Unpack
 
-from tailmetrics.metrics._arithmetic import divide, ordered_sum
-from tailmetrics.metrics._fixed_point import REAL, UNIT, FixedPoint, ratios
-from tailmetrics.metrics._relevance import EmptyTargetAction, RelevanceMetric
+from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
+from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, ratios
+from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._returned_values import check_returned_values
 from tailmetrics.metrics._states import Increments, PerRow, State, weighted
-from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.metrics._ties import ExpectedRanks, Ties, in_order, spans
+from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
+from tailmetrics.ranking._device import constant
+from tailmetrics.ranking._once import once
+from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._reading import Depth
 
-__all__ = ["RatioMetric", "RowMeanMetric", "divide", "ordered_sum"]
+EmptyTargetAction: TypeAlias = Literal["neg", "pos", "skip", "error"]
+Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
+
+
+class RelevanceArguments(TopKArguments, total=False):
+    """What metrics of relevance take by name."""
+
+    scope: Scope
+    average: Average
+    depth: int
+    empty_target_action: EmptyTargetAction | None
+    ties: Ties
+
+
+class RelevanceMetric(TopKMetric):
+    """A metric that compares what is ranked with what is relevant: it has a scope, and rows without anything relevant.
+
+    Args:
+        k: Cut-off, or several.
+        buckets: Label buckets; ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` leave them to :meth:`bind`.
+        scope: ``"bucket"``: the row's top ``depth`` list is cut to the bucket's labels, then the top k of that.
+            ``"global"``: the row's overall top k, in which only the bucket's labels count as relevant.
+        average: ``"samples"``, the mean over rows. Precision, recall and F1 also take ``"micro"``, ``"macro"``,
+            ``"weighted"`` and ``"none"``.
+        depth: How much of a list ``scope="bucket"`` reads.
+        empty_target_action: What a row without a relevant label counts: ``"neg"`` 0, ``"pos"`` 1, ``"skip"`` nothing;
+            ``"error"`` refuses it. None is ``"neg"`` overall; within buckets it is ``"skip"`` for the mean over rows
+            and ``"neg"`` for averages over labels, in which every row counts.
+        ties: How labels of one score are ranked: ``"id"``, the lower id first, as a list shows them; ``"expected"``,
+            the mean over all their orders; ``"worst"`` and ``"best"``, the relevant ones behind or before the others.
+        kwargs: See :class:`TopKMetric`. ``min_gain`` says what is relevant; CG, DCG and nDCG keep all gains, as in
+            trec_eval.
+    """
+
+    averages: ClassVar[tuple[Average, ...]] = ("samples",)
+    empty_actions: ClassVar[tuple[EmptyTargetAction, ...]] = ("neg", "pos", "skip", "error")
+    key_words: ClassVar = {"min_gain": "min", "scope": "", "average": ""}
+    can_be_weighted = True
+    reads_gains: ClassVar[bool] = False
+    """Whether the values are made of gains, which ``min_gain`` leaves as they are."""
+    tie_rules: ClassVar[tuple[Ties, ...]] = ("id", "worst", "best")
+    """What ``ties`` may be: ``"expected"`` needs a formula that is a mean over orders."""
+    lacking: ClassVar[str] = "no relevant label"
+    """What is said of a row that :meth:`_answered` leaves out."""
+
+    def __init__(
+        self,
+        k: Cutoffs | None,
+        *,
+        scope: Scope = "bucket",
+        average: Average = "samples",
+        depth: int = DEFAULT_DEPTH,
+        empty_target_action: EmptyTargetAction | None = None,
+        ties: Ties = "id",
+        **kwargs: Unpack[TopKArguments],
+    ) -> None:
+        caller = self._caller
+        self.ties: Ties = check_choice(caller, "ties", ties, ("id", "expected", "worst", "best"))
+        rules = self.tie_rules if average == "samples" else ("id",)
+        if ties not in rules:
+            raise ValueError(
+                f"{caller}: ties={ties!r} is not known of average={average!r} of this metric; choose one of "
+                f"{', '.join(map(repr, rules))}."
+            )
+        if ties == "expected":  # what is 0 or 1 of an order is a share of all orders
+            vars(self).update({"fixed_point": UNIT} if vars(type(self)).get("fixed_point") is COUNT else {})
+        if empty_target_action is not None:
+            check_choice(caller, "empty_target_action", empty_target_action, ("neg", "pos", "skip", "error"))
+            if empty_target_action not in self.empty_actions:
+                raise ValueError(
+                    f"{caller}: empty_target_action={empty_target_action!r} means nothing for a ratio of sums; choose "
+                    f"one of {', '.join(map(repr, self.empty_actions))}."
+                )
+        self.scope: Scope = check_choice(caller, "scope", scope, ("bucket", "global"))
+        choices: tuple[Average, ...] = ("samples", "micro", "macro", "weighted", "none")
+        self.average: Average = check_choice(caller, "average", average, choices)
+        if average not in self.averages:
+            raise ValueError(f"{caller}: average={average!r} means nothing here; only average='samples' does.")
+        self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
+        self.empty_target_action: EmptyTargetAction = empty_target_action or self._empty_default(
+            kwargs.get("buckets") is not None
+        )
+        super().__init__(k, **kwargs)
+
+    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
+        """Return what a row without a relevant label counts unless the caller says so.
+
+        A ratio of counts over labels without the rows that have no relevant label of a bucket would be without most of
+        their false positives: the rarer the labels of a bucket, the better it would look.
+        """
+        return "skip" if by_bucket and self.average == "samples" else "neg"
+
+    def _default(self, name: str, default: Any) -> Any:
+        if name == "empty_target_action":
+            return self._empty_default(self.buckets is not None)
+        return super()._default(name, default)
+
+    def _enters_key(self, name: str) -> bool:
+        if name == "depth":
+            return self._uses_depth
+        if name == "min_gain":
+            return not self.reads_gains
+        return super()._enters_key(name) and not (name == "empty_target_action" and self.empty_target_action == "error")
+
+    @property
+    def _uses_depth(self) -> bool:
+        return self.buckets is not None and self.scope == "bucket"
+
+    @property
+    def _prefix(self) -> str:
+        scope = "global_" if self.scope == "global" and self.buckets is not None else ""
+        return scope + ("" if self.average == "samples" else f"{self.average}_")
+
+    @once
+    def reads(self) -> Depth:
+        """How much of a batch has to be ranked."""
+        deepest = self.depth if self._uses_depth else max((k for k in self.cutoffs if k is not None), default=0)
+        # what ties with the last label of a list must be in it
+        whole = self.ties != "id" or (None in self.cutoffs and not self._uses_depth)
+        return Depth(deepest, None if whole else deepest)
+
+    @property
+    def _depth_name(self) -> str:
+        return "depth" if self._uses_depth else "k"
+
+    def _relevant(self, ranking: Ranking) -> Ranking:
+        return ranking if self.min_gain is None or self.reads_gains else super()._relevant(ranking)
+
+    def _ranks_of(self, ranking: Ranking) -> TargetRanks:
+        """Return what the formula reads: the ranks of the relevant labels, by bucket where there are buckets."""
+        exact, deepest, buckets = None in self.cutoffs, max(self.ks), self.bound_buckets
+        if self.min_gain is not None:
+            ranking = self._relevant(ranking)
+        if self.ties != "id":
+            return self._tied_ranks_of(ranking)
+        if buckets is None:
+            ranks = ranking.exact if exact else ranking.up_to(deepest)
+        else:
+            whole = exact and self.scope == "global"
+            ranks = ranking.by_bucket(buckets, self.scope, self.depth, whole, deepest)
+        # a formula that no law holds must not see what other metrics of a collection had ranked
+        return ranks if self.in_registry or exact else ranks.first(deepest)
+
+    def _tied_ranks_of(self, ranking: Ranking) -> TargetRanks:
+        """Return what the formula reads where equal scores have no order of their own."""
+        buckets, ties = self.bound_buckets, self.ties
+        by = None if buckets is None else (buckets.digest, self.scope, self.depth)
+        ranks, above, equal = ranking.remembered(("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth))
+        if ties == "expected":
+            return ranking.remembered(("expected", by), lambda: ExpectedRanks(ranks, above, equal))
+        assert ties != "id"
+        return in_order(ranks, above, equal, self._worth_of_hits(ranks), ties)
+
+    def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
+        """Return by what relevant labels of one score are sorted in the best order, shape (..., W)."""
+        return ranks.target_gains
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if self.ties != "id" and ((ranking.scores is None and ranking.values is None) or ranking.beyond is not None):
+            raise ValueError(
+                f"{self._caller}: ties={self.ties!r} reads the scores of all labels, and preds are ids or come in "
+                "pieces; pass scores or scored candidates, or leave ties out."
+            )
+
+    def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        """Whether a row has what a value is made of, shape (N,) or (N, G), bool; else ``empty_target_action`` holds."""
+        return ranks.n_relevant > 0
+
+    def _rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
+        """Return, for each row, whether it counts and, behind it, whether it is answered: (N, 1 + G)."""
+        if type(self)._answered is not RelevanceMetric._answered:
+            return self._make_rows_counted(ranking, ranks)
+        return ranks.remembered("rows counted", lambda: self._make_rows_counted(ranking, ranks))
+
+    def _make_rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
+        by_labels = type(self)._answered is RelevanceMetric._answered
+        if by_labels and ranks is ranking and ranking.targets.filled:  # such as class indices: each row has a label
+            return PerRow(constant(1, ranking.ids.device).expand(ranking.num_rows, 2))
+        answered = with_bucket_axis(self._answered(ranking, ranks))
+        if ranking.row_mask is None:
+            return PerRow(F.pad(answered, (1, 0), value=True))
+        return PerRow(torch.cat([ranking.row_mask[:, None], answered & ranking.row_mask[:, None]], dim=1))
+
+    def _check_answered(self, ranking: Ranking) -> None:
+        """Raise if a row that counts has nothing that a value is made of."""
+        empty = ~self._answered(ranking, self._ranks_of(ranking))
+        if ranking.row_mask is not None:
+            empty &= ranking.row_mask if empty.ndim == 1 else ranking.row_mask[:, None]
+        if bool(empty.any()):
+            row = int(empty.nonzero()[0, 0])
+            raise ValueError(
+                f"{self._caller}: row {row} has {self.lacking}{' in some bucket' if empty.ndim > 1 else ''}; "
+                "drop such rows with row_mask, or choose another empty_target_action."
+            )
+
+
+def with_bucket_axis(values: Tensor) -> Tensor:
+    """Return values of rows (N,) or of rows and buckets (N, G) as (N, G), G = 1 without buckets."""
+    return values[:, None] if values.ndim == 1 else values
 
 
 class RowMeanMetric(RelevanceMetric):
@@ -91,6 +298,29 @@ class RowMeanMetric(RelevanceMetric):
                 value = torch.where(row_mask, value, torch.nan)
             values.append(value.view(ranking.num_rows, self._num_buckets))
         return dict(zip(self.row_keys(), torch.cat(values, dim=1).unbind(1), strict=True))
+
+
+class ScoreMetric(RowMeanMetric):
+    """A metric of scores themselves, not of ranks: depth and ties mean nothing to it.
+
+    By bucket it reads the relevant labels of each bucket.
+    """
+
+    tie_rules = ("id",)
+
+    @property
+    def _uses_depth(self) -> bool:
+        return False
+
+    def _ranks_of(self, ranking: Ranking) -> TargetRanks:
+        ranking = self._relevant(ranking)
+        return ranking if self.bound_buckets is None else ranking.by_bucket(self.bound_buckets, "global")
+
+    @abstractmethod
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor: ...
+
+    def _row_value(self, ranks: TargetRanks, k: Any) -> Tensor:
+        raise NotImplementedError("a function of scores is no function of ranks")
 
 
 class RatioMetric(RelevanceMetric):

@@ -84,3 +84,15 @@ UNTOLD: Final = {
 def is_open(name: str, value: Any) -> bool:
     """Whether an argument is left to ``bind``: buckets that are only named, any other fact that is not there."""
     return isinstance(value, str) if name == "buckets" else value is None
+
+
+def check_counts_fit(metric: Any, label_counts: Tensor | None) -> Tensor | None:
+    """Return ``label_counts``, or those of the buckets; raise unless there is one count per label."""
+    if label_counts is None and metric.bound_buckets is not None:
+        label_counts = metric.bound_buckets.counts
+    if label_counts is not None and metric.num_labels not in (None, len(label_counts)):
+        raise ValueError(
+            f"{type(metric).__name__}: label_counts holds {len(label_counts)} counts, but there are "
+            f"{metric.num_labels} labels; pass one count per label."
+        )
+    return label_counts

@@ -1,4 +1,4 @@
-"""Areas of each label over the rows, under its ROC curve and its precision-recall curve, from histograms of scores."""
+"""Areas under curves: of each label over the rows, from histograms of its scores; of each row over its labels."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
-from tailmetrics.metrics._arithmetic import ordered_sum
+from tailmetrics.metrics._arithmetic import divide, ordered_sum
+from tailmetrics.metrics._fixed_point import COUNT
 from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._rows import EmptyTargetAction, RelevanceArguments, ScoreMetric
 from tailmetrics.metrics._states import AtCells, InBlocks, Increments, State
-from tailmetrics.ranking import Ranking
+from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
-from tailmetrics.ranking._pairs import dense_blocks
+from tailmetrics.ranking._pairs import PairCounts, count_pairs, dense_blocks
 from tailmetrics.ranking._reading import Depth
 
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
@@ -325,3 +327,152 @@ def _sum_of_precisions(above: Tensor, own: Tensor, wrong: Tensor) -> Tensor:
     for factor, power in ((1 / 24, 2), (-7 / 960, 4), (31 / 8064, 6), (-127 / 30720, 8)):
         rest += factor * (last**-power - first**-power)
     return own - wrong * (terms + rest)
+
+
+class PairMetric(ScoreMetric):
+    """A metric of the scores of all labels of a row, however deep; a new metric states a function of pair counts.
+
+    ``preds`` are dense scores (N, L), CSR or scored candidates; labels that are not stored tie with each other below
+    all others. By bucket, ``scope="bucket"`` looks at the bucket's labels alone, ``scope="global"`` at its relevant
+    labels among all labels.
+
+    Args:
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+    """
+
+    withheld: ClassVar[tuple[str, ...]] = ("k", "depth")
+    optional_k = True
+
+    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
+        super().__init__(None, **kwargs)
+
+    @property
+    def reads(self) -> Depth:
+        """How much of a batch has to be ranked."""
+        return Depth(0, None)
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if ranking.scores is None and ranking.values is None:
+            raise ValueError(f"{self._caller}: preds are ranked ids, which have no scores; pass scores.")
+        if self._num_labels_of(ranking) is None:
+            raise ValueError(f"{self._caller}: candidates do not tell the number of labels; pass num_labels=.")
+
+    def _num_labels_of(self, ranking: Ranking) -> int | None:
+        if ranking.documents is not None:
+            return int(ranking.documents.max()) if ranking.num_rows else 0
+        return ranking.num_labels if self.num_labels is None else self.num_labels
+
+    def _pairs(self, ranking: Ranking) -> PairCounts:
+        """Return the counts of pairs, which all such metrics share."""
+        ranking, num_labels, buckets = self._relevant(ranking), self._num_labels_of(ranking), self.bound_buckets
+        assert num_labels is not None
+        key = ("pairs", num_labels, None if buckets is None else (buckets.digest, self.scope))
+        return ranking.remembered(key, lambda: count_pairs(ranking, num_labels, buckets, self.scope))
+
+    @abstractmethod
+    def _of_pairs(self, pairs: PairCounts) -> Tensor:
+        """Return the value of each row and bucket, shape (N, G), G = 1 without buckets."""
+
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        return self._of_pairs(self._pairs(ranking)).view(1, *ranks.n_relevant.shape)
+
+
+@final
+class RowAUC(PairMetric):
+    """Area under the ROC curve of a row: the share of pairs of a relevant and an irrelevant label in the right order.
+
+    Higher is better, in [0, 1], 0.5 for chance; equal scores count one half. A row without a relevant or without an
+    irrelevant label has no area: ``empty_target_action`` says what it counts, by default nothing (``"skip"``).
+
+    Use it when the whole order matters and no cut-off is natural; recommenders call it GAUC.
+
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        kwargs: See :class:`PairMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = RowAUC()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([1]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: scikit-learn, ``roc_auc_score(average="samples")``; Zhu et al., KDD 2017 (GAUC).
+    """
+
+    higher_is_better = True
+    stem = "row_auc"
+
+    lacking = "no pair of a relevant and an irrelevant label"
+
+    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
+        return "skip"
+
+    def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        pairs = self._pairs(ranking)
+        return ((pairs.n_relevant > 0) & (pairs.n_irrelevant > 0)).view(ranks.n_relevant.shape)
+
+    def _of_pairs(self, pairs: PairCounts) -> Tensor:
+        number = pairs.n_relevant * pairs.n_irrelevant
+        return divide(2 * number - 2 * pairs.wrong - pairs.tied, 2 * number)
+
+
+@final
+class CoverageError(PairMetric):
+    """How many labels one has to look at, best first, to see all relevant ones.
+
+    Lower is better, in [0, inf); equal scores count against the row; 0 for a row without a relevant label.
+
+    Use it when every relevant label has to be found, and reading one more label costs the same at any rank.
+
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        kwargs: See :class:`PairMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = CoverageError()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([1]))
+    >>> metric.compute()
+    tensor(2., dtype=torch.float64)
+
+    Source: scikit-learn, ``coverage_error``.
+    """
+
+    higher_is_better = False
+    bounds = (0.0, float("inf"))
+    stem = "coverage_error"
+    fixed_point = COUNT
+
+    def _of_pairs(self, pairs: PairCounts) -> Tensor:
+        return pairs.depth
+
+
+@final
+class RankingLoss(PairMetric):
+    """Share of the pairs of a relevant and an irrelevant label that are in the wrong order, equal scores included.
+
+    Lower is better, in [0, 1]; 0 for a row without a pair.
+
+    Use it when the order of all labels matters and ties are mistakes; ``RowAUC`` counts them one half.
+
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        kwargs: See :class:`PairMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = RankingLoss()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([1]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: scikit-learn, ``label_ranking_loss``.
+    """
+
+    higher_is_better = False
+    stem = "ranking_loss"
+
+    def _of_pairs(self, pairs: PairCounts) -> Tensor:
+        return divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)

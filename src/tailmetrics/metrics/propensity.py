@@ -15,10 +15,9 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._fixed_point import WEIGHT
 from tailmetrics.metrics._formula import formula
-from tailmetrics.metrics._relevance import RelevanceArguments
-from tailmetrics.metrics._rows import RatioMetric
+from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments
 from tailmetrics.metrics._ties import EVERY_RULE, discounts_within
-from tailmetrics.metrics._training_counts import check_counts_fit
+from tailmetrics.metrics._training import check_counts_fit
 from tailmetrics.ranking import Cutoff, LabelWeights, Ranking, TargetRanks, discounts
 
 Normalization: TypeAlias = Literal["normalized", "sum"]

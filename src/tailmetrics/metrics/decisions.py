@@ -1,10 +1,10 @@
-"""Metrics of the labels whose score is above a threshold."""
+"""Metrics of the labels whose score is above a threshold: precision, recall and F1."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 import torch
@@ -17,9 +17,9 @@ from tailmetrics._fingerprint import identity
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
-from tailmetrics.metrics._relevance import Average, EmptyTargetAction
+from tailmetrics.metrics._rows import Average, EmptyTargetAction, ScoreMetric
 from tailmetrics.metrics._states import AtCells, Increment
-from tailmetrics.ranking import Cutoff, Ranking, TargetRanks
+from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._ambiguity import warn_of_logits
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
@@ -37,7 +37,7 @@ class ThresholdArguments(TopKArguments, total=False):
     empty_target_action: EmptyTargetAction | None
 
 
-class ThresholdMetric(LabelAveragedMetric):
+class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
     """A metric of decisions: a label is suggested where its score is above a threshold.
 
     ``preds`` are dense scores (N, L), CSR or scored candidates, whose labels that are not stored are not suggested, or
@@ -52,7 +52,6 @@ class ThresholdMetric(LabelAveragedMetric):
             changes ``average="samples"`` alone: precision then divides by all that a row is suggested.
     """
 
-    tie_rules = ("id",)
     withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth")
     key_words: ClassVar = {**LabelAveragedMetric.key_words, "threshold": ""}
 
@@ -110,10 +109,6 @@ class ThresholdMetric(LabelAveragedMetric):
         return f"{super()._label_state(what)}_above_{limits}"
 
     @property
-    def _uses_depth(self) -> bool:
-        return False
-
-    @property
     def reads(self) -> Depth:
         """How much of a batch has to be ranked."""
         return Depth(0, None, decisions=True)
@@ -131,10 +126,6 @@ class ThresholdMetric(LabelAveragedMetric):
         if scores is not None:
             key = "logits warned of", self.cutoffs  # once for all members of a collection
             ranking.remembered(key, lambda: warn_of_logits(self._caller, scores, ranking.row_mask, self._limits))
-
-    def _ranks_of(self, ranking: Ranking) -> TargetRanks:
-        ranking = self._relevant(ranking)
-        return ranking if self.bound_buckets is None else ranking.by_bucket(self.bound_buckets, "global")
 
     def _bucket_of(self, ids: Tensor) -> Tensor:
         """Return the bucket of each id, the number of buckets for -1."""
@@ -168,9 +159,6 @@ class ThresholdMetric(LabelAveragedMetric):
     def _count(self, counts: Tensor, rows: Tensor, ids: Tensor, threshold: int) -> None:
         cell = (rows * len(self.ks) + threshold) * self._num_buckets + self._bucket_of(ids)
         counts.scatter_add_(0, torch.where(ids >= 0, cell, len(counts) - 1), torch.ones_like(ids))
-
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        raise NotImplementedError("a decision is a function of scores, not of ranks")
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         hits, suggested = self._hits_and_suggested(self._relevant(ranking))
@@ -214,3 +202,97 @@ def _plain(threshold: Any) -> Any:
     if isinstance(threshold, (np.ndarray, np.number)):
         return threshold.tolist()
     return [_plain(one) for one in threshold] if isinstance(threshold, (list, tuple)) else threshold
+
+
+@final
+class PrecisionAtThreshold(ThresholdMetric):
+    """Share of the suggested labels that is relevant; a label is suggested where its score is above the threshold.
+
+    Higher is better, in [0, 1]; 0 where nothing is suggested, NaN before any row.
+
+    Use it when a model decides for each label by itself, as in medical coding or tagging.
+
+    ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        threshold: A number, several, or a tensor (L,) with a threshold for each label.
+        kwargs: See :class:`ThresholdMetric`.
+
+    >>> import torch
+    >>> metric = PrecisionAtThreshold(0.4)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: scikit-learn, ``precision_score``.
+    """
+
+    higher_is_better = True
+    stem = "precision"
+    ratio_reads = ("predicted",)
+    withheld = (*ThresholdMetric.withheld, "macro")
+
+    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        return hits, predicted
+
+
+@final
+class RecallAtThreshold(ThresholdMetric):
+    """Share of the relevant labels that is suggested; a label is suggested where its score is above the threshold.
+
+    Higher is better, in [0, 1]; 0 where nothing is relevant, NaN before any row.
+
+    Use it when a model decides for each label by itself, and a missed label is what costs.
+
+    ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        threshold: A number, several, or a tensor (L,) with a threshold for each label.
+        kwargs: See :class:`ThresholdMetric`.
+
+    >>> import torch
+    >>> metric = RecallAtThreshold([0.05, 0.4])
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor([1.0000, 0.5000], dtype=torch.float64)
+
+    Source: scikit-learn, ``recall_score``.
+    """
+
+    higher_is_better = True
+    stem = "recall"
+    ratio_reads = ("support",)
+    withheld = (*ThresholdMetric.withheld, "macro")
+
+    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        return hits, support
+
+
+@final
+class F1AtThreshold(ThresholdMetric):
+    """Harmonic mean of precision and recall of the labels whose score is above the threshold.
+
+    Higher is better, in [0, 1]; 0 where nothing is suggested or relevant, NaN before any row.
+
+    Use it when papers of medical coding or product tagging report micro and macro F1.
+
+    ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        threshold: A number, several, or a tensor (L,) with a threshold for each label.
+        kwargs: See :class:`ThresholdMetric`.
+
+    >>> import torch
+    >>> metric = F1AtThreshold(0.4)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: scikit-learn, ``f1_score``.
+    """
+
+    higher_is_better = True
+    stem = "f1"
+
+    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        return 2 * hits, predicted + support

@@ -1,0 +1,617 @@
+"""What is shown, whatever is relevant: coverage, evenness, popularity, novelty, overlap of lists, ties at the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import fsum
+from typing import Any, Literal, TypeAlias, final
+
+import torch
+from torch import Tensor
+from typing_extensions import Unpack
+
+from tailmetrics._checks import check_choice, check_count, check_counts
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
+from tailmetrics.metrics._fixed_point import ratios
+from tailmetrics.metrics._shown import ExposureMetric, ShownMetric, rows_of, total
+from tailmetrics.metrics._states import AtCells, Increments, PerRow, State, at_labels
+from tailmetrics.metrics._training import check_counts_fit
+from tailmetrics.ranking import Ranking
+
+
+def catalog_coverage(shown: Tensor) -> float:
+    """Share of the labels that are shown at all.
+
+    Higher is better, in [0, 1]; NaN without labels.
+
+    Args:
+        shown: Shape (L,), int64, how often each label is shown.
+
+    >>> import torch
+    >>> catalog_coverage(torch.tensor([2, 0, 1, 0]))
+    0.5
+
+    Source: Ge, Delgado-Battenfeld and Jannach, RecSys 2010, "catalog coverage".
+    """
+    return total(shown > 0) / len(shown) if len(shown) else float("nan")
+
+
+def gini(shown: Tensor) -> float:
+    """Gini index of exposure: sum of (2i - L - 1) c_(i) over L times the sum of c, with c ascending.
+
+    Lower is more even, in [0, 1); NaN when nothing is shown.
+
+    Args:
+        shown: Shape (L,), int64, how often each label is shown, zeros included.
+
+    >>> import torch
+    >>> gini(torch.tensor([0, 4]))
+    0.5
+
+    Source: Shani and Gunawardana, Recommender Systems Handbook (2011), "Gini index".
+    """
+    counts = shown[shown > 0].sort().values.tolist()
+    num_labels = len(shown)
+    unseen = num_labels - len(counts)
+    weighted = sum((2 * i - num_labels - 1) * count for i, count in enumerate(counts, start=unseen + 1))
+    return weighted / (num_labels * sum(counts)) if counts else float("nan")
+
+
+def entropy(shown: Tensor) -> float:
+    """Entropy of exposure, -sum of p ln p, in nats.
+
+    Higher is more even, in [0, ln L]; NaN when nothing is shown.
+
+    Args:
+        shown: Shape (L,), int64, how often each label is shown.
+
+    >>> import torch
+    >>> round(entropy(torch.tensor([2, 2])), 4)
+    0.6931
+
+    Source: Shani and Gunawardana, Recommender Systems Handbook (2011), "Shannon entropy".
+    """
+    counts = shown[shown > 0].double()
+    if not len(counts):
+        return float("nan")
+    p = counts / total(shown)
+    return max(0.0, -fsum((p * p.log()).tolist()))
+
+
+@final
+class CatalogCoverageAtK(ExposureMetric):
+    """Share of the labels that are shown to anyone among the top k.
+
+    Higher is better, in [0, 1]; NaN for a bucket without labels.
+
+    Use it when labels that nobody is shown are lost, such as items of a shop.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        num_labels: L, where buckets do not tell.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = CatalogCoverageAtK(k=1, num_labels=4)
+    >>> metric.update(torch.tensor([[2], [2]]), torch.tensor([0, 1]))
+    >>> metric.compute()
+    tensor(0.2500, dtype=torch.float64)
+
+    Source: Ge, Delgado-Battenfeld and Jannach, RecSys 2010.
+    """
+
+    higher_is_better = True
+    stem = "catalog_coverage"
+
+    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
+        return catalog_coverage(shown)
+
+
+@final
+class GiniAtK(ExposureMetric):
+    """Gini index of how often each label is shown among the top k, labels never shown included.
+
+    Lower is more even, in [0, 1); NaN when nothing is shown.
+
+    Use it when a few labels must not take all the exposure.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        num_labels: L, where buckets do not tell.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = GiniAtK(k=1, num_labels=4)
+    >>> metric.update(torch.tensor([[2], [2]]), torch.tensor([0, 1]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+
+    Source: Shani and Gunawardana, Recommender Systems Handbook (2011).
+    """
+
+    higher_is_better = False
+    stem = "gini"
+
+    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
+        return gini(shown)
+
+
+@final
+class EntropyAtK(ExposureMetric):
+    """Entropy, in nats, of how often each label is shown among the top k.
+
+    Higher is more even, in [0, ln L]; NaN when nothing is shown.
+
+    Use it when exposure is to be spread: e to its power is the number of labels shown as if evenly.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        num_labels: L, where buckets do not tell.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = EntropyAtK(k=1, num_labels=4)
+    >>> metric.update(torch.tensor([[2], [3]]), torch.tensor([0, 1]))
+    >>> metric.compute()
+    tensor(0.6931, dtype=torch.float64)
+
+    Source: Shani and Gunawardana, Recommender Systems Handbook (2011).
+    """
+
+    higher_is_better = True
+    bounds = (0.0, float("inf"))
+    stem = "entropy"
+
+    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
+        return entropy(shown)
+
+
+def popularity(shown: Tensor, label_counts: Tensor) -> float:
+    """Mean training count of the labels shown.
+
+    Higher is more popular, in [0, inf); NaN when nothing is shown.
+
+    Args:
+        shown: Shape (L,), int64, how often each label is shown; float64, how much weight saw it.
+        label_counts: Shape (L,), int64, how often each label occurs in training.
+
+    >>> import torch
+    >>> popularity(torch.tensor([1, 1]), torch.tensor([6, 3]))
+    4.5
+
+    Source: Yin et al., PVLDB 5 (2012), average recommendation popularity.
+    """
+    if shown.is_floating_point():
+        seen = fsum(shown.tolist())
+        return fsum((shown * label_counts).tolist()) / seen if seen else float("nan")
+    times = total(shown)
+    return _exact_product_sum(shown, label_counts) / times if times else float("nan")
+
+
+def _exact_product_sum(shown: Tensor, label_counts: Tensor) -> int:
+    """Return the sum of the products of two vectors of whole numbers, however large it is."""
+    if float((shown.double() * label_counts).sum()) < 2**62:
+        return int((shown * label_counts).sum())
+    seen = (shown > 0) & (label_counts > 0)
+    return sum(times * count for times, count in zip(shown[seen].tolist(), label_counts[seen].tolist(), strict=True))
+
+
+def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
+    """Mean of -log2(training count / training rows) of the labels shown, labels never seen counted once.
+
+    Higher is more novel, in [0, inf); NaN when nothing is shown.
+
+    Args:
+        shown: Shape (L,), int64, how often each label is shown.
+        label_counts: Shape (L,), int64, how often each label occurs in training.
+        num_train: Number of training rows.
+
+    >>> import torch
+    >>> novelty(torch.tensor([1, 1]), torch.tensor([4, 2]), num_train=8)
+    1.5
+
+    Source: Zhou et al., PNAS 107 (2010), self-information of what is recommended.
+    """
+    seen = shown > 0
+    bits = -(label_counts[seen].clamp(min=1, max=num_train).double() / num_train).log2()
+    return fsum((bits * shown[seen]).tolist()) / total(shown) if bool(seen.any()) else float("nan")
+
+
+class _TrainingMetric(ExposureMetric):
+    """A metric that knows the training counts.
+
+    Args:
+        k: Cut-off, or several.
+        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
+        kwargs: See :class:`TopKMetric`.
+    """
+
+    needs: tuple[str, ...] = ("num_labels", "label_counts")
+
+    def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[TopKArguments]) -> None:
+        self.label_counts = None if label_counts is None else check_counts(self._caller, "label_counts", label_counts)
+        if self.label_counts is not None:
+            kwargs.setdefault("num_labels", len(self.label_counts))
+        super().__init__(k, **kwargs)
+
+    def _settle_facts(self) -> None:
+        super()._settle_facts()
+        self.label_counts = check_counts_fit(self, self.label_counts)
+
+    def _counts_of(self, inside: Tensor | None) -> Tensor:
+        assert self.label_counts is not None
+        return self.label_counts if inside is None else self.label_counts[inside]
+
+
+@final
+class PopularityAtK(_TrainingMetric):
+    """Mean training count of the labels shown among the top k.
+
+    Higher is more popular, in [0, inf); NaN when nothing is shown.
+
+    Use it when the question is how much a model leans on frequent labels.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = PopularityAtK(k=1, label_counts=[5, 3, 1])
+    >>> metric.update(torch.tensor([[0], [2]]), torch.tensor([0, 1]))
+    >>> metric.compute()
+    tensor(3., dtype=torch.float64)
+
+    Source: Yin et al., PVLDB 5 (2012).
+    """
+
+    higher_is_better = False
+    bounds = (0.0, float("inf"))
+    stem = "popularity"
+    can_be_weighted = True
+
+    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
+        return popularity(shown, self._counts_of(inside))
+
+
+@final
+class PopularityLiftAtK(_TrainingMetric):
+    """Mean training count of the labels shown, divided by that of the relevant labels.
+
+    1 is even; above 1 the model shows more popular labels than are relevant, below 1 rarer ones; in [0, inf); NaN
+    when nothing is shown, or nothing seen in training is relevant.
+
+    Use it when the popularity bias of a model is asked for in one number.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = PopularityLiftAtK(k=1, label_counts=[6, 3, 1])
+    >>> metric.update(torch.tensor([[0], [0]]), torch.tensor([0, 1]))
+    >>> round(float(metric.compute()), 4)
+    1.3333
+
+    Source: Abdollahpouri et al., FLAIRS 2019, with the relevant labels in place of the users' profiles.
+    """
+
+    higher_is_better = False
+    bounds = (0.0, float("inf"))
+    stem = "popularity_lift"
+    withheld = ()
+
+    def _states(self) -> dict[str, State]:
+        assert self.num_labels is not None
+        return {**super()._states(), "relevant": State((self.num_labels,), shared=self.min_gain is None)}
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        entries = self._relevant(ranking).targets.entries
+        relevant = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
+        return {**super()._prepare(ranking), "relevant": relevant}
+
+    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
+        return popularity(shown, self._counts_of(inside))
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        relevant = self._of_buckets(states["relevant"].cpu())
+        shown = super()._values(states)
+        return [[_lift(top, bottom) for top, bottom in zip(of_k, relevant, strict=True)] for of_k in shown]
+
+
+def _lift(shown: float, relevant: float) -> float:
+    return shown / relevant if relevant else float("nan")
+
+
+@final
+class NoveltyAtK(_TrainingMetric):
+    """Mean of -log2 of the share of training rows that have a label, over the labels shown among the top k.
+
+    Higher is more novel, in [0, inf); NaN when nothing is shown.
+
+    Use it when users know the frequent labels without being shown them.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        label_counts: Shape (L,), training counts; from the buckets, or left to ``bind``, if not given.
+        num_train: Number of training rows; left to ``bind`` if not given.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = NoveltyAtK(k=1, label_counts=[4, 2, 1], num_train=4)
+    >>> metric.update(torch.tensor([[0], [2]]), torch.tensor([0, 1]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+
+    Source: Zhou et al., PNAS 107 (2010).
+    """
+
+    higher_is_better = True
+    bounds = (0.0, float("inf"))
+    stem = "novelty"
+
+    needs = ("num_labels", "label_counts", "num_train")
+
+    def __init__(
+        self, k: Cutoffs, *, label_counts: Any = None, num_train: int | None = None, **kwargs: Unpack[TopKArguments]
+    ) -> None:
+        self.num_train = None if num_train is None else check_count(self._caller, "num_train", num_train)
+        super().__init__(k, label_counts=label_counts, **kwargs)
+
+    def _settle_facts(self) -> None:
+        super()._settle_facts()
+        self.num_train = self.num_train or None  # counts of no row tell nothing
+
+    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
+        assert self.num_train is not None
+        return novelty(shown, self._counts_of(inside), self.num_train)
+
+
+def personalization(shown: Tensor, num_rows: int, k: int) -> float:
+    """One minus the mean overlap of the top k of two rows: 1 - sum of c (c - 1) / (k R (R - 1)).
+
+    Higher is more personal, in [0, 1]; NaN with fewer than two rows.
+
+    Args:
+        shown: Shape (L,), int64, c: how often each label is shown.
+        num_rows: R, number of rows.
+        k: Length of the lists; two lists overlap by the labels that they share, divided by k.
+
+    >>> import torch
+    >>> personalization(torch.tensor([2, 1, 1]), num_rows=2, k=2)
+    0.5
+
+    Source: the recommender library recmetrics, "personalization", with overlap in place of cosine similarity.
+    """
+    shared = sum(count * (count - 1) for count in shown[shown > 1].tolist())
+    pairs = num_rows * (num_rows - 1)
+    return (k * pairs - shared) / (k * pairs) if pairs else float("nan")
+
+
+@final
+class PersonalizationAtK(ExposureMetric):
+    """One minus the mean overlap of the top k of two rows.
+
+    Higher is more personal, in [0, 1]; NaN with fewer than two rows.
+
+    Use it when a recommender that shows everybody the same must be told from one that does not.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        num_labels: L, where scores do not tell.
+        kwargs: See :class:`TopKMetric`; an overlap is of whole lists, so buckets are refused.
+
+    >>> import torch
+    >>> metric = PersonalizationAtK(k=2, num_labels=4)
+    >>> metric.update(torch.tensor([[0, 1], [0, 2]]), torch.tensor([0, 0]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: the recommender library recmetrics, "personalization".
+    """
+
+    higher_is_better = True
+    stem = "personalization"
+
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
+        if kwargs.get("buckets") is not None:
+            raise ValueError(f"{self._caller}: an overlap is of whole lists, not of a bucket; leave buckets out.")
+        super().__init__(k, **kwargs)
+
+    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
+        raise NotImplementedError("personalization depends on the number of rows and on k too")
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        rows = int(states["rows"].sum())
+        return [[personalization(states[f"shown_at_{k}"].cpu(), rows, k)] for k in self.ks]
+
+
+LabelDenominator: TypeAlias = Literal["observed", "known"]
+
+
+@final
+class PositiveCoverageAtK(ShownMetric):
+    """Share of the labels that are among the top k of a row in which they are relevant, at least once.
+
+    Higher is better, in [0, 1]; NaN for a bucket without such labels.
+
+    Use it when every label is to be found at least once, as in coding with many rare classes.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        denominator: ``"observed"``, the labels in the targets; ``"known"``, all labels (of the bucket).
+        num_labels: L, where buckets do not tell.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = PositiveCoverageAtK(k=1, num_labels=4)
+    >>> metric.update(torch.tensor([[2], [2]]), torch.tensor([2, 1]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: napkinXC, ``coverage_at_k``.
+    """
+
+    higher_is_better = True
+    stem = "positive_coverage"
+    needs = ("num_labels",)
+
+    def __init__(
+        self, k: Cutoffs, *, denominator: LabelDenominator = "observed", **kwargs: Unpack[TopKArguments]
+    ) -> None:
+        choices: tuple[LabelDenominator, ...] = ("observed", "known")
+        self.denominator: LabelDenominator = check_choice(self._caller, "denominator", denominator, choices)
+        super().__init__(k, **kwargs)
+
+    def _states(self) -> dict[str, State]:
+        assert self.num_labels is not None
+        flags = State((self.num_labels,), reduce="max", dtype=torch.uint8, shared=self.min_gain is None)
+        names = [*(f"hit_at_{k}" for k in self.ks), "observed"]
+        return {**dict.fromkeys(names, flags), "rows": State((1,), shared=True)}
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        ranking = self._relevant(ranking)
+        hits = {f"hit_at_{k}": at_labels(ranking.target_ids, ranking.within(k)) for k in self.ks}
+        entries = ranking.targets.entries
+        observed = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
+        return {**hits, "observed": observed, "rows": rows_of(ranking)}
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        if not int(states["rows"].sum()):
+            return self._no_value()
+        observed = states["observed"].cpu()
+        known = self._by_bucket(observed if self.denominator == "observed" else torch.ones_like(observed))
+        return [ratios(self._by_bucket(states[f"hit_at_{k}"].cpu()), known) for k in self.ks]
+
+    def _by_bucket(self, flags: Tensor) -> list[int]:
+        if self.bound_buckets is None:
+            return [int(flags.sum(dtype=torch.int64))]
+        counts = torch.zeros(self._num_buckets, dtype=torch.int64)
+        return counts.index_add_(0, self.bound_buckets.assignment, flags.to(torch.int64)).tolist()
+
+
+@final
+class PredictionProportionAtK(ShownMetric):
+    """Share of the k places of all rows that show a label of the bucket.
+
+    Neither direction is better, in [0, 1]; NaN before any row. Without buckets: the share of places that are filled.
+
+    Use it with buckets when the question is how much of the lists head and tail take up.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`TopKMetric`.
+
+    >>> import torch
+    >>> from tailmetrics import LabelBuckets
+    >>> buckets = LabelBuckets.from_assignment([0, 0, 1], ["head", "tail"])
+    >>> metric = PredictionProportionAtK(k=2, buckets=buckets)
+    >>> metric.update(torch.tensor([[0, 1], [0, 2]]), torch.tensor([0, 1]))
+    >>> metric.compute()
+    tensor([0.7500, 0.2500], dtype=torch.float64)
+
+    Source: Abdollahpouri, Burke and Mobasher, FLAIRS 2019, "APLT", for each bucket.
+    """
+
+    higher_is_better = None
+    stem = "prediction_proportion"
+    can_be_weighted = True
+    withheld = ("min_gain",)
+
+    def _states(self) -> dict[str, State]:
+        columns = self._counts.columns
+        return {"shown": State((len(self.cutoffs), self._num_buckets, columns)), "rows": State((1, columns))}
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        shown = torch.stack([self._shown_of(ranking, k) for k in self.ks], dim=1)
+        return {"shown": PerRow(shown), "rows": rows_of(ranking)}
+
+    def _shown_of(self, ranking: Ranking, k: int) -> Tensor:
+        """Return how many labels of each bucket each row shows among its top k, shape (N, G)."""
+        ids, buckets = ranking.ids[:, :k], self.bound_buckets
+        if buckets is None:
+            return (ids >= 0).sum(dim=1, keepdim=True)
+        return buckets.totals(ids)
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        (rows,), shown = self._counts.totals(states["rows"]), self._counts.totals(states["shown"])
+        buckets = self._num_buckets
+        return [
+            ratios(shown[number * buckets : (number + 1) * buckets], [k * int(rows)] * buckets)
+            for number, k in enumerate(self.ks)
+        ]
+
+
+@final
+class TieRateAtK(ShownMetric):
+    """Share of rows in which the last label of the top k scores the same as the first one left out.
+
+    Lower is better, in [0, 1]; NaN without a row that has scores. There the lower label id is shown: with ids in order
+    of frequency, a model that gives every label the same score looks good on the head.
+
+    Use it when scores may be equal, as those of a model that is cast to few bits or has learnt little.
+
+    ``preds`` are scores (N, L), candidates (N, C) or CSR (N, L), as ids have no scores that could tie; ``target`` is
+    (N,), (N, M) or (N, L), and is not read.
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`TopKMetric`; buckets make no difference and are refused.
+
+    >>> import torch
+    >>> metric = TieRateAtK(k=1)
+    >>> metric.update(torch.tensor([[0.5, 0.5, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([0, 0]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: invented here; constant scores are measured to pass for a head model in other libraries.
+    """
+
+    higher_is_better = False
+    stem = "tie_rate"
+    withheld = ("min_gain",)
+
+    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
+        if kwargs.get("buckets") is not None:
+            raise ValueError(f"{self._caller}: a tie is of a row, not of a bucket; leave buckets out.")
+        super().__init__(k, **kwargs)
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        deepest = max(self.ks)
+        if ranking.values is not None and not ranking.complete and ranking.values.shape[1] <= deepest:
+            raise ValueError(
+                f"{self._caller}: k={deepest} asks for the place behind the top {deepest}, but the ranking was cut at "
+                f"{ranking.values.shape[1]}; rank with depth={deepest + 1}."
+            )
+
+    def _states(self) -> dict[str, State]:
+        return {"tied": State((len(self.cutoffs),)), "rows": State((1,))}
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        tied = torch.stack([ranking.tied_at(k) for k in self.ks], dim=1)
+        rows = rows_of(ranking)
+        return {"tied": PerRow(tied), "rows": rows if ranking.values is not None else PerRow(rows.values & False)}
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        rows = int(states["rows"])
+        return [ratios([tied], [rows]) for tied in states["tied"].tolist()]

@@ -1,0 +1,621 @@
+"""Shares and counts of hits among the top k: precision, recall, F1, F-beta, hit rate, fall-out, R-precision."""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+from torch import Tensor
+from typing_extensions import Unpack
+
+from tailmetrics._checks import check_between
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs
+from tailmetrics.metrics._arithmetic import divide, ordered_sum
+from tailmetrics.metrics._fixed_point import COUNT, UNIT, FixedPoint
+from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric
+from tailmetrics.metrics._rows import EmptyTargetAction, RelevanceArguments, RowMeanMetric
+from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
+from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
+
+
+@formula
+def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted") -> Tensor:
+    """Share of the top k that is relevant: h_k / m_k, or h_k / k.
+
+    Higher is better, in [0, 1]; 0 for an empty list.
+
+    Args:
+        ranks: Leading axes (...).
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        denominator: ``"predicted"``, m_k, the labels there are among the top k; ``"k"``, k even for shorter lists.
+
+    Returns:
+        Shape (...), float64.
+
+    >>> import torch
+    >>> precision_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
+    [0.5]
+
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
+    """
+    return divide(ranks.real_hits_at(k), ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k))
+
+
+@final
+class PrecisionAtK(LabelAveragedMetric):
+    """Share of the top k that is relevant.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when each of the k places is seen, and a wrong label in one of them costs the same.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        denominator: ``"predicted"``, the labels there are among the top k; ``"k"``, k even for shorter lists.
+        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = PrecisionAtK(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
+    """
+
+    higher_is_better = True
+    stem = "precision"
+    tie_rules = EVERY_RULE
+    ratio_reads = ("predicted",)
+    withheld = ("macro",)
+
+    @property
+    def fixed_point(self) -> FixedPoint:  # type: ignore[override]
+        """How values are written: h_k as it is where k divides it, else h_k / m_k."""
+        return COUNT if self._counts_hits else UNIT
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return ranks.hits_at(k) if self._counts_hits else precision_at_k(ranks, k, self.denominator)
+
+    def _per_one(self, k: int) -> int:
+        return k if self._counts_hits else 1
+
+    @property
+    def _counts_hits(self) -> bool:
+        return self.denominator == "k" and self.ties != "expected"
+
+    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        return hits, predicted
+
+
+@formula
+def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
+    """Share of the relevant labels that is among the top k: h_k / n.
+
+    Higher is better, in [0, 1]; 0 without a relevant label.
+
+    Args:
+        ranks: Leading axes (...).
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+
+    Returns:
+        Shape (...), float64.
+
+    >>> import torch
+    >>> recall_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
+    [0.5]
+
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
+    """
+    return ranks.real_hits_at(k) / ranks.divisor
+
+
+@formula
+def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
+    """Share of the hits attainable within the top k that is there: h_k / min(k, n).
+
+    Higher is better, in [0, 1]; 0 without a relevant label.
+
+    Args:
+        ranks: Leading axes (...).
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+
+    Returns:
+        Shape (...), float64.
+
+    >>> import torch
+    >>> normalized_recall_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=1).tolist()
+    [1.0]
+
+    Source: NIST trec_eval, "relative_P".
+    """
+    return divide(ranks.real_hits_at(k), ranks.attainable_at(k))
+
+
+@final
+class RecallAtK(LabelAveragedMetric):
+    """Share of the relevant labels that is among the top k.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when a missed label costs, and the list goes to a second stage or a patient reader.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = RecallAtK(k=[1, 2])
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 1]]))
+    >>> metric.compute()
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
+    """
+
+    higher_is_better = True
+    stem = "recall"
+    tie_rules = EVERY_RULE
+    ratio_reads = ("support",)
+    withheld = ("macro",)
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return recall_at_k(ranks, k)
+
+    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        return hits, support
+
+
+@final
+class NormalizedRecallAtK(RowMeanMetric):
+    """Share of the hits attainable within the top k that is there.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when rows may have more than k relevant labels: recall could not reach 1 there.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = NormalizedRecallAtK(k=1)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 1]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+
+    Source: NIST trec_eval, "relative_P".
+    """
+
+    higher_is_better = True
+    stem = "normalized_recall"
+    tie_rules = EVERY_RULE
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return normalized_recall_at_k(ranks, k)
+
+
+@formula
+def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted") -> Tensor:
+    """Harmonic mean of precision and recall at k: 2 h_k / (m_k + n), or 2 h_k / (k + n).
+
+    Higher is better, in [0, 1]; 0 when both are 0.
+
+    Args:
+        ranks: Leading axes (...).
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        denominator: What precision divides by, as in :func:`precision_at_k`.
+
+    Returns:
+        Shape (...), float64.
+
+    >>> import torch
+    >>> f1_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
+    [0.5]
+
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
+    """
+    listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
+    return divide(2 * ranks.real_hits_at(k), listed + ranks.n_relevant)
+
+
+@final
+class F1AtK(LabelAveragedMetric):
+    """Harmonic mean of precision and recall at k.
+
+    Higher is better, in [0, 1]; NaN before any row. ``F1AtK(k=1, average="weighted")`` on class-index targets is the
+    weighted F1 of classification.
+
+    Use it when finding labels and showing few wrong ones weigh the same, and one number is asked for.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = F1AtK(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3;
+    scikit-learn, ``f1_score``.
+    """
+
+    higher_is_better = True
+    stem = "f1"
+    tie_rules = EVERY_RULE
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return f1_at_k(ranks, k, self.denominator)
+
+    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        return 2 * hits, predicted + support
+
+
+@formula
+def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: Denominator = "predicted") -> Tensor:
+    """Harmonic mean of precision and recall, recall weighing beta^2: (1 + beta^2) h_k / (m_k + beta^2 n).
+
+    Higher is better, in [0, 1]; 0 when both are 0.
+
+    Args:
+        ranks: Leading axes (...).
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        beta: How many times as much recall counts as precision, above 0.
+        denominator: What precision divides by: ``"predicted"``, m_k; ``"k"``, k even for shorter lists.
+
+    Returns:
+        Shape (...), float64.
+
+    >>> from torch import tensor
+    >>> float(f_beta_at_k(tensor([[0, 1]]), tensor([[0, 2]]), k=2, beta=1.0))
+    0.5
+
+    Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
+    """
+    listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
+    return divide(*_terms(ranks.hits_at(k), listed, ranks.n_relevant, beta))
+
+
+def _terms(hits: Tensor, predicted: Tensor | int, support: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    return (1 + beta**2) * hits.double(), predicted + beta**2 * support.double()
+
+
+@final
+class FBetaAtK(LabelAveragedMetric):
+    """Harmonic mean of precision and recall at k in which recall weighs beta^2.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when a missed label costs more than a wrong one (beta above 1), or less (beta below 1).
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        beta: How many times as much recall counts as precision, above 0; 1 is F1.
+        kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = FBetaAtK(k=1, beta=2.0)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor(0.5556, dtype=torch.float64)
+
+    Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
+    """
+
+    higher_is_better = True
+    stem = "f_beta"
+    tie_rules = EVERY_RULE
+
+    def __init__(self, k: Cutoffs, *, beta: float = 2.0, **kwargs: Unpack[LabelArguments]) -> None:
+        self.beta = check_between(self._caller, "beta", beta, 0.0, math.inf)
+        super().__init__(k, **kwargs)
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return f_beta_at_k(ranks, k, self.beta, self.denominator)
+
+    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        return _terms(hits, predicted, support, self.beta)
+
+
+@formula
+def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
+    """Whether a relevant label is among the top k: 1 if h_k > 0.
+
+    Higher is better, 0 or 1.
+
+    Args:
+        ranks: Leading axes (...).
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+
+    Returns:
+        Shape (...), bool.
+
+    >>> import torch
+    >>> hit_rate_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=1).tolist()
+    [True]
+
+    Source: scikit-learn, ``top_k_accuracy_score``, where a row has one target.
+    """
+    return ranks.first_within(k)
+
+
+@formula
+def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
+    """Whether the label at rank k is relevant.
+
+    Higher is better, 0 or 1.
+
+    Args:
+        ranks: Leading axes (...).
+        k: Rank; or a tuple of several: the value then has an axis of them in front.
+
+    Returns:
+        Shape (...), bool.
+
+    >>> import torch
+    >>> relevance_at_k(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]), k=2).tolist()
+    [False]
+
+    Source: the relevance at one rank of average precision;
+    Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
+    """
+    at = ranks.at(k)
+    return ordered_sum(at) if at.is_floating_point() else at.any(dim=-1)
+
+
+@final
+class HitRateAtK(RowMeanMetric):
+    """Share of rows with a relevant label among the top k.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when one good suggestion is enough, such as the next location or the next item.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = HitRateAtK(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([1, 2]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: scikit-learn, ``top_k_accuracy_score``.
+    """
+
+    higher_is_better = True
+    stem = "hit_rate"
+    tie_rules = EVERY_RULE
+    fixed_point = COUNT
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return hit_rate_at_k(ranks, k)
+
+
+@final
+class AccuracyAtK(RowMeanMetric):
+    """Share of rows with a relevant label among the top k: :class:`HitRateAtK` as classification calls it.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when each row has one class, as in classification: k=1 is its accuracy.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = AccuracyAtK(k=1)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([0, 2]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: scikit-learn, ``top_k_accuracy_score``.
+    """
+
+    higher_is_better = True
+    stem = "accuracy"
+    tie_rules = EVERY_RULE
+    fixed_point = COUNT
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return hit_rate_at_k(ranks, k)
+
+
+@final
+class RelevanceAtK(RowMeanMetric):
+    """Share of rows whose label at rank k is relevant.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when a place in the list matters by itself, such as the one that is shown largest.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Rank, or several.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = RelevanceAtK(k=[1, 2])
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([1]))
+    >>> metric.compute()
+    tensor([0., 1.], dtype=torch.float64)
+
+    Source: the relevance at one rank of average precision;
+    Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
+    """
+
+    higher_is_better = True
+    stem = "relevance"
+    tie_rules = EVERY_RULE
+    fixed_point = COUNT
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return relevance_at_k(ranks, k)
+
+
+@formula
+def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None = None) -> Tensor:
+    """Share of the irrelevant labels that the top k shows: (m_k - h_k) / (L - n).
+
+    Lower is better, in [0, 1]; 0 where every label is relevant.
+
+    Args:
+        ranks: Leading axes (...).
+        k: Cut-off; or a tuple of several: the value then has an axis of them in front.
+        num_labels: L, or the number of labels of each bucket, (G,); None where scores tell.
+
+    Returns:
+        Shape (...), float64.
+
+    Raises:
+        ValueError: If nothing tells the number of labels.
+
+    >>> import torch
+    >>> float(fall_out_at_k(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0]]), k=2))
+    0.5
+
+    Source: TorchMetrics, ``retrieval_fall_out``.
+    """
+    num_labels = ranks.num_labels if num_labels is None else num_labels
+    if num_labels is None:
+        num_labels = ranks.documents  # those of a flat query are all there are
+    if num_labels is None:
+        raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels=.")
+    return divide(ranks.length_at(k) - ranks.hits_at(k), num_labels - ranks.n_relevant)
+
+
+@final
+class FallOutAtK(RowMeanMetric):
+    """Share of the irrelevant labels that is among the top k.
+
+    Lower is better, in [0, 1]; NaN before any row. What may be missing here are irrelevant labels:
+    ``empty_target_action`` says what a row counts in which every label (of the bucket) is relevant. As in TorchMetrics
+    the default is ``"pos"``, which is 1; within buckets it is ``"skip"``. A row without a relevant label counts its own
+    fall-out. A list that shows a label twice is refused.
+
+    Use it when showing a wrong label has a cost of its own, as in screening.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = FallOutAtK(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([0]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: TorchMetrics, ``RetrievalFallOut``.
+    """
+
+    higher_is_better = False
+    stem = "fall_out"
+    tie_rules = EVERY_RULE
+    lacking = "no irrelevant label"
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if ranking.repeated is not None and bool(ranking.repeated.any()):
+            raise ValueError(
+                f"{self._caller}: preds show a label twice in a row of the list, which would be two irrelevant labels "
+                "and could make more than there are; take repeated ids out of preds."
+            )
+
+    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
+        return "skip" if by_bucket else "pos"
+
+    def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        sizes = (self._size_of(ranks), ranking.num_labels, ranking.documents)
+        size = next((one for one in sizes if one is not None), EVERYTHING)  # the formula asks where nothing tells
+        return (size - ranks.n_relevant) > 0
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return fall_out_at_k(ranks, k, self._size_of(ranks))
+
+    def _size_of(self, ranks: TargetRanks) -> Tensor | int | None:
+        """Return L where the whole list is looked at, else the number of labels of each bucket, (G,)."""
+        if self.bound_buckets is None or self.scope == "global":
+            return self.num_labels
+        return self.bound_buckets.label_counts.to(ranks.n_relevant.device)
+
+
+@formula
+def r_precision(ranks: TargetRanks) -> Tensor:
+    """Precision at the cut-off n, the number of relevant labels: h_n / n.
+
+    Higher is better, in [0, 1]; 0 without a relevant label.
+
+    Args:
+        ranks: Leading axes (...).
+
+    Returns:
+        Shape (...), float64.
+
+    >>> import torch
+    >>> r_precision(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]])).tolist()
+    [0.5]
+
+    Source: NIST trec_eval, "Rprec".
+    """
+    ranks = ranks.exact
+    n = ranks.n_relevant
+    if isinstance(ranks, ExpectedRanks):
+        return divide(ordered_sum(ranks.share(ranks.places_within(n.unsqueeze(-1)))), n)
+    return divide((ranks.within(EVERYTHING) & (ranks.target_ranks <= n.unsqueeze(-1))).sum(dim=-1), n)
+
+
+@final
+class RPrecision(RowMeanMetric):
+    """Precision at the cut-off n, the row's number of relevant labels.
+
+    Higher is better, in [0, 1]; NaN before any row.
+
+    Use it when rows have very different numbers of relevant labels, and no k fits all of them.
+
+    ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
+
+    Args:
+        kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
+
+    >>> import torch
+    >>> metric = RPrecision()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 2]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+
+    Source: NIST trec_eval, "Rprec".
+    """
+
+    higher_is_better = True
+    stem = "r_precision"
+    tie_rules = EVERY_RULE
+    optional_k = True
+    withheld = ("k",)
+
+    def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
+        super().__init__(None, **kwargs)
+
+    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
+        return r_precision(ranks)
