@@ -67,7 +67,7 @@ def test_tensorboard(run_demo: Callable[..., None], tmp_path: Path, capsys: Any)
     assert {path.name for path in folder.glob("*.html")} == {
         "report_val.html", "report_test.html", "report.html", "compare.html",
     }  # fmt: skip
-    assert "In its list of ten it finds" in capsys.readouterr().out
+    assert "Its list of ten holds" in capsys.readouterr().out
 
 
 def test_weights_and_biases(run_demo: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_several_training_loaders_are_counted_one_by_one(
     ("train_target", "message"),
     [
         ("label", r"train_target='label' is not in a training batch of the loader \['b'\] \(a dict with 'x', 'target'"),
-        ({"a": "target"}, r"train_target has nothing for the training loader \['b'\]; give it a key"),
+        ({"a": "target"}, r"train_target has no target of the loader \['b'\]; give it a key"),
         (
             lambda batch: batch["b"]["target"],
             r"the function train_target failed on a training batch of the loader \['b'\] \(a dict with .*\): KeyError: 'b'; "

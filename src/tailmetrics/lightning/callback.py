@@ -158,14 +158,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     # -- validation and test ------------------------------------------------------------------------------------
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Start from nothing."""
-        self._start(trainer, pl_module)
-
-    def on_test_start(self, trainer: Any, pl_module: Any) -> None:
-        """Start from nothing."""
-        self._start(trainer, pl_module)
-
-    def _start(self, trainer: Any, pl_module: Any) -> None:
+        """Start from nothing, with one evaluation per loader."""
         if not trainer.sanity_checking:
             self._bind(trainer, pl_module)
             names = {kind: self._names(kind, trainer, pl_module) for kind in ("label_names", "row_names")}
@@ -183,36 +176,16 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def on_validation_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Add what ``validation_step`` returned."""
-        self._add(trainer, outputs, dataloader_idx, "validation_step")
-
-    def on_test_batch_end(
-        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
-        """Add what ``test_step`` returned."""
-        self._add(trainer, outputs, dataloader_idx, "test_step")
-
-    def _add(self, trainer: Any, outputs: Any, index: int, step: str) -> None:
+        """Add what the step returned."""
         if not trainer.sanity_checking:
-            self._running.add(outputs, index, step, self._labels.check_width)
+            step = "test_step" if trainer.testing else "validation_step"
+            self._running.add(outputs, dataloader_idx, step, self._labels.check_width)
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Log and write the report."""
-        self._finish(trainer, pl_module, "val", print_table=trainer.state.fn != "fit")
-
-    def on_test_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Log and write the report."""
-        self._finish(trainer, pl_module, "test", print_table=True)
-
-    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """Print the table of the last validation."""
-        if self.report is not None:
-            self._print(trainer, self.report)
-
-    def _finish(self, trainer: Any, pl_module: Any, stage: str, print_table: bool) -> None:
+        """Log every value, write the report, and print it outside of fitting."""
         if trainer.sanity_checking:
             return
-        in_fit = trainer.state.fn == "fit"
+        stage, in_fit = "test" if trainer.testing else "val", trainer.state.fn == "fit"
         of = f" of {type(pl_module).__name__}" + (f" ({self.name})" if self.name else "")
         of += f", epoch {trainer.current_epoch}" if in_fit else ""
         reports = self._running.reports(TITLES[stage], of, self._labels.notes)
@@ -224,12 +197,20 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             if in_fit:
                 self._history.add(trainer.current_epoch, trainer.global_step, index, scalars)
                 reports[index] = replace(report, history=self._history.of(index))
-            if print_table:
+            else:
                 self._print(trainer, report)
         self.report = reports[0]
         log_values(pl_module, apart(logged, trainer.loggers))
         if trainer.is_global_zero and not trainer.fast_dev_run:
             self._publish(trainer, reports, stage, in_fit)
+
+    on_test_start, on_test_batch_end = on_validation_start, on_validation_batch_end
+    on_test_epoch_end = on_validation_epoch_end
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        """Print the table of the last validation."""
+        if self.report is not None:
+            self._print(trainer, self.report)
 
     def _publish(self, trainer: Any, reports: list[Report], stage: str, in_fit: bool) -> None:
         """Write files, and hand figures and tables to loggers."""

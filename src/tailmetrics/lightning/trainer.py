@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -37,19 +36,16 @@ def callback_bases() -> tuple[type, ...]:
 
 
 def _installed() -> list[str]:
-    found = [name for name in PACKAGES if _is_there(name)]
+    """Return the names of the packages that can be imported; any folder called "lightning" is found as a package."""
+    found = []
+    for name in PACKAGES:
+        with suppress(ModuleNotFoundError):
+            found.append(import_module(name).__name__)
     if not found:
         raise ImportError(
             "tailmetrics.lightning needs Lightning; install it with: pip install 'tailmetrics[lightning]'"
         )
     return found
-
-
-def _is_there(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # any folder called "lightning" is found as a package
-        return False
 
 
 def say(text: str) -> None:

@@ -217,16 +217,22 @@ def count_labels(
             continue
         limit, note = _limit(loader, trainer)
         padding, of_all_rows = SamplerPadding(loader), _shows_all_rows(loader)
-        notes += [note, _on_processes(padding, of_all_rows, trainer)]
-        if of_all_rows and padding.sampler is None and trainer.global_rank > 0:
-            continue
+        notes.append(note)
+        if trainer.world_size > 1 and padding.sampler is None:
+            if not of_all_rows:
+                notes.append(
+                    f"each of the {trainer.world_size} processes counted what its training loader yields; rows that "
+                    "several of them yield are counted several times."
+                )
+            elif trainer.global_rank > 0:
+                continue
         with same_random_numbers(loader):
             for batch in _shown(loader, limit, trainer):
                 _count(
                     counter,
                     _target(batch, where, place),
                     padding,
-                    f"{_of(place)}, with {num_labels} labels by {source}",
+                    f"{_named(place)}, with {num_labels} labels by {source}",
                 )
     return counter, list(dict.fromkeys(filter(None, notes)))
 
@@ -268,16 +274,6 @@ def _shows_all_rows(loader: Any) -> bool:
     return isinstance(loader, DataLoader) and type(batches) is BatchSampler and type(batches.sampler) in OF_ALL_ROWS
 
 
-def _on_processes(padding: SamplerPadding, of_all_rows: bool, trainer: Any) -> str:
-    """Return what is to be said where it cannot be known whether processes count the same rows."""
-    if trainer.world_size == 1 or padding.sampler is not None or of_all_rows:
-        return ""
-    return (
-        f"each of the {trainer.world_size} processes counted what its training loader yields; rows that several "
-        "of them yield are counted several times."
-    )
-
-
 def _shown(loader: Any, limit: int | None, trainer: Any) -> Iterator[Any]:
     """Yield the batches; say at the start what is done, and show on a terminal how far it is."""
     total = _length(loader) if limit is None else limit
@@ -295,7 +291,7 @@ def _shown(loader: Any, limit: int | None, trainer: Any) -> Iterator[Any]:
 
 def _target(batch: Any, where: TargetPlace, place: Place) -> Any:
     """Return the target of a training batch."""
-    held = f"a training batch{_of(place)} ({outline(batch)})"
+    held = f"a training batch{_named(place)} ({outline(batch)})"
     if callable(where):
         try:
             return where(batch)
@@ -323,16 +319,12 @@ def _at_place(values: Any, place: Place) -> Any:
             values = values[key]
         except (KeyError, IndexError):
             raise ValueError(
-                f"HeadToTailReport: train_target has nothing for the training loader {_named(place)}; give it a key, "
+                f"HeadToTailReport: train_target has no target{_named(place)}; give it a key, "
                 "an index or a function for each loader, None for one without labels."
             ) from None
     return values
 
 
-def _of(place: Place) -> str:
-    return f" of the loader {_named(place)}" if place else ""
-
-
 def _named(place: Place) -> str:
-    """Return a place as it is written in Python: ``['a'][0]``."""
-    return "".join(f"[{key!r}]" for key in place)
+    """Return which loader it is, such as `` of the loader ['a'][0]``; nothing where there is only one."""
+    return f" of the loader {''.join(f'[{key!r}]' for key in place)}" if place else ""
