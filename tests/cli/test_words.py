@@ -162,7 +162,7 @@ def test_a_number_of_rows(made, config, tailmetrics):
 OWN_FORMAT = """
 from tailmetrics import PrecisionAtK
 from tailmetrics.io import Format, register_format
-from tailmetrics.io.array_files import NumpySource
+from tailmetrics.io.arrays import NumpySource
 
 def open_raw(asked):
     return NumpySource(asked)

@@ -87,8 +87,10 @@ def test_ratings_with_a_time_are_no_qrels(tmp_path, csv):
     run = tmp_path / "p.run"
     run.write_text("196 Q0 242 1 0.5 me\n")
     target = csv("u.data", "196\t242\t3\t881250949")
-    with pytest.raises(DataFileError, match="neither its name nor its first lines"):
-        read(run, target)
+    with pytest.warns(
+        DataFileNote, match="column 0 is the query, column 1 is the item, column 2 is the gain, column 3"
+    ):
+        assert recall(read(run, target)) == 1
     with pytest.raises(DataFileError, match="u.data, line 1: holds the time 881250949 as a grade"):
         read(run, target, format="trec")
 

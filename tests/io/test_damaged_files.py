@@ -99,7 +99,7 @@ def test_a_byte_changed_anywhere(written, tmp_path, form, seed, tries):
 
 def test_fewer_rows_than_declared(written, monkeypatch):
     """A file that declares more rows than it holds, as a damaged Parquet footer may, is refused, not cut short."""
-    from tailmetrics.io.table_lists import ListSource
+    from tailmetrics.io.tables import ListSource
 
     original = ListSource.batches
     for lost in (1, 2):
@@ -121,14 +121,15 @@ def test_the_error_survives_pickling():
 def test_a_package_that_is_not_installed(written, monkeypatch):
     """Without pyarrow its formats are refused with what to install; the others are read all the same."""
     paths = {form: written(form) for form in ("parquet", "csv", "npy")}
-    for name in ("table_lists", "tables", "records", "csv_file", "lines"):
+    for name in ("tables", "text", "lines"):
         monkeypatch.delitem(sys.modules, f"tailmetrics.io.{name}", raising=False)
     for name in ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, name, None)
-    for form in ("parquet", "csv"):
-        with pytest.raises(DataFileError, match="needs the package pyarrow") as caught:
-            read(*paths[form])
-        assert "tailmetrics[cli]" in caught.value.hint
+    with pytest.raises(DataFileError, match="needs the package pyarrow") as caught:
+        read(*paths["parquet"])
+    assert "tailmetrics[cli]" in caught.value.hint
+    with pytest.raises(ModuleNotFoundError, match=r"the package pyarrow: pip install 'tailmetrics\[cli\]'"):
+        read(*paths["csv"])
     assert len(list(read(*paths["npy"]))) == 1
 
 

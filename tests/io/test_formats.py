@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import re
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from pyarrow.feather import write_feather
 from safetensors.torch import save_file
 
 from tailmetrics.io import FORMATS, DataFileError, Format, read, read_label_names, read_target, register_format
-from tailmetrics.io.keyed import Triples
-from tailmetrics.io.npz import NpzSource
+from tailmetrics.io.arrays import NpzSource
+from tailmetrics.io.lines import Triples
 
 SCORES = np.array([[0.5, 0.0, 2.0], [1.0, 0.25, 0.0]], np.float32)
 TRIPLES = [(f"q{row}", label, float(SCORES[row, label])) for row in range(2) for label in (2, 0, 1)]
@@ -45,6 +46,9 @@ WRITERS = {
     "trec": lambda path: path.write_text(lines("{q} Q0 {i} 7 {s} me")),
     "msmarco": lambda path: path.write_text(lines("{q}\t{i}\t{rank}")),
     "jsonl": lambda path: path.write_text(lines('{{"query": "{q}", "item": "{i}", "score": {s}}}')),
+    "json": lambda path: path.write_text(
+        json.dumps({f"q{row}": {label: float(SCORES[row, label]) for label in (2, 0, 1)} for row in range(2)})
+    ),
     "lists": lambda path: path.write_text("id,predicted\nq0,2 0 1\nq1,2 0 1\n"),
     "csv": lambda path: path.write_text("query,item,score\n" + lines("{q},{i},{s}")),
     "tsv": lambda path: path.write_text("query\titem\tscore\n" + lines("{q}\t{i}\t{s}")),

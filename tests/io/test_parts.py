@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailmetrics.io import DataFileError, DataFileNote, read, read_label_names, read_target
-from tailmetrics.io.finding import find
+from tailmetrics.io.files import find
 
 ROWS = 23
 PREDS = [([row % 5, (row + 1) % 5], [0.5, row / 100]) for row in range(ROWS)]

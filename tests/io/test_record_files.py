@@ -5,8 +5,11 @@ import warnings
 
 import pytest
 
-from tailmetrics.io import Columns, DataFileError, DataFileNote, json_lines, lines, read, read_label_names, read_target
+from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
+from tailmetrics.io.database import Database
 from tailmetrics.io.formats import Opening
+from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.text import read_jsonl
 
 PREDS = [("u1", 7, 0.5), ("u2", 3, 1), ("u1", 0, -1.0), ("u3", 7, 2.5)]
 TARGET = [("u2", 3), ("u1", 7), ("u4", 2), ("u1", 5)]
@@ -40,10 +43,8 @@ def write(tmp_path):
 
 @pytest.mark.parametrize("preds", FORMATS)
 @pytest.mark.parametrize("target", FORMATS)
-@pytest.mark.parametrize("block", [40, 2**23])
-def test_lines_are_joined_by_query(write, rows_of, monkeypatch, preds, target, block):
+def test_lines_are_joined_by_query(write, rows_of, preds, target):
     """Lines in any order and of either format come together by query; with num_labels whole numbers are label ids."""
-    monkeypatch.setattr(lines, "BLOCK_BYTES", block)
     paths = write(f"p.{preds}", FORMATS[preds](PREDS)), write(f"y.{target}", FORMATS[target](TARGET))
     dataset = read(*paths, batch_rows=1, num_labels=9)
     assert (dataset.row_names, dataset.label_names, dataset.num_labels) == (["u2", "u1"], None, 9)
@@ -212,15 +213,13 @@ def test_errors_name_the_line_or_the_query(write, name, text, problem):
     assert caught.value.hint
 
 
-def test_only_some_lines_with_a_gain(write, monkeypatch):
+def test_only_some_lines_with_a_gain(write):
     """A gain on some lines only is an error that names the first line which differs, however far away."""
     lines_of = {"y": '{"query": "u1", "item": 7, "gain": 1}\n', "n": '{"query": "u1", "item": 5}\n'}
     preds = write("p.jsonl", jsonl(PREDS))
-    for block in (2**23, 40):
-        monkeypatch.setattr(lines, "BLOCK_BYTES", block)
-        with pytest.raises(DataFileError, match=r"y\.jsonl, line 2: 'gain' is missing"):
-            read(preds, write("y.jsonl", lines_of["y"] + lines_of["n"]))
-    with pytest.raises(DataFileError, match=r"y\.jsonl, line 2: has a gain, but lines before it have none"):
+    with pytest.raises(DataFileError, match=r"y\.jsonl, line 2: 'gain' is missing"):
+        read(preds, write("y.jsonl", lines_of["y"] + lines_of["n"]))
+    with pytest.raises(DataFileError, match=r"y\.jsonl, line 1: 'gain' is missing"):
         read(preds, write("y.jsonl", lines_of["n"] + lines_of["y"]))
 
 
@@ -259,16 +258,15 @@ WRONG = [
 
 def triples(path):
     """Return the lines of a file as Python has them."""
-    blocks = json_lines.read_jsonl(Opening(path, "preds", Columns()))
-    columns = [(block.query.to_pylist(), block.item.to_pylist(), block.value.tolist()) for block in blocks]
-    return [row for block in columns for row in zip(*block, strict=True)]
+    database = Database()
+    KeyedFile(path, [(path, lambda: read_jsonl(Opening(path, "preds", Columns())))]).load(database, "lines_of")
+    found = database.arrays("SELECT * FROM lines_of ORDER BY rowid")
+    return list(zip(*(found[name].tolist() for name in ("query", "item", "value")), strict=True))
 
 
-@pytest.mark.parametrize("block", [100, 300, 2**23])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n \n"])
-def test_lines_mean_the_same_however_they_are_parsed(write, monkeypatch, block, end):
+def test_lines_mean_the_same_however_they_are_parsed(write, end):
     """Blocks that Arrow parses, and those that it leaves to Python, hold what ``json.loads`` finds in each line."""
-    monkeypatch.setattr(lines, "BLOCK_BYTES", block)
     plain = jsonl([("u1", f"a{number}", number / 7) for number in range(20)]).splitlines()
     text = [*plain, *ODD, *plain[::-1]]
     expected = [json.loads(line) for line in text]
@@ -277,18 +275,16 @@ def test_lines_mean_the_same_however_they_are_parsed(write, monkeypatch, block, 
 
 
 @pytest.mark.parametrize(("line", "problem"), WRONG)
-def test_a_wrong_line_is_named_wherever_it_stands(write, monkeypatch, line, problem):
-    """Also in blocks that Arrow would parse, two records that are split and joined so that their number fits included."""
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 300)
+def test_a_wrong_line_is_named_wherever_it_stands(write, line, problem):
+    """Whatever DuckDB makes of it, the line is named that ``json.loads`` refuses."""
     plain = jsonl([("u1", f"a{number}", 0.5) for number in range(40)]).splitlines()
     path = write("p.jsonl", "\n".join([*plain[:30], line, *plain[30:]]) + "\n")
     with pytest.raises(DataFileError, match=rf"p\.jsonl, line 31: .*{problem}"):
         triples(path)
 
 
-def test_a_record_over_two_lines_is_refused_although_the_number_of_records_fits(write, monkeypatch):
+def test_a_record_over_two_lines_is_refused_although_the_number_of_records_fits(write):
     """Two records on one line and one on two lines are as many as there are lines."""
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 300)
     plain = jsonl([("u1", f"a{number}", 0.5) for number in range(40)]).splitlines()
     split = ['{"query": "u1", "item": "b",', '"score": 1}{"query": "u1", "item": "c", "score": 1}']
     path = write("p.jsonl", "\n".join([*plain, *split]) + "\n")

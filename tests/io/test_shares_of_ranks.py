@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailmetrics.io import read, read_target
-from tailmetrics.io.rows import Ragged, rebatch
-from tailmetrics.io.source import Source, share
+from tailmetrics.io.rows import Ragged, Source, rebatch, share
 
 IDS = [[0, 2], [1], [], [2, 1], [0], [1, 0, 2], [2]]
 

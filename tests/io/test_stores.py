@@ -15,8 +15,7 @@ from pyarrow import fs
 from tailmetrics.cli import main
 from tailmetrics.cli.identity import fingerprint
 from tailmetrics.io import DataFileError, read
-from tailmetrics.io.finding import find
-from tailmetrics.io.paths import path_of
+from tailmetrics.io.files import find, path_of
 
 ROWS = [([0, 1], [0.5, 0.25]), ([2], [1.0]), ([1, 2], [0.5, 0.75])]
 LABELS = [[1], [2], [0]]
@@ -159,12 +158,11 @@ def test_processes_compare_files_of_a_store(s3):
     [
         ("gs://bucket/a", OSError("no token error_info={reason=x}"), "set GOOGLE_APPLICATION_CREDENTIALS"),
         ("gs://bucket/a?anonymous=1", pa.ArrowException("no token"), "set GOOGLE_APPLICATION_CREDENTIALS"),
-        ("hdfs://host:8020/a", OSError("Unable to load libjvm"), "install Java and a client of Hadoop"),
     ],
 )
 def test_what_a_store_lacks_is_named(address, raised, advice, monkeypatch):
     """One sentence without the details of the client, and what to set; Google's gives up within seconds."""
-    from tailmetrics.io import paths
+    from tailmetrics.io import files
 
     asked = []
 
@@ -172,7 +170,7 @@ def test_what_a_store_lacks_is_named(address, raised, advice, monkeypatch):
         asked.append(uri)
         raise raised
 
-    paths._system.cache_clear()
+    files._system.cache_clear()
     monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=refuse))
     with pytest.raises(DataFileError) as error:
         read(address, address)

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -100,7 +99,7 @@ def test_long_tables(tmp_path, rows_of, write, kind):
         ({"query": ["a", None], "item": ["x", "y"]}, "row 1: has no 'query'"),
         ({"query": ["a", "b"], "item": [0.5, 1.5]}, "its column 'item' is double"),
         ({"query": ["a", "a"], "item": ["x", "x"]}, "query 'a': holds the label 'x' twice"),
-        ({"query": ["a"], "item": ["x"], "gain": ["much"]}, "cannot be read as Parquet"),
+        ({"query": ["a"], "item": ["x"], "gain": ["much"]}, "cannot be read as a table"),
         ({"query": ["a"], "label": ["x"]}, "its columns: there is no column 'item'"),
     ],
 )
@@ -148,13 +147,3 @@ def test_safetensors(tmp_path, rows_of, dtype):
     with pytest.raises(DataFileError, match=r"holds 'a', 'b', not scores and ids") as caught:
         read(tmp_path / "p.safetensors", tmp_path / "y.safetensors")
     assert "columns=Columns(scores=NAME, ids=NAME)" in caught.value.hint
-
-
-def test_results_of_faiss(tmp_path, rows_of):
-    """The ids of a search are ranked lists, -1 where nothing was found; distances and similarities say the same."""
-    np.savez(tmp_path / "p.npz", I=np.array([[3, 1, -1], [2, 0, 1]]), D=np.array([[0.1, 0.5, 9], [0.2, 0.3, 0.4]]))
-    np.save(tmp_path / "y.npy", [1, 2])
-    assert rows_of(read(tmp_path / "p.npz", tmp_path / "y.npy", num_labels=4)) == {
-        0: ([3, 1], [1]),
-        1: ([2, 0, 1], [2]),
-    }

@@ -53,7 +53,7 @@ def test_tables_beside_files_and_usual_names(tmp_path, rows_of):
         (frame([("q1", 0.5, 1.0)]), ValueError, r"preds \(DataFrame\): its column 'item' is double"),
         (frame().drop(columns="score"), ValueError, r"preds \(DataFrame\), its columns: there is no column 'score'"),
         (frame([("q1", "a", 1.0), ("q1", "a", 2.0)]), ValueError, "query 'q1': holds the label 'a' twice"),
-        ({"q1": ["a"]}, ValueError, r"preds \(dict\), query 'q1': holds list, not a dict"),
+        ({"q1": "a"}, ValueError, r"preds \(dict\), query 'q1': holds str, not a dict"),
         ({"q1": {"a": float("nan")}}, ValueError, "query 'q1': holds the score nan"),
         ({}, ValueError, r"preds \(dict\): holds no rows"),
         ([["a"]], TypeError, "read: preds is a list; pass the path of a file; a table"),

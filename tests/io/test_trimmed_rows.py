@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tailmetrics.io import DataFileError, read, read_label_counts, read_label_names, read_target
+from tailmetrics.io.dataset import cut
 from tailmetrics.io.rows import Ragged
-from tailmetrics.io.trimming import cut
 
 LISTS = [[3, 5, 3, 7], [1, 1, 1, 1], [2, 4, 6, 0]]
 

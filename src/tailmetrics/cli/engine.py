@@ -22,9 +22,8 @@ from tailmetrics.cli.training import count_labels
 from tailmetrics.engines.cluster import Cluster, Work, list_of
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.io.finding import find
+from tailmetrics.io.files import find, is_address
 from tailmetrics.io.formats import format_of_parts
-from tailmetrics.io.paths import is_address
 
 SAID = 300
 """Characters of an engine's error that are shown."""

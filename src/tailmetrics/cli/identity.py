@@ -9,9 +9,7 @@ from typing import Any
 
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.io import Dataset
-from tailmetrics.io.compression import stream
-from tailmetrics.io.finding import find
-from tailmetrics.io.paths import FilePath, StoredFile, check_file, size_of
+from tailmetrics.io.files import FilePath, StoredFile, check_file, find, size_of, stream
 
 BLOCK_BYTES = 2**16
 BLOCKS = 256

@@ -15,8 +15,7 @@ from tailmetrics.cli.ranks import Ranks
 from tailmetrics.cli.row_groups import names_a_file
 from tailmetrics.io import DataFileError, Dataset, TargetDataset, read, read_label_counts, read_label_names, read_target
 from tailmetrics.io.counts import counted_names
-from tailmetrics.io.finding import find
-from tailmetrics.io.paths import is_address
+from tailmetrics.io.files import find, is_address
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tailmetrics.io import DataFileError
-from tailmetrics.io.compression import stream
 from tailmetrics.io.errors import reading
-from tailmetrics.io.paths import check_file
+from tailmetrics.io.files import check_file, stream
 
 
 def read_names(path: str, hint: str) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 from tailmetrics.io import FORMATS, Columns
-from tailmetrics.io.engine import MEMORY
+from tailmetrics.io.database import MEMORY
 from tailmetrics.significance.corrections import Correction
 
 Options = TypeVar("Options")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.names_by_line import read_names
 from tailmetrics.cli.options import DataOptions
 from tailmetrics.io import Columns, DataFileError, Dataset
-from tailmetrics.io.compression import suffix_of
+from tailmetrics.io.database import Database
 from tailmetrics.io.errors import reading
-from tailmetrics.io.finding import Part, find
+from tailmetrics.io.files import Part, find, is_address, path_of, suffix_of
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts
-from tailmetrics.io.paths import is_address, path_of
+from tailmetrics.io.labels import load_names
+from tailmetrics.io.lines import KeyedFile, Lines
 
 COLUMN = "group"
 """The column of a file of groups."""
@@ -131,29 +133,29 @@ def _by_query(asked: _Asked, queries: Sequence[str]) -> Names:
     if form.name not in BY_QUERY:
         problem = f"--row-groups {asked.said}: {asked.name} is {form.name}, which has no columns to group rows by"
         raise CommandError(problem, f"give a CSV file with the columns {query} and {COLUMN}.")
-    rows = {name: row for row, name in enumerate(queries)}
-    found: Names = np.full(len(rows), None, dtype=object)
-    for part, block in _blocks(asked, form, columns):
-        for name, group in zip(block.query.to_pylist(), block.item.to_pylist(), strict=True):
-            row = rows.get(name)
-            if row is None or not group:
-                continue
-            if found[row] not in (None, group):
-                problem = f"{part.path}: query {name!r} has the groups {found[row]!r} and {group!r}"
-                raise CommandError(problem, "a row belongs to one group: choose another column.")
-            found[row] = group
-    return found
+    parts = [(part.path, partial(_opened, asked, form, part, columns)) for part in asked.parts]
+    database = Database()
+    KeyedFile(path_of(asked.name), parts).load(database, "grouped")
+    load_names(database, queries)
+    joined = "FROM labels l LEFT JOIN grouped g ON g.query = l.item GROUP BY l.item, l.id"
+    twice = database.row(
+        f"SELECT l.item, arg_min(g.item, g.rowid), arg_max(g.item, g.rowid) {joined} "
+        "HAVING count(DISTINCT g.item) > 1 ORDER BY l.id LIMIT 1"
+    )
+    if twice is not None:
+        problem = f"{asked.name}: query {twice[0]!r} has the groups {twice[1]!r} and {twice[2]!r}"
+        raise CommandError(problem, "a row belongs to one group: choose another column.")
+    return np.array(list(database.names(f"SELECT min(g.item) {joined} ORDER BY l.id")), dtype=object)
 
 
-def _blocks(asked: _Asked, form: Format, columns: Columns) -> Iterator[tuple[Part, Any]]:
-    for part in asked.parts:
-        try:
-            for block in form.open(part.path, None, columns, part.partition):
-                yield part, block
-        except DataFileError as error:
-            if columns.item not in str(error.problem):
-                raise
-            raise asked.error(error.hint or "name a column of the targets, or a file of groups.") from error
+def _opened(asked: _Asked, form: Format, part: Part, columns: Columns) -> Any:
+    try:
+        opened: Any = form.open(part.path, None, columns, part.partition)
+    except DataFileError as error:
+        if columns.item not in str(error.problem):
+            raise
+        raise asked.error(error.hint or "name a column of the targets, or a file of groups.") from error
+    return replace(opened, has_empty_lists=True) if isinstance(opened, Lines) else opened  # a row may have no group
 
 
 def _by_row(asked: _Asked) -> Names:

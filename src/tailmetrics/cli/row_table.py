@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tailmetrics.evaluation.digest import merged
 from tailmetrics.io import DataFileError
 from tailmetrics.io.errors import reading
-from tailmetrics.io.paths import check_file
+from tailmetrics.io.files import check_file
 
 ROW, QUERY, GROUP = "row", "query", "row_group"
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"

@@ -132,7 +132,7 @@ def _cut(value: Tensor, rows: slice) -> Tensor:
 
 def _of_tables(preds: Any, target: Any, train_target: Any) -> Data:
     from tailmetrics.io import DataFileNote, read, read_target
-    from tailmetrics.io.memory import names_in_memory
+    from tailmetrics.io.loading import names_in_memory
 
     given = {"preds": preds, "target": target, "train_target": train_target}
     tables = {name: _as_table(name, value) for name, value in given.items() if value is not None}

@@ -17,7 +17,7 @@ from tailmetrics.io.counts import read_label_counts
 from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
 from tailmetrics.io.errors import DataFileError, DataFileNote
 from tailmetrics.io.formats import FORMATS, Format, register_format
-from tailmetrics.io.label_names import read_label_names
+from tailmetrics.io.labels import read_label_names
 from tailmetrics.io.loading import read, read_target
 
 __all__ = [

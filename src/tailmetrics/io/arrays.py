@@ -1,27 +1,28 @@
-"""Rows of arrays: integers are label ids, floats scores or gains, bool multi-hot targets.
+"""Files of arrays, mapped: ``.npy``, ``.pt``, safetensors, and scipy's CSR in ``.npz``.
 
-An array may also be a sparse CSR tensor or a pair (scores, ids), as from ``torch.topk``. The files that hold arrays are
-in :mod:`tailmetrics.io.array_files`.
+Integers are label ids, floats scores or gains, bool multi-hot targets. An array may also be a sparse CSR tensor or a
+pair (scores, ids), as from ``torch.topk``. scipy's archive is read as a stream: the row boundaries (``indptr``, 8 bytes
+a row) whole, columns and values batch by batch.
 """
 
 from __future__ import annotations
 
+import zipfile
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.compression import Plain
 from tailmetrics.io.errors import DataFileError, reading
+from tailmetrics.io.files import FilePath, Plain, check_file
 from tailmetrics.io.formats import Opening
-from tailmetrics.io.names import UNKNOWN_HINT
-from tailmetrics.io.paths import check_file
-from tailmetrics.io.rows import Array, Ragged, Rows
-from tailmetrics.io.source import Source
+from tailmetrics.io.labels import UNKNOWN_HINT
+from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source
 
+NUMPY = b"\x93NUMPY"
 NAMED_ROWS = 2**16
 PREDS_HINT = "preds are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor."
 TARGET_HINT = "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor."
@@ -166,3 +167,180 @@ def _csr_rows(matrix: Tensor, start: int, stop: int) -> Ragged:
     offsets = _numpy(matrix.crow_indices()[start : stop + 1]).astype(np.int64)
     entries = slice(int(offsets[0]), int(offsets[-1]))
     return Ragged(offsets - offsets[0], _numpy(matrix.col_indices()[entries]), _numpy(matrix.values()[entries]))
+
+
+class NumpySource(ArraySource):
+    """An array of numpy."""
+
+    form = ".npy array"
+
+    def _mapped(self) -> Any:
+        with self._plain.path.open("rb") as file:
+            if file.read(len(NUMPY)) != NUMPY:  # numpy would ask to load it as a pickle
+                raise ValueError("it does not begin as arrays of numpy do")
+        return np.asarray(np.load(self._plain.path, mmap_mode="r", allow_pickle=False))
+
+
+class TorchSource(ArraySource):
+    """A tensor or a pair of tensors, read with ``weights_only=True``."""
+
+    form = ".pt array"
+
+    def _mapped(self) -> Any:
+        with torch.serialization.safe_globals([torch.return_types.topk]):  # a named tuple of tensors
+            try:
+                content = torch.load(self._plain.path, map_location="cpu", weights_only=True, mmap=True)
+            except RuntimeError:  # written in the old format, which cannot be mapped
+                content = torch.load(self._plain.path, map_location="cpu", weights_only=True)
+        return tuple(content) if isinstance(content, Sequence) else content
+
+
+class SafetensorsSource(ArraySource):
+    """Tensors by the names of columns: ``scores`` and ``ids``, or one; ``labels`` or ``gains``; else the only one."""
+
+    form = "safetensors"
+
+    def _mapped(self) -> Any:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(str(self._plain.path), framework="pt") as file:
+                found = tuple(file.get_tensor(name) for name in self._names(list(file.keys())))
+        except SafetensorError as error:
+            raise ValueError(str(error)) from error
+        return found if len(found) == 2 else found[0]
+
+    def _names(self, held: Sequence[str]) -> list[str]:
+        """Return the tensors to be read."""
+        fields = ("labels", "gains") if self.role == "target" else ("scores", "ids")
+        wanted = {field: getattr(self._columns, field) for field in fields}
+        names = [name for name in wanted.values() if name in held]
+        lacking = [name for field, name in wanted.items() if name not in held and self._columns.is_given(field)]
+        if lacking or (not names and len(held) != 1):
+            problem = (
+                f"holds {', '.join(map(repr, held)) or 'no tensors'}, not {' and '.join(lacking or wanted.values())}"
+            )
+            hint = f"columns=Columns({fields[0]}=NAME, {fields[1]}=NAME) chooses its tensors."
+            raise DataFileError(self.path, problem, hint=hint)
+        if len(names) == 2 and self.role == "target":
+            hint = "write a matrix [N, L] of gains alone."
+            raise DataFileError(self.path, f"holds both {names[0]!r} and {names[1]!r}", hint=hint)
+        return names or list(held)
+
+
+def open_npy(asked: Opening) -> ArraySource:
+    """Open an array of numpy."""
+    return NumpySource(asked)
+
+
+def open_pt(asked: Opening) -> ArraySource:
+    """Open a file of torch."""
+    return TorchSource(asked)
+
+
+def open_safetensors(asked: Opening) -> ArraySource:
+    """Open a file of tensors."""
+    return SafetensorsSource(asked)
+
+
+# -- scipy ------------------------------------------------------------------------------------------------------------
+
+
+FORM = "a scipy CSR matrix"
+HINT = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
+
+
+class NpzSource(Source):
+    """A CSR matrix [N, L]: stored entries are scored candidates or gains, a stored zero included."""
+
+    def __init__(self, path: str | FilePath) -> None:
+        self.path = check_file(path)
+        self._plain = Plain(self.path)
+        with reading(self.path, FORM), zipfile.ZipFile(self._plain.path) as archive:
+            self._check_members(archive)
+            self.num_rows, self.num_labels = (int(size) for size in _whole(archive, "shape"))
+            self._indptr: Ints = _whole(archive, "indptr").astype(np.int64)
+            lengths = {name: _length(archive, name) for name in ("indices", "data")}
+        self._check_structure(lengths)
+        self.cells_per_row = int(self._indptr[-1]) / max(self.num_rows, 1)
+
+    def _check_members(self, archive: zipfile.ZipFile) -> None:
+        names = set(archive.namelist())
+        if "format.npy" not in names:
+            held = ", ".join(sorted(name.removesuffix(".npy") for name in names))
+            raise DataFileError(self.path, f"is not {FORM}: it holds {held or 'nothing'}", hint=HINT)
+        stored = _whole(archive, "format").item()
+        stored = stored.decode() if isinstance(stored, bytes) else stored
+        if stored != "csr":
+            raise DataFileError(self.path, f"holds a sparse matrix in the format {stored}, not csr", hint=HINT)
+
+    def _check_structure(self, lengths: dict[str, int]) -> None:
+        indptr = self._indptr
+        if len(indptr) != self.num_rows + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+            raise DataFileError(self.path, f"indptr does not describe {self.num_rows} rows", hint=HINT)
+        for name, length in lengths.items():
+            if length != indptr[-1]:
+                problem = f"{name} holds {length} entries, but indptr ends at {int(indptr[-1])}"
+                raise DataFileError(self.path, problem, hint=HINT)
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
+        """Yield the rows as the two arrays of the archive stream by."""
+        with (
+            reading(self.path, FORM),
+            zipfile.ZipFile(self._plain.path) as archive,
+            _Member(archive, "indices", "iu") as indices,
+            _Member(archive, "data", "biuf") as data,
+        ):
+            indices.skip(int(self._indptr[start]))
+            data.skip(int(self._indptr[start]))
+            for first in range(start, stop, size):
+                offsets = self._indptr[first : min(first + size, stop) + 1]
+                count = int(offsets[-1] - offsets[0])
+                yield Ragged(offsets - offsets[0], indices.read(count), data.read(count))
+
+
+class _Member:
+    """One array of the archive, read from front to back."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str, kinds: str) -> None:
+        self._file = archive.open(f"{name}.npy")
+        shape, self._dtype = _header(self._file)
+        if self._dtype.kind not in kinds or len(shape) != 1:
+            raise ValueError(f"{name} is {self._dtype}{list(shape)}")
+
+    def __enter__(self) -> _Member:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+    def skip(self, count: int) -> None:
+        self._file.seek(count * self._dtype.itemsize, 1)
+
+    def read(self, count: int) -> Array:
+        content = self._file.read(count * self._dtype.itemsize)
+        if len(content) < count * self._dtype.itemsize:
+            raise EOFError("an array ends early")
+        return np.frombuffer(content, self._dtype).astype(self._dtype.newbyteorder("="), copy=False)
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return shape, dtype
+
+
+def _length(archive: zipfile.ZipFile, name: str) -> int:
+    with archive.open(f"{name}.npy") as file:
+        return _header(file)[0][0]
+
+
+def _whole(archive: zipfile.ZipFile, name: str) -> Array:
+    with archive.open(f"{name}.npy") as file:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def open_npz(asked: Opening) -> Source:
+    """Open a matrix of scipy."""
+    return NpzSource(asked.path)

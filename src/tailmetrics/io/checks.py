@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tailmetrics._checks import LARGEST_GAIN
-from tailmetrics.io.roles import Role
-from tailmetrics.io.rows import Array, Ragged, Rows, entry_keys
-from tailmetrics.io.source import Source
+from tailmetrics.io.formats import Role
+from tailmetrics.io.rows import Array, Ragged, Rows, Source, entry_keys
 
 LARGEST = 2**63 - 1
 RANGE_HINT = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from tailmetrics.io.errors import DataFileError, note
-from tailmetrics.io.paths import FilePath
-from tailmetrics.io.roles import Role
-from tailmetrics.io.rows import Array
+
+if TYPE_CHECKING:
+    from tailmetrics.io.files import FilePath
+    from tailmetrics.io.formats import Role
+    from tailmetrics.io.rows import Array
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,12 @@ class Columns:
     def is_given(self, field: str) -> bool:
         """Whether a name differs from its default, so that a file has to have it."""
         return bool(getattr(self, field) != _DEFAULTS[field])
+
+    @property
+    def by_place(self) -> bool:
+        """Whether columns are named by their places, from 0, as those of a file without a line of names."""
+        given = [getattr(self, one.name) for one in fields(self) if self.is_given(one.name)]
+        return bool(given) and all(name.isdecimal() for name in given)
 
 
 _DEFAULTS = {one.name: one.default for one in fields(Columns)}
@@ -85,6 +94,12 @@ class Chosen:
     item: str
     value: str | None
     is_rank: bool = False
+
+    @property
+    def by_field(self) -> dict[str, str]:
+        """Their names by what they hold."""
+        found = {"query": self.query, "item": self.item}
+        return found if self.value is None else {**found, "value": self.value}
 
     def scores(self, values: Array) -> Array:
         """Return the values of the column as scores or gains, of which more is better."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.columns import is_usual, plain
-from tailmetrics.io.compression import Plain, suffix_of
+from tailmetrics.io.columns import Columns, is_usual, plain
+from tailmetrics.io.database import Database
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.paths import FilePath, check_file
+from tailmetrics.io.files import FilePath, Plain, check_file, suffix_of
+from tailmetrics.io.formats import Opening
+from tailmetrics.io.labels import Numbering
+from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.rows import Array
+from tailmetrics.io.text import Table
 
-if TYPE_CHECKING:
-    from tailmetrics.io.csv_file import CsvFile
-
-DELIMITERS = {"csv": ",", "tsv": "\t"}
+FORMS_OF_TABLES = {"csv": "CSV", "tsv": "TSV"}
 COUNT = "count"
 LARGEST = 2**63 - 1
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
@@ -54,8 +55,9 @@ def read_label_counts(
         counts = _array(path, suffix)
     elif suffix == "txt":
         counts = _text(path)
-    elif suffix in DELIMITERS:
-        counts = _csv(path, (label, count), num_labels, label_names)
+    elif suffix in FORMS_OF_TABLES:
+        with reading(path, "CSV"):
+            counts = _csv(path, (label, count), num_labels, label_names)
     else:
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
     if (counts < 0).any():
@@ -70,14 +72,10 @@ def read_label_counts(
 def counted_names(path: str | FilePath, label: str = "label") -> set[str] | None:
     """Return the labels that a file of counts names; None where counts stand in the order of the label ids."""
     path = check_file(path)
-    if suffix_of(path) not in DELIMITERS:
+    if suffix_of(path) not in FORMS_OF_TABLES:
         return None
-    with reading(path, "CSV"):
-        file = _open_csv(path)
-        named = _label_column(file, label, COUNT)
-        if named is None:
-            return None
-        return {name for _, columns in file.blocks([named]) for name in columns[0].unique().to_pylist()}
+    labels, _ = _columns(path, (label, COUNT))
+    return None if labels is None else set(labels.to_pylist())
 
 
 def _array(path: FilePath, suffix: str) -> Array:
@@ -98,11 +96,11 @@ def _array(path: FilePath, suffix: str) -> Array:
 
 
 def _text(path: FilePath) -> Array:
-    with reading(path, "text"):
-        from tailmetrics.io.lines import parse_numbers, place_of_word, read_lines
+    from tailmetrics.io.xmc import parse_numbers, place_of_word, read_blocks
 
+    with reading(path, "text"):
         parts = [np.empty(0, dtype=np.int64)]
-        for lines in read_lines(path):
+        for lines in read_blocks(path):
             per_line, words = lines.words()
             if (per_line > 1).any():
                 index = int((per_line > 1).argmax())
@@ -111,77 +109,71 @@ def _text(path: FilePath) -> Array:
     return np.concatenate(parts)
 
 
-def _open_csv(path: FilePath) -> CsvFile:
-    from tailmetrics.io.csv_file import CsvFile
-
-    return CsvFile(path, DELIMITERS[suffix_of(path)])
-
-
-def _label_column(file: CsvFile, label: str, count: str) -> str | None:
+def _label_column(table: Table, label: str, count: str) -> str | None:
     """Return the column of labels: as named, or a usual name; None where counts stand alone.
 
     Raises:
         DataFileError: If there are other columns, but none that is known to hold labels.
     """
-    _check_column(file, count)
-    others = [name for name in file.header if name != count]
+    _check_column(table, count)
+    others = [name for name in table.header if name != count]
     if label not in others and others:
         usual = [name for name in others if is_usual(name, "item") or plain(name) in ("label", "labelid", "name")]
         if len(usual) != 1:
             problem = f"there is no column {label!r} beside {count!r}, but {', '.join(map(repr, others))}"
             raise DataFileError(
-                file.path, problem, file.where, "call the columns label and count, or leave count alone."
+                table.path, problem, table.where, "call the columns label and count, or leave count alone."
             )
         label = usual[0]
     if not others:
         return None
-    _check_column(file, label)
+    _check_column(table, label)
     return label
 
 
-def _check_column(file: CsvFile, name: str) -> None:
-    if file.header.count(name) != 1:
-        problem = f"there {'are several columns' if name in file.header else 'is no column'} {name!r}"
-        raise DataFileError(file.path, problem, file.where, "the columns are label and count.")
+def _check_column(table: Table, name: str) -> None:
+    if table.header.count(name) != 1:
+        problem = f"there {'are several columns' if name in table.header else 'is no column'} {name!r}"
+        raise DataFileError(table.path, problem, table.where, "the columns are label and count.")
 
 
 def _csv(path: FilePath, names: tuple[str, str], num_labels: int | None, label_names: Sequence[str] | None) -> Array:
+    from tailmetrics.io.xmc import parse_numbers
+
+    labels, counts = _columns(path, names)
+
+    def place(index: int) -> str:
+        return _table(path).place(index)
+
+    numbers = parse_numbers(counts, int, path, names[1], place)
+    if labels is None:
+        return numbers
+    if label_names is None:
+        return _by_label(path, parse_numbers(labels, int, path, names[0], place), numbers, num_labels)
+    ids = Numbering(label_names).encode(labels)
+    if (ids < 0).any():
+        index = int((ids < 0).argmax())
+        hint = "label_names holds the name of every label."
+        raise DataFileError(path, f"unknown label {labels[index].as_py()!r}", place(index), hint)
+    return _by_label(path, ids, numbers, num_labels)
+
+
+def _table(path: FilePath) -> Table:
+    return Table.of(Opening(path, None, Columns()), FORMS_OF_TABLES[suffix_of(path)])
+
+
+def _columns(path: FilePath, names: tuple[str, str]) -> tuple[Any, Any]:
+    """Return the columns of labels and of counts, arrow string arrays; None for labels that are not named."""
+    table = _table(path)
+    label, count = _label_column(table, *names), names[1]
+    fields = {"query": label or count, "item": count}
     with reading(path, "CSV"):
-        from tailmetrics.io.lines import parse_numbers
-
-        file = _open_csv(path)
-        label, count = _label_column(file, *names), names[1]
-        numbering = _numbering(file, label, label_names)
-        labels: list[Array] = [np.empty(0, dtype=np.int64)]
-        counts: list[Array] = [np.empty(0, dtype=np.int64)]
-        for place, columns in file.blocks([count] if label is None else [count, label]):
-            counts.append(parse_numbers(columns[0], int, path, count, place))
-            if label is not None:
-                labels.append(numbering(columns[1], place))
-        joined = np.concatenate(counts)
-        return joined if label is None else _by_label(path, np.concatenate(labels), joined, num_labels)
-
-
-def _numbering(
-    file: CsvFile, label: str | None, label_names: Sequence[str] | None
-) -> Callable[[Any, Callable[[int], str]], Array]:
-    """Return what makes label ids of a column of labels."""
-    from tailmetrics.io.lines import parse_numbers
-    from tailmetrics.io.names import Numbering
-
-    names = None if label_names is None else Numbering(label_names)
-
-    def number(column: Any, place: Callable[[int], str]) -> Array:
-        if names is None:
-            return parse_numbers(column, int, file.path, str(label), place)
-        ids = names.encode(column)
-        if (ids < 0).any():
-            index = int((ids < 0).argmax())
-            hint = "label_names holds the name of every label."
-            raise DataFileError(file.path, f"unknown label {column[index].as_py()!r}", place(index), hint)
-        return ids
-
-    return number
+        database = Database()
+        KeyedFile(path, [(path, lambda: table.lines(fields, None))]).load(database, "lines")
+        labels, counts = (
+            database.names(f"SELECT {name} FROM lines ORDER BY rowid").column for name in ("query", "item")
+        )
+    return None if label is None else labels.combine_chunks(), counts.combine_chunks()
 
 
 def _by_label(path: FilePath, labels: Array, counts: Array, num_labels: int | None) -> Array:

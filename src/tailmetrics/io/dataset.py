@@ -1,23 +1,22 @@
-"""Open files as batches that ``metric.update`` takes."""
+"""Open files as batches of tensors that ``metric.update`` takes: cut, filtered, checked."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics.io.checks import check_rows
-from tailmetrics.io.errors import DataFileError
-from tailmetrics.io.filter import Filter
-from tailmetrics.io.roles import Role
-from tailmetrics.io.rows import Rows
-from tailmetrics.io.source import Source
-from tailmetrics.io.tensors import preds_tensors, target_tensor
-from tailmetrics.io.trimming import cut, drop_low_gains
+from tailmetrics.io.database import Database
+from tailmetrics.io.errors import DataFileError, reading
+from tailmetrics.io.files import FilePath, PathLike, Plain, check_file, suffix_of
+from tailmetrics.io.formats import Role
+from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, entry_keys
 
 
 class Batch(NamedTuple):
@@ -162,3 +161,204 @@ class TargetDataset(Files):
             if self.min_gain is not None:
                 target = drop_low_gains(target, self.min_gain)
             yield TargetBatch(self._target_tensor(self.target, target), rows)
+
+
+# -- tensors ----------------------------------------------------------------------------------------------------------
+
+
+WASTE = 4
+"""Rows so different in length that padding would hold this many times their entries become a sparse matrix."""
+
+
+def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, Tensor]:
+    """Return dense scores [N, L], ranked ids [N, K], a pair (scores, ids) of candidates, or CSR [N, L]."""
+    if not isinstance(rows, Ragged):
+        return _tensor(rows)
+    width = max(1, rows.width)
+    if rows.values is None:
+        return _padded_ids(rows, width)
+    scores = rows.values if rows.values.dtype.kind == "f" else rows.values.astype(np.float64)
+    if num_labels is not None and len(rows) * width > WASTE * (len(rows.ids) + len(rows)):
+        return csr_tensor(rows, scores, num_labels)
+    return _tensor(rows.padded(scores, -np.inf, width), rows.values), _padded_ids(rows, width)
+
+
+def target_tensor(rows: Rows, num_labels: int | None) -> Tensor:
+    """Return a dense target [N, L], label ids [N, M], or, when there are gains, CSR [N, L]."""
+    if not isinstance(rows, Ragged):
+        return _tensor(rows)
+    if rows.values is not None:
+        if num_labels is None:
+            raise ValueError("num_labels=None: gains become a matrix of one column per label; pass num_labels.")
+        return csr_tensor(rows, rows.values, num_labels)
+    width = max(1, rows.width)
+    if width == num_labels:
+        width += 1  # whole numbers of width L would be taken for a matrix
+    return _padded_ids(rows, width)
+
+
+def _padded_ids(rows: Ragged, width: int) -> Tensor:
+    return _tensor(rows.padded(rows.ids.astype(np.int64, copy=False), -1, width), rows.ids)
+
+
+def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
+    """Return rows as CSR [N, L]."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            _tensor(rows.offsets.astype(np.int64, copy=False)),
+            _tensor(rows.ids.astype(np.int64, copy=False)),
+            _tensor(values),
+            size=(len(rows), num_labels),
+            check_invariants=False,
+        )
+
+
+def _tensor(array: Array, lent: Array | None = None) -> Tensor:
+    """Return an array as a tensor that owns its memory: what arrow or a file lends may not be written to.
+
+    Args:
+        array: Any array.
+        lent: What may have been lent; None where each view may be of something lent.
+    """
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)
+    is_lent = not array.flags.owndata if lent is None else np.may_share_memory(array, lent)
+    if is_lent or not array.flags.writeable:
+        array = array.copy()
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+# -- shorter rows -----------------------------------------------------------------------------------------------------
+
+
+def drop_low_gains(rows: Rows, minimum: float) -> Rows:
+    """Return targets without the gains below ``minimum``; as they are where they have no gains."""
+    if isinstance(rows, Ragged):
+        return rows if rows.values is None else rows.select(rows.values >= minimum)
+    if rows.dtype.kind == "b":
+        return rows
+    return np.where(rows >= minimum, rows, rows.dtype.type(0))
+
+
+def cut(rows: Rows, depth: int) -> Rows:
+    """Return the best ``depth`` labels of each row; of equal scores the lower label id is the better one."""
+    if not isinstance(rows, Ragged):
+        return _cut_matrix(rows, depth)
+    if rows.values is not None:
+        row = np.repeat(np.arange(len(rows)), rows.lengths)
+        order = np.lexsort((rows.ids, -rows.values.astype(np.float64, copy=False), row))
+        rows = Ragged(rows.offsets, rows.ids[order], rows.values[order])
+    place = np.arange(len(rows.ids)) - np.repeat(rows.offsets[:-1], rows.lengths)
+    return rows.select(place < depth)
+
+
+def _cut_matrix(scores: Array, depth: int) -> Array:
+    """Return scores with -inf at all but the best ``depth`` of each row."""
+    if depth >= scores.shape[1]:
+        return scores
+    last = np.partition(scores, scores.shape[1] - depth, axis=1)[:, [scores.shape[1] - depth]]
+    above, tied = scores > last, scores == last
+    room = depth - above.sum(axis=1, keepdims=True)
+    kept = above | (tied & (tied.cumsum(axis=1) <= room))
+    return np.where(kept, scores, scores.dtype.type(-np.inf))
+
+
+# -- filters ----------------------------------------------------------------------------------------------------------
+
+
+FILTER_HINT = "every line is a row and a label, separated by a blank."
+
+
+class Filter:
+    """The pairs, by row.
+
+    Args:
+        rows: Shape (P,), rows.
+        labels: Shape (P,), label ids.
+    """
+
+    def __init__(self, rows: Ints, labels: Ints) -> None:
+        order = np.argsort(rows, kind="stable")
+        self._rows, self._labels = rows[order], labels[order]
+
+    def apply(self, batch: Rows, first: int, blank: float) -> Rows:
+        """Return the rows that start at row ``first`` without the filtered labels; ``blank`` overwrites dense cells."""
+        start, stop = np.searchsorted(self._rows, [first, first + len(batch)])
+        if start == stop:
+            return batch
+        rows, labels = self._rows[start:stop] - first, self._labels[start:stop]
+        if isinstance(batch, Ragged):
+            return batch.select(_unlisted(batch, rows, labels))
+        batch[rows, labels] = blank
+        return batch
+
+
+def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
+    row_of_entry = np.repeat(np.arange(len(batch), dtype=np.int64), batch.lengths)
+    entries, filtered = entry_keys(row_of_entry, batch.ids.astype(np.int64), rows, labels)
+    return ~np.isin(entries, filtered)
+
+
+def read_filter(path: PathLike, num_rows: int, num_labels: int | None) -> Filter:
+    """Read pairs of row and label numbers: text, or a ``.npy`` array [P, 2]."""
+    path = check_file(path)
+    with reading(path, "a filter file"):
+        pairs = _array(path) if suffix_of(path) == "npy" else _text(path)
+    for word, column, limit in (("row", pairs[:, 0], num_rows), ("label", pairs[:, 1], num_labels)):
+        wrong = (column < 0) if limit is None else (column < 0) | (column >= limit)
+        if wrong.any():
+            index = int(wrong.argmax())
+            problem = f"names the {word} {column[index]}, but there are {limit} {word}s"
+            raise DataFileError(path, problem, f"pair {index + 1}", "does the filter belong to these files?")
+    return Filter(pairs[:, 0], pairs[:, 1])
+
+
+def read_keyed_filter(path: PathLike, database: Database) -> Filter:
+    """Read pairs of query and item; those of a query or item that is not evaluated have nothing to remove.
+
+    Args:
+        path: The file.
+        database: With the tables ``kept`` (query), of which ``rowid`` is the row, and ``labels`` (item, id).
+    """
+    import pyarrow as pa
+
+    path = check_file(path)
+    database.run("CREATE TABLE filtered (query VARCHAR, item VARCHAR)")
+    with reading(path, "a filter file"):
+        for words in _words(path):
+            pairs = pa.table({"query": words[::2], "item": words[1::2]})
+            database.run("INSERT INTO filtered SELECT query, item FROM given", given=pairs)
+    found = database.arrays(
+        "SELECT kept.rowid AS row, id FROM filtered JOIN kept USING (query) JOIN labels USING (item)"
+    )
+    return Filter(found["row"], found["id"])
+
+
+def _array(path: FilePath) -> Array:
+    pairs = np.load(Plain(path).path, allow_pickle=False)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise DataFileError(path, f"holds {pairs.dtype} {list(pairs.shape)}", hint="pairs are integers [P, 2].")
+    return np.asarray(pairs.astype(np.int64))
+
+
+def _text(path: FilePath) -> Array:
+    from tailmetrics.io.xmc import parse_numbers
+
+    def place(index: int) -> str:
+        return f"pair {index // 2 + 1}"
+
+    parts = [parse_numbers(words, int, path, "row or label", place) for words in _words(path)]
+    return np.concatenate(parts).reshape(-1, 2) if parts else np.empty((0, 2), dtype=np.int64)
+
+
+def _words(path: FilePath) -> Any:
+    from tailmetrics.io.xmc import read_blocks
+
+    for lines in read_blocks(path):
+        counts, words = lines.words()
+        wrong = (counts != 2) & (counts != 0)
+        if wrong.any():
+            index = int(wrong.argmax())
+            raise DataFileError(path, f"there are {counts[index]} words, not 2", lines.place(index), FILTER_HINT)
+        yield words

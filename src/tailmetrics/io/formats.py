@@ -6,25 +6,33 @@ line and to the messages of both.
 
 from __future__ import annotations
 
+import csv
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from tailmetrics._checks import check_choice
-from tailmetrics.io import sniffing
-from tailmetrics.io.columns import Columns
-from tailmetrics.io.compression import suffix_of
+from tailmetrics.io.columns import Columns, is_usual
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.finding import Part
-from tailmetrics.io.paths import FilePath, check_file
-from tailmetrics.io.roles import Role
-from tailmetrics.io.sniffing import Head
+from tailmetrics.io.files import HEAD_BYTES, FilePath, Part, check_file, head, suffix_of
 
 if TYPE_CHECKING:
-    from tailmetrics.io.keyed import Triples
-    from tailmetrics.io.source import Source
+    from tailmetrics.io.lines import Lines, Triples
+    from tailmetrics.io.rows import Source
+
+Role: TypeAlias = Literal["preds", "target"]
+"""What a file is for. A function that takes a role takes None where only the labels that a file names are asked for."""
+PARQUET, ARROW, FEATHER_1, STREAM = b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"
+"""First bytes of files of columns; the last of an Arrow stream, such as ``datasets`` saves."""
+JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)')
+"""A dict whose first value is a dict or a list, an empty one, or a list."""
+EARLIEST = 10**8
+"""A whole number from here on is a time, such as the seconds since 1970 of files of ratings, and no grade."""
 
 
 class Opening(NamedTuple):
@@ -43,7 +51,7 @@ class Opening(NamedTuple):
     partition: Mapping[str, str] = MappingProxyType({})
 
 
-Opener: TypeAlias = Callable[[Opening], "Source | Iterator[Triples]"]
+Opener: TypeAlias = Callable[[Opening], "Source | Lines | Iterator[Triples]"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +63,8 @@ class Format:
         holds: What a file holds, for the help of the command line.
         suffixes: Suffixes of its files, without the dot; several formats can share one.
         opener: Opens a file; or ``"module:function"``, imported when the first file is opened.
-        lines: Whether the lines of a file name their query (the opener then yields ``Triples``), or row i of one file
+        lines: Whether the lines of a file name their query (the opener then returns ``Lines`` or yields
+            ``Triples``), or row i of one file
             belongs to row i of the other (it returns a ``Source``).
         recognises: Whether the first bytes of a file are of this format; None never to be told by them.
         ties: Which of two labels with equal scores is ranked first.
@@ -134,112 +143,369 @@ def format_of(caller: str, path: FilePath, named: str | None, columns: Columns) 
     raise DataFileError(path, "neither its name nor its first lines tell its format", hint=hint)
 
 
+# -- what the first bytes say ---------------------------------------------------------------------------------------
+
+
+class Head:
+    """The first 64 kB of a file, decompressed.
+
+    Attributes:
+        data: The bytes.
+        columns: Names of columns that were given.
+    """
+
+    def __init__(self, path: FilePath, columns: Columns | None = None) -> None:
+        self.data = head(path)
+        self._path = path
+        self.columns = columns or Columns()
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The whole lines that hold anything."""
+        cut = len(self.data) == HEAD_BYTES
+        whole = self.data[: self.data.rfind(b"\n") + 1] if cut else self.data
+        text = whole.decode("utf-8-sig", errors="replace")
+        return [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        """The words of each line, comments left out."""
+        return [line.split() for line in self.lines if not line.startswith("#")]
+
+    @cached_property
+    def schema(self) -> Any:
+        """The columns of a file of columns; None of another one."""
+        if not self.data.startswith((PARQUET, ARROW, STREAM)):
+            return None
+        with reading(self._path, "a table"):
+            from tailmetrics.io.tables import open_table
+
+            return open_table(self._path).schema
+
+    def fields(self, delimiter: str) -> list[list[str]]:
+        """Return the fields of each line."""
+        return [split(line, delimiter) for line in self.lines]
+
+    def delimiter(self, first: str, form: str) -> str:
+        """Return what stands between the fields of a table, by its first line."""
+        if form == "TSV":
+            return "\t"
+        possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
+        counts = {one: len(split(first, one)) for one in possible}
+        return "::" if counts.get("::", 0) > 2 else max(possible, key=lambda one: counts[one])
+
+    def has_names(self, fields: Sequence[str]) -> bool:
+        """Whether the first line names the columns: it holds no number, or a name that is known."""
+        given = {value for value in vars(self.columns).values() if not value.isdecimal()}
+        return not any(map(is_number, fields)) or any(
+            name in given or is_usual(name, "query") or is_usual(name, "item") for name in fields
+        )
+
+    def guessed(self, delimiter: str, value: str) -> list[str]:
+        """Return what the columns of a table without names are: query, item, the value, and a time or others.
+
+        Raises:
+            DataFileError: If that cannot be told.
+        """
+        rows = self.fields(delimiter)
+        if self.is_unnamed(delimiter, len(rows[0]) if rows else 0):
+            return ["query", "item", value, "time"][: len(rows[0])]
+        hint = "columns=Columns(query='0', item='1') names columns by their places, from 0."
+        raise DataFileError(self._path, "does not name its columns, and they do not tell", "line 1", hint)
+
+    def is_unnamed(self, delimiter: str, count: int = 0) -> bool:
+        """Whether each line holds a query, an item, perhaps a number, and behind it a time, as files of ratings do."""
+        rows = self.fields(delimiter)
+        width = len(rows[0]) if rows else 0
+        if not 2 <= width <= 4 or (count and width != count) or any(len(row) != width for row in rows):
+            return False
+        numbered = all(is_number(row[2]) for row in rows) if width > 2 else True
+        timed = all(is_number(row[3]) and float(row[3]) >= EARLIEST for row in rows) if width > 3 else True
+        return numbered and timed
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """Return the fields of a line; the line itself where its quotes are wrong. Blanks around a field do not count."""
+    line = line.rstrip("\r\n")
+    if delimiter not in (",", ";"):
+        return [field.strip() for field in line.split(delimiter)]
+    try:
+        return [field.strip() for field in next(csv.reader([line], delimiter=delimiter), [])]
+    except csv.Error:
+        return [line]
+
+
+def is_parquet(head: Head) -> bool:
+    """Whether a file opens as Parquet does, and is no long table."""
+    return head.data.startswith(PARQUET) and not is_long(head)
+
+
+def is_arrow(head: Head) -> bool:
+    """Whether a file opens as Arrow and Feather do, and is no long table."""
+    return head.data.startswith((ARROW, STREAM, FEATHER_1)) and not is_long(head)
+
+
+def is_long(head: Head) -> bool:
+    """Whether a file of columns holds a query or an item in each row, not lists; its folders may give the other."""
+    if head.schema is None or any("list" in str(field.type) for field in head.schema):
+        return False
+    names = head.schema.names
+    return any(
+        getattr(head.columns, field) in names or any(is_usual(name, field) for name in names)
+        for field in ("query", "item")
+    )
+
+
+def is_safetensors(head: Head) -> bool:
+    """Whether a file opens with the length of a header, and with the header, of safetensors."""
+    return head.data[8:10] == b'{"' and int.from_bytes(head.data[:8], "little") < 10**8
+
+
+def is_npy(head: Head) -> bool:
+    """Whether a file opens as an array of numpy does."""
+    return head.data.startswith(b"\x93NUMPY")
+
+
+def is_zip_of_arrays(head: Head) -> bool:
+    """Whether a file is an archive whose first member is an array."""
+    return head.data.startswith(b"PK\x03\x04") and b".npy" in head.data[:100]
+
+
+def is_torch(head: Head) -> bool:
+    """Whether a file opens as those of ``torch.save`` do."""
+    return head.data.startswith(b"PK\x03\x04") and b"/data.pkl" in head.data[:300]
+
+
+def is_run(head: Head) -> bool:
+    """Whether the first line is one of a TREC run: query, a word, document, rank, score, tag."""
+    first = next(iter(head.words), [])
+    return len(first) >= 6 and _is_whole(first[3]) and is_number(first[4])
+
+
+def is_qrels(head: Head) -> bool:
+    """Whether the first line is one of qrels: query, a word, document, grade; a time is no grade."""
+    first = next(iter(head.words), [])
+    return len(first) == 4 and _is_whole(first[3]) and float(first[3]) < EARLIEST
+
+
+def is_trec(head: Head) -> bool:
+    """Whether a file is a TREC run or qrels."""
+    return is_run(head) or is_qrels(head)
+
+
+def is_msmarco(head: Head) -> bool:
+    """Whether lines hold query, passage and rank, ranks counting from 1 within each query."""
+    before = ("", 0)
+    for words in head.words:
+        if len(words) != 3 or not words[2].isdigit():
+            return False
+        expected = before[1] + 1 if words[0] == before[0] else 1
+        if int(words[2]) != expected:
+            return False
+        before = words[0], expected
+    return bool(head.words)
+
+
+def is_xmc(head: Head) -> bool:
+    """Whether the first line is the header of a file of the Extreme Classification Repository, or lines hold pairs."""
+    pairs = any(re.search("(?<!:):(?!:)", word) for words in head.words for word in words)
+    header = next(iter(head.words), [])
+    return pairs or (len(header) in (2, 3) and all(word.isdigit() for word in header) and not is_msmarco(head))
+
+
+def is_jsonl(head: Head) -> bool:
+    """Whether the first line is a JSON object of which not every field is a dict or a list, as in a run."""
+    try:
+        first = json.loads(head.lines[0]) if head.lines else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and not (is_json(head) and len(head.lines) == 1)
+
+
+def is_json(head: Head) -> bool:
+    """Whether a file is one JSON object from queries to a dict or a list of items, or one list of objects."""
+    return JSON_DICT.match(head.data.removeprefix(b"\xef\xbb\xbf")) is not None
+
+
+def is_csv(head: Head) -> bool:
+    """Whether the first line has names separated by commas or semicolons, or lines are ratings."""
+    if not head.lines:
+        return False
+    delimiter = head.delimiter(head.lines[0], "CSV")
+    return delimiter != "\t" and (_is_table(head, delimiter) or head.is_unnamed(delimiter))
+
+
+def is_tsv(head: Head) -> bool:
+    """Whether the first line has names separated by tabs, or lines are ratings."""
+    return _is_table(head, "\t") or head.is_unnamed("\t")
+
+
+def is_lists(head: Head) -> bool:
+    """Whether lines hold a query and its labels, separated by blanks, as submissions of Kaggle do.
+
+    A column that is known to hold one item per line says otherwise, unless blanks stand in it between what looks like
+    ids; and so does a query in the place of the list.
+    """
+    for rows in (head.fields(","), head.fields("\t"), head.fields(";")):
+        if _is_lists(rows):
+            one_number = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
+            known = any(is_usual(name, "item") or name.lower() in one_number for name in rows[0])
+            single = (known or head.columns.item in rows[0]) and not _holds_ids([row[1] for row in rows[1:]])
+            return not single and not is_usual(rows[0][1], "query")
+    return False
+
+
+def _holds_ids(fields: Sequence[str]) -> bool:
+    """Whether some fields hold several words, and every word has a digit, as ids do and titles do not."""
+    words = [field.split() for field in fields]
+    return any(len(some) > 1 for some in words) and all(re.search(r"\d", word) for some in words for word in some)
+
+
+def _is_lists(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether two columns are named, and each line below has a query of its own."""
+    if len(rows) < 2 or any(len(row) != 2 for row in rows) or not names_lists(rows[0]):
+        return False
+    queries = [row[0] for row in rows[1:]]
+    return len(set(queries)) == len(queries)
+
+
+def names_lists(header: Sequence[str]) -> bool:
+    """Whether two words can be the names of columns: not a query and its list already, such as ``7`` and ``a b``."""
+    return not any(is_number(name) or len(name.split()) != 1 for name in header)
+
+
+def _is_table(head: Head, delimiter: str) -> bool:
+    rows = head.fields(delimiter)
+    return bool(rows) and len(rows[0]) > 1 and head.has_names(rows[0])
+
+
+def _is_whole(word: str) -> bool:
+    return word.lstrip("+-").isdigit()
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
 for _form in (
     Format(
         name="npz",
-        holds="CSR matrix of scipy: stored entries are scores or gains; or I and D of FAISS",
+        holds="CSR matrix of scipy: stored entries are scores or gains",
         suffixes=("npz",),
-        opener="tailmetrics.io.array_files:open_npz",
-        recognises=sniffing.is_zip_of_arrays,
+        opener="tailmetrics.io.arrays:open_npz",
+        recognises=is_zip_of_arrays,
     ),
     Format(
         name="npy",
         holds="array of numpy: scores [N, L], ranked ids [N, K], class indices [N]",
         suffixes=("npy",),
-        opener="tailmetrics.io.array_files:open_npy",
-        recognises=sniffing.is_npy,
+        opener="tailmetrics.io.arrays:open_npy",
+        recognises=is_npy,
     ),
     Format(
         name="pt",
         holds="tensor of torch: as npy, or a pair (scores, ids), or CSR",
         suffixes=("pt", "pth"),
-        opener="tailmetrics.io.array_files:open_pt",
-        recognises=sniffing.is_torch,
+        opener="tailmetrics.io.arrays:open_pt",
+        recognises=is_torch,
     ),
     Format(
         name="safetensors",
         holds="tensors scores and ids, or labels; or one tensor, as npy",
         suffixes=("safetensors",),
-        opener="tailmetrics.io.array_files:open_safetensors",
-        recognises=sniffing.is_safetensors,
+        opener="tailmetrics.io.arrays:open_safetensors",
+        recognises=is_safetensors,
     ),
     Format(
         name="parquet",
         holds="list columns ids and scores, or labels and gains; or one list of structs",
         suffixes=("parquet", "pq"),
-        opener="tailmetrics.io.table_lists:open_lists",
-        recognises=sniffing.is_parquet,
+        opener="tailmetrics.io.tables:open_lists",
+        recognises=is_parquet,
     ),
     Format(
         name="arrow",
         holds="as parquet, in Arrow, Feather or a data set saved by Hugging Face",
         suffixes=("arrow", "feather", "ipc"),
-        opener="tailmetrics.io.table_lists:open_lists",
-        recognises=sniffing.is_arrow,
+        opener="tailmetrics.io.tables:open_lists",
+        recognises=is_arrow,
     ),
     Format(
         name="long",
         holds="columns query, item, and score or gain, in Parquet or Arrow",
         suffixes=("parquet", "pq", "arrow", "feather", "ipc"),
-        opener="tailmetrics.io.table_lines:read_long",
+        opener="tailmetrics.io.tables:read_long",
         lines=True,
-        recognises=sniffing.is_long,
+        recognises=is_long,
     ),
     Format(
         name="trec",
         holds="run 'query Q0 document rank score tag', or qrels 'query 0 document grade'",
         suffixes=("run", "trec", "qrel", "qrels", "txt", "tsv"),
-        opener="tailmetrics.io.trec:read_trec",
+        opener="tailmetrics.io.text:read_trec",
         lines=True,
-        recognises=sniffing.is_trec,
+        recognises=is_trec,
         ties="last name",
     ),
     Format(
         name="msmarco",
         holds="ranked list 'query passage rank', targets as in trec",
         suffixes=("txt", "tsv"),
-        opener="tailmetrics.io.trec:read_msmarco",
+        opener="tailmetrics.io.text:read_msmarco",
         lines=True,
-        recognises=sniffing.is_msmarco,
+        recognises=is_msmarco,
     ),
     Format(
         name="jsonl",
-        holds="objects with query, item, and score or gain",
-        suffixes=("jsonl", "ndjson"),
-        opener="tailmetrics.io.json_lines:read_jsonl",
+        holds="objects with query, item, and score or gain, one per line",
+        suffixes=("jsonl", "ndjson", "json"),
+        opener="tailmetrics.io.text:read_jsonl",
         lines=True,
-        recognises=sniffing.is_jsonl,
+        recognises=is_jsonl,
+    ),
+    Format(
+        name="json",
+        holds="a dict from query to a dict from item to score or gain, or to a list of items",
+        suffixes=("json",),
+        opener="tailmetrics.io.tables:read_json",
+        lines=True,
+        recognises=is_json,
     ),
     Format(
         name="lists",
         holds="two columns, a query and its labels separated by blanks, as in submissions to Kaggle",
         suffixes=("csv", "tsv"),
-        opener="tailmetrics.io.lists:read_lists",
+        opener="tailmetrics.io.text:read_lists",
         lines=True,
-        recognises=sniffing.is_lists,
+        recognises=is_lists,
     ),
     Format(
         name="csv",
         holds="columns query, item, and score or gain",
-        suffixes=("csv",),
-        opener="tailmetrics.io.records:read_csv",
+        suffixes=("csv", "dat"),
+        opener="tailmetrics.io.text:read_table",
         lines=True,
-        recognises=sniffing.is_csv,
+        recognises=is_csv,
     ),
     Format(
         name="tsv",
         holds="as csv, separated by tabs, without quotes",
-        suffixes=("tsv",),
-        opener="tailmetrics.io.records:read_tsv",
+        suffixes=("tsv", "inter", "data"),
+        opener="tailmetrics.io.text:read_tsv",
         lines=True,
-        recognises=sniffing.is_tsv,
+        recognises=is_tsv,
     ),
     Format(
         name="xmc",
         holds="text of the Extreme Classification Repository: header 'rows labels', lines 'label:score'",
         suffixes=("txt",),
         opener="tailmetrics.io.xmc:open_xmc",
-        recognises=sniffing.is_xmc,
+        recognises=is_xmc,
     ),
 ):
     register_format(_form)

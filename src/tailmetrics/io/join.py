@@ -1,20 +1,23 @@
-"""Predictions and targets whose lines name their query, brought to common rows and label ids."""
+"""Predictions and targets whose lines name their query, brought to common rows and label ids.
+
+Rows are the target's queries in the order they are first met. Each statement holds one large thing at a time, a join or
+a sort: two of them in one statement need twice the memory, and DuckDB refuses rather than spills.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tailmetrics.io.agreement import check_agreement
-from tailmetrics.io.engine import Engine
-from tailmetrics.io.grouped_lines import GroupedLines
-from tailmetrics.io.keyed import KeyedFile, KeyedSource
-from tailmetrics.io.labels import LabelRule, Labels
-from tailmetrics.io.names import UNKNOWN_HINT
-from tailmetrics.io.rows import Array
+from tailmetrics.io.database import Database
+from tailmetrics.io.labels import UNKNOWN_HINT, LabelRule, Labels, check_agreement
+from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.rows import Ints, Ragged, Source, starts
+
+NAME_BYTES = 256
+"""What a name takes in a join, its place in the table of hashes included: names that fit are joined at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,22 +31,75 @@ class Joined:
         stop: The row behind its last.
         row_names: Queries of all rows, of every process.
         labels: Label ids.
-        engine: Where all of it lies: tables ``kept`` (query, row) and ``labels`` (item, id).
+        database: Where all of it lies: tables ``kept`` (query), whose ``rowid`` is the row, and ``labels`` (item, id).
         last_name_wins: Whether the last name wins ties.
         missing: Queries of the target without a prediction.
         unmatched: Queries of the predictions without a target.
     """
 
-    preds: KeyedSource | None
-    target: KeyedSource
+    preds: JoinedSource | None
+    target: JoinedSource
     start: int
     stop: int
     row_names: Sequence[str]
     labels: Labels
-    engine: Engine
+    database: Database
     last_name_wins: bool
     missing: int
     unmatched: int
+
+
+class JoinedSource(Source):
+    """A process's rows of joined files.
+
+    Args:
+        file: The files.
+        database: With their lines in a table (row, label, value), in the order of the rows.
+        table: Its name.
+        valued: Whether there are values.
+        rows: The process's rows.
+        row_names: Queries of all rows, of every process.
+        labels: The label ids.
+    """
+
+    def __init__(
+        self,
+        file: KeyedFile,
+        database: Database,
+        table: str,
+        valued: bool,
+        rows: range,
+        row_names: Sequence[str],
+        labels: Labels,
+    ) -> None:
+        self.path = file.name
+        self.num_rows = len(row_names)
+        self.num_labels = labels.width
+        self._first = rows.start
+        self._read = f"SELECT label{', value' if valued else ''} FROM {table} WHERE row >= ? AND row < ? ORDER BY rowid"
+        found = database.arrays(f"SELECT row, count(*) AS length FROM {table} GROUP BY row")
+        self._lengths: Ints = np.zeros(len(rows), np.int64)
+        self._lengths[found["row"] - rows.start] = found["length"]
+        self.cells_per_row = int(self._lengths.max(initial=0))
+        self._row_names = row_names
+        self._label_names = labels.names
+        self._database = database
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
+        """Yield the rows, each in the order of its lines."""
+        for first in range(start, stop, size):
+            end = min(first + size, stop)
+            found = self._database.arrays(self._read, first, end)
+            lengths = self._lengths[first - self._first : end - self._first]
+            yield Ragged(starts(lengths), found["label"], found.get("value"))
+
+    def place(self, row: int) -> str:
+        """Return the query of a row."""
+        return f"query {self._row_names[row]!r}"
+
+    def label(self, label_id: int) -> str:
+        """Return the name of a label, if it has one."""
+        return str(label_id) if self._label_names is None else repr(self._label_names[label_id])
 
 
 def join(
@@ -56,25 +112,25 @@ def join(
     memory: str,
 ) -> Joined:
     """Read both files and keep the process's queries: a share of the rows that follow one another."""
-    engine = Engine(memory)
+    database = Database(memory)
     files = {"target": target} if preds is None else {"target": target, "preds": preds}
-    values = {name: file.load(engine, name) for name, file in files.items()}
-    engine.run(
-        "CREATE TABLE queries AS "
-        "SELECT query, row_number() OVER (ORDER BY min(line)) - 1 AS code FROM target GROUP BY query"
-    )
-    missing, unmatched = (0, 0) if preds is None else _compared(engine, preds, target, rule)
-    engine.run(
-        "CREATE TABLE kept AS SELECT query, code, row_number() OVER (ORDER BY code) - 1 AS row FROM queries"
-        + (" SEMI JOIN answered USING (query)" if skip and preds is not None else "")
-    )
-    labels = _labels(engine, files, rule)
-    row_names = engine.names("SELECT query FROM kept ORDER BY row")
+    valued = {name: file.load(database, name) for name, file in files.items()}
+    database.run("CREATE TABLE asked AS SELECT query, min(rowid) AS first FROM target GROUP BY query")
+    missing, unmatched = (0, 0) if preds is None else _compared(database, preds, target, rule)
+    asked = "asked"
+    if skip and missing:
+        database.run("CREATE TABLE common AS SELECT query, first FROM asked SEMI JOIN answered USING (query)")
+        asked = "common"
+    with database.in_order():
+        database.run(f"CREATE TABLE kept AS SELECT query FROM {asked} ORDER BY first", doing="numbering queries")
+    labels = _labels(database, files, rule)
+    row_names = database.names("SELECT query FROM kept ORDER BY rowid")
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
     found = {}
     for name, file in files.items():
-        lines = _lines(engine, name, values[name], start, stop)
-        found[name] = KeyedSource(file.name, lines, start, row_names, labels.names, labels.width, engine)
+        _order(database, name, file, valued[name], range(start, stop), len(row_names) + labels.width)
+        rows = range(start, stop)
+        found[name] = JoinedSource(file, database, f"{name}_rows", valued[name], rows, row_names, labels)
     return Joined(
         found.get("preds"),
         found["target"],
@@ -82,74 +138,77 @@ def join(
         stop,
         row_names,
         labels,
-        engine,
+        database,
         rule.descending,
         missing,
         unmatched,
     )
 
 
-def _compared(engine: Engine, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:
+def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:
     """Return how many queries of the target have no predictions, and how many of the predictions no target."""
-    engine.run("CREATE TABLE answered AS SELECT DISTINCT query FROM preds")
-    (missing,) = engine.row("SELECT count(*) FROM queries ANTI JOIN answered USING (query)")
-    (unmatched,) = engine.row("SELECT count(*) FROM answered ANTI JOIN queries USING (query)")
+    database.run("CREATE TABLE answered AS SELECT DISTINCT query FROM preds", doing="comparing queries")
+    (missing,) = database.row("SELECT count(*) FROM asked ANTI JOIN answered USING (query)")
+    (unmatched,) = database.row("SELECT count(*) FROM answered ANTI JOIN asked USING (query)")
     if missing and unmatched:
-        engine.run(
-            "CREATE TABLE asked AS SELECT query AS name, 0 AS file FROM answered UNION ALL SELECT query, 1 FROM queries"
+        database.run(
+            "CREATE TABLE queries AS SELECT query AS name, 0 AS file FROM answered UNION ALL SELECT query, 1 FROM asked"
         )
-        check_agreement(engine, "asked", "query", [preds.name, target.name], bool(rule.strings))
-        engine.run("DROP TABLE asked")
+        check_agreement(database, "queries", "query", [preds.name, target.name], bool(rule.strings))
+        database.run("DROP TABLE queries")
     return missing, unmatched
 
 
-def _labels(engine: Engine, files: dict[str, KeyedFile], rule: LabelRule) -> Labels:
+def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) -> Labels:
     """Give every item of all files its label id."""
     paths = [file.name for file in reversed(files.values())]
     items = " UNION ALL ".join(f"SELECT item, {file} AS file FROM {name}" for file, name in enumerate(reversed(files)))
-    engine.run(f"CREATE TABLE held AS SELECT DISTINCT item AS name, file FROM ({items}) WHERE item IS NOT NULL")
-    engine.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM held")
+    held = f"SELECT DISTINCT item AS name, file FROM ({items}) WHERE item IS NOT NULL"
+    database.run(f"CREATE TABLE held AS {held}", doing="comparing labels")
+    database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM held")
     if not rule.by_number:
-        check_agreement(engine, "held", "label", paths, bool(rule.strings))
-    labels = rule.number(engine, paths[0])
+        check_agreement(database, "held", "label", paths, bool(rule.strings))
+    labels = rule.number(database, paths[0])
     if rule.by_number:  # whole numbers, as has been seen, which are written in one way
-        check_agreement(engine, "held", "label", paths, True, may_differ=True)
-    engine.run("DROP TABLE held")
+        check_agreement(database, "held", "label", paths, True, may_differ=True)
+    database.run("DROP TABLE held")
     if rule.names is not None:
         for name, file in files.items():
-            unknown = engine.row(
-                f"SELECT line, item FROM {name} ANTI JOIN labels USING (item) "
-                "WHERE item IS NOT NULL ORDER BY line LIMIT 1"
+            unknown = database.row(
+                f"SELECT t.rowid, item FROM {name} t ANTI JOIN labels USING (item) WHERE item IS NOT NULL "
+                "ORDER BY t.rowid LIMIT 1"
             )
             if unknown is not None:
-                raise file.error(unknown[0], f"unknown label {unknown[1]!r}", UNKNOWN_HINT)
+                raise file.error(database, unknown[0], f"unknown label {unknown[1]!r}", UNKNOWN_HINT)
     return labels
 
 
-def _lines(engine: Engine, name: str, value: np.dtype[Any] | None, start: int, stop: int) -> GroupedLines:
-    """Return the lines of the process's rows, with the numbers of their rows and labels, and let go of their table.
-
-    Files mostly hold the lines of a query side by side; only where they do not, lines are sorted.
-    """
-    types = {"label": np.dtype(np.int64)} if value is None else {"label": np.dtype(np.int64), "value": value}
-    lines = GroupedLines(engine.folder, name, stop - start, types)
-    (count,) = engine.row(f"SELECT count(*) FROM {name}")
-    numbered = (
-        f"SELECT row - {start} AS row, line AS place, id AS label{', value' if value is not None else ''} "
-        f"FROM {name} JOIN kept USING (query) JOIN labels USING (item) WHERE row >= {start} AND row < {stop}"
-    )
-    if not lines.write(engine.stream(numbered), count):
-        lines.write(_one_behind_the_other(engine.stream(f"{numbered} ORDER BY row, place")), count)
-    engine.run(f"DROP TABLE {name}")
-    return lines
-
-
-def _one_behind_the_other(blocks: Iterable[dict[str, Array]]) -> Iterator[dict[str, Array]]:
-    """Yield lines that come sorted by row and place, with new places, one behind the other."""
-    count, last = 0, np.array([[-1], [-1]])
-    for block in blocks:
-        rows, places = (np.append(one, block[name]) for one, name in zip(last, ("row", "place"), strict=True))
-        if (np.diff(rows) < 0).any() or (np.diff(places)[np.diff(rows) == 0] < 0).any():
-            raise OSError("DuckDB returned lines in another order than was asked for; use another version of it.")
-        yield block | {"place": np.arange(count, count + len(block["row"]))}
-        count, last = count + len(block["row"]), np.array([rows[-1:], places[-1:]])
+def _order(database: Database, name: str, file: KeyedFile, valued: bool, rows: range, names: int) -> None:
+    """Make a table (row, label, value) of the process's lines, in the order of rows and lines."""
+    value = ", value" if valued else ""
+    doing = f"joining {file.name.name}"
+    own = f"kept.rowid >= {rows.start} AND kept.rowid < {rows.stop}"
+    if names * NAME_BYTES < database.limit:
+        joined = (
+            f"(SELECT kept.rowid AS row, t.rowid AS place, id AS label{value} FROM {name} t "
+            f"JOIN kept USING (query) JOIN labels USING (item) WHERE {own})"
+        )
+    else:
+        database.run(
+            f"CREATE TABLE numbered AS SELECT t.rowid AS place, query, id AS label{value} FROM {name} t "
+            "JOIN labels USING (item)",
+            doing=doing,
+        )
+        database.run(f"DROP TABLE {name}")
+        joined = "joined"
+        database.run(
+            f"CREATE TABLE joined AS SELECT kept.rowid AS row, place, label{value} FROM numbered "
+            f"JOIN kept USING (query) WHERE {own}",
+            doing=doing,
+        )
+        database.run("DROP TABLE numbered")
+    with database.in_order():
+        database.run(
+            f"CREATE TABLE {name}_rows AS SELECT row, label{value} FROM {joined} ORDER BY row, place", doing=doing
+        )
+    database.run(f"DROP TABLE {name if joined != 'joined' else joined}")

@@ -1,4 +1,4 @@
-"""How items become label ids: one rule for all files of an evaluation."""
+"""Labels of several files: whether their names mean the same, and how names become label ids, alike for all files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,72 @@ from typing import Any
 
 import numpy as np
 
-from tailmetrics.io.agreement import check_agreement
-from tailmetrics.io.engine import Engine
+from tailmetrics.io.columns import Columns
+from tailmetrics.io.database import MEMORY, Database, Names, blocks_of
 from tailmetrics.io.errors import DataFileError, note
-from tailmetrics.io.names import WHOLE, Names
-from tailmetrics.io.paths import FilePath
+from tailmetrics.io.files import FilePath, PathLike, find
+from tailmetrics.io.formats import format_of_parts
+from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.rows import Ints, Source
 
-BLOCK = 2**16
+UNKNOWN_HINT = "number the labels over all files at once: label_names=read_label_names(preds, target, train)."
+
+WHOLE = "0|[1-9][0-9]{0,17}"
+"""A whole number as a computer writes it (7, not 07 or +7), small enough for 64 bits."""
+WRITTEN_ALIKE = r"regexp_replace(trim(name), '^0*([0-9]+)(\.0*)?$', '\1')"
+"""A name as it would be written if all programs wrote whole numbers alike: 7 for 007, 7.0 and 7 behind a blank."""
+
+
+def check_agreement(
+    database: Database, met: str, word: str, paths: Sequence[FilePath], as_written: bool, may_differ: bool = False
+) -> None:
+    """Raise if a file has no name in common with the others, or writes one in another way.
+
+    Args:
+        database: With the table ``met`` (name, file), which holds each name of each file once.
+        met: Its name.
+        word: What the names are, for the message.
+        paths: The files, by their numbers.
+        as_written: Whether names that differ only in how a number is written are different.
+        may_differ: Whether names cannot be written in two ways, so that nothing in common is only noted.
+
+    Raises:
+        DataFileError: Naming the later file.
+    """
+    if not as_written:
+        _check_written_alike(database, met, word, paths)
+    lonely = database.row(
+        f"SELECT file FROM {met} WHERE file > 0 GROUP BY file HAVING file NOT IN "
+        f"(SELECT file FROM {met} SEMI JOIN (SELECT name FROM {met} GROUP BY name HAVING count(*) > 1) USING (name)) "
+        "ORDER BY file LIMIT 1"
+    )
+    others = None if lonely is None else database.row(f"SELECT file FROM {met} WHERE file <> ? LIMIT 1", lonely[0])
+    if lonely is None or others is None:
+        return
+    here, there = (
+        database.row(f"SELECT min(name) FROM {met} WHERE file = ?", file)[0] for file in (lonely[0], others[0])
+    )
+    problem = f"has no {word} in common with {paths[others[0]]}: {there!r} there, {here!r} here"
+    if may_differ:
+        note(paths[lonely[0]], problem)
+        return
+    hint = "do the two files belong together?"
+    if word == "label":
+        hint += " If they do, and no prediction is right, string_ids=False takes whole numbers as they are."
+    raise DataFileError(paths[lonely[0]], problem, hint=hint)
+
+
+def _check_written_alike(database: Database, met: str, word: str, paths: Sequence[FilePath]) -> None:
+    """Raise if no file has both of two names that are one number, such as 7 and 007."""
+    found = database.row(
+        f"SELECT arg_min(name, file), min(file), arg_max(name, file), max(file) FROM {met} "
+        f"GROUP BY {WRITTEN_ALIKE} HAVING count(DISTINCT name) > 1 AND count(*) = count(DISTINCT file) "
+        "ORDER BY 1 LIMIT 1"
+    )
+    if found is not None:
+        there, first, here, last = found
+        hint = f"write both alike; with string_ids=True they are two {'labels' if word == 'label' else 'queries'}."
+        raise DataFileError(paths[last], f"has the {word} {here!r} where {paths[first]} has {there!r}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -45,7 +104,7 @@ class LabelRule:
             return False
         return self.strings is False or (self.num_labels is not None and not self.descending)
 
-    def number(self, engine: Engine, path: FilePath) -> Labels:
+    def number(self, database: Database, path: FilePath) -> Labels:
         """Make the table ``labels`` (item, id) from the table ``met``, which holds each item once.
 
         Names ascend by the bytes of UTF-8, whole numbers by value; they descend where the last name wins ties.
@@ -54,27 +113,29 @@ class LabelRule:
             DataFileError: If items are not the whole numbers that they have to be, or are more than there are labels.
         """
         if self.names is not None:
-            load_names(engine, "labels", self.names)
+            load_names(database, self.names)
             return self._named(path, self.names)
         is_whole = f"regexp_full_match(item, '{WHOLE}')"
         numbers = f"try_cast(CASE WHEN {is_whole} THEN item END AS BIGINT)"
-        found = engine.row(
+        found = database.row(
             f"SELECT coalesce(bool_and({is_whole}), true), count(*), min({numbers}), max({numbers}) FROM met"
         )
         whole, count, least, last = found
         if self.by_number:
-            self._check_whole(engine, path, is_whole)
-            engine.run("CREATE TABLE labels AS SELECT item, item::BIGINT AS id FROM met")
+            self._check_whole(database, path, is_whole)
+            database.run("CREATE TABLE labels AS SELECT item, item::BIGINT AS id FROM met")
             return Labels(None, self.num_labels, max(self.num_labels or 0, (-1 if last is None else last) + 1))
         order = "item DESC" if self.descending else "length(item), item" if whole else "item"
-        engine.run(f"CREATE TABLE labels AS SELECT item, row_number() OVER (ORDER BY {order}) - 1 AS id FROM met")
+        with database.in_order():
+            database.run(f"CREATE TABLE named AS SELECT item FROM met ORDER BY {order}", doing="numbering labels")
+        database.run("CREATE VIEW labels AS SELECT item, rowid AS id FROM named")
         if self.strings is None and not self.descending and whole and count and last != count - 1:
             what = f"the items of all files are {count:,} whole numbers from {least} to {last}"
             note(path, f"{what}, each a label of its own; with num_labels=L they are label ids from 0 to L - 1.")
-        return self._named(path, engine.names("SELECT item FROM labels ORDER BY id"))
+        return self._named(path, database.names("SELECT item FROM named ORDER BY rowid"))
 
-    def _check_whole(self, engine: Engine, path: FilePath, is_whole: str) -> None:
-        wrong = engine.row(f"SELECT item FROM met WHERE NOT {is_whole} ORDER BY item LIMIT 1")
+    def _check_whole(self, database: Database, path: FilePath, is_whole: str) -> None:
+        wrong = database.row(f"SELECT item FROM met WHERE NOT {is_whole} ORDER BY item LIMIT 1")
         if wrong is not None:
             hint = (
                 "leave num_labels out, so that items are numbered as names, or say string_ids=True."
@@ -106,58 +167,191 @@ class Labels:
     width: int
 
 
-def load_names(engine: Engine, table: str, names: Sequence[str]) -> None:
-    """Write names and their places into a table (item, id).
+def load_names(database: Database, names: Sequence[str]) -> None:
+    """Write names and their places into the table ``labels`` (item, id).
 
     Raises:
         ValueError: If a name comes twice.
     """
     import pyarrow as pa
 
-    schema = pa.schema([("item", pa.large_string()), ("id", pa.int64())])
-
-    def batches() -> Iterator[Any]:
-        for first in range(0, len(names), BLOCK):
-            some = names[first : first + BLOCK]
-            text = some.column if isinstance(some, Names) else pa.array(some, pa.large_string())
-            text = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
-            yield pa.record_batch([text.cast(pa.large_string()), pa.array(range(first, first + len(some)))], schema)
-
-    engine.load(table, schema, batches())
-    (repeated,) = engine.row(f"SELECT count(*) - count(DISTINCT item) FROM {table}")
+    database.run("CREATE TABLE labels (item VARCHAR, id BIGINT)")
+    first = 0
+    for block in blocks_of(names):
+        table = pa.table({"item": block, "id": np.arange(first, first + len(block))})
+        database.run("INSERT INTO labels SELECT item, id FROM given", given=table)
+        first += len(block)
+    (repeated,) = database.row("SELECT count(*) - count(DISTINCT item) FROM labels")
     if repeated:
         raise ValueError(f"label_names: {repeated} names are repeated; pass each once.")
 
 
-def ordered_names(
-    engine: Engine,
-    named: Sequence[tuple[FilePath, Iterable[Any]]],
-    rule: LabelRule,
-    as_written: bool,
-    more: Iterable[Any] = (),
-) -> Sequence[str] | None:
-    """Return the distinct names of files in the order of their label ids; None if there are none.
+class NameGathering:
+    """The names of the labels of several files, each name once for each file.
 
     Args:
-        engine: Where they are ordered.
-        named: Each file with its names, arrow string arrays.
-        rule: How names become label ids.
-        as_written: Whether names that differ only in how a number is written are different.
-        more: Further names, which no file needs to have in common with them.
+        memory: As for :func:`read`.
     """
-    import pyarrow as pa
 
-    paths = list(dict.fromkeys(path for path, _ in named))
-    schema = pa.schema([("name", pa.large_string()), ("file", pa.int64())])
+    def __init__(self, memory: str) -> None:
+        self._database = Database(memory)
+        self._database.run("CREATE TABLE held (name VARCHAR, file BIGINT)")
+        self._paths: list[FilePath] = []
 
-    def batches() -> Iterator[Any]:
-        for file, blocks in [*((paths.index(path), blocks) for path, blocks in named), (-1, more)]:
-            for block in blocks:
-                files = np.full(len(block), file)
-                yield pa.record_batch([block.cast(pa.large_string()), pa.array(files, pa.int64())], schema)
+    def add(self, path: FilePath, blocks: Iterable[Any]) -> None:
+        """Add the names of a file, arrow string arrays."""
+        self._begin(path)
+        self._add(blocks, len(self._paths) - 1)
 
-    engine.load("named", schema, batches())
-    engine.run("CREATE TABLE held AS SELECT DISTINCT name, file FROM named WHERE name IS NOT NULL")
-    check_agreement(engine, "held", "label", [*paths, Path("label counts")], as_written)
-    engine.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM held")
-    return rule.number(engine, paths[0]).names or None
+    def add_lines(self, file: KeyedFile) -> None:
+        """Add the items of files of lines."""
+        self._begin(file.name)
+        file.load(self._database, "lines")
+        self._database.run(
+            f"INSERT INTO held SELECT DISTINCT item, {len(self._paths) - 1} FROM lines WHERE item IS NOT NULL"
+        )
+        self._database.run("DROP TABLE lines")
+
+    def add_more(self, names: Iterable[str]) -> None:
+        """Add names that no file needs to have in common with others."""
+        self._add(blocks_of(list(names)), -1)
+
+    def _begin(self, path: FilePath) -> None:
+        if path not in self._paths[-1:]:
+            self._paths.append(path)
+
+    def _add(self, blocks: Iterable[Any], file: int) -> None:
+        import pyarrow as pa
+
+        for block in blocks:
+            if len(block):
+                table = pa.table({"name": block.cast(pa.large_string())})
+                self._database.run(f"INSERT INTO held SELECT DISTINCT name, {file} FROM given", given=table)
+
+    def ordered(self, rule: LabelRule, as_written: bool) -> Sequence[str] | None:
+        """Return the names in the order of their label ids; None if there are none.
+
+        Args:
+            rule: How names become label ids.
+            as_written: Whether names that differ only in how a number is written are different.
+        """
+        self._database.run("CREATE TABLE each AS SELECT DISTINCT name, file FROM held")
+        check_agreement(self._database, "each", "label", [*self._paths, Path("label counts")], as_written)
+        self._database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM each")
+        return rule.number(self._database, self._paths[0]).names or None
+
+
+def read_label_names(
+    *paths: PathLike | Sequence[PathLike],
+    format: str | None = None,
+    columns: Columns | None = None,
+    string_ids: bool | None = None,
+    num_labels: int | None = None,
+    more: Iterable[str] = (),
+    memory: str = MEMORY,
+) -> Sequence[str] | None:
+    """Return the names of the labels of all files in the order of their ids; None where ids are numbers already.
+
+    Names ascend (whole numbers by value), but descend if one of the files is TREC, where the last name wins ties. Pass
+    the result as ``label_names`` wherever one of these files is read, so that a label has the same id everywhere.
+    Every file is read whole.
+
+    Args:
+        paths: Files of predictions and targets, as for :func:`read`.
+        format: Format of all files; None tells it for each.
+        columns: Names of columns.
+        string_ids: As for :func:`read`.
+        num_labels: As for :func:`read`: with it, whole numbers are label ids.
+        more: Further names, such as those of labels that only training has.
+        memory: As for :func:`read`.
+
+    Raises:
+        DataFileError: If a file cannot be read.
+    """
+    columns = columns or Columns()
+    found = [find(path) for path in paths]
+    forms = [format_of_parts("read_label_names", one.parts, format, columns) for one in found]
+    rule = LabelRule(None, string_ids, num_labels, any(form.ties == "last name" for form in forms))
+    if rule.by_number and all(form.lines for form in forms):
+        return None
+    gathered = NameGathering(memory)
+    numbered: list[FilePath] = []
+    for one, form in zip(found, forms, strict=True):
+        if form.lines:
+            gathered.add_lines(KeyedFile.of(one, form, None, columns))
+            continue
+        for part in one.parts:
+            rows = form.open(part.path, None, columns, part.partition)
+            if string_ids:
+                rows.read_as_names()
+            if rows.string_ids:
+                gathered.add(one.name, _distinct(rows))
+            else:
+                numbered.append(one.name)
+    if len(set(numbered)) == len(found) or (numbered and num_labels is not None and string_ids is None):
+        return None
+    if numbered:
+        named = next(one.name for one in found if one.name not in numbered)
+        hint = "with num_labels=L whole numbers are label ids in all of them; with string_ids=True they are names."
+        raise DataFileError(named, f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
+    gathered.add_more(more)
+    return gathered.ordered(rule, bool(string_ids))
+
+
+def number_strings(
+    sources: Sequence[Source], label_names: Sequence[str] | None, as_names: bool, memory: str
+) -> Sequence[str] | None:
+    """Return the names of the labels and let the files that hold names number them."""
+    for source in sources if as_names else ():
+        if not source.string_ids:
+            source.read_as_names()
+    written = [source for source in sources if source.string_ids]
+    if written and label_names is None:
+        if len(written) < len(sources):
+            other = next(source for source in sources if not source.string_ids)
+            hint = "write both alike, or pass label_names, the name of every label id."
+            raise DataFileError(written[0].path, f"has strings for label ids, but {other.path} has numbers", hint=hint)
+        gathered = NameGathering(memory)
+        for source in written:
+            gathered.add(source.path, _distinct(source))
+        label_names = gathered.ordered(LabelRule(None, True, None, False), as_names) or ()
+    for source in written:
+        source.number_by(Numbering(label_names or ()))
+    return label_names
+
+
+def _distinct(source: Source) -> Iterator[Any]:
+    return (block for names in source.distinct_names() for block in blocks_of(names))
+
+
+class Numbering:
+    """Numbers for strings: their place among the names given.
+
+    Args:
+        names: The only names there are.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        check_distinct(names)
+        self._codes: dict[str, int] = {name: code for code, name in enumerate(names)}
+
+    def encode(self, strings: Any) -> Ints:
+        """Return the number of every string of an arrow array; -1 where it is not among the names."""
+        encoded = strings.dictionary_encode()
+        return self._coded(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
+
+    def encode_whole(self, numbers: Ints) -> Ints:
+        """Return the number of the text of every whole number; -1 where it is not among the names."""
+        distinct, places = np.unique(numbers, return_inverse=True)
+        return self._coded(list(map(str, distinct.tolist())), places)
+
+    def _coded(self, names: list[str], places: Ints) -> Ints:
+        table = [self._codes.get(name, -1) for name in names]
+        return np.asarray(np.array(table, dtype=np.int64)[places])
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Raise if a name is given twice."""
+    repeated = len(names) - len(set(names)) if not isinstance(names, Names) else 0
+    if repeated:
+        raise ValueError(f"label_names: {repeated} names are repeated; pass each once.")

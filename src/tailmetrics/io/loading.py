@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import eq
 from pathlib import Path
@@ -13,21 +12,15 @@ from typing import Any, Literal, NamedTuple
 
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.io.columns import Columns
-from tailmetrics.io.dataset import Dataset, TargetDataset
-from tailmetrics.io.engine import MEMORY
+from tailmetrics.io.database import MEMORY
+from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.errors import DataFileError, DataFileNote, note
-from tailmetrics.io.filter import read_filter, read_keyed_filter
-from tailmetrics.io.finding import Found, Part, PathLike, find, is_path
-from tailmetrics.io.formats import FORMATS, Format, format_of_parts
+from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
+from tailmetrics.io.formats import FORMATS, Format, Role, format_of_parts
 from tailmetrics.io.join import Joined, join
-from tailmetrics.io.keyed import KeyedFile
-from tailmetrics.io.label_names import number_strings
-from tailmetrics.io.labels import LabelRule
-from tailmetrics.io.memory import in_memory
-from tailmetrics.io.parts import Parts
-from tailmetrics.io.paths import FilePath
-from tailmetrics.io.roles import Role
-from tailmetrics.io.source import Source, share
+from tailmetrics.io.labels import LabelRule, NameGathering, number_strings
+from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.rows import Parts, Source, share
 
 ROLES: tuple[Role, Role] = ("preds", "target")
 BATCH_ROWS = 8192
@@ -168,6 +161,22 @@ def read_target(
     return TargetDataset(target=source, min_gain=min_gain, **known)
 
 
+def names_in_memory(caller: str, tables: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the distinct items of several tables or dicts, in the order of their label ids.
+
+    Args:
+        caller: Who asks.
+        tables: Tables by the argument that they were passed as.
+    """
+    from tailmetrics.io.tables import in_memory
+
+    gathered = NameGathering(MEMORY)
+    for argument, value in tables.items():
+        found = Found(Path(argument), (Part(Path(argument), {}),))
+        gathered.add_lines(KeyedFile.of(found, in_memory(caller, "target", value), None, Columns()))
+    return tuple(gathered.ordered(LabelRule(None, True, None, False), as_written=False) or ())
+
+
 class _Input(NamedTuple):
     """Predictions or targets as they were passed, with the format that reads them.
 
@@ -188,6 +197,8 @@ class _Input(NamedTuple):
         if is_path(value):
             found = find(value)
             return cls(found, format_of_parts(caller, found.parts, named, columns), role, columns)
+        from tailmetrics.io.tables import in_memory
+
         name = Path(f"{role} ({type(value).__name__})")
         return cls(Found(name, (Part(name, {}),)), in_memory(caller, role, value), role, columns)
 
@@ -206,7 +217,7 @@ class _Input(NamedTuple):
 
     def lines(self) -> KeyedFile:
         """Return the files whose lines name their query."""
-        return KeyedFile(self.path, [(part.path, partial(self._open, part)) for part in self.found.parts])
+        return KeyedFile.of(self.found, self.form, self.role, self.columns)
 
     def _open(self, part: Part) -> Any:
         return self.form.open(part.path, self.role, self.columns, part.partition)
@@ -267,7 +278,7 @@ def _dataset_of_join(joined: Joined, filter_path: PathLike | None, batch_rows: i
     assert joined.preds is not None
     ignored = None
     if filter_path is not None:
-        ignored = read_keyed_filter(filter_path, joined.engine)
+        ignored = read_keyed_filter(filter_path, joined.database)
     known = _of_join(joined, batch_rows)
     return Dataset(preds=joined.preds, target=joined.target, ignored=ignored, **known, **trimmed)
 

@@ -3,13 +3,15 @@
 import gc
 import random
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tailmetrics.io import DataFileError, read
-from tailmetrics.io.engine import Engine, bytes_of
+from tailmetrics.io.database import Database, bytes_of
+from tailmetrics.io.lines import KeyedFile, Triples
 
 
 @pytest.fixture
@@ -71,24 +73,24 @@ def test_sizes(memory, found):
 def test_sizes_that_are_refused(memory, problem):
     """What is no size, or less than is needed, is an error that names the argument."""
     with pytest.raises(ValueError, match=f"read: memory='{memory}' .*{problem}|memory='{memory}' is {problem}"):
-        Engine(memory)
+        Database(memory)
 
 
 def test_what_the_database_refuses_is_an_error_of_ours():
-    """Too little memory says so, and names the argument; another failure names the folder."""
-    engine = Engine("64MiB")
+    """Too little memory says so, and names the argument; another failure is one line."""
+    database = Database("64MiB")
     with pytest.raises(ValueError, match=r"read: memory='64MiB' is too little for these files \(.*\); give more"):
-        engine.run("SELECT list(random()::VARCHAR || range) FROM range(20_000_000)")
-    with pytest.raises(OSError, match="DuckDB, in .*tailmetrics-"):
-        engine.run("SELECT * FROM nothing")
+        database.run("SELECT list(random()::VARCHAR || range) FROM range(20_000_000)")
+    with pytest.raises(OSError, match="DuckDB: .*nothing"):
+        database.run("SELECT * FROM nothing")
 
 
 def test_what_the_lines_raise_is_raised():
     """An interrupt while lines are read is no error of the database."""
 
-    def batches():
-        yield pa.record_batch([pa.array([1])], ["a"])
+    def blocks():
+        yield Triples(pa.array(["a"]), pa.array(["b"]), None, str)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Engine().load("lines_of", pa.schema([("a", pa.int64())]), batches())
+        KeyedFile(Path("a"), [(Path("a"), blocks)]).load(Database(), "lines_of")

@@ -1,0 +1,231 @@
+"""DuckDB in a temporary folder: it reads, numbers, joins and orders lines in bounded memory, and spills the rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Event, Thread
+from typing import Any, overload
+
+import torch
+
+from tailmetrics.io.files import folder_for
+from tailmetrics.io.rows import Array
+
+MEMORY = "192MB"
+"""What is held at a time unless more is given; more is faster for files that fit."""
+THREAD_BYTES = 2**27
+"""A thread sorts and joins within this much."""
+LEAST_BYTES = 2**26
+"""Below this DuckDB refuses some joins of five million names."""
+LOOK_SECONDS = 0.2
+"""How often a watcher is told how far a statement is."""
+WATCHER: ContextVar[Callable[[str, float], None] | None] = ContextVar("watcher", default=None)
+"""Who is told what is being done and what share of it is done, from another thread."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B", re.IGNORECASE)
+
+
+def bytes_of(memory: str) -> int:
+    """Return how many bytes ``"2GB"`` or ``"512 MiB"`` is.
+
+    Raises:
+        ValueError: If it is no size, or too little.
+    """
+    match = _SIZE.fullmatch(str(memory).strip())
+    if match is None:
+        raise ValueError(f"read: memory={memory!r} is no size; pass a number with its unit, such as '2GB'.")
+    number, unit, binary = match.groups()
+    found = int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))
+    if found < LEAST_BYTES:
+        raise ValueError(f"read: memory={memory!r} is too little; pass 64MiB or more, such as '2GB'.")
+    return found
+
+
+class Database:
+    """A database that ends with this object.
+
+    Args:
+        memory: What it holds at a time, such as ``"2GB"``; the rest lies in a folder beneath ``TMPDIR``.
+
+    Attributes:
+        limit: That many bytes.
+    """
+
+    def __init__(self, memory: str = MEMORY) -> None:
+        self.limit = bytes_of(memory)
+        try:
+            import duckdb
+            import pyarrow  # noqa: F401 # what is read comes out as its arrays
+        except ModuleNotFoundError as error:
+            problem = f"lines that name their query need the package {error.name}: pip install 'tailmetrics[cli]'"
+            raise ModuleNotFoundError(problem, name=error.name) from error
+        self._memory = memory
+        self._folder = folder_for(self)
+        settings: dict[str, Any] = {
+            "memory_limit": f"{self.limit}B",
+            "temp_directory": str(self._folder / "spilled"),
+            "threads": max(1, min(torch.get_num_threads(), self.limit // THREAD_BYTES)),
+            "preserve_insertion_order": False,  # where the order of rows matters, it is asked for
+            "autoinstall_known_extensions": False,
+        }
+        self._sql = duckdb.connect(str(self._folder / "lines.db"), config=settings)
+        self._sql.execute("PRAGMA force_compression = 'dictionary'")  # others take longer than writing does
+
+    def __del__(self) -> None:
+        if hasattr(self, "_sql"):
+            self._sql.close()
+
+    def run(self, statement: str, *values: Any, doing: str = "", **arrow: Any) -> None:
+        """Carry out a statement.
+
+        Args:
+            statement: SQL.
+            values: For its question marks.
+            doing: What a watcher is told.
+            arrow: Tables and readers of Arrow, by the names that the statement has for them.
+        """
+        with self._failing():
+            for name, table in arrow.items():
+                self._sql.register(name, table)
+            with self._watched(doing):
+                self._sql.execute(statement, list(values)).fetchall()
+
+    def row(self, statement: str, *values: Any) -> Any:
+        """Return the first row that a statement finds; None where there is none."""
+        with self._failing():
+            return next(iter(self._sql.execute(statement, list(values)).fetchall()), None)
+
+    def arrays(self, statement: str, *values: Any) -> dict[str, Array]:
+        """Return the columns that a statement finds."""
+        with self._failing():
+            found: dict[str, Array] = self._sql.execute(statement, list(values)).fetchnumpy()
+            return found
+
+    def names(self, statement: str) -> Names:
+        """Return the only column that a statement finds, of names."""
+        with self._failing():
+            return Names(self._sql.sql(statement).to_arrow_table().column(0))
+
+    @contextmanager
+    def in_order(self) -> Iterator[None]:
+        """Let tables keep the order in which their rows are read, so that ``rowid`` counts them."""
+        self._sql.execute("SET preserve_insertion_order = true")
+        try:
+            yield
+        finally:
+            self._sql.execute("SET preserve_insertion_order = false")
+
+    @contextmanager
+    def _watched(self, doing: str) -> Iterator[None]:
+        watcher = WATCHER.get()
+        if watcher is None or not doing:
+            yield
+            return
+        done = Event()
+
+        def watch() -> None:
+            while not done.wait(LOOK_SECONDS):
+                watcher(doing, max(0.0, self._sql.query_progress()) / 100)
+
+        thread = Thread(target=watch, daemon=True)
+        watcher(doing, 0.0)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Raise what DuckDB raises as an error that says what to do."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.OutOfMemoryException as error:
+            cause = str(error).split("\n")[0]
+            problem = f"read: memory={self._memory!r} is too little for these files ({cause}); give more."
+            raise ValueError(problem) from error
+        except duckdb.Error as error:
+            raise DatabaseError(f"DuckDB: {str(error).partition(chr(10))[0]}") from error
+
+
+class DatabaseError(OSError):
+    """What DuckDB refuses, such as a file that is no text, or for want of space."""
+
+
+class Names(Sequence[str]):
+    """Names in their order, kept by Arrow: millions of them take the memory of their text.
+
+    Args:
+        column: Arrow string array.
+    """
+
+    def __init__(self, column: Any) -> None:
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        if isinstance(place, slice):
+            return list(self)[place] if place.step not in (None, 1) else Names(self.column[place])
+        return str(self.column[place].as_py())
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), 2**16):
+            yield from self.column[start : start + 2**16].to_pylist()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"Names({shown}{f', … {len(self):,} in all' if len(self) > 3 else ''})"
+
+
+def blocks_of(names: Iterable[str], size: int = 2**16) -> Iterator[Any]:
+    """Yield names as arrow string arrays."""
+    import pyarrow as pa
+
+    if isinstance(names, Names):
+        chunks = names.column.chunks if isinstance(names.column, pa.ChunkedArray) else [names.column]
+        yield from (chunk.cast(pa.large_string()) for chunk in chunks)
+        return
+    some = list(names)
+    yield from (pa.array(some[first : first + size], pa.large_string()) for first in range(0, len(some), size))
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def named(path: object) -> str:
+    """Return a path as SQL has it: no part of it is a pattern."""
+    return literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
+
+
+def trimmed(expression: str) -> str:
+    """Return a text without the blanks around it; other blanks of Unicode may be part of a name."""
+    return f"trim({expression}, chr(32) || chr(9) || chr(13))"
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
