@@ -58,6 +58,7 @@ class Lines:
         place: From the number of a record to how an error names it.
         rejected: From the first line that the reader of CSV rejects, number, text, reason and column, to the error.
         recorded: Whether the source has a column ``record``, as several of its rows, or none, can be of one record.
+        kept: What has to last as long as this, such as a copy without compression.
         otherwise: Reads the file more patiently, and says what is wrong with it; for files that are not as they look.
     """
 
@@ -74,6 +75,7 @@ class Lines:
     place: Callable[[int], str]
     rejected: Callable[[int, str, str, str | None], DataFileError] | None = None
     recorded: bool = False
+    kept: Any = None
     otherwise: Callable[[], Opened] | None = None
 
     def record(self, database: Database, row: int) -> int:

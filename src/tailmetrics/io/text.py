@@ -256,32 +256,38 @@ def read_tsv(asked: Opening) -> Lines:
 
 def read_lists(asked: Opening) -> Lines:
     """Read lists of predictions, the best first, or of targets: a query and its labels on every line."""
-    path, role, columns, _ = asked
-    check_file(path)
+    path = check_file(asked.path)
     with reading(path, "lists"):
         table = Table.of(asked, "lists")
-        query, listed = _columns_of_lists(table, columns)
-        plain = Plain(path)
-    if role is not None:
+        query, listed = _columns_of_lists(table, asked.columns)
+    if asked.role is not None:
         said = f"column {table.header[query]!r} is the query, {table.header[listed]!r} the list of its labels"
         note(path, f"{said}; format='csv' reads pairs.")
-    words = f"CASE WHEN trim(c{listed}) <> '' THEN string_split_regex(trim(c{listed}), '[\\s,]+') ELSE [NULL] END"
+    return _lists(table, query, listed, asked.role == "preds")
+
+
+def _lists(table: Table, query: int, listed: int, ranked: bool, copy: Plain | None = None) -> Lines:
+    plain = copy or Plain(table.path)
+    text = trimmed(f"c{listed}")
     numbered = (
-        f"SELECT row_number() OVER () - 1 AS record, c{query} AS query, {words} AS words FROM {table.source(plain)}"
+        f"SELECT row_number() OVER () - 1 AS record, {trimmed(f'c{query}')} AS query, "
+        f"CASE WHEN {text} <> '' THEN string_split_regex({text}, '[ \\t\\r]+') ELSE [NULL] END AS words "
+        f"FROM {table.source(plain)}"
     )
     entries = "SELECT record, query, unnest(words) AS item, unnest(range(len(words))) AS place"
     return Lines(
         form="lists",
         source=f"({entries} FROM ({numbered}))",
-        query=trimmed("query"),
+        query="query",
         item="item",
-        value="-place::DOUBLE" if role == "preds" else None,
+        value="-place::DOUBLE" if ranked else None,
         has_empty_lists=True,
         check=partial(_check_lists, table, plain, numbered),
         wrong=partial(table.wrong, {}),
         place=table.place,
         rejected=table.rejected,
         recorded=True,
+        otherwise=None if copy else lambda: _lists(table, query, listed, ranked, evened(table.path)),
     )
 
 
@@ -290,13 +296,10 @@ def _check_lists(table: Table, plain: Plain, numbered: str, database: Database) 
     table.check_quotes(plain, database)
     with database.in_order():
         twice = database.row(
-            f"SELECT trim(query), min(record) AS first FROM ({numbered}) GROUP BY 1 HAVING count(*) > 1 "
-            "ORDER BY 2 LIMIT 1"
+            f"SELECT query, min(record) AS first FROM ({numbered}) GROUP BY 1 HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
         )
         if twice is not None:
-            (second,) = database.row(
-                f"SELECT record FROM ({numbered}) WHERE trim(query) = ? AND record > ? LIMIT 1", *twice
-            )
+            (second,) = database.row(f"SELECT record FROM ({numbered}) WHERE query = ? AND record > ? LIMIT 1", *twice)
             hint = "a query has one line, with all of its list; format='csv' reads pairs of query and item."
             raise DataFileError(table.path, f"has a second list of query {twice[0]!r}", table.place(second), hint)
 
@@ -382,20 +385,21 @@ def _fields(path: FilePath, layout: Layout) -> Lines:
     """Read lines that are all alike, one blank or tab between fields; others are cut word by word."""
     with reading(path, layout.form):
         plain = Plain(path)
-        first = next(iter(Head(path).lines), "")
+        separator, other = ("\t", " ") if "\t" in next(iter(Head(path).lines), "") else (" ", "\t")
     kinds = {f"c{place}": "VARCHAR" for place in range(len(layout.names))}
     if not layout.whole:
         kinds[f"c{layout.number}"] = "DOUBLE"
     number = f"c{layout.number}"
     return Lines(
         form=layout.form,
-        source=read_csv(plain, "\t" if "\t" in first else " ", kinds),
-        query="CASE WHEN NOT starts_with(c0, '#') THEN c0 END",
+        source=read_csv(plain, separator, kinds),
+        query=f"CASE WHEN NOT (starts_with(c0, '#') OR contains(c0 || c{layout.item}, {literal(other)})) THEN c0 END",
         item=f"c{layout.item}",
         value=_valued(layout, number),
         kind=layout.kind,
         wrong=lambda *_: DataFileError(path, "is uneven"),  # and read again
         place=partial(_place, path),
+        kept=plain,
         rejected=lambda *_: DataFileError(path, "is uneven"),
         otherwise=lambda: _words(path, plain, layout),
     )
@@ -406,7 +410,7 @@ def _valued(layout: Layout, text: str) -> str:
     return re.sub(r"\bn\b", f"({number})", layout.value)
 
 
-def _words(path: FilePath, plain: Plain, layout: Layout) -> Lines:
+def _words(path: FilePath, plain: Plain, layout: Layout, is_even: bool = False) -> Lines:
     """Read lines that blanks separate in any way."""
     blanks = rb"' \t\r\v\f'".decode("unicode_escape")
     numbered = (
@@ -430,8 +434,10 @@ def _words(path: FilePath, plain: Plain, layout: Layout) -> Lines:
         kind=layout.kind,
         wrong=partial(_wrong_words, path, layout),
         place=lambda record: f"line {record + 1}",
+        kept=plain,
         rejected=lambda line, _, reason, __: _unread(path, line, reason),
         recorded=True,
+        otherwise=None if is_even else lambda: _words(path, evened(path), layout, is_even=True),
     )
 
 
@@ -492,6 +498,7 @@ def read_jsonl(asked: Opening) -> Opened:
         value=value and (f"-({value})" if fields.is_rank else value),
         wrong=lambda *_: DataFileError(path, "is uneven"),
         place=partial(_place, path),
+        kept=plain,
         otherwise=lambda: _records(asked),
     )
 
@@ -539,23 +546,22 @@ def _object(path: FilePath, number: int, text: str) -> dict[str, Any]:
 def _triples(asked: Opening, fields: Chosen, found: Sequence[tuple[int, dict[str, Any]]]) -> Triples:
     import pyarrow as pa
 
-    def column(name: str, kinds: tuple[type, ...], needed: str) -> list[Any]:
-        for number, record in found:
+    wanted: dict[str, tuple[tuple[type, ...], str]] = dict.fromkeys(
+        (fields.query, fields.item), ((str, int), "a string or a whole number")
+    )
+    if fields.value is not None:
+        wanted[fields.value] = (int, float), "a number"
+    ungraded = asked.role == "target" and fields.value is None
+    for number, record in found:
+        for name, (kinds, needed) in wanted.items():
             if type(record.get(name)) not in kinds:
                 held = json.dumps(record[name]) if name in record else "missing"
                 raise DataFileError(asked.path, f"{name!r} is {held}, not {needed}", f"line {number}", RECORD_HINT)
-        return [record[name] for _, record in found]
-
-    if asked.role == "target" and fields.value is None:
-        for number, record in found:
-            if any(is_usual(name, "gain") for name in record):
-                problem = "has a gain, but lines before it have none"
-                raise DataFileError(asked.path, problem, f"line {number}", RECORD_HINT)
-    query, item = (
-        pa.array(map(str, column(name, (str, int), "a string or a whole number")), pa.string())
-        for name in (fields.query, fields.item)
-    )
+        if ungraded and any(is_usual(name, "gain") for name in record):
+            problem = "has a gain, but lines before it have none"
+            raise DataFileError(asked.path, problem, f"line {number}", RECORD_HINT)
+    query, item = (pa.array([str(one[name]) for _, one in found], pa.string()) for name in (fields.query, fields.item))
     value: Array | None = None
     if fields.value is not None:
-        value = fields.scores(np.array(column(fields.value, (int, float), "a number"), dtype=np.float64))
+        value = fields.scores(np.array([float(one[fields.value]) for _, one in found]))
     return Triples(query, item, value, lambda index: f"line {found[index][0]}")
