@@ -1,0 +1,148 @@
+"""Floor 0: batches that are added by one thread beside the program, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from queue import Queue
+from threading import Thread, current_thread
+from typing import Any, Final
+from weakref import finalize
+
+import torch
+from torch import Tensor
+
+WAITING: Final = 2
+"""Batches that wait while one is added: a slow batch is evened out, and the memory of three is held at most."""
+
+
+class Background:
+    """One thread, and what it has been given to do.
+
+    Tensors on the CPU are not copied. Torch counts how often each was changed in place, which is looked at in every
+    later call, so that a batch that was changed too early is an error and never a wrong number. What is not counted,
+    such as arrays and tensors of ``torch.inference_mode``, is copied, and so is what lies on a device, where a copy
+    does not keep the program waiting.
+    """
+
+    def __init__(self) -> None:
+        self._queue: Queue[Callable[[], None] | None] | None = None
+        self._thread: Thread | None = None
+        self._streams: dict[torch.device, Any] = {}
+        self.forget()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has a thread of its own, which has nothing to do."""
+        return Background, ()
+
+    def forget(self) -> None:
+        """Number the next batch 1; call it when nothing is left to do."""
+        self._given = self._done = 0
+        self._errors: list[tuple[int, BaseException]] = []
+        self._watched: list[tuple[int, Tensor, int]] = []
+        self._changed: int | None = None
+
+    def hand_over(self, work: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        """Have ``work`` done with these arguments; wait only where too many batches are waiting already.
+
+        Raises:
+            ValueError: If an earlier batch could not be added, or was changed too early. This one is not added then.
+        """
+        self._raise()
+        watched: list[Tensor] = []
+        args = tuple(_kept(one, watched) for one in args)
+        kwargs = {name: _kept(one, watched) for name, one in kwargs.items()}
+        self._given += 1
+        number = self._given
+        self._watched += [(number, tensor, tensor._version) for tensor in watched]
+        devices = {tensor.device for tensor in _tensors((args, kwargs)) if tensor.device.type == "cuda"}
+        ready = [(device, torch.cuda.current_stream(device).record_event()) for device in devices]
+
+        def do() -> None:
+            try:
+                for device, event in ready:
+                    stream = self._streams.setdefault(device, torch.cuda.Stream(device))
+                    stream.wait_event(event)
+                    torch.cuda.set_stream(stream)
+                for tensor in _tensors((args, kwargs)) if ready else ():
+                    tensor.record_stream(self._streams[tensor.device])
+                with torch.no_grad():
+                    work(*args, **kwargs)
+            except BaseException as error:
+                self._errors.append((number, error))
+            self._done = number
+
+        self._started().put(do)
+
+    def wait(self) -> None:
+        """Wait until all that was handed over is done.
+
+        Raises:
+            ValueError: If a batch could not be added, or was changed too early; the message says which one.
+        """
+        if self._queue is None or current_thread() is self._thread:
+            return
+        self._queue.join()
+        for device, stream in self._streams.items():
+            torch.cuda.current_stream(device).wait_stream(stream)
+        self._raise()
+
+    def _started(self) -> Queue[Callable[[], None] | None]:
+        if self._queue is None:
+            self._queue = Queue(WAITING)
+            self._thread = Thread(target=_run, args=(self._queue,), name="tailmetrics", daemon=True)
+            self._thread.start()
+            finalize(self, self._queue.put, None)  # what waits holds this object, so that nothing waits any more then
+        return self._queue
+
+    def _raise(self) -> None:
+        """Raise the first error that was not told yet."""
+        done = self._done
+        changed = next((number for number, tensor, before in self._watched if tensor._version != before), None)
+        self._changed = self._changed or changed
+        self._watched = [one for one in self._watched if one[0] > done]
+        if self._changed is not None:
+            raise ValueError(
+                f"TopKCollection: a tensor of batch {self._changed} was changed in place after update(), while the "
+                "batch may not have been added yet, so that values can be wrong; call reset(). With background=True "
+                "leave the tensors of a batch as they are until the next call, or pass copies."
+            )
+        if self._errors:
+            number, error = self._errors.pop(0)
+            kind = type(error) if type(error) in (TypeError, ValueError) else RuntimeError
+            raise kind(
+                f"{error} (This is batch {number} since the last reset; with background=True it is told in the next "
+                "call, which has done nothing else.)"
+            ) from error
+
+
+def _run(queue: Queue[Callable[[], None] | None]) -> None:
+    """Do what comes, until None does."""
+    while True:
+        work = queue.get()
+        if work is not None:
+            work()
+        queue.task_done()
+        if work is None:
+            return
+        del work
+
+
+def _kept(value: Any, watched: list[Tensor]) -> Any:
+    """Return an argument as it is now: itself where a change can be seen, which is then watched; else a copy."""
+    if isinstance(value, Tensor):
+        if value.device.type == "cpu" and value.layout == torch.strided and not value.is_inference():
+            watched.append(value)
+            return value.detach()
+        return value.detach().clone()
+    if isinstance(value, (tuple, list)):
+        return tuple(_kept(one, watched) for one in value)
+    return value if isinstance(value, (int, float, str, bytes, type(None))) else deepcopy(value)
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    """Return the tensors among arguments."""
+    if isinstance(value, Tensor):
+        return [value]
+    many = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    return [tensor for one in many for tensor in _tensors(one)]
