@@ -29,25 +29,44 @@ class Background:
         self._queue: Queue[Callable[[], None] | None] | None = None
         self._thread: Thread | None = None
         self._streams: dict[torch.device, Any] = {}
-        self.forget()
+        self._changed: int | None = None
+        self._start_anew()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy has a thread of its own, which has nothing to do."""
+        """Return what makes a copy: it has a thread of its own, which has nothing to do."""
         return Background, ()
 
     def forget(self) -> None:
-        """Number the next batch 1; call it when nothing is left to do."""
+        """Wait, and number the next batch 1; what was changed too early does not matter any more.
+
+        Raises:
+            ValueError: If a batch could not be added. Nothing is forgotten then.
+        """
+        if current_thread() is self._thread:
+            return
+        self._join()
+        self._watched.clear()
+        self._changed = None
+        self._raise()
+        self._start_anew()
+
+    def _start_anew(self) -> None:
         self._given = self._done = 0
         self._errors: list[tuple[int, BaseException]] = []
         self._watched: list[tuple[int, Tensor, int]] = []
-        self._changed: int | None = None
+        self._changed = None
 
-    def hand_over(self, work: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    def takes(self, work: Callable[..., None], *args: Any, **kwargs: Any) -> bool:
         """Have ``work`` done with these arguments; wait only where too many batches are waiting already.
+
+        Returns:
+            Whether that is so; False within the thread itself, where work is to be done at once.
 
         Raises:
             ValueError: If an earlier batch could not be added, or was changed too early. This one is not added then.
         """
+        if current_thread() is self._thread:
+            return False
         self._raise()
         watched: list[Tensor] = []
         args = tuple(_kept(one, watched) for one in args)
@@ -61,7 +80,7 @@ class Background:
         def do() -> None:
             try:
                 for device, event in ready:
-                    stream = self._streams.setdefault(device, torch.cuda.Stream(device))
+                    stream = self._stream(device)
                     stream.wait_event(event)
                     torch.cuda.set_stream(stream)
                 for tensor in _tensors((args, kwargs)) if ready else ():
@@ -73,6 +92,7 @@ class Background:
             self._done = number
 
         self._started().put(do)
+        return True
 
     def wait(self) -> None:
         """Wait until all that was handed over is done.
@@ -80,12 +100,20 @@ class Background:
         Raises:
             ValueError: If a batch could not be added, or was changed too early; the message says which one.
         """
-        if self._queue is None or current_thread() is self._thread:
-            return
-        self._queue.join()
+        if current_thread() is not self._thread:
+            self._join()
+            self._raise()
+
+    def _join(self) -> None:
+        if self._queue is not None:
+            self._queue.join()
         for device, stream in self._streams.items():
             torch.cuda.current_stream(device).wait_stream(stream)
-        self._raise()
+
+    def _stream(self, device: torch.device) -> Any:
+        if device not in self._streams:
+            self._streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        return self._streams[device]
 
     def _started(self) -> Queue[Callable[[], None] | None]:
         if self._queue is None:
@@ -105,7 +133,7 @@ class Background:
             raise ValueError(
                 f"TopKCollection: a tensor of batch {self._changed} was changed in place after update(), while the "
                 "batch may not have been added yet, so that values can be wrong; call reset(). With background=True "
-                "leave the tensors of a batch as they are until the next call, or pass copies."
+                "leave the tensors of a batch as they are until values are read, or pass copies."
             )
         if self._errors:
             number, error = self._errors.pop(0)
@@ -136,7 +164,8 @@ def _kept(value: Any, watched: list[Tensor]) -> Any:
             return value.detach()
         return value.detach().clone()
     if isinstance(value, (tuple, list)):
-        return tuple(_kept(one, watched) for one in value)
+        kept = [_kept(one, watched) for one in value]
+        return kept if isinstance(value, list) else tuple(kept)
     return value if isinstance(value, (int, float, str, bytes, type(None))) else deepcopy(value)
 
 
@@ -144,5 +173,5 @@ def _tensors(value: Any) -> list[Tensor]:
     """Return the tensors among arguments."""
     if isinstance(value, Tensor):
         return [value]
-    many = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    many = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
     return [tensor for one in many for tensor in _tensors(one)]

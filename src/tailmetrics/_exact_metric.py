@@ -28,6 +28,7 @@ from tailmetrics._arguments import (
     settled_arguments,
     unknown_arguments,
 )
+from tailmetrics._background import Background
 from tailmetrics._checks import shape_of
 from tailmetrics._fingerprint import Fingerprint, difference, identity
 from tailmetrics._transfer import REDUCTIONS, MetricStates, from_bytes, order_of, over_processes, to_bytes
@@ -156,6 +157,8 @@ class ExactMetric(Mergeable, Metric):
     _known_fingerprint: Fingerprint | None = None
     _over_processes: Mapping[str, Tensor] | None = None
     """The states over all processes, while a collection computes that has sent them for all of its members."""
+    _background: Background | None = None
+    """The thread that adds the batches of a collection; what reads or changes states waits for it."""
     withheld: ClassVar[tuple[str, ...]] = ()
     """Arguments of a base class that a class sets itself and does not take."""
 
@@ -209,6 +212,8 @@ class ExactMetric(Mergeable, Metric):
 
         @wraps(update)
         def guarded(*args: Any, **kwargs: Any) -> None:
+            if self._background is not None:
+                self._background.wait()
             if self._is_synced:
                 self._check_own("update")
             count = self._update_count
@@ -230,6 +235,8 @@ class ExactMetric(Mergeable, Metric):
 
         @wraps(compute)
         def guarded(*args: Any, **kwargs: Any) -> Any:
+            if self._background is not None:
+                self._background.wait()
             was_synced = self._is_synced
             if self._to_sync and not was_synced and self.distributed_available_fn():
                 self._computed = None
@@ -347,6 +354,7 @@ class ExactMetric(Mergeable, Metric):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a copy with states of its own, and the process group of this metric."""
+        self._wait()
         if self.process_group is not None:
             memo[id(self.process_group)] = self.process_group
         copy = type(self).__new__(type(self))
@@ -358,8 +366,35 @@ class ExactMetric(Mergeable, Metric):
         """Return no arguments: TorchMetrics would pass each letter of the ``repr`` as one."""
         return ()
 
+    def _wait(self) -> None:
+        """Wait until the batches of a collection are added."""
+        if self._background is not None:
+            self._background.wait()
+
+    def reset(self) -> None:
+        """Set all states back."""
+        self._wait()
+        super().reset()
+
+    def sync(self, *args: Any, **kwargs: Any) -> None:
+        """Hold the states of all processes until :meth:`unsync`; what TorchMetrics takes."""
+        self._wait()
+        super().sync(*args, **kwargs)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override] # as TorchMetrics has it
+        """Return persistent states, as ``torch.nn.Module`` does."""
+        self._wait()
+        return super().state_dict(*args, **kwargs)
+
+    @property
+    def metric_state(self) -> dict[str, Any]:
+        """The states by name."""
+        self._wait()
+        return super().metric_state
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: all but the process group, which belongs to this process."""
+        self._wait()
         state = super().__getstate__() | {"_over_processes": None}
         if state["process_group"] is not None:
             warn(
@@ -381,6 +416,7 @@ class ExactMetric(Mergeable, Metric):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
+        self._wait()
         present = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         if strict:
             wanted = (name for name, kept in self._persistent.items() if kept and name not in present)
@@ -413,6 +449,7 @@ class ExactMetric(Mergeable, Metric):
 
         States that were made without memory, on ``meta``, have counted nothing: they are 0 once they have memory.
         """
+        self._wait()
         self._computed = None
         self._forward_cache = None
         without_memory = [name for name, state in self._tensors().items() if state.is_meta]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from re import sub
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from tailmetrics._background import Background
 from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together
 from tailmetrics._logged import LoggedCollection
 from tailmetrics._summaries import keeps_labels, per_label, summaries
@@ -43,6 +45,9 @@ class TopKCollection(Mergeable, LoggedCollection):
         row_groups: Names of groups of rows for every member that has none of its own.
         duplicates: What happens where ids or candidates name a label twice, for every member that does not say so.
         ignore_index: Rows with this label in ``target`` do not count, for every member that does not say so.
+        background: Whether ``update`` returns at once, and a thread adds the batches, to the same bits. Everything that
+            reads or changes states waits for it. A batch that cannot be added is told in the next call, by its number.
+            Do not change the tensors of a batch in place before values are read: that is refused.
 
     Raises:
         TypeError: If a member is no metric of this library, or overrides ``update``.
@@ -68,6 +73,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         row_groups: Sequence[str] | None = None,
         duplicates: Duplicates | None = None,
         ignore_index: int | None = None,
+        background: bool = False,
     ) -> None:
         if more:
             raise TypeError(
@@ -77,8 +83,10 @@ class TopKCollection(Mergeable, LoggedCollection):
         members = _named(metrics)
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
+        self._background = Background() if background else None
         for name, metric in members.items():
             self.add_module(name, metric)
+            vars(metric)["_background"] = self._background
             given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
             metric._complete("TopKCollection", {name: one for name, one in given.items() if one is not None})
         _check_unique(self.members())
@@ -143,6 +151,8 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""
+        if self._background is not None:
+            self._background.wait()
         return cast("dict[str, TopKMetric]", dict(self._modules))
 
     @property
@@ -204,6 +214,10 @@ class TopKCollection(Mergeable, LoggedCollection):
             row_weights: Shape (N,), numbers of at least 0, for the members that are ``weighted``.
             indexes: Shape (n,), integers: the query of each document of flat queries.
         """
+        if self._background is not None and not isinstance(preds, Ranking):
+            more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
+            if self._background.takes(partial(TopKCollection.update, self), preds, target, row_mask, **more):
+                return
         with one_thread():
             self._add(self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes), self.members())
 
@@ -230,8 +244,15 @@ class TopKCollection(Mergeable, LoggedCollection):
             self._state_is_copy = False
             self._compute_groups_create_state_ref()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied, with all batches added."""
+        self.members()
+        return dict(vars(self))
+
     def _compute_groups_create_state_ref(self, copy: bool = False) -> None:
         """Let the members of a group refer to one state; nothing to do, several times a batch, where none do."""
+        if self._background is not None:
+            self._background.wait()
         if len(self._groups) < len(self._modules):
             super()._compute_groups_create_state_ref(copy)
 
@@ -259,6 +280,8 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def reset(self) -> None:
         """Reset all members; they may then be bound anew."""
+        if self._background is not None:
+            self._background.forget()
         super().reset()
         self._reading = None
         vars(self).pop("_queries_seen", None)
