@@ -9,7 +9,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from tailmetrics.metrics._labels import LabelAveragedMetric
+from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric
 
 UNSEEN = "unseen"
@@ -50,9 +50,9 @@ def _spread(values: Sequence[Tensor]) -> float:
     return deviation / mean
 
 
-def keeps_labels(metric: TopKMetric) -> TypeGuard[LabelAveragedMetric]:
+def keeps_labels(metric: TopKMetric) -> TypeGuard[LabelValues]:
     """Whether a metric knows values of single labels."""
-    return isinstance(metric, LabelAveragedMetric) and metric.keeps_labels
+    return isinstance(metric, LabelValues) and metric.keeps_labels
 
 
 def per_label(members: Sequence[TopKMetric], counts: Tensor | None, zero_division: float) -> dict[str, Tensor]:

@@ -121,6 +121,8 @@ def test_each_label_of_the_roc_area() -> None:
     ]
     assert floats(metric.compute()) == pytest.approx(floats(torch.stack(alone)), nan_ok=True, abs=0)
     assert metric.keys() == []
+    collection = tailmetrics.TopKCollection([metric, tailmetrics.LabelAP(num_labels=target.shape[1])])
+    assert floats(collection.per_label()["auc"]) == pytest.approx(floats(torch.stack(alone)), nan_ok=True, abs=0)
     with pytest.raises(ValueError, match="a value for each label"):
         metric.scalars()
 

@@ -16,6 +16,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint
+from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._rows import Average, RelevanceArguments, RowMeanMetric, with_bucket_axis
 from tailmetrics.metrics._states import AtCells, Increment, Increments, PerRow, State, at_labels
 from tailmetrics.ranking import Ranking, TargetRanks
@@ -37,7 +38,43 @@ class LabelArguments(RelevanceArguments, total=False):
     macro: MacroOf | None
 
 
-class LabelAveragedMetric(RowMeanMetric):
+class LabelValues(TopKMetric):
+    """A metric that has a value for each label with ``average="none"``, which has no key and is no scalar."""
+
+    average: Average
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether something is known of single labels."""
+        return self.average == "none"
+
+    @abstractmethod
+    def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
+        """Return what is known of each label over all rows and processes, shape (L,) each."""
+
+    def cut_names(self) -> list[str]:
+        """Return how keys write the cut-offs."""
+        return [str(k) for k in self.cutoffs if k is not None]
+
+    def row_keys(self, group: str = "") -> list[str]:
+        """Return the keys of the values over all rows; none where values are of labels."""
+        return [] if self.average == "none" else super().row_keys(group)
+
+    def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
+        """Return the values as a flat dict of scalars.
+
+        Raises:
+            ValueError: With ``average="none"``, whose values are vectors.
+        """
+        if self.average == "none":
+            raise ValueError(
+                f"{self._caller}: average='none' has a value for each label; compute() returns them, and per_label() "
+                "of a TopKCollection names them. Use average='macro' for one number."
+            )
+        return super().scalars(value)
+
+
+class LabelAveragedMetric(LabelValues, RowMeanMetric):
     """A metric that is a ratio of counts, of a row (``average="samples"``), of all rows, or of each label.
 
     Averages over labels count the predictions of every row, within buckets too: their values are those of scikit-learn
@@ -280,23 +317,6 @@ class LabelAveragedMetric(RowMeanMetric):
         values = values if isinstance(self.k, tuple) else values.squeeze(1)
         return values if self.row_groups else values.squeeze(0)
 
-    def row_keys(self, group: str = "") -> list[str]:
-        """Return the keys of the values over all rows; none where values are of labels."""
-        return [] if self.average == "none" else super().row_keys(group)
-
-    def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the values as a flat dict of scalars.
-
-        Raises:
-            ValueError: With ``average="none"``, whose values are vectors.
-        """
-        if self.average == "none":
-            raise ValueError(
-                f"{self._caller}: average='none' has a value for each label; compute() returns them, and per_label() "
-                "of a TopKCollection names them. Use average='macro' for one number."
-            )
-        return super().scalars(value)
-
     def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
         """Return what is kept of support, predictions and true positives of each label, and its value, over all rows.
 
@@ -325,10 +345,6 @@ class LabelAveragedMetric(RowMeanMetric):
             top, bottom = self._label_ratio(hits, predicted, support)
             found[self._label_key(cut)] = divide(top, bottom).masked_fill(bottom == 0, zero_division)
         return found
-
-    def cut_names(self) -> list[str]:
-        """Return how keys write the cut-offs."""
-        return [str(k) for k in self.cutoffs]
 
     @property
     def keeps_labels(self) -> bool:

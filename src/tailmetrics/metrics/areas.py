@@ -16,6 +16,7 @@ from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._fixed_point import COUNT
+from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._rows import EmptyTargetAction, RelevanceArguments, ScoreMetric
 from tailmetrics.metrics._states import AtCells, InBlocks, Increments, State
@@ -74,7 +75,7 @@ def _sum_of_products(these: Tensor, those: Tensor) -> Tensor:
     return found
 
 
-class _LabelArea(TopKMetric):
+class _LabelArea(LabelValues):
     """An area of each label over the rows, averaged over labels, with bounds of its error.
 
     ``preds`` are dense scores (N, L), CSR or scored candidates; labels that are not stored tie with each other below
@@ -94,7 +95,7 @@ class _LabelArea(TopKMetric):
 
     def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[TopKArguments]) -> None:
         choices: tuple[AreaAverage, ...] = ("macro", "micro", "weighted", "none")
-        self.average: AreaAverage = check_choice(self._caller, "average", average, choices)
+        self.average = check_choice(self._caller, "average", average, choices)
         self.bins = check_count(self._caller, "bins", bins, minimum=2)
         if self.bins > FINEST or self.bins & (self.bins - 1):
             raise ValueError(f"{self._caller}: bins={bins} must be a power of two from 2 to {FINEST}.")
@@ -208,18 +209,11 @@ class _LabelArea(TopKMetric):
         low, middle, high = found if self.bound_buckets is not None or self.average == "none" else found.squeeze(-1)
         return low, middle, high
 
-    def row_keys(self, group: str = "") -> list[str]:
-        """Return the keys of the values over all rows; none where values are of labels."""
-        return [] if self.average == "none" else super().row_keys(group)
-
-    def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the values as a flat dict of scalars; none with ``average="none"``, whose values are vectors."""
-        if self.average == "none":
-            raise ValueError(
-                f"{self._caller}: average='none' has a value for each label; compute() returns them. Use "
-                "average='macro' for one number."
-            )
-        return super().scalars(value)
+    def per_label(self, several: bool = False, zero_division: float = 0.0) -> dict[str, Tensor]:
+        """Return the area of each label over all rows, NaN where it has none, by its key without the average."""
+        with self._over_all_processes():
+            areas = self._of_groups()[1]
+        return {self.name or self.stem: (areas[0] if self.row_groups else areas).view(-1)}
 
 
 def _means(areas: Tensor, weights: Tensor) -> list[float]:
