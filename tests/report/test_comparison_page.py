@@ -1,5 +1,6 @@
 """The page and the picture of a comparison: every run, difference and interval, in no script and nothing fetched."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -56,6 +57,12 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     assert table.lines[1][place] == number(report.values["precision@1"]["better <b>"]) + "ᵃ"
     assert "ᵇ" not in table.lines[0][place]
     assert table.caption.endswith("Runs were compared with plain alone.")
+    best = max(report.values["precision@1"], key=report.values["precision@1"].get)
+    assert [line for line, column in table.bold if column == place] == [NAMES.index(best)]
+    tested = sum(not math.isnan(one.p_corrected.randomisation) for one in report.comparisons)
+    assert 0 < tested < len(report.comparisons)
+    assert f"corrected for {tested} comparisons" in table.caption
+    assert f"of {tested} comparisons; interval: 0.95 of this comparison alone" in page(report)
     pairs = [one for one in report.document().tables if one.name == "comparisons"]
     assert sum(len(one.lines) for one in pairs) == len(report.comparisons)
 
