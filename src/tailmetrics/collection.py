@@ -23,12 +23,11 @@ from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._context import Context, Duplicates
 from tailmetrics.ranking._device import is_compiling, one_thread
-from tailmetrics.ranking._flat_queries import QueriesSeen
+from tailmetrics.ranking._inputs import Batch, Context, Duplicates
+from tailmetrics.ranking._lists import QueriesSeen
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._sequences import Batch
 
 
 class TopKCollection(Mergeable, LoggedCollection):

@@ -12,7 +12,7 @@ from tailmetrics._checks import check_count, check_counts, shape_of
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._reading import read_training_target
 from tailmetrics.ranking._targets import Targets
 

@@ -28,6 +28,10 @@ def csr(matrix: Tensor) -> Tensor:
     return matrix.float().to_sparse_csr()
 
 
+with warnings.catch_warnings():  # torch says once in a process that CSR is new
+    warnings.simplefilter("ignore")
+    csr(SCORES)
+
 NAMES: dict[str, Any] = {
     "torch": torch,
     "Ranking": Ranking,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import tailmetrics
 from tailmetrics import LabelBuckets, Ranking
-from tailmetrics.ranking import NOT_RANKED, _kernels, _kernels_cpu, _row_threads, native
+from tailmetrics.ranking import NOT_RANKED, _device, _kernels, _kernels_cpu, native
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels, plain_top_k
 from tailmetrics.ranking._kernels_cpu import CpuKernels, NativeKernels
@@ -180,7 +180,7 @@ def test_cells_above_a_limit_are_those_of_torch(
     kernels: Kernels, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scores that equal a limit are not above it, in their own type; rows transposed, sliced, a few at a time."""
-    monkeypatch.setattr(_row_threads, "LEAST", 1)
+    monkeypatch.setattr(_device, "LEAST", 1)
     monkeypatch.setattr(_kernels_cpu, "BLOCK_SCORES", 200)
     scores = _random(6, 90).mul(10).round().div(10).to(dtype)
     by_label = _random(90, seed=1).mul(10).round().div(10)
@@ -212,7 +212,7 @@ def test_repeated_ids_and_masks_are_counted(kernels: Kernels) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3, 4, 40])
 def test_any_number_of_threads_gives_the_same_ranking(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """More threads than rows, too."""
-    monkeypatch.setattr(_row_threads, "LEAST", 1)
+    monkeypatch.setattr(_device, "LEAST", 1)
     scores, target = _random(23, 5000).mul(3).round(), torch.arange(46).view(23, 2)
     torch.set_num_threads(threads)
     ranking = tailmetrics.rank(scores, target, depth=100)

@@ -13,7 +13,7 @@ import torch
 
 import processes
 from tailmetrics import LabelFrequency, PrecisionAtK, Ranking, RecallAtK, TopKCollection, rank
-from tailmetrics.ranking._list_columns import from_column
+from tailmetrics.ranking._inputs import from_column
 
 LISTS = [[4, 2, 7], [], [1], None, [0, 9, 3]]
 PADDED = [[4, 2, 7], [-1, -1, -1], [1, -1, -1], [-1, -1, -1], [0, 9, 3]]

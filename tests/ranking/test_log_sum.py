@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking import _log_sum, _row_threads
-from tailmetrics.ranking._device import force_plain, one_thread
-from tailmetrics.ranking._log_sum import log_of, log_sum, terms_added_up
-from tailmetrics.ranking._row_threads import over_threads
+from tailmetrics.ranking import _device
+from tailmetrics.ranking import _scores as scores_module
+from tailmetrics.ranking._device import force_plain, one_thread, over_threads
+from tailmetrics.ranking._scores import log_of, log_sum, terms_added_up
 
 
 def log_normaliser(scores: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def test_the_plain_form_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.
     for dtype in (torch.float16, torch.float32, torch.float64):
         wanted = log_normaliser(scores.to(dtype))
         for together in (1, 3 * width, 2**23):
-            monkeypatch.setattr(_log_sum, "TOGETHER_ON_DEVICE", together)
+            monkeypatch.setattr(scores_module, "TOGETHER_ON_DEVICE", together)
             with force_plain():
                 found = log_normaliser(scores.to(dtype))
                 assert log_normaliser(scores[:0]).shape == (0,)
@@ -42,7 +42,7 @@ def test_the_plain_form_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.
 @pytest.mark.parametrize("threads", [1, 3, 40])
 def test_any_batch_and_any_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Alone, in a batch, as a column slice; equals logsumexp to 1e-14."""
-    monkeypatch.setattr(_row_threads, "LEAST", 1)
+    monkeypatch.setattr(_device, "LEAST", 1)
     scores = _scores(33, 1001)
     torch.set_num_threads(threads)
     together = log_normaliser(scores)
@@ -76,7 +76,7 @@ def test_threads_of_ours_take_the_rows_and_leave_the_program_its_number(monkeypa
     torch.set_num_threads(3)
     ((part, first),) = over_threads(lambda part, first: (part, first), scores)
     assert part is scores and first == 0  # a small matrix starts no thread
-    monkeypatch.setattr(_row_threads, "LEAST", 1)
+    monkeypatch.setattr(_device, "LEAST", 1)
     with one_thread():
         parts = over_threads(lambda part, first: (part, first, torch.get_num_threads()), scores)
     assert torch.equal(torch.cat([part for part, *_ in parts]), scores)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tailmetrics._checks import shape_of
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.ranking._tensors import as_tensor, is_csr
+from tailmetrics.ranking._inputs import as_tensor, is_csr
 
 CALLER = "evaluate"
 Batch = tuple[slice, Any, Tensor]

@@ -22,8 +22,8 @@ from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint
 from tailmetrics.metrics._row_groups import check_row_groups
 from tailmetrics.metrics._training import FACTS, UNTOLD, Training, is_open
 from tailmetrics.ranking import EVERYTHING
-from tailmetrics.ranking._context import Duplicates
-from tailmetrics.ranking._once import once
+from tailmetrics.ranking._device import once
+from tailmetrics.ranking._inputs import Duplicates
 
 Cutoffs: TypeAlias = int | Sequence[int]
 Buckets: TypeAlias = LabelBuckets | str

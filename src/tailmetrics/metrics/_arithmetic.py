@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import shape_of
-from tailmetrics.ranking._device import made_once, real_dtype
-from tailmetrics.ranking._ordered import ordered_sum
+from tailmetrics.ranking._device import made_once, ordered_sum, real_dtype
 
 __all__ = ["divide", "exponential_gain", "ordered_sum"]
 

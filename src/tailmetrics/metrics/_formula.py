@@ -9,10 +9,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from tailmetrics._checks import check_cutoffs
 from tailmetrics.ranking import TargetRanks
-from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._ranking import rank_batch
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._sequences import Batch
 
 P = ParamSpec("P")
 Value_co = TypeVar("Value_co", covariant=True)

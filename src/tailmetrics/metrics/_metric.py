@@ -26,13 +26,12 @@ from tailmetrics.metrics._states import (
     check_cells,
 )
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._batch_rows import BatchRows
-from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
-from tailmetrics.ranking._flat_queries import QueriesSeen
+from tailmetrics.ranking._inputs import Batch, Context
+from tailmetrics.ranking._lists import QueriesSeen
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._sequences import Batch
+from tailmetrics.ranking._targets import BatchRows
 
 
 class TopKMetric(ConfiguredMetric):

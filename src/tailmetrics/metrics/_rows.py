@@ -19,8 +19,7 @@ from tailmetrics.metrics._returned_values import check_returned_values
 from tailmetrics.metrics._states import Increments, PerRow, State, weighted
 from tailmetrics.metrics._ties import ExpectedRanks, Ties, in_order, spans
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
-from tailmetrics.ranking._device import constant
-from tailmetrics.ranking._once import once
+from tailmetrics.ranking._device import constant, once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics.metrics._fixed_point import COUNT, SMALL, SUMS_OF_WEIGHTS, FixedPoint
-from tailmetrics.ranking._batch_rows import BatchRows
 from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.ranking._targets import BatchRows
 
 Reduction: TypeAlias = Literal["sum", "max"]
 

@@ -16,9 +16,8 @@ from torch import Tensor
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
-from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
+from tailmetrics.ranking._device import made_once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
-from tailmetrics.ranking._ordered import ordered_prefix_sums
 from tailmetrics.ranking._ranking import Scope
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]

@@ -20,10 +20,10 @@ from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
 from tailmetrics.metrics._rows import Average, EmptyTargetAction, ScoreMetric
 from tailmetrics.metrics._states import AtCells, Increment
 from tailmetrics.ranking import Ranking, TargetRanks
-from tailmetrics.ranking._ambiguity import warn_of_logits
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._suggestions import suggested_per_row, suggestions, targets_above
+from tailmetrics.ranking._scores import suggested_per_row, suggestions, targets_above
+from tailmetrics.ranking._validation import warn_of_logits
 
 Thresholds: TypeAlias = float | Sequence[float] | Tensor
 

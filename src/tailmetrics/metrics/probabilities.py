@@ -19,10 +19,10 @@ from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric
 from tailmetrics.metrics._shown import ShownMetric, check_finite
 from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.ranking import Ranking, TargetRanks
-from tailmetrics.ranking._ambiguity import warn_of_probabilities
 from tailmetrics.ranking._device import made_once
 from tailmetrics.ranking._hits import Padding
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._validation import warn_of_probabilities
 
 
 @final

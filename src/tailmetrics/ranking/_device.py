@@ -1,15 +1,46 @@
-"""Tables and numbers that are made once for each device, and the threads of the CPU."""
+"""Tables and values that are made once, sums that add up in one order, and the threads of the CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import wraps
+from itertools import pairwise
 from threading import local
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import torch
 from torch import Tensor
+
+Value = TypeVar("Value")
+
+
+class once(Generic[Value]):  # noqa: N801 - used as a decorator, like property
+    """Like ``functools.cached_property``, but without the lock that it takes before Python 3.12.
+
+    ``torch.compile`` cannot trace a lock; a batch is read by one thread.
+    """
+
+    def __init__(self, make: Callable[[Any], Value]) -> None:
+        self._make = make
+        self._name = make.__name__
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> once[Value]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+
+    def __get__(self, instance: object | None, owner: type) -> once[Value] | Value:
+        """Compute the value, and leave it in the instance, where it is found from then on."""
+        if instance is None:
+            return self
+        value = self._make(instance)
+        object.__setattr__(instance, self._name, value)
+        return value
+
 
 try:
     from torch.compiler import is_compiling as is_compiling
@@ -43,7 +74,7 @@ class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
 
     Beside another program that uses all cores, lists of 2 million ids took up to 9 times longer on two threads than on
     one; on an idle machine the second thread saves nothing. What reads much has threads of its own: the C file, and
-    :func:`tailmetrics.ranking._row_threads.over_threads`. Other threads that run already keep their number. A thread
+    :func:`tailmetrics.ranking._device.over_threads`. Other threads that run already keep their number. A thread
     that the program starts meanwhile gets one, since torch keeps the number for new threads in one place.
     """
 
@@ -125,3 +156,79 @@ def _whole_numbers(how_many: int) -> Tensor:
 def constant(value: int | float) -> Tensor:
     """Return a number as a tensor without axes, int64 or real. ``torch.where`` would make a new one in each call."""
     return torch.tensor(value, dtype=torch.int64 if isinstance(value, int) else torch.float64, device="cpu")
+
+
+def ordered_sum(terms: Tensor) -> Tensor:
+    """Return the sum over the last axis: of neighbours, then of neighbouring sums, and so on.
+
+    The order depends on the places of the terms alone: zeros behind the last term change nothing. W terms take
+    1 + log2(W) steps, each of them an addition of two tensors.
+
+    Args:
+        terms: Shape (..., W), floating, W >= 1.
+
+    Returns:
+        Shape (...).
+    """
+    width = terms.shape[-1]
+    if width == 1:
+        return terms[..., 0]
+    sums = terms[..., 0::2] + terms[..., 1::2] if width % 2 == 0 else terms[..., 0::2].clone()
+    if width % 2:
+        sums[..., :-1].add_(terms[..., 1::2])
+    while sums.shape[-1] > 1:  # the steps behind the first need no memory of their own
+        right = sums[..., 1::2]
+        sums = sums[..., 0::2]
+        sums[..., : right.shape[-1]].add_(right)
+    return sums[..., 0]
+
+
+def ordered_prefix_sums(terms: Tensor) -> Tensor:
+    """Return :func:`ordered_sum` of the first 0, 1, 2 ... terms [W], shape (W + 1,)."""
+    # of each prefix its last term, and in the loop below the sum of neighbours that this term is in
+    last, largest = torch.arange(len(terms), device=terms.device), len(terms) - 1
+    sums, whole = terms.clone(), terms
+    while largest > 0:
+        left = whole[(last - 1).clamp(min=0)]
+        sums = torch.where(last % 2 == 1, left + sums, sums)
+        whole = whole[: len(whole) // 2 * 2].view(-1, 2)
+        whole = whole[:, 0] + whole[:, 1]
+        last, largest = last // 2, largest // 2
+    return torch.cat([terms.new_zeros(1), sums])
+
+
+Found = TypeVar("Found")
+
+LEAST = 2**21
+"""Numbers that are worth a thread: a millisecond of work or more, to start one takes a tenth of that."""
+
+
+def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
+    """Return what ``work`` returns for each part of the rows of a ``matrix``, in their order.
+
+    On the CPU there is a part for each thread that torch has. Each part runs on one thread from its first step to its
+    last. torch would split every step instead: each step then waits for threads that another program may hold. On a
+    device there is one part.
+
+    Args:
+        work: Takes a part of the rows, and the number of its first row.
+        matrix: Shape (N, ...).
+    """
+    num_rows = matrix.shape[0]
+    on_cpu = reads_are_free(matrix.device)
+    threads = min(matrix.numel() // LEAST, num_rows, num_threads()) if on_cpu else 1
+    with one_thread():  # threads that start within have one thread for the steps of torch
+        if threads <= 1:
+            return [work(matrix, 0)]
+        ends = [num_rows * number // threads for number in range(threads + 1)]
+        with ThreadPoolExecutor(threads - 1) as pool:
+            others = [pool.submit(work, matrix[first:end], first) for first, end in pairwise(ends[1:])]
+            return [work(matrix[: ends[1]], 0), *(one.result() for one in others)]
+
+
+def joined(parts: list[Tensor] | tuple[Tensor, ...], dim: int = 0) -> Tensor:
+    """Return parts as one tensor. One thread joins them: other threads of torch would spin for a while afterwards."""
+    if len(parts) == 1:
+        return parts[0]
+    with one_thread():
+        return torch.cat(parts, dim)

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking._columns import CHUNK, ColumnChunks
-from tailmetrics.ranking._device import constant, is_compiling, real_dtype, whole_numbers
+from tailmetrics.ranking._device import constant, is_compiling, once, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck, Padding
-from tailmetrics.ranking._once import once
 
 if TYPE_CHECKING:
     from tailmetrics.buckets import LabelBuckets

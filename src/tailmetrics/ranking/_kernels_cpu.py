@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking import native
-from tailmetrics.ranking._device import num_threads, reads_are_free, whole_numbers
+from tailmetrics.ranking._device import num_threads, over_threads, reads_are_free, whole_numbers
 from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck, Padding
 from tailmetrics.ranking._kernels import PLAIN, Kernels, above, plain_top_k
-from tailmetrics.ranking._row_threads import over_threads
 
 if TYPE_CHECKING:
     from tailmetrics.buckets import LabelBuckets

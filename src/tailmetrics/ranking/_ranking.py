@@ -11,19 +11,15 @@ from torch import Tensor
 
 from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count, check_ids_in_range, check_number, shape_of
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._batch_rows import BatchRows, read_batch_rows
-from tailmetrics.ranking._beyond import Beyond
-from tailmetrics.ranking._context import Context, Duplicates
-from tailmetrics.ranking._device import one_thread
-from tailmetrics.ranking._flat_queries import read_flat
+from tailmetrics.ranking._device import once, one_thread
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
-from tailmetrics.ranking._index_shards import side_by_side
-from tailmetrics.ranking._log_sum import log_sum
-from tailmetrics.ranking._once import once
+from tailmetrics.ranking._inputs import Batch, Context, Duplicates, rows_of_sequences
+from tailmetrics.ranking._lists import read_flat, side_by_side
+from tailmetrics.ranking._pieces import Beyond
 from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
-from tailmetrics.ranking._sequences import Batch, rows_of_sequences
+from tailmetrics.ranking._scores import log_sum
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
-from tailmetrics.ranking._targets import Targets
+from tailmetrics.ranking._targets import BatchRows, Targets, read_batch_rows
 
 DEFAULT_DEPTH = 500
 """How deep scores are ranked unless asked for otherwise."""

@@ -9,10 +9,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_count, check_row_mask, shape_of
-from tailmetrics.ranking._ambiguity import warn_of_ids, warn_of_scores
-from tailmetrics.ranking._context import Context
+from tailmetrics.ranking._inputs import Context, as_tensor, is_column_of_ids, is_csr
 from tailmetrics.ranking._kernels_cpu import kernels_for
-from tailmetrics.ranking._list_columns import is_column_of_ids
 from tailmetrics.ranking._lists import (
     Lists,
     first_of,
@@ -22,7 +20,7 @@ from tailmetrics.ranking._lists import (
     lists_from_scores,
 )
 from tailmetrics.ranking._targets import Targets, targets_from_csr, targets_from_ids, targets_from_matrix
-from tailmetrics.ranking._tensors import as_tensor, is_csr
+from tailmetrics.ranking._validation import warn_of_ids, warn_of_scores
 
 
 @dataclass(frozen=True)

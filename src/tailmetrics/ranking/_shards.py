@@ -13,20 +13,15 @@ from torch import Tensor, distributed
 
 from tailmetrics._checks import check_count, check_row_mask, shape_of
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._batch_rows import read_batch_rows
-from tailmetrics.ranking._beyond import Beyond
-from tailmetrics.ranking._context import Context
 from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._inputs import FLOATS, Batch, Context, as_tensor, is_csr, rows_of_sequences
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._lists import check_not_nan, retrieved
-from tailmetrics.ranking._log_sum import log_of, shift_of, terms_added_up
-from tailmetrics.ranking._merging import Best, best_of, merged
+from tailmetrics.ranking._pieces import Best, Beyond, Standings, best_of, count_piece, merged, own_scores
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
 from tailmetrics.ranking._reading import read_target
-from tailmetrics.ranking._sequences import Batch, rows_of_sequences
-from tailmetrics.ranking._standings import Standings, count_piece, own_scores
-from tailmetrics.ranking._targets import Targets
-from tailmetrics.ranking._tensors import FLOATS, as_tensor, is_csr
+from tailmetrics.ranking._scores import log_of, shift_of, terms_added_up
+from tailmetrics.ranking._targets import Targets, read_batch_rows
 
 CALLER = "rank_shards"
 FAILED = -1

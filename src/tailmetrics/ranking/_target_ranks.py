@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import made_once, real_dtype, whole_numbers
+from tailmetrics.ranking._device import made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits
-from tailmetrics.ranking._once import once
-from tailmetrics.ranking._ordered import ordered_prefix_sums
 from tailmetrics.ranking._targets import Targets
 
 Cutoff: TypeAlias = int | tuple[int, ...]
