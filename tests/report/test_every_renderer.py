@@ -263,8 +263,8 @@ def test_the_column_rows_is_what_values_divide_by():
     report = evaluate(scores, target, metrics=metrics)
     (table,) = (one for one in report.document().tables if one.name == "buckets")
     assert table.header[:5] == ["bucket", "labels", "positives", "rows", "rows (2)"]
-    assert "rows: those that count in global_recall@1, global_ndcg@1." in table.caption.replace("Rows:", "rows:")
-    assert "rows (2): those that count in global_micro_precision@1." in table.caption.replace("Rows (2)", "rows (2)")
+    assert "rows: those that count in global_recall@1, global_ndcg@1." in table.said.replace("Rows:", "rows:")
+    assert "rows (2): those that count in global_micro_precision@1." in table.said.replace("Rows (2)", "rows (2)")
     with_tail = sum(int(label) >= 2 for label in target)
     (tail,) = (line for line in table.lines if line[0] == "tail")
     assert tail[3:5] == [str(with_tail), "40"]

@@ -26,7 +26,8 @@ class Section:
         name: What kind of section it is, such as ``"overall"``, ``"buckets"`` or ``"examples"``.
         title: Heads it.
         caption: What its values are of: scope, cut-off, rows, and what a bucket is.
-        lead: What a page says above the drawings; the caption stands below them then.
+        lead: What a page says above drawings, each of which has a caption of its own.
+        columns: What the columns of the table are; below the drawings on a page, behind the caption elsewhere.
         header: Names of the columns.
         lines: Cells; none where there is no table. An item of a cell of several lines stands behind a line break.
         fixed: How many columns from the left say what a line is.
@@ -46,6 +47,7 @@ class Section:
     title: str
     caption: str = ""
     lead: str = ""
+    columns: str = ""
     header: Sequence[str] = ()
     lines: Sequence[Sequence[str]] = ()
     fixed: int = 1
@@ -58,6 +60,11 @@ class Section:
     charts: Sequence[Chart] = ()
     legend: Sequence[str] = ()
     folded: bool = False
+
+    @property
+    def said(self) -> str:
+        """The caption, and what the columns are."""
+        return " ".join(part for part in (self.caption, self.columns) if part)
 
 
 @dataclass(frozen=True)

@@ -165,14 +165,24 @@ def _buckets(report: Report) -> Section | None:
     fixed = len(columns)
     columns |= {metric: [report.text(_key_of(report, metric, name)) for name in names] for metric in metrics}
     buckets = what_buckets_are(report.buckets)
-    caption = sentences(_rows_of(report), _scopes(report, metrics), buckets, *said, _of_intervals(report))
+    caption = sentences(_rows_of(report), _scopes(report, metrics), buckets)
     charts = [_bars(report, metric) for metric in metrics]
     below = (
         "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
     )
     lead, header = sentences(buckets, below), list(columns)
     lines = [list(cells) for cells in zip(*columns.values(), strict=True)]
-    return Section("buckets", HEAD_TO_TAIL, caption, lead=lead, header=header, lines=lines, fixed=fixed, charts=charts)
+    return Section(
+        "buckets",
+        HEAD_TO_TAIL,
+        caption,
+        lead=lead,
+        columns=sentences(*said, _of_intervals(report)),
+        header=header,
+        lines=lines,
+        fixed=fixed,
+        charts=charts,
+    )
 
 
 def _denominators(report: Report, names: Sequence[str]) -> list[tuple[dict[str, int], list[str]]]:

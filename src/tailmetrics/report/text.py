@@ -47,7 +47,7 @@ def _markdown_of_section(section: Section) -> str:
         escaped = [in_markdown("; ".join(cell.split("\n"))) for cell in cells]
         bold = (f"**{cell}**" if cell and (line, at) in section.bold else cell for at, cell in enumerate(escaped))
         lines.append(f"| {' | '.join(bold)} |\n")
-    caption = f"{in_markdown(section.caption)}\n\n" if section.caption else ""
+    caption = f"{in_markdown(section.said)}\n\n" if section.said else ""
     header = f"| {' | '.join(map(in_markdown, section.header))} |\n|{align}\n"
     return f"## {in_markdown(section.title)}\n\n{caption}{header}{''.join(lines)}"
 
@@ -74,7 +74,7 @@ def _latex_of_section(title: str, section: Section) -> str:
         ),
         r"\bottomrule",
     ]
-    caption = f"{title}: {section.title}. {section.caption}".strip()
+    caption = f"{title}: {section.title}. {section.said}".strip()
     return "\n".join(
         [
             r"\begin{table}",
@@ -140,8 +140,8 @@ class _InTerminal:
         for section in document.tables:
             title = f"{document.title}: {section.title[0].lower()}{section.title[1:]}"
             yield Text(printable(title if section.name != "comparisons" else section.title), style="table.title")
-            if section.caption:
-                yield Text(printable(section.caption), style="dim")
+            if section.said:
+                yield Text(printable(section.said), style="dim")
             parts = list(_side_by_side(section, options.max_width))
             yield from (_part(section, columns) for columns in parts) if parts else _one_by_one(section)
         yield from (Text(f"! {printable(warning)}", style="yellow") for warning in document.warnings)
