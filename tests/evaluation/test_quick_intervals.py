@@ -27,7 +27,7 @@ from tailmetrics import (
 )
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.significance import intervals
-from tailmetrics.significance.quick import Sums, quick_interval
+from tailmetrics.significance.estimating import Sums, quick_interval
 
 ROWS, LABELS = 150, 30
 COUNTS = (300 / torch.arange(1, LABELS + 1)).long()
@@ -100,7 +100,7 @@ def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
         half = scipy.stats.t.ppf(0.975, units - 1) * math.sqrt(beyond * units / (units - 1)) / bottoms.sum()
         return max(0.0, ratio - half), min(1.0, ratio + half)
     if set(values) <= {0.0, 1.0} and not key.startswith(("dcg", "mean")):
-        exact = scipy.stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, method="exact")
+        exact = scipy.stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, method="wilson")
         return float(exact.low), float(exact.high)
     low, high = scipy.stats.t.interval(0.95, len(values) - 1, values.mean(), scipy.stats.sem(values))
     top = math.inf if key.startswith(("dcg", "mean")) else 1.0
@@ -108,7 +108,7 @@ def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
 
 
 def test_they_are_those_of_scipy() -> None:
-    """Student's t, the delta method, Clopper and Pearson, order statistics: for each key, bucket and group of rows."""
+    """Student's t, the delta method, Wilson, Clopper and Pearson, order statistics: for each key, bucket and group of rows."""
     report = accumulated([list(range(ROWS))]).report("")
     rows = columns()
     kinds: set[str] = set()
@@ -116,11 +116,11 @@ def test_they_are_those_of_scipy() -> None:
         assert interval.value == report.scalars[key] or math.isnan(interval.value)
         assert interval.n == int((~np.isnan(rows[key][0])).sum()), key
         if interval.n < 10 or (len(rows[key]) == 2 and (np.nan_to_num(rows[key][1]) != 0).sum() < 10):
-            assert "none" in interval.method or "Clopper-Pearson" in interval.method
+            assert "none" in interval.method or interval.method.startswith(("Wilson", "Clopper-Pearson"))
             continue
         kinds.add(interval.method)
         assert (interval.low, interval.high) == pytest.approx(by_scipy(key, rows[key]), rel=1e-9, abs=1e-9), key
-    assert kinds == {"Student's t", "Clopper-Pearson", "Clopper-Pearson, all rows agree", "order statistics"}
+    assert kinds == {"Student's t", "Wilson", "Clopper-Pearson, all rows agree", "order statistics"}
     assert set(report.intervals) == set(rows)
 
 
@@ -173,7 +173,7 @@ def test_few_rows_and_no_rows() -> None:
     scores, mask, _ = data()
     found = evaluate(scores[:9], mask[:9], metrics=[NDCGAtK(5), HitRateAtK(1), KForRecall(0.5)]).intervals
     methods = [one.method for one in found.values()]
-    assert methods == ["none: fewer than 10 rows", "Clopper-Pearson", "none: fewer than 10 rows"]
+    assert methods == ["none: fewer than 10 rows", "Wilson", "none: fewer than 10 rows"]
     none = evaluate(scores[:0], mask[:0], metrics=[NDCGAtK(5)]).intervals["ndcg@5"]
     assert (none.n, none.method) == (0, "none: no finite value")
 

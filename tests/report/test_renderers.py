@@ -42,7 +42,7 @@ from tailmetrics.report import (
 from tailmetrics.report.formatting import brief, rounded
 from tailmetrics.report.text import csv_text
 from tailmetrics.significance import Comparison, Interval
-from tailmetrics.significance.comparison import PValues
+from tailmetrics.significance.comparing import PValues
 
 SUFFIXES = {"json", "md", "tex", "csv", "html", "png"}
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 from tailmetrics.io import FORMATS, Columns
 from tailmetrics.io.database import MEMORY
-from tailmetrics.significance.corrections import Correction
+from tailmetrics.significance.comparing import Correction
 
 Options = TypeVar("Options")
 

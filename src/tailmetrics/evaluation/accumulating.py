@@ -35,7 +35,7 @@ from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import BucketRow, Example, GroupRow, Report
-from tailmetrics.significance.interval import Interval
+from tailmetrics.significance.estimating import Interval
 
 SHOWN = 10
 """Labels of a list that an example shows: as many as a user sees."""

@@ -20,7 +20,7 @@ from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.metrics._fixed_point import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
-from tailmetrics.significance.interval import Interval
+from tailmetrics.significance.estimating import Interval
 
 SMALLEST = torch.iinfo(torch.int64).min
 """What a greatest value is before there is one."""
@@ -122,7 +122,7 @@ class RowMoments(ExactMetric):
             named: Puts prefix and postfix around a key.
             confidence: Of the intervals.
         """
-        from tailmetrics.significance.quick import quick_interval, quick_median
+        from tailmetrics.significance.estimating import quick_interval, quick_median
 
         self._update_count = max(1, self._update_count)
         states = self.compute()
@@ -140,7 +140,7 @@ class RowMoments(ExactMetric):
         return float(_real(states["ends"][which, place]))
 
     def _sums(self, value: float, states: Mapping[str, Tensor], place: int) -> Any:
-        from tailmetrics.significance.quick import Sums
+        from tailmetrics.significance.estimating import Sums
 
         totals = self._fixed_point.totals(states["sums"][:, place])
         n, units = (int(count) for count in states["rows"][:, place])

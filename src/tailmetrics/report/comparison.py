@@ -14,7 +14,7 @@ from tailmetrics.report.labels import CurvePoint
 from tailmetrics.report.report import plain, today
 
 if TYPE_CHECKING:
-    from tailmetrics.significance.comparison import Comparison
+    from tailmetrics.significance.comparing import Comparison
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from tailmetrics.report.report_sections import HEAD_TO_TAIL, curve_chart, of_cur
 
 if TYPE_CHECKING:
     from tailmetrics.report.comparison import ComparisonReport
-    from tailmetrics.significance.comparison import Comparison
+    from tailmetrics.significance.comparing import Comparison
 
 COLUMNS = ("metric", "run", "baseline", "difference", "interval", "p", "corrected", "win/tie/loss", "effect", "")
 BY_NEED = (0, 3, 4, 6, 9, 1, 2, 5, 7, 8)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tailmetrics.report.report import BucketRow
-    from tailmetrics.significance.interval import Interval
+    from tailmetrics.significance.estimating import Interval
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"

@@ -19,7 +19,7 @@ from tailmetrics.report.formatting import Key, split, with_interval
 from tailmetrics.report.labels import CurvePoint, LabelTable
 
 if TYPE_CHECKING:
-    from tailmetrics.significance.interval import Interval
+    from tailmetrics.significance.estimating import Interval
 
 MANY_TIES = 0.01
 """Share of rows cut inside a tie from which a report warns."""

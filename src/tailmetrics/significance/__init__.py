@@ -3,12 +3,28 @@
 >>> from tailmetrics.significance import compare, correct, intervals
 """
 
-from tailmetrics.significance._row_values import RowValues as RowValues
+from tailmetrics.significance.comparing import Comparison as Comparison
+from tailmetrics.significance.comparing import PValues as PValues
+from tailmetrics.significance.comparing import alike as alike
 from tailmetrics.significance.comparing import compare as compare
-from tailmetrics.significance.comparison import Comparison as Comparison
-from tailmetrics.significance.comparison import PValues as PValues
-from tailmetrics.significance.corrections import correct as correct
+from tailmetrics.significance.comparing import correct as correct
+from tailmetrics.significance.comparing import verdict as verdict
+from tailmetrics.significance.estimating import Interval as Interval
 from tailmetrics.significance.estimating import intervals as intervals
-from tailmetrics.significance.interval import Interval as Interval
+from tailmetrics.significance.labels import AreaRows as AreaRows
+from tailmetrics.significance.labels import LabelRows as LabelRows
+from tailmetrics.significance.rows import RowValues as RowValues
 
-__all__ = ["Comparison", "Interval", "PValues", "RowValues", "compare", "correct", "intervals"]
+__all__ = [
+    "AreaRows",
+    "Comparison",
+    "Interval",
+    "LabelRows",
+    "PValues",
+    "RowValues",
+    "alike",
+    "compare",
+    "correct",
+    "intervals",
+    "verdict",
+]

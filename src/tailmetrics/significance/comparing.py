@@ -1,31 +1,288 @@
-"""Runs compared on the same rows: differences, their intervals, tests and effect sizes."""
+"""Models compared on the same rows: differences, intervals, tests, effect sizes, and what they say in a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, replace
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
-from math import ceil
+from math import ceil, copysign, inf, isfinite, isnan, nan, sqrt
+from typing import Literal, TypeAlias
 from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tailmetrics._checks import check_choice, check_count, check_number
-from tailmetrics.significance._clusters import read_clusters
-from tailmetrics.significance._contrast import Contrast
-from tailmetrics.significance._estimate import drawn_for
-from tailmetrics.significance._identities import Identities, check_identities
-from tailmetrics.significance._resampling import groups, swap
-from tailmetrics.significance._row_values import KeyRows, RowValues, check_names, covers, read_rows
-from tailmetrics.significance.comparison import Comparison, PValues
-from tailmetrics.significance.corrections import CORRECTIONS, Correction, correct
+from tailmetrics.significance.estimating import (
+    FEW,
+    RESAMPLE,
+    Estimate,
+    Interval,
+    Resample,
+    defined,
+    drawn_for,
+)
+from tailmetrics.significance.resampling import ROUNDING, Swapped, groups, swap, total
+from tailmetrics.significance.rows import (
+    Array,
+    Clusters,
+    Identities,
+    KeyRows,
+    Kind,
+    RowValues,
+    check_identities,
+    check_names,
+    covers,
+    read_clusters,
+    read_rows,
+    with_gaps,
+)
 
 CALLER = "compare"
+POWER = 0.8
+"""How often a difference of ``least_difference`` is found, the usual choice (Cohen 1988)."""
+EXACT_UNITS = 12
+"""With this many differing rows or clusters or fewer, all ways to swap them, at most 4,096, are gone through."""
+
+Correction: TypeAlias = Literal["holm", "bonferroni", "bh", "none"]
+CORRECTIONS: tuple[Correction, ...] = ("holm", "bonferroni", "bh", "none")
+
+
+@dataclass(frozen=True)
+class PValues:
+    """Two-sided p-values of "no difference", each in [0, 1]; NaN where a test does not apply.
+
+    Attributes:
+        randomisation: Rows or clusters swapped between the models; exact where few differ, and, unless of medians,
+            mid-p, which counts half of what is exactly as far: results of hits or counts are discrete.
+        bootstrap: Rows or clusters resampled and studentised, for medians shifted to no difference; NaN with fewer
+            than 10.
+        t: Paired t-test; means of independent rows only, and not where all differ by the same.
+        total: Student's t with the variance between the runs of a model, or between labels, beside that of rows; NaN
+            where neither is asked for.
+    """
+
+    randomisation: float
+    bootstrap: float
+    t: float
+    total: float = nan
+
+    @property
+    def decisive(self) -> float:
+        """The one to decide by: ``total`` where there is one, else ``randomisation``."""
+        return self.randomisation if isnan(self.total) else self.total
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One key of one model held against a baseline, on the rows that count in both.
+
+    Attributes:
+        key: As in the row values.
+        run: Name of the model.
+        baseline: Name of the model that it is held against.
+        statistic: ``"mean"``, ``"ratio"`` (of sums), ``"median"``, ``"labels"`` (an average over them) or ``"gap"``.
+        value: The statistic of the model.
+        baseline_value: The statistic of the baseline.
+        interval: ``value - baseline_value`` and its confidence interval.
+        p: p-values of this comparison alone.
+        p_corrected: The same, corrected for the number of comparisons.
+        wins: Rows in which the model is better; of an average over labels the labels; 0 for a gap.
+        ties: Rows, or labels, in which both are equal.
+        losses: Rows, or labels, in which the model is worse.
+        cohens_dz: Mean over standard deviation of the row differences; means only, else NaN.
+        relative_difference: Difference over ``baseline_value``; NaN if that is 0.
+        least_difference: The least true difference that so many rows show with a power of 0.8, at the level that the
+            correction leaves the first of the comparisons; NaN where no error is known.
+    """
+
+    key: str
+    run: str
+    baseline: str
+    statistic: Kind
+    value: float
+    baseline_value: float
+    interval: Interval
+    p: PValues
+    p_corrected: PValues
+    wins: int
+    ties: int
+    losses: int
+    cohens_dz: float
+    relative_difference: float
+    least_difference: float = nan
+
+    @property
+    def n(self) -> int:
+        """Rows that count in both models."""
+        return self.interval.n
+
+    @property
+    def difference(self) -> float:
+        """The statistic of the model minus that of the baseline."""
+        return self.interval.value
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected decisive p-value is at most 1 - confidence."""
+        return self.p_corrected.decisive <= 1 - self.interval.confidence
+
+
+class Contrast:
+    """One key of two models on the rows that count in both.
+
+    Args:
+        key: As in the row values.
+        sides: The model, and the model that it is held against.
+        clusters: What is drawn and swapped together; None for rows.
+        lower_is_better: Whether the lower value wins.
+        shares: Whether no value can lie outside [0, 1].
+        resample: Whether labels are drawn, too.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        sides: tuple[KeyRows, KeyRows],
+        clusters: Clusters | None,
+        lower_is_better: bool,
+        shares: bool,
+        resample: Resample,
+    ) -> None:
+        self.key, self.lower_is_better = key, lower_is_better
+        self.estimate = Estimate(sides, clusters, shares, resample)
+        self.swapped = Swapped(*self.estimate.sides)
+        self.differing = np.flatnonzero(np.any([column != 0 for column in self.swapped.columns], axis=0))
+        self.error: tuple[float, float] = nan, nan
+
+    @property
+    def columns(self) -> int:
+        """How many columns are summed for it."""
+        return self.estimate.columns + len(self.swapped.columns)
+
+    @property
+    def exact(self) -> bool:
+        """Whether so few rows or clusters differ that the randomisation test needs no random numbers."""
+        return self.differing.size <= EXACT_UNITS
+
+    def all_swaps(self) -> Array:
+        """Return the difference under every way to swap the rows or clusters that differ."""
+        bits = np.arange(2**self.differing.size)[:, None] >> np.arange(self.differing.size) & 1
+        return self.swapped.read(np.stack([bits @ column[self.differing] for column in self.swapped.columns], axis=1))
+
+    def comparison(self, run: str, baseline: str, draws: Array | None, swaps: Array, confidence: float) -> Comparison:
+        """Return what bootstrap ``draws`` and ``swaps`` of the difference say of it."""
+        estimate = self.estimate
+        value, baseline_value = (float(np.mean(side.runs)) for side in estimate.models)
+        if estimate.kind in ("mean", "ratio", "median") and all(side.plain for side in estimate.models):
+            value, baseline_value = (total(side) for side in estimate.sides)  # of the rows that count in both
+        self.error = estimate.error(draws)
+        wins, ties, losses = self._wins()
+        swapped = share_as_far(swaps, estimate.value, self.exact, mid=estimate.kind != "median")
+        p = PValues(swapped, self._bootstrap(draws), self._t(), self._total())
+        return Comparison(
+            self.key,
+            run,
+            baseline,
+            estimate.kind,
+            value,
+            baseline_value,
+            estimate.interval(draws, confidence),
+            p,
+            p,
+            wins,
+            ties,
+            losses,
+            self._cohens_dz(),
+            estimate.value / baseline_value if baseline_value else nan,
+        )
+
+    def least_difference(self, level: float) -> float:
+        """Return the true difference that a test at a level finds with a power of ``POWER``."""
+        from scipy.special import stdtrit  # tailmetrics.significance is imported without the extras
+
+        error, degrees = self.error
+        if isnan(error) or error == 0:
+            return nan
+        return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, POWER)) * error
+
+    def _bootstrap(self, draws: Array | None) -> float:
+        """Return the bootstrap p-value of a true value of 0; NaN with too few rows or clusters."""
+        estimate = self.estimate
+        facts = estimate.facts
+        if estimate.units < FEW or not isfinite(estimate.value) or estimate.extra:
+            return nan
+        if facts.agrees and estimate.value == 0:
+            return 1.0
+        found = defined(draws)
+        if not found.size:
+            return nan
+        if estimate.smooth is None:
+            return share_as_far(found - estimate.value, estimate.value, mid=False)
+        far = 0 if facts.agrees else (found >= (1 - ROUNDING) * abs(estimate.value) / estimate.smooth.error).sum()
+        return (int(far) + 1) / (found.size + 1)
+
+    def _total(self) -> float:
+        from scipy.special import stdtr
+
+        error, degrees = self.error
+        if not self.estimate.extra or isnan(error):
+            return nan
+        return float(2 * stdtr(degrees, -abs(self.estimate.value) / error)) if error else 1.0
+
+    def _t(self) -> float:
+        effect = self._cohens_dz()
+        if self.estimate.n < 2 or self.estimate.clusters is not None or abs(effect) == inf:
+            return nan
+        from scipy.special import stdtr
+
+        return float(2 * stdtr(self.estimate.n - 1, -abs(effect) * sqrt(self.estimate.n)))
+
+    def _wins(self) -> tuple[int, int, int]:
+        first, second = self.estimate.models
+        if self.estimate.kind == "gap":
+            return 0, 0, 0
+        if first.influence is not None and second.influence is not None:
+            sides = first.influence.of_labels, second.influence.of_labels
+        else:
+            sides = first.values[self.estimate.rows], second.values[self.estimate.rows]
+        first_values, others = sides
+        higher, lower = int((first_values > others).sum()), int((first_values < others).sum())
+        equal = int((first_values == others).sum())
+        return (lower, equal, higher) if self.lower_is_better else (higher, equal, lower)
+
+    def _cohens_dz(self) -> float:
+        if self.estimate.kind != "mean" or self.estimate.n < 2:
+            return nan
+        differences = self.estimate.row_values
+        mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
+        if deviation == 0:
+            return copysign(inf, mean) if mean else 0.0
+        return mean / deviation
+
+
+def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = True) -> float:
+    """Return the share of the null distribution at least as far from zero as what was observed.
+
+    What differs by rounding alone is equal, and counts half where ``mid``; what is undefined counts as far. Unless the
+    distribution is ``exact``, what was observed is one of it.
+
+    Source: Lancaster, JASA 56 (1961), for mid-p; Phipson and Smyth, SAGMB 9 (2010), for what was observed.
+    """
+    if not isfinite(observed):
+        return nan
+    far, rounding = np.abs(null), ROUNDING * max(abs(observed), float(np.nanmax(np.abs(null), initial=0)))
+    if abs(observed) <= rounding:
+        return 1.0
+    as_far = float((~(far < abs(observed) - rounding)).sum())
+    if mid:
+        as_far -= float((np.abs(far - abs(observed)) <= rounding).sum()) / 2
+    return as_far / null.size if exact else (as_far + 1) / (null.size + 1)
 
 
 def compare(
-    runs: Mapping[str, RowValues],
+    runs: Mapping[str, RowValues | Sequence[RowValues]],
     baseline: str | None = None,
     *,
     clusters: ArrayLike | None = None,
@@ -33,100 +290,249 @@ def compare(
     medians: Collection[str] = (),
     lower_is_better: Collection[str] = (),
     unbounded: Collection[str] = (),
+    gaps: Mapping[str, Sequence[str]] | None = None,
+    resample: Resample = "rows",
     correction: Correction = "holm",
     confidence: float = 0.95,
     resamples: int | None = None,
     seed: int = 0,
 ) -> list[Comparison]:
-    """Return every key of every pair of runs, compared row by row.
+    """Return every key of every pair of models, compared row by row.
 
-    Rows, or whole clusters of rows, are taken for independent of one another. The randomisation test swaps the runs'
+    Rows, or whole clusters of rows, are taken for independent of one another. The randomisation test swaps the models'
     results within each row or cluster, for a ratio numerator and denominator together, and takes the statistic of each
-    side anew; p = (b + 1) / (m + 1) with b of m random swaps at least as far from zero. The bootstrap draws rows or
-    clusters, both runs' results together; intervals are made as in :func:`tailmetrics.significance.intervals`, and the
-    bootstrap p-value from the same draws. How often tests and intervals err in simulation: docs/significance.md.
+    side anew; of an average over labels it swaps what rows change of it. The bootstrap draws rows or clusters, both
+    models' results together; intervals are made as in :func:`tailmetrics.significance.intervals`, and the bootstrap
+    p-value from the same draws. How often tests and intervals err in simulation: docs/significance.md.
 
     Args:
-        runs: Name -> key -> values of shape (N,), or a tuple (numerator, denominator) of shape (N,) each; NaN in rows
-            that do not count. All runs have the same keys, and the same rows in the same order.
-        baseline: The run that all others are held against; None compares all pairs, the later one held against the
+        runs: Name -> key -> values of rows as for :func:`tailmetrics.significance.intervals`; a list of such dicts are
+            several runs of one model, such as seeds. All have the same keys, and the same rows in the same order.
+        baseline: The model that all others are held against; None compares all pairs, the later one held against the
             earlier.
         clusters: Shape (N,), the cluster of each row, such as its user or patient, where several rows of one are not
             independent: these are drawn and swapped together. None where every row stands alone.
-        identities: Run -> what its values depend on, as ``tailmetrics.evaluation.digest`` makes entries;
-            runs that differ in targets, buckets, training counts, options or arguments of a key are refused.
+        identities: Model -> what its values depend on, as ``tailmetrics.evaluation.digest`` makes entries;
+            models that differ in targets, buckets, training counts, options or arguments of a key are refused.
         medians: Keys, with or without their bucket, whose statistic is the median instead of the mean.
         lower_is_better: Keys, with or without their bucket, where the lower value wins.
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1], such as DCG or ranks, even
             if none of these rows' does.
-        correction: Over all keys and pairs: ``"holm"``, ``"bonferroni"``, ``"bh"`` or ``"none"``.
+        gaps: Name -> the keys of its buckets, head first: the change of the gap between the first and the last one
+            that all models have measured.
+        resample: ``"rows"``, or ``"rows,labels"``, where other labels could have been drawn, too.
+        correction: Over all keys and pairs that have a p-value: ``"holm"``, ``"bonferroni"``, ``"bh"`` or ``"none"``.
         confidence: Of each interval, between 0.5 and 0.9999; 1 - confidence is the level of the tests.
         resamples: m; None takes 10,000, or more where many comparisons need smaller p-values.
         seed: Same seed, same result.
 
     Returns:
-        Pair by pair, keys in the order of the first run.
+        Pair by pair, keys in the order of the first model.
 
     Raises:
-        ValueError: If runs differ in keys, rows, kind of value or identity, if there is not one cluster per row, or if
-            an argument names a key or run there is not.
+        ValueError: If models differ in keys, rows, kind of value or identity, if there is not one cluster per row, or
+            if an argument names a key or model there is not.
 
     >>> better, worse = [1, 1, 1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0, 1, 0]
     >>> (found,) = compare({"old": {"recall@5": worse}, "new": {"recall@5": better}})
     >>> found.difference, found.p.randomisation, (found.wins, found.ties, found.losses)
-    (0.75, 0.03125, (6, 2, 0))
+    (0.75, 0.015625, (6, 2, 0))
 
     Source: Noreen, Computer-intensive methods for testing hypotheses (1989), and Yeh, COLING 2000, for swapping under
-    ratios; Phipson and Smyth, SAGMB 9 (2010), for b + 1; Davison and Hinkley, Bootstrap methods and their application
-    (1997), section 4.4, for the studentised bootstrap test; Smucker, Allan and Carterette, CIKM 2007, for the three
-    tests side by side.
+    ratios; Davison and Hinkley, Bootstrap methods and their application (1997), section 4.4, for the studentised
+    bootstrap test; Smucker, Allan and Carterette, CIKM 2007, for the three tests side by side.
     """
     check_choice(CALLER, "correction", correction, CORRECTIONS)
+    check_choice(CALLER, "resample", resample, RESAMPLE)
     check_number(CALLER, "confidence", confidence, 0.5, 0.9999)
     check_count(CALLER, "seed", seed, minimum=0)
     pairs = _pairs(tuple(runs), baseline)
-    keys = tuple(next(iter(runs.values())))
+    given = next(iter(runs.values()))
+    keys = tuple(given if isinstance(given, Mapping) else next(iter(given), {}))
     medians = check_names(CALLER, "medians", medians, keys)
-    lower_is_better = check_names(CALLER, "lower_is_better", lower_is_better, keys)
+    lower_is_better = check_names(CALLER, "lower_is_better", lower_is_better, (*keys, *(gaps or {})))
     unbounded = check_names(CALLER, "unbounded", unbounded, keys)
     check_identities(CALLER, identities, list(runs), keys)
     read = {name: read_rows(CALLER, name, rows, medians) for name, rows in runs.items()}
     _check_alike(read)
+    with_gaps(list(read.values()), gaps or {})
+    keys = tuple(read[next(iter(runs))])
     resamples = _enough_resamples(resamples, len(pairs) * len(keys), correction, confidence)
-    num_rows = next(iter(read[pairs[0][0]].values())).numerator.size
+    num_rows = next(iter(read[pairs[0][0]].values())).terms[0][1].size
     together = read_clusters(CALLER, clusters, num_rows)
-
-    def contrast(run: str, other: str, key: str) -> Contrast:
-        lower, shares = covers(lower_is_better, key), not covers(unbounded, key)
-        return Contrast(key, read[run][key], read[other][key], together, lower_is_better=lower, shares=shares)
-
-    comparisons = []
+    comparisons: list[Comparison] = []
+    contrasts: list[Contrast] = []
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for run, other in pairs:
-            contrasts = (contrast(run, other, key) for key in keys)
-            for group in groups(contrasts, lambda one: one.columns, max(num_rows, resamples)):
-                comparisons += _compare_pair(run, other, group, confidence, resamples, seed)
-    return _corrected(comparisons, correction)
+            made = (
+                Contrast(
+                    key,
+                    (read[run][key], read[other][key]),
+                    together,
+                    covers(lower_is_better, key),
+                    not covers(unbounded, key),
+                    resample,
+                )
+                for key in keys
+            )
+            for group in groups(made, lambda one: one.columns, max(num_rows, resamples)):
+                draws = drawn_for([one.estimate for one in group], resamples, seed)
+                random = iter(swap([one.swapped for one in group if not one.exact], resamples, seed))
+                for one, draw in zip(group, draws, strict=True):
+                    swaps = one.all_swaps() if one.exact else next(random)
+                    comparisons.append(one.comparison(run, other, draw, swaps, confidence))
+                    contrasts.append(one)
+    return _corrected(comparisons, contrasts, correction)
 
 
-def _compare_pair(
-    run: str, baseline: str, contrasts: Sequence[Contrast], confidence: float, resamples: int, seed: int
+def _corrected(
+    comparisons: Sequence[Comparison], contrasts: Sequence[Contrast], correction: Correction
 ) -> list[Comparison]:
-    draws = drawn_for([contrast.estimate for contrast in contrasts], resamples, seed)
-    random = iter(swap([contrast.swapped for contrast in contrasts if not contrast.exact], resamples, seed))
-    swaps = [contrast.all_swaps() if contrast.exact else next(random) for contrast in contrasts]
+    tested = max(1, sum(not isnan(one.p.decisive) for one in comparisons))
+    level = (1 - comparisons[0].interval.confidence) / (tested if correction in ("holm", "bonferroni") else 1)
+    names = ("randomisation", "bootstrap", "t", "total")
+    by_test = [correct([getattr(one.p, name) for one in comparisons], correction) for name in names]
     return [
-        contrast.comparison(run, baseline, draw, swapped, confidence)
-        for contrast, draw, swapped in zip(contrasts, draws, swaps, strict=True)
+        replace(
+            one,
+            p_corrected=PValues(*(nan if isnan(value) else value for value in p)),
+            least_difference=contrast.least_difference(level),
+        )
+        for one, contrast, *p in zip(comparisons, contrasts, *by_test, strict=True)
     ]
 
 
-def _corrected(comparisons: Sequence[Comparison], correction: Correction) -> list[Comparison]:
-    by_test = zip(*(astuple(comparison.p) for comparison in comparisons), strict=True)
-    by_comparison = zip(*(correct(p_values, correction) for p_values in by_test), strict=True)
-    return [
-        replace(comparison, p_corrected=PValues(*p)) for comparison, p in zip(comparisons, by_comparison, strict=True)
-    ]
+def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[float]:
+    """Return p-values that may be held against one level together.
+
+    In [0, 1], never below the p-value itself; NaN stays NaN and is not counted as a comparison.
+
+    Args:
+        p_values: Of all comparisons made.
+        correction: ``"holm"`` and ``"bonferroni"`` bound the chance of any false discovery under any dependence;
+            ``"bh"`` (Benjamini-Hochberg) bounds the expected share of false ones among the discoveries.
+
+    >>> correct([0.5, 0.25, 0.0625])
+    [0.5, 0.5, 0.1875]
+
+    Source: Holm, Scandinavian Journal of Statistics 6 (1979); Benjamini and Hochberg, JRSS B 57 (1995).
+    """
+    check_choice("correct", "correction", correction, CORRECTIONS)
+    try:
+        corrected = np.array(p_values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("correct: p_values holds other things than numbers; pass a list of p-values.") from None
+    tested = ~np.isnan(corrected)
+    p = corrected[tested]
+    if p.size and correction == "bonferroni":
+        p = np.minimum(1, p * p.size)
+    elif p.size and correction == "holm":
+        order = np.argsort(p)
+        steps = p[order] * np.arange(p.size, 0, -1)
+        p[order] = np.minimum(1, np.maximum.accumulate(steps))
+    elif p.size and correction == "bh":
+        from scipy.stats import false_discovery_control  # tailmetrics.significance is imported without the extras
+
+        p = false_discovery_control(p, method="bh")
+    corrected[tested] = p
+    return [float(value) for value in corrected]
+
+
+def verdict(
+    comparisons: Iterable[Comparison], buckets: Sequence[str] = (), lower_is_better: Collection[str] = ()
+) -> str:
+    """Return what comparisons found, in a sentence for each pair of models.
+
+    Where keys are by bucket, it is about the first metric that is: in which buckets the model is better, in which no
+    difference was shown, in which it is worse. Else it is about all keys. What could not be compared is left out.
+
+    Args:
+        comparisons: What :func:`compare` returned.
+        buckets: Names of the buckets, head first.
+        lower_is_better: Keys, with or without their bucket, where the lower value wins.
+
+    >>> better = {"recall@1/decile_1": [1.0] * 10, "recall@1/decile_2": [0.0, 1.0] * 5}
+    >>> worse = {"recall@1/decile_1": [0.0] * 10, "recall@1/decile_2": [1.0, 0.0] * 5}
+    >>> verdict(compare({"old": worse, "new": better}, resamples=999), ["decile_2", "decile_1"])
+    'new against old: recall@1 is better in decile 1, no difference shown in 2.'
+    """
+    pairs: dict[tuple[str, str], list[Comparison]] = {}
+    for one in comparisons:
+        if not isnan(one.p_corrected.decisive):
+            pairs.setdefault((one.run, one.baseline), []).append(one)
+    less = frozenset(lower_is_better)
+    said = {pair: _of_pair(found, buckets, less) for pair, found in pairs.items()}
+    return " ".join(f"{run} against {other}: {sentence}." for (run, other), sentence in said.items())
+
+
+OUTCOMES = ("better", "no difference shown", "worse")
+
+
+def _of_pair(found: Sequence[Comparison], buckets: Sequence[str], less: frozenset[str]) -> str:
+    split = [(one, *one.key.rpartition("/")[::2]) for one in found]
+    stem = next((stem for _, stem, bucket in split if bucket in buckets), None)
+    names: dict[str, list[str]] = {outcome: [] for outcome in OUTCOMES}
+    for one, stem_of_one, bucket in split:
+        if stem is None or (stem_of_one == stem and bucket in buckets):
+            place = 1 if not one.significant else 0 if (one.difference > 0) != covers(less, one.key) else 2
+            names[OUTCOMES[place]].append(one.key if stem is None else bucket)
+    if stem is None:
+        return ", ".join(f"{outcome} in {_several(some)}" for outcome, some in names.items() if some)
+    parts, said = [], False
+    for outcome, some in names.items():
+        if some:
+            parts.append(f"{outcome} in {_in_ranges(some, said)}")
+            said = said or any(name.startswith("decile_") for name in some)
+    return f"{stem} is {', '.join(parts)}" if not parts[0].startswith("no") else f"{stem}: {', '.join(parts)}"
+
+
+def _several(names: Sequence[str]) -> str:
+    shown = list(names[:4]) + ([f"{len(names) - 4} more"] if len(names) > 4 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _in_ranges(names: Sequence[str], said: bool) -> str:
+    """Return buckets in words: deciles by number, those side by side as a range."""
+    numbers = sorted(int(found[1]) for name in names if (found := re.fullmatch(r"decile_(\d+)", name)))
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][-1] == number - 1:
+            ranges[-1].append(number)
+        else:
+            ranges.append([number])
+    shown = [f"{one[0]}" if len(one) == 1 else f"{one[0]} to {one[-1]}" for one in ranges]
+    if shown and not said:
+        shown[0] = f"{'decile' if len(numbers) == 1 else 'deciles'} {shown[0]}"
+    return _several([*shown, *(name for name in names if not re.fullmatch(r"decile_\d+", name))])
+
+
+def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:
+    """Return groups of models that cannot be told apart by one key, which all pairs were compared by.
+
+    A model is in several groups where it differs from none of either; models of no common group differ.
+
+    Args:
+        comparisons: What :func:`compare` returned.
+        key: The key.
+
+    >>> rows = {"a": [0.0] * 20, "b": [0.0] * 19 + [1.0], "c": [1.0] * 20}
+    >>> alike(compare({name: {"hit": row} for name, row in rows.items()}, resamples=999), "hit")
+    [['a', 'b'], ['c']]
+
+    Source: Piepho, An algorithm for a letter-based representation of all-pairwise comparisons, JCGS 13 (2004).
+    """
+    of_key = [one for one in comparisons if one.key == key]
+    names = list(dict.fromkeys(name for one in of_key for name in (one.baseline, one.run)))
+    found = [frozenset(names)]
+    for one in of_key:
+        if one.significant:
+            both = {one.run, one.baseline}
+            split = [
+                part for group in found for part in ([group - {name} for name in both] if both <= group else [group])
+            ]
+            found = [group for group in dict.fromkeys(split) if not any(group < other for other in split)]
+    ordered = ([name for name in names if name in group] for group in found)
+    return sorted(ordered, key=lambda group: names.index(group[0]))
 
 
 def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:
@@ -147,10 +553,11 @@ def _check_alike(runs: Mapping[str, Mapping[str, KeyRows]]) -> None:
                 "evaluate both with the same metrics and buckets."
             )
         for key, rows in run.items():
-            if (rows.kind, rows.numerator.size) != (first[key].kind, first[key].numerator.size):
+            size, other = first[key].terms[0][1].size, rows.terms[0][1].size
+            if (rows.kind, other) != (first[key].kind, size):
                 raise ValueError(
-                    f"{CALLER}: {key!r} is a {first[key].kind} of {first[key].numerator.size} rows in {first_name}, "
-                    f"but a {rows.kind} of {rows.numerator.size} rows in {name}; pass the same rows for all runs."
+                    f"{CALLER}: {key!r} is a {first[key].kind} of {size} rows in {first_name}, "
+                    f"but a {rows.kind} of {other} rows in {name}; pass the same rows for all runs."
                 )
 
 
@@ -163,6 +570,6 @@ def _enough_resamples(resamples: int | None, comparisons: int, correction: Corre
         warn(
             f"{CALLER}: resamples={resamples} cannot give a corrected p-value of {1 - confidence:.3g} for "
             f"{comparisons} comparisons; pass at least {needed}, or None.",
-            stacklevel=3,
+            stacklevel=2,
         )
     return resamples

@@ -1,0 +1,247 @@
+"""How often tests and intervals err, by simulation: ``python -m benchmarks.significance`` writes docs/significance.md.
+
+Pairs of models are drawn that do not differ: in each row it is chance which model got which result. Tests at .05 should
+reject .05 of them; 95 % intervals should hold the truth in .95: of the difference, which is 0, and of one value, which
+is what samples of so many rows have in the mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.tables import replace_table
+from tailmetrics.significance import Interval, LabelRows, compare, intervals
+
+PAGE = Path(__file__).parents[1] / "docs" / "significance.md"
+LEVEL = 0.05
+TOGETHER = 100
+"""Pairs that meet the same resamples: enough to save time, few enough to be nearly independent."""
+Array: TypeAlias = NDArray[np.float64]
+Random: TypeAlias = np.random.Generator
+Pair: TypeAlias = "tuple[dict[str, Any], dict[str, Any]]"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is drawn.
+
+    Attributes:
+        name: What a row's value is.
+        rows: How many rows, or clusters of 5 rows.
+        draw: Takes a generator and the number of rows, and returns one pair of models.
+        clustered: Whether rows come in clusters.
+        key: What is read: a key of the rows, or the gap between ``head`` and ``tail``.
+        unbounded: Whether values have no bounds.
+    """
+
+    name: str
+    rows: int
+    draw: Callable[[Random, int], Pair]
+    clustered: bool = False
+    key: str = "k"
+    unbounded: bool = False
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Shares of the pairs: tests that reject, and intervals that hold the truth; NaN where there are none."""
+
+    randomisation: float
+    bootstrap: float
+    t: float
+    difference: float
+    resampled: float
+    quick: float
+
+
+def _means(sample: Callable[[Random, int], Array]) -> Callable[[Random, int], Pair]:
+    def draw(rng: Random, rows: int) -> Pair:
+        first, second = sample(rng, rows)
+        return {"k": first}, {"k": second}
+
+    return draw
+
+
+def _hits(rng: Random, rows: int) -> Array:
+    return (rng.random((2, rows)) < rng.beta(2, 4, rows)).astype(np.float64)
+
+
+def _shares(rng: Random, rows: int) -> Array:
+    return rng.binomial(3, rng.beta(2, 4, rows), (2, rows)) / 3
+
+
+def _skewed(rng: Random, rows: int) -> Array:
+    return rng.gamma(1.0, size=rows) + rng.exponential(size=(2, rows))
+
+
+def _tied(rng: Random, rows: int) -> Array:
+    """Recall at 1 where 1 to 4 labels share the best score: hits in expectation."""
+    return _hits(rng, rows) / rng.integers(1, 5, (2, rows))
+
+
+def _of_clusters(sample: Callable[[Random, Array], Array]) -> Callable[[Random, int], Pair]:
+    def draw(rng: Random, clusters: int) -> Pair:
+        # each model has its own affinity to a cluster, so that it is whole clusters that are exchangeable
+        return tuple({"k": sample(rng, np.repeat(rng.beta(2, 4, clusters), 5))} for _ in range(2))  # type: ignore[return-value]
+
+    return draw
+
+
+def _counts(rng: Random, rows: int) -> Pair:
+    relevant = 1 + rng.poisson(3, rows)
+    first, second = rng.binomial(relevant, rng.beta(2, 4, rows), (2, rows))
+    return {"k": (first, relevant)}, {"k": (second, relevant)}
+
+
+def _over_labels(num_labels: int, measure: str) -> Callable[[Random, int], Pair]:
+    """Return what draws 3 relevant labels a row, rarer ones less often found, and hard rows in which none is."""
+    labels = np.arange(num_labels)
+    popularity = 1 / (labels + 5.0)
+    edges = np.cumsum(popularity / popularity.sum())
+    found = 0.75 - 0.5 * labels / num_labels
+    below, top = ((0.0, 1.0), 1.0) if measure == "recall" else ((1.0, 1.0), 2.0)
+
+    def draw(rng: Random, rows: int) -> Pair:
+        held = np.minimum(np.searchsorted(edges, rng.random((rows, 3))), num_labels - 1)
+        row = np.repeat(np.arange(rows), 3)
+        code = np.unique(row * num_labels + held.ravel())
+        row, label = code // num_labels, code % num_labels
+        hardness = rng.normal(0, 0.2, rows)[row]
+        models = []
+        for _ in range(2):
+            hit = rng.random(label.size) < found[label] + hardness
+            wrong = np.minimum(np.searchsorted(edges, rng.random((rows, 2))), num_labels - 1)
+            more = np.setdiff1d(np.repeat(np.arange(rows), 2) * num_labels + wrong.ravel(), code)
+            codes = np.concatenate([code, more])
+            predicted = np.concatenate([hit, np.ones(more.size, bool)])
+            inside = np.ones(rows, bool)
+            held_too = np.arange(codes.size) < code.size
+            cells = codes // num_labels, codes % num_labels, predicted, held_too
+            models.append({"k": LabelRows(*cells, inside, num_labels, top, below)})
+        return models[0], models[1]
+
+    return draw
+
+
+def _two_buckets(rng: Random, rows: int) -> Pair:
+    """Recall of the head in all rows, and of the tail in two rows of five."""
+    chance, has_tail = rng.beta(3, 3, rows), rng.random(rows) < 0.4
+    models = []
+    for _ in range(2):
+        head = rng.binomial(2, chance) / 2
+        tail = np.where(has_tail, rng.binomial(2, chance / 2) / 2, np.nan)
+        models.append({"head": head, "tail": tail})
+    return models[0], models[1]
+
+
+def settings() -> Iterator[Setting]:
+    """Yield all settings in the order of the table."""
+    for rows in (20, 50, 100, 300, 2000):
+        yield Setting("hit or not", rows, _means(_hits))
+    for rows in (20, 50, 100, 300, 2000):
+        yield Setting("share of 3 labels", rows, _means(_shares))
+    for rows in (20, 50, 100, 300):
+        yield Setting("ratio of counts", rows, _counts)
+    for rows in (50, 100, 300, 2000):
+        yield Setting("skewed, no bound", rows, _means(_skewed), unbounded=True)
+    for clusters in (20, 60, 200):
+        yield Setting("share, in clusters of 5", clusters, _of_clusters(lambda rng, p: rng.binomial(3, p) / 3), True)
+    yield Setting("hit or not, in clusters of 5", 60, _of_clusters(lambda rng, p: rng.binomial(1, p) * 1.0), True)
+    yield Setting("hit expected among ties", 100, _means(_tied))
+    for rows in (100, 300, 2000):
+        yield Setting("macro recall, 60 labels", rows, _over_labels(60, "recall"))
+    for rows in (300, 2000):
+        yield Setting("macro F1, 2,000 labels", rows, _over_labels(2000, "f1"))
+    for rows in (100, 300):
+        yield Setting("gap, and change of a gap", rows, _two_buckets, key="gap")
+
+
+def simulate(setting: Setting, pairs: int, resamples: int) -> Rates:
+    """Return how often tests and intervals err over ``pairs`` pairs of models."""
+    rng = np.random.default_rng(1)
+    codes = np.repeat(np.arange(setting.rows), 5) if setting.clustered else None
+    rejected: list[list[float]] = []
+    differences: list[Interval] = []
+    kept: dict[bool, list[Interval]] = {False: [], True: []}
+    values: list[float] = []
+    for start in range(0, pairs, TOGETHER):
+        drawn = [setting.draw(rng, setting.rows) for _ in range(min(TOGETHER, pairs - start))]
+        sides = [{f"{pair}/{key}": rows for pair, one in enumerate(drawn) for key, rows in one[side].items()}
+                 for side in range(2)]  # fmt: skip
+        gaps = {f"{pair}/gap": [f"{pair}/head", f"{pair}/tail"] for pair in range(len(drawn))}
+        more: dict[str, Any] = {"clusters": codes, "resamples": resamples, "seed": start}
+        more |= {"gaps": gaps if setting.key == "gap" else {}, "unbounded": list(sides[0]) if setting.unbounded else []}
+        found = compare({"first": sides[0], "second": sides[1]}, correction="none", **more)
+        found = [one for one in found if one.key.endswith(setting.key)]
+        rejected += [[one.p.randomisation, one.p.bootstrap, one.p.t] for one in found]
+        differences += [one.interval for one in found]
+        values += [value for one in found for value in (one.value, one.baseline_value)]
+        for quick in (False, True):
+            alone = intervals(sides[0], **(more | ({"resamples": 0} if quick else {})))
+            kept[quick] += [one for key, one in alone.items() if key.endswith(setting.key)]
+    truth = float(np.mean(values))
+    tests = np.array(rejected)
+    shares = [float((of_test <= LEVEL).mean()) if not np.isnan(of_test).any() else math.nan for of_test in tests.T]
+    return Rates(*shares, _held(differences, 0.0), _held(kept[False], truth), _held(kept[True], truth))
+
+
+def power(rows: int, pairs: int, resamples: int) -> float:
+    """Return how often a difference of the least size that so many rows show is found."""
+    rng = np.random.default_rng(2)
+
+    def found(shift: float) -> list[Any]:
+        drawn = [_shares(rng, rows) for _ in range(pairs)]
+        first, second = ({f"{pair}": one[side] + side * shift for pair, one in enumerate(drawn)} for side in range(2))
+        return compare({"a": first, "b": second}, correction="none", resamples=resamples)
+
+    least = float(np.mean([one.least_difference for one in found(0.0)]))
+    return float(np.mean([one.p.randomisation <= LEVEL for one in found(least)]))
+
+
+def _held(found: Sequence[Interval], truth: float) -> float:
+    given = [one for one in found if not math.isnan(one.low)]
+    return sum(one.low - 1e-9 <= truth <= one.high + 1e-9 for one in given) / len(given) if given else math.nan
+
+
+HEADS = ("a row's value", "rows", "randomisation", "bootstrap", "t", "difference held", "value held", "quick")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Simulate all settings, print them, and write the table of the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.significance", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=2000, help="pairs of models per setting")
+    parser.add_argument("--resamples", type=int, default=999, help="resamples and swaps of each pair")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page whose table is replaced")
+    options = parser.parse_args(arguments)
+    start = perf_counter()
+    lines = [HEADS, ("---", *["---:"] * (len(HEADS) - 1))]
+    for setting in settings():
+        rates = simulate(setting, options.pairs, options.resamples)
+        shown = ("–" if math.isnan(one) else f"{one:.3f}".removeprefix("0") for one in vars(rates).values())
+        lines.append((setting.name, f"{setting.rows:,}", *shown))
+        print(f"{perf_counter() - start:6.1f} s  {' | '.join(lines[-1])}", flush=True)
+    chance = 1.96 * math.sqrt(LEVEL * (1 - LEVEL) / options.pairs)
+    least = [f"{power(rows, options.pairs, options.resamples):.3f}".removeprefix("0") for rows in (50, 100, 300)]
+    text = [
+        f"{options.pairs:,} pairs of models in each line, {options.resamples} resamples; shares move by ±{chance:.3f} "
+        "by chance alone.",
+        "\n".join(f"| {' | '.join(cells)} |" for cells in lines),
+        f"The least difference, named with a power of .8, was found in {', '.join(least)} of pairs that differ by it "
+        "(share of 3 labels; 50, 100 and 300 rows).",
+    ]
+    print(text[-1])
+    replace_table(options.page, "benchmarks.significance", "\n\n".join(text))
+    print(f"written to {options.page}")
+
+
+if __name__ == "__main__":
+    main()

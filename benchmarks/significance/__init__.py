@@ -1,1 +1,0 @@
-"""Error rates of ``tailmetrics.significance``, by simulation: ``python -m benchmarks.significance``."""

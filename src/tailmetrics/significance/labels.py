@@ -1,0 +1,281 @@
+"""Averages over labels: what each row, and each label, changes of them.
+
+An average over labels is a smooth function of counts of labels, which are sums over rows. So it has an error by the
+delta method: with phi_i what the value changes by where row i is left out, var = sum of phi_i^2. A row changes the
+labels that it predicts or holds, and no other, so that all rows cost one pass over their labels. A label of m rows adds
+(m - 1) / m of that to the variance, which makes the variance of a recall r(1 - r) / (m - 1), as it should be; a label
+of one row leaves the average together with that row, and so adds how far it is from the other labels.
+
+Source: Efron and Stein, The jackknife estimate of variance, Annals of Statistics 9 (1981); MacKinnon and White, Journal
+of Econometrics 29 (1985), for the factor; DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988), for areas.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+LabelSet: TypeAlias = Literal["present", "union", "all"]
+
+BLOCK = 2**22
+"""Cells of labels and bins that are held at a time, 32 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What an average over labels depends on.
+
+    Attributes:
+        value: The average.
+        rows: Shape (N,): what each row adds to it beyond its share, 0 in the sum; 0 for rows that do not count.
+        inside: Shape (N,), the rows that count.
+        labels: Shape (L,): what each label adds beyond its share, 0 for labels that are left out.
+        cells: Numbers of cells, ascending, and what each adds: a label within a row.
+        touched: Rows that change the value at all.
+        units: How many rows of equal weight say as much.
+        of_labels: Shape (L,), the value of each label; NaN for labels that are left out.
+    """
+
+    value: float
+    rows: Array
+    inside: Flags
+    labels: Array
+    cells: tuple[Ints, Array]
+    touched: int
+    units: float
+    of_labels: Array
+
+    def minus(self, other: Influence) -> Influence:
+        """Return what the difference of two values depends on."""
+        numbers, places = np.unique(np.concatenate([self.cells[0], other.cells[0]]), return_inverse=True)
+        cells = np.zeros(numbers.size)
+        np.add.at(cells, places, np.concatenate([self.cells[1], -other.cells[1]]))
+        return replace(
+            self,
+            value=self.value - other.value,
+            rows=self.rows - other.rows,
+            labels=self.labels - other.labels,
+            cells=(numbers, cells),
+        )
+
+    def of_drawn_labels(self) -> tuple[float, int]:
+        """Return what the variance is larger by if labels are drawn, too, and the degrees of freedom of that.
+
+        The variance between labels, less what cells have added to it, which the variance between rows has already.
+
+        Source: Cameron, Gelbach and Miller, Robust inference with multiway clustering, JBES 29 (2011).
+        """
+        drawn = int((self.labels != 0).sum())
+        between = float((self.labels**2).sum()) * drawn / max(drawn - 1, 1)
+        return max(0.0, between - float((self.cells[1] ** 2).sum())), max(drawn - 1, 1)
+
+
+class OverLabels(ABC):
+    """What rows add to the counts of labels, of one value that is an average over labels."""
+
+    @abstractmethod
+    def influence(self) -> Influence:
+        """Return what the value depends on."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRows(OverLabels):
+    """Labels that rows predict and hold: of macro and weighted precision, recall and F1, and of coverage.
+
+    The value of a label is top * hits / (below[0] * predictions + below[1] * support), 0 where that is 0 / 0, or
+    whether it was hit at all.
+
+    Args:
+        rows: Shape (C,), the row of each cell: a label that a row predicts or holds.
+        labels: Shape (C,), its label.
+        predicted: Shape (C,), whether the row predicts it.
+        held: Shape (C,), whether it is relevant there; both make a hit.
+        inside: Shape (N,), the rows that count.
+        num_labels: L.
+        top: What a hit counts above the line; 0 asks whether there was one.
+        below: What a prediction and a relevant label count below it.
+        over: The labels of the average: those that are relevant somewhere, or predicted too, or all.
+        weighted: Whether labels are weighted by their support.
+    """
+
+    rows: Ints
+    labels: Ints
+    predicted: Flags
+    held: Flags
+    inside: Flags
+    num_labels: int
+    top: float = 1.0
+    below: tuple[float, float] = (0.0, 1.0)
+    over: LabelSet = "present"
+    weighted: bool = False
+
+    def influence(self) -> Influence:
+        """Return what the value depends on."""
+        flags = self.predicted & self.held, self.predicted, self.held
+        counts = [np.bincount(self.labels[some], minlength=self.num_labels) for some in flags]
+        values, weights = self._of(*counts)
+        total = weights.sum()
+        value = float((weights * values).sum() / total) if total else float("nan")
+        # without the row of a cell: its label alone changes
+        less = [count[self.labels] - some for count, some in zip(counts, flags, strict=True)]
+        values_less, weights_less = self._of(*less)
+        above = (weights * values)[self.labels] - weights_less * values_less
+        below = weights[self.labels] - weights_less
+        of_label = np.bincount(self.labels, minlength=self.num_labels)[self.labels]
+        factor = np.where(of_label > 1, np.sqrt((of_label - 1) / of_label), 1.0)
+        cells = factor * (above - value * below) / max(total, 1)
+        left_out = weights == 0
+        return influence_of(
+            value,
+            cells,
+            self.rows,
+            self.labels,
+            self.inside,
+            np.where(left_out, 0.0, weights * (values - value) / max(total, 1)),
+            np.where(left_out, np.nan, values),
+            1 / np.maximum(of_label, 1),
+        )
+
+    def _of(self, hits: Ints, predicted: Ints, support: Ints) -> tuple[Array, Array]:
+        """Return the value of labels and their weights, of any shape."""
+        if self.top:
+            below = self.below[0] * predicted + self.below[1] * support
+            values = np.divide(self.top * hits, below, out=np.zeros(hits.shape), where=below > 0)
+        else:
+            values = (hits > 0).astype(np.float64)
+        if self.weighted:
+            return values, support.astype(np.float64)
+        among = {"present": support, "union": support + predicted, "all": np.ones_like(support)}[self.over]
+        return values, (among > 0).astype(np.float64)
+
+
+def influence_of(
+    value: float, cells: Array, rows: Ints, labels: Ints, inside: Flags, of_each: Array, of_labels: Array, shares: Array
+) -> Influence:
+    """Return what a value depends on, from what cells change of it.
+
+    Args:
+        value: The value.
+        cells: Shape (C,), what each cell changes.
+        rows: Shape (C,).
+        labels: Shape (C,).
+        inside: Shape (N,).
+        of_each: Shape (L,), what each label adds.
+        of_labels: Shape (L,), their values.
+        shares: Shape (C,), how much of its label a cell is.
+    """
+    size = inside.size
+    of_rows = np.bincount(rows, weights=cells, minlength=size)
+    middle = of_rows[inside].mean() if inside.any() else 0.0
+    weight = np.bincount(rows, weights=shares, minlength=size)
+    numbers = rows * len(of_each) + labels
+    order = np.argsort(numbers, kind="stable")
+    return Influence(
+        value,
+        np.where(inside, of_rows - middle, 0.0),
+        inside,
+        of_each,
+        (numbers[order], cells[order]),
+        int((weight > 0).sum()),
+        float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0,
+        of_labels,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class AreaRows(OverLabels):
+    """Bins of the scores of all labels: of areas under the curve of each label over the rows.
+
+    Args:
+        bins: Shape (N, L), the bin of each score, the lowest scores in bin 0.
+        relevant: Shape (N, L).
+        inside: Shape (N,), the rows that count.
+        area: ``"roc"``, or ``"precision"`` for average precision.
+        average: Over labels.
+        value: The area as the metric has it; None computes the one of the bins.
+    """
+
+    bins: NDArray[np.integer]
+    relevant: Flags
+    inside: Flags
+    area: Literal["roc", "precision"] = "roc"
+    average: Literal["macro", "weighted", "micro"] = "macro"
+
+    def influence(self) -> Influence:
+        """Return what the value depends on."""
+        bins, relevant = np.asarray(self.bins)[self.inside], self.relevant[self.inside]
+        places = np.broadcast_to(np.arange(bins.shape[1]), bins.shape)
+        if self.average == "micro":
+            places = np.zeros_like(places)
+        num_labels, size = bins.shape[1] if self.average != "micro" else 1, int(bins.max(initial=0)) + 1
+        areas, slopes = np.full(num_labels, np.nan), np.zeros(bins.shape)
+        support = np.bincount(places[relevant], minlength=num_labels)
+        step = max(1, BLOCK // max(size, 1))
+        for start in range(0, num_labels, step):
+            some = (places >= start) & (places < start + step)
+            cell = (places[some] - start) * size + bins[some]
+            shape = min(step, num_labels - start), size
+            above, below = (
+                np.bincount(cell[relevant[some] == wanted], minlength=shape[0] * size).reshape(shape).astype(np.float64)
+                for wanted in (True, False)
+            )
+            found, of_relevant, of_others = (_roc if self.area == "roc" else _precision)(above, below)
+            areas[start : start + step] = found
+            slopes[some] = np.where(relevant[some], of_relevant.reshape(-1)[cell], of_others.reshape(-1)[cell])
+        known = ~np.isnan(areas)
+        weights = np.where(known, support if self.average == "weighted" else 1.0, 0.0)
+        total = weights.sum()
+        value = float((weights * np.where(known, areas, 0)).sum() / total) if total else float("nan")
+        beyond = np.where(known, areas - value, 0.0)
+        cells = np.where(known[places], slopes, 0.0) * weights[places] / max(total, 1)
+        leaves = relevant & (support[places] == 1) & known[places]  # the label leaves the average with its only row
+        weighs = relevant & known[places] if self.average == "weighted" else leaves
+        cells = np.where(leaves, 0.0, cells) + np.where(weighs, beyond[places] / max(total, 1), 0.0)
+        rows = np.broadcast_to(np.flatnonzero(self.inside)[:, None], bins.shape)
+        shares = np.where(relevant, 1 / np.maximum(support[places], 1), 0.0)
+        return influence_of(
+            value, cells.ravel(), rows.ravel(), places.ravel().astype(np.int64), self.inside,
+            weights * beyond / max(total, 1), areas, shares.ravel(),
+        )  # fmt: skip
+
+
+def _roc(relevant: Array, others: Array) -> tuple[Array, Array, Array]:
+    """Return the area of each label, and what one more relevant and one more other row of each bin change of it.
+
+    A = sum_b R_b (O_<b + O_b / 2) / (m n). Shape (L,), (L, B), (L, B), from counts of shape (L, B).
+    """
+    m, n = relevant.sum(axis=1, keepdims=True), others.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        beaten = (others.cumsum(axis=1) - others / 2) / n
+        beating = (m - relevant.cumsum(axis=1) + relevant / 2) / m
+        area = (relevant * beaten).sum(axis=1, keepdims=True) / m
+        of_relevant = (beaten - area) / np.sqrt(m * np.maximum(m - 1, 1))
+        of_others = (beating - area) / np.sqrt(n * np.maximum(n - 1, 1))
+    return area[:, 0], of_relevant, of_others
+
+
+def _precision(relevant: Array, others: Array) -> tuple[Array, Array, Array]:
+    """Return the average precision of each label, and what one more row of each bin changes of it, as :func:`_roc`.
+
+    AP = sum_b R_b / m * T_b / (T_b + F_b), with T_b and F_b the relevant and other rows in bin b or above.
+    """
+    m = relevant.sum(axis=1, keepdims=True)
+    true, false = (np.flip(np.flip(some, 1).cumsum(axis=1), 1) for some in (relevant, others))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = true + false
+        precision = np.where(both > 0, true / both, 0.0)
+        area = (relevant * precision).sum(axis=1, keepdims=True) / m
+        # a row in bin b stands among those above every lower bin, too
+        gains = np.where(both > 0, relevant * false / both**2, 0.0).cumsum(axis=1)
+        costs = np.where(both > 0, relevant * true / both**2, 0.0).cumsum(axis=1)
+        factor = np.sqrt(m / np.maximum(m - 1, 1))
+        of_relevant, of_others = factor * (precision + gains - area) / m, -factor * costs / m
+    has_both = (m > 0) & (others.sum(axis=1, keepdims=True) > 0)
+    return np.where(has_both, area, np.nan)[:, 0], of_relevant, of_others

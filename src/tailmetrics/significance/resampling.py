@@ -1,0 +1,335 @@
+"""Numbers made of sums over rows, resampled: a block of resamples at a time, all keys in one matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from itertools import combinations_with_replacement
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailmetrics.significance.rows import Array, Clusters, Kind, Term
+
+T = TypeVar("T")
+
+BLOCK = 2**24
+"""Row weights held at a time, 128 MB."""
+
+TOGETHER = 2**26
+"""Values of columns, and of their sums over resamples, held at a time, 512 MB; more keys share what is drawn."""
+
+ROUNDING = 1e-9
+"""What is smaller than this share is rounding alone."""
+
+
+class Summed(Protocol):
+    """What is read from sums of columns over units, which are rows or clusters."""
+
+    @property
+    def columns(self) -> Sequence[Array]:
+        """Each of shape (U,)."""
+
+    def read(self, sums: Array) -> Array:
+        """Return shape (M,) from sums of shape (M, len(columns)); NaN if undefined."""
+
+
+def total(statistic: Summed) -> float:
+    """Return a statistic of all rows."""
+    return float(statistic.read(np.array([column.sum() for column in statistic.columns])))
+
+
+class Ratios:
+    """A sum of ratios of sums, each with its sign: a mean, a ratio, a gap, or the difference of two of them."""
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self.terms = terms
+        self.columns = [column for _, top, bottom in terms for column in (top, bottom)]
+
+    def read(self, sums: Array) -> Array:
+        """Return the sum of ratios."""
+        found = np.zeros(sums.shape[:-1])
+        for place, (sign, _, _) in enumerate(self.terms):
+            bottom = sums[..., 2 * place + 1]
+            found = found + np.where(bottom == 0, np.nan, sign * sums[..., 2 * place] / bottom)
+        return found
+
+    def minus(self, other: Ratios) -> Ratios:
+        """Return the difference; ratios with one denominator are one."""
+        merged: list[Term] = []
+        for sign, top, bottom in (*self.terms, *((-sign, top, bottom) for sign, top, bottom in other.terms)):
+            place = next((place for place, one in enumerate(merged) if np.array_equal(one[2], bottom)), None)
+            if place is None:
+                merged.append((sign, top, bottom))
+            else:
+                known, above, _ = merged[place]
+                merged[place] = known, above + known * sign * top, bottom
+        return Ratios(merged)
+
+
+class Median:
+    """The middle value, the average of the two middle ones when their number is even.
+
+    Args:
+        values: Shape (N,).
+        counted: Shape (N,), bool: the rows that count.
+        candidates: Ascending values among which the median of any resample lies, see :func:`near_median`.
+        sums: What is drawn together.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        counted: NDArray[np.bool_],
+        candidates: Array,
+        sums: Callable[[Array], Array] = np.asarray,
+    ) -> None:
+        self.candidates = candidates
+        below = [(counted & (values <= candidate)).astype(np.float64) for candidate in candidates]
+        self.columns = [sums(column) for column in (*below, counted.astype(np.float64))]
+
+    def read(self, sums: Array) -> Array:
+        """Return the median."""
+        below, size = 2 * sums[..., :-1], sums[..., -1:]
+        middle = (self._first(below >= size) + self._first(below > size)) / 2
+        return np.where(size[..., 0] > 0, middle, np.nan)
+
+    def _first(self, reached: NDArray[np.bool_]) -> Array:
+        reached[..., -1] = True
+        return np.asarray(self.candidates[reached.argmax(-1)])
+
+    def minus(self, other: Median) -> MedianDifference:
+        """Return the difference."""
+        return MedianDifference(self, other)
+
+
+class MedianDifference:
+    """One median minus another, on the same rows."""
+
+    def __init__(self, first: Median, second: Median) -> None:
+        self.first, self.second = first, second
+        self.columns = [*first.columns, *second.columns]
+
+    def read(self, sums: Array) -> Array:
+        """Return the difference."""
+        split = len(self.first.columns)
+        return self.first.read(sums[..., :split]) - self.second.read(sums[..., split:])
+
+
+def statistics_of(
+    kind: Kind, sides: Sequence[Sequence[Term]], inside: Sequence[NDArray[np.bool_]], clusters: Clusters | None
+) -> list[Ratios] | list[Median]:
+    """Return the statistic of each side over the rows that count, made to be compared with one another.
+
+    Args:
+        kind: What is made of the rows.
+        sides: The terms of one model or of two.
+        inside: For each term the rows that count, shape (N,).
+        clusters: What is drawn together; None for rows.
+    """
+    sums = np.asarray if clusters is None else clusters.sums
+    if kind == "median":
+        rows, values = inside[0], [terms[0][1] for terms in sides]
+        sizes = None if clusters is None else clusters.sums(rows.astype(np.float64))
+        both = None if sizes is None else np.tile(sizes, len(sides))
+        near = [*(near_median(some[rows], sizes) for some in values)]
+        near.append(near_median(np.concatenate([some[rows] for some in values]), both))
+        candidates = np.unique(np.concatenate(near))
+        return [Median(some, rows, candidates, sums) for some in values]
+    return [
+        Ratios([
+            (sign, sums(np.where(rows, top, 0)), sums(np.where(rows, bottom, 0)))
+            for (sign, top, bottom), rows in zip(terms, inside, strict=True)
+        ])
+        for terms in sides
+    ]  # fmt: skip
+
+
+def near_median(values: Array, sizes: Array | None = None) -> Array:
+    """Return the distinct values that can be the median of a resample, ascending; [NaN] if there are no values.
+
+    The number of resampled rows up to a value has a standard deviation of at most sqrt(n) / 2 about the middle, or
+    sqrt(sum of squared sizes) / 2 where clusters are drawn; values ten of these away are left out. Whole numbers such
+    as ranks leave a few; the work grows with how many remain.
+
+    Args:
+        values: Shape (n,).
+        sizes: Number of rows of each cluster; None where rows are drawn.
+    """
+    if not values.size:
+        return np.array([np.nan])
+    distinct, counts = np.unique(values, return_counts=True)
+    squares = values.size if sizes is None else (sizes**2).sum()
+    middle, reach = values.size / 2, 5 * np.sqrt(squares)
+    low, high = np.searchsorted(counts.cumsum(), [middle - reach, middle + reach])
+    return np.asarray(distinct[low : high + 1])
+
+
+class Swapped:
+    """First statistic minus second after some rows have changed sides, from sums over the rows that change."""
+
+    def __init__(self, first: Ratios | Median, second: Ratios | Median) -> None:
+        self.first, self.second = first, second
+        self.columns = [a - b for a, b in zip(first.columns, second.columns, strict=True)]
+        self._totals = [np.array([column.sum() for column in side.columns]) for side in (first, second)]
+
+    def read(self, sums: Array) -> Array:
+        """Return the difference, shape (...), from sums of shape (..., len(columns))."""
+        return self.first.read(self._totals[0] - sums) - self.second.read(self._totals[1] + sums)
+
+
+class Studentised:
+    """The studentised bootstrap: how far a resample's sum of ratios is from that of all rows, in its own errors.
+
+    From each numerator the ratio of all units is taken off: a resample's ratio of what remains is its distance from
+    the ratio of all, without the rounding of a difference. A resample's variance comes from sums of products of the
+    columns, so that one matrix product gives it together with the ratios.
+
+    Args:
+        ratios: The sum of ratios.
+
+    Attributes:
+        columns: What is summed over the units of a resample, each of shape (U,).
+        value: The sum of ratios over all units.
+        error: Its standard error by the delta method, without a factor for few units.
+    """
+
+    def __init__(self, ratios: Ratios) -> None:
+        self._terms = ratios.terms
+        self.value = total(ratios)
+        centred = [(top - total(Ratios([(1, top, bottom)])) * bottom, bottom) for _, top, bottom in self._terms]
+        base = [column for pair in centred for column in pair]
+        self.columns = [*base, *(one * other for one, other in combinations_with_replacement(base, 2))]
+        totals = np.array([column.sum() for column in self.columns])
+        self.error = float(self._distance_and_error(totals)[1])
+
+    @property
+    def units(self) -> int:
+        """The number of units that have a denominator."""
+        return int(np.logical_or.reduce([bottom != 0 for _, _, bottom in self._terms]).sum())
+
+    @cached_property
+    def agrees(self) -> bool:
+        """Whether all units say the same, so that resamples have no spread."""
+        sizes = [np.abs(top).sum() / bottom.sum() for _, top, bottom in self._terms]
+        return bool(self.error <= ROUNDING * max(sizes))
+
+    @property
+    def effective_units(self) -> float:
+        """The number of units, fewer where some have most of the weight: (sum of weights)^2 / sum of their squares."""
+        return min(float(bottom.sum() ** 2 / (bottom**2).sum()) for _, _, bottom in self._terms)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value that a resample can have."""
+        low, high = 0.0, 0.0
+        for sign, top, bottom in self._terms:
+            found = sign * top[bottom != 0] / bottom[bottom != 0]
+            low, high = low + float(found.min()), high + float(found.max())
+        return low, high
+
+    def read(self, sums: Array) -> Array:
+        """Return each resample's distance from the value of all units in its own standard errors, shape (...), >= 0.
+
+        Infinite where a resample without spread lies elsewhere, NaN where it is undefined.
+        """
+        distance, error = self._distance_and_error(sums)
+        spread = error > ROUNDING * self.error
+        alike = np.where(distance <= ROUNDING * self.error, 0.0, np.inf)
+        return np.where(np.isnan(distance), np.nan, np.where(spread, distance / np.where(spread, error, 1), alike))
+
+    def _distance_and_error(self, sums: Array) -> tuple[Array, Array]:
+        """Return the distance of the sums' ratios from those of all units, and its standard error, shape (...) each."""
+        distance = np.zeros(sums.shape[:-1])
+        slopes: list[Array] = []
+        for term, (sign, _, _) in enumerate(self._terms):
+            top, bottom = sums[..., 2 * term], sums[..., 2 * term + 1]
+            distance = distance + sign * top / bottom
+            slopes += [sign / bottom, -sign * top / bottom**2]
+        variance = np.zeros(sums.shape[:-1])
+        pairs = combinations_with_replacement(range(len(slopes)), 2)
+        for place, (one, other) in enumerate(pairs, start=len(slopes)):
+            variance = variance + (1 if one == other else 2) * slopes[one] * slopes[other] * sums[..., place]
+        return np.abs(distance), np.sqrt(np.maximum(variance, 0))
+
+
+def groups(statistics: Iterable[T], columns: Callable[[T], int], length: int) -> Iterator[list[T]]:
+    """Yield statistics in groups that fit into memory together; each group meets the same draws.
+
+    Args:
+        statistics: Made as they are asked for.
+        columns: How many columns one has.
+        length: Values per column: rows, or resamples if there are more.
+    """
+    group: list[T] = []
+    held = 0
+    for statistic in statistics:
+        size = columns(statistic) * length
+        if group and held + size > TOGETHER:
+            yield group
+            group, held = [], 0
+        group.append(statistic)
+        held += size
+    if group:
+        yield group
+
+
+def bootstrap(statistics: Sequence[Summed], resamples: int, seed: int) -> list[Array]:
+    """Return each statistic's values, shape (resamples,), over rows drawn with replacement, N out of N.
+
+    All N rows are drawn from, those that do not count for a key included, so all keys share a draw and the number of
+    rows that count varies as it would in a new sample. A resample without any is NaN.
+    """
+    return _distributions(statistics, resamples, np.random.default_rng([seed, 0]), _draw_counts)
+
+
+def swap(statistics: Sequence[Summed], resamples: int, seed: int) -> list[Array]:
+    """Return each statistic's values, shape (resamples,), when each row changes sides with probability 1/2."""
+    return _distributions(statistics, resamples, np.random.default_rng([seed, 1]), _draw_bits)
+
+
+def _draw_counts(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
+    weights = np.empty((resamples, num_rows))
+    for row in weights:
+        row[:] = np.bincount(rng.integers(num_rows, size=num_rows), minlength=num_rows)
+    return weights
+
+
+def _draw_bits(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
+    words = -(-num_rows // 64)  # whole words per resample: the stream must not depend on the size of a block
+    packed = np.frombuffer(rng.bytes(8 * words * resamples), np.uint8).reshape(resamples, 8 * words)
+    return np.unpackbits(packed, axis=1, count=num_rows).astype(np.float64)
+
+
+def _distributions(
+    statistics: Sequence[Summed],
+    resamples: int,
+    rng: np.random.Generator,
+    draw: Callable[[np.random.Generator, int, int], Array],
+) -> list[Array]:
+    if not statistics:
+        return []
+    table, places = _unique_columns(statistics)
+    size = max(1, BLOCK // max(1, len(table)))
+    starts = range(0, resamples, size)
+    sums = np.concatenate([draw(rng, min(size, resamples - start), len(table)) @ table for start in starts])
+    return [statistic.read(sums[:, place]) for statistic, place in zip(statistics, places, strict=True)]
+
+
+def _unique_columns(statistics: Sequence[Summed]) -> tuple[Array, list[list[int]]]:
+    """Return the distinct columns, shape (N, C), and where each statistic finds its own: many keys share a mask."""
+    found: dict[bytes, int] = {}
+    columns: list[Array] = []
+    places = []
+    for statistic in statistics:
+        place = []
+        for column in statistic.columns:
+            digest = blake2b(np.ascontiguousarray(column).data).digest()
+            if digest not in found:
+                found[digest] = len(columns)
+                columns.append(column)
+            place.append(found[digest])
+        places.append(place)
+    return np.stack(columns, axis=1), places

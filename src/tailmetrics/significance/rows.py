@@ -1,0 +1,297 @@
+"""What is known of each row: a value, a numerator and a denominator, or what it adds to the counts of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tailmetrics.significance.labels import Influence, OverLabels
+
+Array: TypeAlias = NDArray[np.float64]
+RowValues: TypeAlias = "Mapping[str, ArrayLike | tuple[ArrayLike, ArrayLike] | OverLabels]"
+"""Key -> values of shape (N,); or (numerator, denominator) of shape (N,) each; NaN in rows that do not count; or, of an
+average over labels, what rows add to the counts of labels."""
+
+Kind: TypeAlias = Literal["mean", "ratio", "median", "labels", "gap"]
+Term: TypeAlias = "tuple[int, Array, Array]"
+"""Sign, numerators (N,), denominators (N,); NaN in rows that do not count."""
+
+Identities: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Run -> what its values depend on, the entries that ``tailmetrics.evaluation.digest`` makes."""
+
+MEANT: Final = {
+    "version": "versions of their digests",
+    "targets": "targets",
+    "buckets": "buckets",
+    "counts": "training counts",
+    "options": "options",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class KeyRows:
+    """One key of one model.
+
+    Attributes:
+        kind: What is made of the rows.
+        terms: Its value is the sum of ratios of sums over rows, with their signs; a mean has denominators of 1. Of a
+            median the one numerator is the value of each row.
+        runs: The value of each run of the model.
+        units: Of averages over labels the rows that change them; None for all that count.
+        effective: How many rows of equal weight say as much; None where denominators tell.
+        influence: Of averages over labels, what they depend on; of several runs, that of the first.
+    """
+
+    kind: Kind
+    terms: tuple[Term, ...]
+    runs: tuple[float, ...]
+    units: int | None = None
+    effective: float | None = None
+    influence: Influence | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether terms have values of rows: not what rows are worth to an average over labels or over runs."""
+        return self.units is None and len(self.runs) == 1
+
+    @property
+    def values(self) -> Array:
+        """The value of each row, shape (N,), of a key that has them; a ratio of 0 to 0 is 0."""
+        ((_, top, bottom),) = self.terms
+        return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
+
+
+def counted(term: Term) -> NDArray[np.bool_]:
+    """Return which rows count in a term, shape (N,)."""
+    return ~(np.isnan(term[1]) | np.isnan(term[2]))
+
+
+def value_of(kind: Kind, terms: Sequence[Term]) -> float:
+    """Return the value over all rows that count."""
+    found = 0.0
+    for term in terms:
+        inside = counted(term)
+        sign, top, bottom = term[0], term[1][inside], term[2][inside]
+        if kind == "median":
+            return float(np.median(top)) if top.size else float("nan")
+        found += sign * float(top.sum()) / float(bottom.sum()) if bottom.any() else float("nan")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Which rows are drawn and swapped together.
+
+    Attributes:
+        codes: Shape (N,), int64; the cluster of each row, from 0.
+        number: Number of clusters.
+    """
+
+    codes: NDArray[np.int64]
+    number: int
+
+    def sums(self, column: Array) -> Array:
+        """Return the sum of a column, shape (N,), over the rows of each cluster, shape (number,)."""
+        return np.asarray(np.bincount(self.codes, weights=column, minlength=self.number), dtype=np.float64)
+
+
+def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clusters | None:
+    """Return the clusters as numbers; None where each row stands alone.
+
+    Args:
+        caller: Opens messages.
+        clusters: Shape (N,), the name or number of each row's cluster, in any order.
+        num_rows: N.
+
+    Raises:
+        ValueError: If there is not one cluster for each row.
+    """
+    if clusters is None:
+        return None
+    try:
+        names = np.asarray(clusters)
+    except ValueError:
+        raise ValueError(f"{caller}: clusters holds lists of several lengths; pass one cluster for each row.") from None
+    if names.shape != (num_rows,):
+        raise ValueError(
+            f"{caller}: clusters is of shape {list(names.shape)} for {num_rows} rows; pass the cluster of each row, "
+            "such as its user."
+        )
+    codes: dict[object, int] = {}
+    numbers = np.array([codes.setdefault(name, len(codes)) for name in names.tolist()], dtype=np.int64)
+    if any(name is None or name != name for name in codes):
+        row = next(row for row, name in enumerate(names.tolist()) if name is None or name != name)
+        raise ValueError(
+            f"{caller}: clusters has no value in row {row}; pass a cluster for each row, one of its own for a row that "
+            "stands alone."
+        )
+    return Clusters(numbers, len(codes))
+
+
+def read_rows(
+    caller: str, name: str, given: RowValues | Sequence[RowValues], medians: frozenset[str]
+) -> dict[str, KeyRows]:
+    """Return the keys of a model, of one run or of several, as float64 arrays of one length."""
+    runs = [given] if isinstance(given, Mapping) else list(given)
+    if not runs or not all(runs):
+        raise ValueError(f"{caller}: {name} has no keys; pass a dict of key -> values per row.")
+    read = [{key: _read_key(caller, name, key, one[key], covers(medians, key)) for key in one} for one in runs]
+    sizes = {key: term[1].size for one in read for key, rows in one.items() for term in rows.terms}
+    first, size = next(iter(sizes.items()))
+    for key, other in sizes.items():
+        if other != size:
+            raise ValueError(
+                f"{caller}: {name} has {size} rows for {first!r}, but {other} for {key!r}; "
+                "pass one value per row for every key, NaN where a row does not count."
+            )
+    if any(one.keys() != read[0].keys() for one in read):
+        raise ValueError(f"{caller}: the runs of {name} have different keys; evaluate all with the same metrics.")
+    return {key: _of_runs([one[key] for one in read]) for key in read[0]}
+
+
+def with_gaps(models: Sequence[dict[str, KeyRows]], gaps: Mapping[str, Sequence[str]]) -> None:
+    """Add to each model the value of the first bucket minus that of the last one, of those measured in all models.
+
+    Args:
+        models: The keys of each.
+        gaps: Name of a gap -> the keys of its buckets, head first. Medians have none.
+    """
+    for name, keys in gaps.items():
+        buckets = [[model[key] for model in models] for key in keys if all(key in model for model in models)]
+        measured = [one for one in buckets if not any(np.isnan(key.runs).any() for key in one)]
+        if len(measured) > 1 and all(key.kind != "median" for key in measured[0]):
+            for model, first, last in zip(models, measured[0], measured[-1], strict=True):
+                model[name] = _gap(first, last)
+
+
+def covers(names: frozenset[str], key: str) -> bool:
+    """Whether ``names`` holds the key, or the key without its bucket."""
+    return not names.isdisjoint(_itself_and_stems(key))
+
+
+def check_names(caller: str, argument: str, names: Collection[str], keys: Iterable[str]) -> frozenset[str]:
+    """Return ``names`` if each covers a key."""
+    if isinstance(names, str):
+        raise TypeError(f"{caller}: {argument}={names!r} is one string; pass a list of keys, such as [{names!r}].")
+    keys = tuple(keys)
+    known = {stem for key in keys for stem in _itself_and_stems(key)}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{caller}: {argument} holds {name!r}, which is no key; the keys are {', '.join(keys)}.")
+    return frozenset(names)
+
+
+def check_identities(caller: str, identities: Identities | None, runs: Collection[str], keys: Collection[str]) -> None:
+    """Refuse runs that are not about the same thing: other targets, buckets, training counts or options.
+
+    An entry that is None or missing says nothing: that run has no buckets or counts, or does not know.
+
+    Args:
+        caller: Opens messages.
+        identities: What is known of each run; None if nothing is.
+        runs: Their names.
+        keys: What is compared.
+
+    Raises:
+        ValueError: If an entry of two runs differs, or a run has none.
+    """
+    if identities is None:
+        return
+    if lacking := [name for name in runs if name not in identities]:
+        raise ValueError(
+            f"{caller}: identities holds nothing of {', '.join(map(repr, lacking))}; pass the entries of every run, or "
+            "an empty dict for one of which nothing is known."
+        )
+    for place, name in enumerate(runs):
+        for other in list(runs)[:place]:
+            wrong = _differing(identities[other], identities[name], keys)
+            if wrong:
+                raise ValueError(
+                    f"{caller}: {other!r} and {name!r} have different {' and '.join(wrong)}; evaluate both on the same "
+                    "targets, with the same buckets, training labels, metrics and options."
+                )
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> list[str]:
+    """Return in words what differs; digests of different versions are not held against one another."""
+
+    def differ(mine: Any, its: Any) -> bool:
+        return mine is not None and its is not None and mine != its
+
+    found = [words for entry, words in MEANT.items() if differ(one.get(entry), other.get(entry))]
+    if MEANT["version"] in found:
+        return [MEANT["version"]]
+    arguments, others = one.get("keys") or {}, other.get("keys") or {}
+    changed = [key for key in keys if differ(arguments.get(key), others.get(key))]
+    return [*found, *([f"arguments of {', '.join(map(repr, changed))}"] if changed else [])]
+
+
+def _itself_and_stems(key: str) -> Iterator[str]:
+    """Yield the key, and what stands before each of its slashes."""
+    yield key
+    yield from (key[:place] for place, letter in enumerate(key) if letter == "/")
+
+
+def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyRows:
+    if median and isinstance(value, (tuple, OverLabels)):
+        raise ValueError(f"{caller}: {key!r} is no value of rows in {run}, which has no median; leave it out.")
+    if isinstance(value, OverLabels):
+        found = value.influence()
+        ones = np.where(found.inside, 1.0, np.nan)
+        # values of which the mean is the value, and whose spread is that of the value: N times what a row changes
+        term = 1, found.value + found.inside.sum() * found.rows + 0 * ones, ones
+        return KeyRows("labels", (term,), (found.value,), found.touched, found.units, found)
+    parts = value if isinstance(value, tuple) else (value,)
+    if len(parts) != 1 + isinstance(value, tuple):
+        raise ValueError(f"{caller}: {key!r} in {run} has {len(parts)} parts; pass a pair (numerator, denominator).")
+    top, *rest = (_read_array(caller, run, key, part) for part in parts)
+    bottom = rest[0] if rest else np.broadcast_to(1.0, top.shape)
+    if top.shape != bottom.shape:
+        raise ValueError(
+            f"{caller}: {key!r} in {run} has {top.size} numerators and {bottom.size} denominators; "
+            "pass one of each per row."
+        )
+    kind: Kind = "ratio" if rest else "median" if median else "mean"
+    return KeyRows(kind, ((1, top, bottom),), (value_of(kind, [(1, top, bottom)]),))
+
+
+def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(
+            f"{caller}: {key!r} in {run} is of shape {list(array.shape)}; "
+            "pass one number per row, or for a ratio a tuple (numerator, denominator)."
+        )
+    return array
+
+
+def _of_runs(runs: Sequence[KeyRows]) -> KeyRows:
+    """Return a model of several runs as one: the mean over the runs of what a row is worth in each."""
+    if len(runs) == 1:
+        return runs[0]
+    worth = []
+    for one in runs:
+        ((_, top, bottom),) = one.terms
+        mean, inside = one.runs[0], counted(one.terms[0])
+        # of a ratio its value and what the row changes, times N: the mean over rows is the ratio
+        is_ratio = one.kind == "ratio"
+        changed = inside.sum() * (top - mean * bottom) / max(bottom[inside].sum(), 1e-300)
+        worth.append(mean + changed if is_ratio else top)
+    rows = np.mean(worth, axis=0)
+    term = 1, rows, np.where(np.isnan(rows), np.nan, 1.0)
+    return replace(runs[0], terms=(term,), runs=tuple(one.runs[0] for one in runs))
+
+
+def _gap(first: KeyRows, last: KeyRows) -> KeyRows:
+    terms = (*first.terms, *((-sign, top, bottom) for sign, top, bottom in last.terms))
+    runs = tuple(a - b for a, b in zip(first.runs, last.runs, strict=True))
+    if first.units is None or last.units is None or first.effective is None or last.effective is None:
+        return KeyRows("gap", terms, runs)
+    assert first.influence is not None
+    assert last.influence is not None
+    influence = first.influence.minus(last.influence)
+    return KeyRows("gap", terms, runs, min(first.units, last.units), min(first.effective, last.effective), influence)

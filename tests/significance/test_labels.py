@@ -1,0 +1,168 @@
+"""Averages over labels: what rows change of them is what they change when they are left out, in plain loops."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+from tailmetrics.significance import AreaRows, LabelRows, alike, compare, intervals, verdict
+
+N, L = 60, 7
+
+
+def rows(seed, rows=N):
+    """Labels that rows predict and hold, as a matrix each."""
+    rng = np.random.default_rng(seed)
+    held = rng.random((rows, L)) < np.linspace(0.4, 0.04, L)
+    return held, np.where(rng.random((rows, L)) < 0.7, held, rng.random((rows, L)) < 0.2)
+
+
+def as_cells(held, predicted, **more):
+    row, label = np.nonzero(held | predicted)
+    flags = predicted[row, label], held[row, label]
+    return LabelRows(row, label, *flags, np.ones(len(held), bool), held.shape[1], **more)
+
+
+def test_the_value_is_that_of_scikit_learn():
+    """Macro F1 over labels present or predicted, and weighted F1."""
+    held, predicted = rows(0)
+    f1 = {"top": 2.0, "below": (1.0, 1.0), "over": "union"}
+    for average, more in (("macro", {}), ("weighted", {"weighted": True})):
+        found = as_cells(held, predicted, **f1, **more).influence().value
+        assert found == pytest.approx(f1_score(held, predicted, average=average, zero_division=0))
+
+
+def test_rows_change_what_they_change_when_left_out():
+    """A label of many rows: each row is worth what leaving it out changes, but for the factor and their mean."""
+    held, predicted = rows(1)
+    held[:, 0], predicted[:, 0] = True, np.arange(N) % 3 > 0
+    found = as_cells(held[:, :1], predicted[:, :1]).influence()
+    left = np.array([np.delete(predicted[:, 0], row).mean() for row in range(N)])
+    assert found.rows == pytest.approx((found.value - left) * (N - 1) / N * np.sqrt(N / (N - 1)), abs=1e-12)
+    # and so the error of the recall of one label is that of a mean
+    assert np.sqrt((found.rows**2).sum()) == pytest.approx(scipy.stats.sem(predicted[:, 0].astype(float)))
+
+
+@pytest.mark.parametrize("area", ["roc", "precision"])
+def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(area):
+    """The mean area of five labels; the standard error within a tenth of that of 400 resampled sets of rows."""
+    rng = np.random.default_rng(2)
+    relevant = rng.random((150, 5)) < 0.4
+    bins = (
+        rng.normal(size=(150, 5)) + relevant + rng.normal(size=(150, 1)) / 2 > np.arange(-2, 3, 0.05)[:, None, None]
+    ).sum(0)
+    score = roc_auc_score if area == "roc" else average_precision_score
+    found = AreaRows(bins, relevant, np.ones(150, bool), area).influence()
+    assert found.value == pytest.approx(score(relevant, bins, average="macro"))
+    drawn = [rng.integers(150, size=150) for _ in range(400)]
+    resampled = np.std([score(relevant[one], bins[one], average="macro") for one in drawn])
+    assert np.sqrt((found.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
+
+
+def test_clusters_runs_and_labels_widen_the_interval():
+    """Copies of rows say nothing new, runs that differ add their variance, and labels drawn too add theirs."""
+    held, predicted = rows(3)
+    once = as_cells(held, predicted)
+    twice = as_cells(np.repeat(held, 2, axis=0), np.repeat(predicted, 2, axis=0))
+
+    def width(rows, **more):
+        found = intervals(rows, resamples=0, **more)["k"]
+        return found.high - found.low
+
+    assert width({"k": twice}) < 0.85 * width({"k": once})
+    assert width({"k": twice}, clusters=np.repeat(np.arange(N), 2)) == pytest.approx(width({"k": once}), rel=0.2)
+    assert width({"k": once}, resample="rows,labels") > width({"k": once})
+    runs = [{"k": as_cells(held, rows(seed)[1])} for seed in range(4, 7)]
+    found = intervals(runs, resamples=0)["k"]
+    values = [one["k"].influence().value for one in runs]
+    assert found.value == pytest.approx(np.mean(values))
+    assert (found.high - found.low) / 2 > np.std(values, ddof=1) / np.sqrt(3)
+
+
+def test_a_gap_is_of_the_buckets_that_were_measured():
+    """Of head, tail and a bucket without rows: head minus tail, with the change of it between models."""
+    rng = np.random.default_rng(8)
+    models = {
+        name: {"r/head": rng.random(50), "r/tail": rng.random(50) / 2, "r/none": np.full(50, np.nan)} for name in "ab"
+    }
+    gaps = {"r/gap": ["r/head", "r/tail", "r/none"]}
+    found = {one.key: one for one in compare(models, gaps=gaps, resamples=199)}
+    for name, value in (("a", found["r/gap"].baseline_value), ("b", found["r/gap"].value)):
+        assert value == pytest.approx(models[name]["r/head"].mean() - models[name]["r/tail"].mean())
+    change = [model["r/head"] - model["r/tail"] for model in models.values()]
+    expected = scipy.stats.sem(change[1] - change[0])
+    interval = found["r/gap"].interval
+    assert (interval.high - interval.low) / 4 == pytest.approx(expected, rel=0.1)
+    assert "r/gap" not in {one.key for one in compare(models, gaps={"r/gap": ["r/head", "r/none"]}, resamples=199)}
+
+
+def test_several_runs_decide_by_the_variance_between_them():
+    """Two models of three runs: runs further apart than models leave nothing to show, however many rows there are."""
+    rng = np.random.default_rng(5)
+    base = rng.random(2000)
+    models = {
+        name: [{"k": base + shift} for shift in shifts]
+        for name, shifts in {"a": (0, 0.1, 0.2), "b": (0.05, 0.2, 0.25)}.items()
+    }
+    (found,) = compare(models, unbounded=["k"], resamples=199)
+    assert found.p.randomisation < 0.01 < 0.05 < found.p.total
+    assert not found.significant
+    peer = scipy.stats.ttest_ind([0.05, 0.2, 0.25], [0, 0.1, 0.2], equal_var=False)
+    assert found.p.total == pytest.approx(peer.pvalue, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_verdict_says_what_the_numbers_say(seed):
+    """Deciles better, worse or not shown: read from the numbers alone, by another sentence of the same facts."""
+    rng = np.random.default_rng(seed)
+    buckets = [f"decile_{number}" for number in range(10, 0, -1)]
+    effect = rng.choice([-0.5, 0.0, 0.0, 0.5], 10)
+    old = {f"r@1/{name}": rng.random(40) for name in buckets}
+    new = {key: rows + shift + rng.normal(0, 0.1, 40) for (key, rows), shift in zip(old.items(), effect, strict=True)}
+    found = compare({"old": old, "new": new}, unbounded=["r@1"], resamples=999)
+    said = verdict(found, buckets)
+    for outcome in ("better", "no difference shown", "worse"):
+        numbers = set()
+        for part in (
+            said.removesuffix(".")
+            .replace("no difference shown in", "|no difference shown in")
+            .replace("better in", "|better in")
+            .replace("worse in", "|worse in")
+            .split("|")
+        ):
+            if part.startswith(outcome):
+                for piece in (
+                    part.partition(" in ")[2]
+                    .replace("deciles", "")
+                    .replace("decile", "")
+                    .replace(" and ", ",")
+                    .split(",")
+                ):
+                    ends = [int(number) for number in piece.split(" to ") if number.strip()]
+                    numbers |= set(range(ends[0], ends[-1] + 1)) if ends else set()
+        wanted = {
+            int(one.key.rpartition("_")[2])
+            for one in found
+            if outcome
+            == (
+                "no difference shown"
+                if one.p_corrected.randomisation > 0.05
+                else "better"
+                if one.difference > 0
+                else "worse"
+            )
+        }
+        assert numbers == wanted, said
+
+
+def test_models_that_cannot_be_told_apart_share_a_group():
+    """a and b, b and c are alike; a and c are not."""
+    base = np.random.default_rng(1).random(40)
+    noise = np.random.default_rng(2).normal(0, 0.3, (3, 40))
+    models = {name: {"k": base + noise[place] + 0.14 * place} for place, name in enumerate("abc")}
+    found = compare(models, unbounded=["k"], resamples=999)
+    differ = {frozenset((one.run, one.baseline)) for one in found if one.significant}
+    for group in alike(found, "k"):
+        assert not any(pair <= set(group) for pair in differ)
+    together = {frozenset((a, b)) for group in alike(found, "k") for a in group for b in group if a != b}
+    assert together == {frozenset("ab"), frozenset("bc"), frozenset("ac")} - differ
