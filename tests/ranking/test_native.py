@@ -153,22 +153,14 @@ def test_hits_are_where_the_wanted_labels_stand(length: int, most: int, threads:
         _equal(native.hits(preds, target.view(-1), width, threads, starts, weights.view(-1)), expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.float64], ids=str)
-def test_hits_of_a_matrix_are_its_cells_above_0(dtype: torch.dtype) -> None:
-    """In rows that lie apart too; an id that is no column is refused, and no memory behind the matrix is read."""
-    ids = _lists(20, 12, 30, repeats=False)
-    matrix = np.random.default_rng(3).random((20, 30)).round(1) * (np.random.default_rng(4).random((20, 30)) < 0.5)
-    target = torch.tensor(matrix).to(dtype)
-    gains = target.to(torch.float64).numpy()
+def test_hits_of_a_mask_are_its_true_cells() -> None:
+    """In rows that lie apart too; an id that is no column is refused, and no memory behind the mask is read."""
+    ids, target = _lists(20, 12, 30, repeats=False), torch.tensor(np.random.default_rng(4).random((20, 30)) < 0.5)
     found = [
-        [
-            (place + 1, label, gains[row, label])
-            for place, label in enumerate(ids[row])
-            if label >= 0 and gains[row, label]
-        ]
+        [(place + 1, label, 1.0) for place, label in enumerate(ids[row]) if label >= 0 and target[row, label]]
         for row in range(20)
     ]
-    wide = torch.zeros(20, 50, dtype=dtype)
+    wide = torch.zeros(20, 50, dtype=torch.bool)
     wide[:, :30] = target
     for threads in (1, 4):
         for form in (target, wide[:, :30], target.t().contiguous().t()):
@@ -204,7 +196,7 @@ def test_check_of_what_holds_no_id() -> None:
     assert native.check_lists(torch.full((9, 5), -1), 2)[:4] == (-1, -1, None, None)
 
 
-@pytest.mark.parametrize("table", [torch.uint8, torch.int16, torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("table", [torch.uint8, torch.int32], ids=str)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_ranks_within_buckets_count_the_listed_labels_of_the_same(threads: int, table: torch.dtype) -> None:
     """One by one along each list; ranks of the whole list where there is no list; hits below the depth are left out."""
@@ -276,7 +268,7 @@ def test_relevant_labels_are_counted(width: int) -> None:
     random = np.random.default_rng(width)
     mask = random.random((21, width + 3)) < random.random((21, 1)).round(1)
     bucket_of = random.integers(5, size=width + 3)
-    table = torch.tensor(bucket_of)
+    table = torch.tensor(bucket_of, dtype=torch.int32)
     whole = torch.tensor(mask)
     for view, of, threads in ((whole[:, :width], bucket_of, 1), (whole[::2], bucket_of, 4), (whole.t(), None, 2)):
         np.testing.assert_array_equal(native.count_true(view, threads).numpy(), view.numpy().sum(axis=1))

@@ -26,9 +26,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "masks are read as lit
 #endif
 #define INLINE static inline __attribute__((always_inline)) /* into each of the clones */
 
-enum { DONE, NO_MEMORY, NO_SUCH_LABEL };           /* what a function returns */
-enum { HALF, BRAIN, SINGLE, DOUBLE };              /* types of scores */
-enum { LABELS, MASK, SINGLE_GAINS, DOUBLE_GAINS }; /* forms of a target */
+enum { DONE, NO_MEMORY, NO_SUCH_LABEL }; /* what a function returns */
+enum { HALF, BRAIN, SINGLE, DOUBLE };    /* types of scores */
 static const int64_t NOT_RANKED = (int64_t)1 << 62;
 
 INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -203,9 +202,10 @@ INLINE Slot *find(const Table *table, uint32_t row, int64_t label) { /* where a 
 typedef struct {
     const int64_t *ids; /* [N, K] */
     int64_t ids_stride, num_rows, length;
-    const void *target; /* labels [T] or [N, M], or a matrix [N, L] */
-    int64_t form, target_stride, target_width, most; /* `most` labels are wanted in a row */
-    const int64_t *starts;                           /* [N + 1] of labels [T], or NULL */
+    const uint8_t *mask;    /* [N, L], or NULL: labels are wanted */
+    const int64_t *wanted;  /* [N, M], or [T] where rows begin at `starts` */
+    int64_t target_stride, target_width, most; /* `most` labels are wanted in a row */
+    const int64_t *starts;  /* [N + 1], or NULL */
     const double *gains;                             /* [T], or [N, M], or NULL */
     int64_t width, *ranks, *labels;                  /* [N, W] */
     double *out_gains;                               /* [N, W] or NULL */
@@ -231,29 +231,26 @@ INLINE void fill_up(Cells *cells) {
         put(cells, NOT_RANKED, -1, 0);
 }
 
-INLINE int hits_in_matrix(const Hits *task, const int64_t *ids, int64_t row, Cells *cells) {
+INLINE bool hits_in_mask(const Hits *task, const int64_t *ids, int64_t row, Cells *cells) {
     for (int64_t place = 0; place < task->length; place++) {
-        int64_t id = ids[place], cell = row * task->target_stride + id;
-        if (id >= task->target_width)
-            return NO_SUCH_LABEL;
-        double gain = id < 0                       ? 0
-                      : task->form == MASK         ? ((const uint8_t *)task->target)[cell]
-                      : task->form == SINGLE_GAINS ? (double)((const float *)task->target)[cell]
-                                                   : ((const double *)task->target)[cell];
-        if (gain > 0)
-            put(cells, place + 1, id, gain);
+        if (ids[place] >= task->target_width)
+            return false;
+        if (ids[place] >= 0 && task->mask[row * task->target_stride + ids[place]])
+            put(cells, place + 1, ids[place], 1);
     }
-    return DONE;
+    return true;
 }
 
 /* Put the wanted labels of a row into a table, and look up a list in one pass: few of it, which end in the same six bits
    as a wanted one, where those are few. */
-INLINE void hits_in_list(const Hits *task, const int64_t *ids, int64_t row, Table *table, Cells *cells) {
+INLINE bool hits_in_list(const Hits *task, const int64_t *ids, int64_t row, Table *table, Cells *cells) {
     int64_t start = task->starts ? task->starts[row] : row * task->target_width, left = 0;
     int64_t count = task->starts ? task->starts[row + 1] - start : task->target_width;
-    const int64_t *wanted = (const int64_t *)task->target + (task->starts ? start : row * task->target_stride);
+    const int64_t *wanted = task->wanted + (task->starts ? start : row * task->target_stride);
     uint32_t number = (uint32_t)row + 1;
     uint64_t endings = count <= 32 ? 0 : UINT64_MAX;
+    if (count > task->most)
+        return false;
     for (int64_t i = 0; i < count; i++) {
         Slot *slot = find(table, number, wanted[i]);
         if (wanted[i] < 0 || slot->row == number)
@@ -276,6 +273,7 @@ INLINE void hits_in_list(const Hits *task, const int64_t *ids, int64_t row, Tabl
             left--;
         }
     }
+    return true;
 }
 
 CLONES static int hit_rows(const void *argument, int64_t first, int64_t end, char *room) {
@@ -285,9 +283,7 @@ CLONES static int hit_rows(const void *argument, int64_t first, int64_t end, cha
     for (int64_t row = first; row < end; row++) {
         const int64_t *ids = task->ids + row * task->ids_stride;
         Cells cells = cells_at(row, task->width, task->ranks, task->labels, task->out_gains);
-        if (task->form == LABELS)
-            hits_in_list(task, ids, row, &table, &cells);
-        else if (hits_in_matrix(task, ids, row, &cells))
+        if (!(task->mask ? hits_in_mask(task, ids, row, &cells) : hits_in_list(task, ids, row, &table, &cells)))
             return NO_SUCH_LABEL;
         fill_up(&cells);
     }
@@ -379,9 +375,7 @@ INLINE int64_t bucket_of(const Buckets *buckets, int64_t label) { /* num_buckets
         return buckets->num_buckets;
     int64_t bucket = buckets->bytes == 0   ? 0 /* there is one for all */
                      : buckets->bytes == 1 ? ((const uint8_t *)buckets->table)[label]
-                     : buckets->bytes == 2 ? ((const int16_t *)buckets->table)[label]
-                     : buckets->bytes == 4 ? ((const int32_t *)buckets->table)[label]
-                                           : ((const int64_t *)buckets->table)[label];
+                                           : ((const int32_t *)buckets->table)[label];
     return smaller(bucket, buckets->num_buckets);
 }
 
@@ -610,12 +604,10 @@ INLINE int64_t OF(collect)(const REAL *scores, int64_t count, int64_t first, REA
     return found;
 }
 
-static int64_t OF(groups)(int64_t depth) { return (3 * depth + 15) / 16 * 16; }
-
 /* A score that at least `depth` scores of a row are above, seldom many more of its first ones; NaN where all are -inf.
    It is the next one below the maxima of so many groups of scores, which are found without a branch. */
 INLINE REAL OF(first_bar)(const TopK *task, int64_t row, const OF(Room) *parts) {
-    int64_t groups = OF(groups)(task->depth), place = 0;
+    int64_t groups = (3 * task->depth + 15) / 16 * 16, place = 0;
     int64_t end = smaller(task->scores.width, smaller(larger(128 * task->depth, 2048), larger(65536, 3 * groups)));
     REAL *maxima = (REAL *)parts->other_keys; /* which have the size of scores */
     for (int64_t i = 0; i < groups; i++)
@@ -637,25 +629,19 @@ INLINE REAL OF(first_bar)(const TopK *task, int64_t row, const OF(Room) *parts) 
     return bar > -FLT_MIN && bar < FLT_MIN ? -FLT_MIN : bar; /* a processor may be told to take subnormal numbers for 0 */
 }
 
-/* Room for the candidates for the best, or for maxima of groups, whichever are more. */
-static OF(Room) OF(room_of_top_k)(const TopK *task, char *room, size_t *used) {
-    int64_t candidates = smaller(2 * task->depth + TILE, task->scores.width);
-    return OF(room_for)(larger(candidates, OF(groups)(task->depth)), task->scores.width, room, used);
-}
-
 /* Collect what is above a bar, which rises to the worst of the best so far whenever twice as many are collected. Labels
    that follow have higher ids, so that an equal score loses. */
 CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_t end_row, char *room) {
     const TopK *task = argument;
     int64_t depth = task->depth, width = task->scores.width;
     size_t used = 0;
-    OF(Room) parts = OF(room_of_top_k)(task, room, &used);
+    OF(Room) parts = OF(room_for)(smaller(3 * depth + TILE, width), width, room, &used);
     INTEGER *keys = parts.keys;
     uint32_t *ids = parts.ids;
     bool tied = false;
     for (int64_t row = first_row; row < end_row; row++) {
         /* of a narrow row most scores would be above a first bar */
-        REAL bar = width >= 8 * depth ? OF(first_bar)(task, row, &parts) : (REAL)NAN;
+        REAL bar = width >= 8 * depth + 16 ? OF(first_bar)(task, row, &parts) : (REAL)NAN;
         int64_t found = 0;
         for (int64_t first = 0; first < width; first += TILE) {
             int64_t count = smaller(TILE, width - first);
@@ -685,12 +671,8 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
 static int OF(top_k)(const TopK *task, int64_t threads) {
     double cost = 0.3 * (double)task->scores.width + 20.0 * (double)task->depth + 500;
     size_t room = 0;
-    OF(room_of_top_k)(task, NULL, &room);
+    OF(room_for)(smaller(3 * task->depth + TILE, task->scores.width), task->scores.width, NULL, &room);
     return run(OF(top_k_rows), task, task->scores.num_rows, room, cost, threads);
-}
-
-static OF(Room) OF(room_of_counts)(const Counts *task, char *room, size_t *used) {
-    return OF(room_for)(task->most > MANY ? task->scores.width : 0, task->scores.width, room, used);
 }
 
 INLINE REAL OF(own)(const Counts *task, int64_t row, int64_t t) { /* the score of a wanted label */
@@ -737,7 +719,7 @@ CLONES static int OF(count_rows)(const void *argument, int64_t first_row, int64_
     const Counts *task = argument;
     int64_t width = task->scores.width;
     size_t used = 0;
-    OF(Room) parts = OF(room_of_counts)(task, room, &used);
+    OF(Room) parts = OF(room_for)(task->most > MANY ? width : 0, width, room, &used);
     const INTEGER *keys = parts.keys;
     uint32_t *places = parts.other_ids; /* of labels in the order of keys */
     for (int64_t row = first_row; row < end_row; row++) {
@@ -778,7 +760,7 @@ static int OF(rank_counts)(const Counts *task, int64_t threads) {
     double per_row = (double)task->starts[task->scores.num_rows] / (double)task->scores.num_rows;
     double cost = (double)task->scores.width * (per_row < MANY ? 0.2 + 0.1 * per_row : 10) + 100;
     size_t room = 0;
-    OF(room_of_counts)(task, NULL, &room);
+    OF(room_for)(task->most > MANY ? task->scores.width : 0, task->scores.width, NULL, &room);
     return run(OF(count_rows), task, task->scores.num_rows, room, cost, threads);
 }
 

@@ -24,12 +24,6 @@ NOT_RANKED = 2**62
 SCORE_TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
 """Types of scores, as the C file numbers them."""
 
-LABELS, MASK = 0, 1
-"""Forms of a target, as the C file numbers them."""
-
-MATRICES = {torch.bool: MASK, torch.uint8: MASK, torch.float32: 2, torch.float64: 3}
-"""Forms of a target that is a matrix, by its type."""
-
 NO_MEMORY = 1
 """What a function of the C file returns where a thread gets no memory; 2 where a label is none."""
 
@@ -101,6 +95,7 @@ def _scores(scores: Tensor) -> tuple[int, ...]:
 def _buckets(bucket_of: Tensor | None, num_buckets: int) -> tuple[int, ...]:
     if bucket_of is None:
         return 0, 0, NOT_RANKED, num_buckets
+    assert bucket_of.dtype in (torch.uint8, torch.int32)
     return bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
 
 
@@ -143,9 +138,9 @@ def hits(
 
     Args:
         ids: Shape (N, K), int64: lists, -1 for no label. Of an id that repeats the first place counts; where ``target``
-            is a matrix, every place.
-        target: Labels (N, M), int64, -1 for none; or labels (T,), int64, of rows that begin at ``starts``; or a matrix
-            (N, L), bool, or float32 or float64 gains, of which those above 0 count.
+            is a mask, every place.
+        target: Labels (N, M), int64, -1 for none; or labels (T,), int64, of rows that begin at ``starts``; or a mask
+            (N, L), bool.
         width: W, at least the hits of any row: what goes beyond is left out.
         threads: How many to use at most.
         starts: Shape (N + 1,), int64, ascending from 0 to T.
@@ -154,28 +149,30 @@ def hits(
 
     Returns:
         Ranks from 1, ascending, and ``NOT_RANKED`` behind the last, shape (N, W), int64. Their labels, then -1, shape
-        (N, W), int64. Their gains, then 0, shape (N, W), float64; None of labels without gains and of bool.
+        (N, W), int64. Their gains, then 0, shape (N, W), float64; None without ``gains``.
 
     Raises:
-        IndexError: If an id is no column of the matrix.
+        IndexError: If an id is no column of the mask.
     """
     ids = _rows(ids)
     num_rows = len(ids)
-    form = LABELS if target.dtype == torch.int64 else MATRICES[target.dtype]
     target = target.contiguous() if starts is not None else _rows(target)
-    stride, wide = (0, 0) if starts is not None else (target.stride(0), target.shape[1])
-    if starts is not None and most is None:
-        most = int(starts.diff().max()) if num_rows else 0
+    if starts is not None:
+        starts, stride, wide = starts.contiguous(), 0, 0
+        most = int(starts.diff().max()) if most is None and num_rows else most
+    else:
+        stride, wide = target.stride(0), target.shape[1]
     ranks, labels = torch.empty(2, num_rows, width, dtype=torch.int64)
-    with_gains = gains is not None or form > MASK
     gains = None if gains is None else gains.contiguous()
-    found = torch.empty(num_rows, width, dtype=torch.float64) if with_gains else None
+    found = None if gains is None else torch.empty(num_rows, width, dtype=torch.float64)
     if num_rows:
-        of_target = target.data_ptr(), form, stride, wide, wide if most is None else most
-        result = width, ranks.data_ptr(), labels.data_ptr(), _address(found)
+        address = target.data_ptr()
+        mask, wanted, most = (
+            (address, 0, 0) if target.dtype == torch.bool else (0, address, wide if most is None else most)
+        )
+        of_target = mask, wanted, stride, wide, most, _address(starts), _address(gains)
         lists = ids.data_ptr(), ids.stride(0), *ids.shape
-        starts = None if starts is None else starts.contiguous()
-        _run("hits", threads, *lists, *of_target, _address(starts), _address(gains), *result)
+        _run("hits", threads, *lists, *of_target, width, ranks.data_ptr(), labels.data_ptr(), _address(found))
     return ranks, labels, found
 
 
@@ -236,7 +233,7 @@ def within_buckets(
     Args:
         ids: Shape (N, D), int64: lists, cut to the depth that is read, -1 for no label. None: hits keep the ranks that
             they have.
-        bucket_of: Shape (L,) or longer, contiguous, uint8, int16, int32 or int64: the bucket of each label; None where
+        bucket_of: Shape (L,) or longer, contiguous, uint8 or int32: the bucket of each label; None where
             all are in bucket 0.
         num_buckets: G.
         ranks: Shape (N, W), int64: ranks of hits, ascending, then ``NOT_RANKED``. Those behind ``ids`` are left out.
@@ -322,13 +319,4 @@ def count_by_bucket(labels: Tensor, bucket_of: Tensor | None, num_buckets: int, 
     if counts.numel():
         mask = labels.data_ptr(), labels.stride(0), *labels.shape
         _run("count_true", threads, *mask, *_buckets(bucket_of, num_buckets), counts.data_ptr())
-    return counts
-    form = MASK if labels.dtype == torch.bool else LABELS
-    target = labels.data_ptr(), form, labels.stride(0), *labels.shape
-    if bucket_of is None:
-        buckets = 0, 0, NOT_RANKED, num_buckets
-    else:
-        bucket_of = bucket_of.contiguous()
-        buckets = bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
-    _run("relevant", threads, *target, *buckets, counts.data_ptr())
     return counts
