@@ -207,8 +207,10 @@ class ExactMetric(Mergeable, Metric):
         return deepcopy(self)
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        """Take back the count of an update that failed, also one that was called with the wrong arguments."""
-        wrapped = super()._wrap_update(update)
+        """Do what TorchMetrics does around an update, and take back the count of one that failed.
+
+        Attributes are set directly: see :meth:`__setattr__`.
+        """
 
         @wraps(update)
         def guarded(*args: Any, **kwargs: Any) -> None:
@@ -216,11 +218,14 @@ class ExactMetric(Mergeable, Metric):
                 self._background.wait()
             if self._is_synced:
                 self._check_own("update")
-            count = self._update_count
+            held = vars(self)
+            count = held["_update_count"]
+            held.update(_computed=None, _update_count=count + 1)
             try:
-                wrapped(*args, **kwargs)
+                with torch.set_grad_enabled(self._enable_grad):
+                    update(*args, **kwargs)
             except BaseException:
-                self._update_count = count
+                held["_update_count"] = count
                 raise
 
         return guarded

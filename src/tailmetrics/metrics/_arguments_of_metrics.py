@@ -19,7 +19,6 @@ from tailmetrics._fingerprint import identity
 from tailmetrics.buckets import LabelBuckets, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint
-from tailmetrics.metrics._row_groups import check_row_groups
 from tailmetrics.metrics._training import FACTS, UNTOLD, Training, is_open
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.ranking._device import once
@@ -288,11 +287,29 @@ class ConfiguredMetric(ExactMetric):
 def _check_rows_of(caller: str, bucket_names: Sequence[str], **given: Any) -> dict[str, Any]:
     """Return arguments that say how the rows of a batch are read, those that are given."""
     checks: dict[str, Callable[[Any], Any]] = {
-        "row_groups": lambda value: check_row_groups(caller, value, bucket_names),
+        "row_groups": lambda value: _check_row_groups(caller, value, bucket_names),
         "duplicates": lambda value: check_choice(caller, "duplicates", value, ("error", "first")),
         "ignore_index": lambda value: value if value is None else check_count(caller, "ignore_index", value, -(2**62)),
     }
     return {name: checks[name](value) for name, value in given.items()}
+
+
+def _check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the names of row groups as a tuple if they are distinct, and no bucket has one of them."""
+    if row_groups is None:
+        return None
+    if not isinstance(row_groups, Sequence) or isinstance(row_groups, str):
+        raise TypeError(f"{caller}: row_groups={row_groups!r} is no sequence; pass names such as ['en', 'de'].")
+    names = tuple(row_groups)
+    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) != len(names):
+        raise ValueError(f"{caller}: row_groups={list(names)} must be distinct names, at least one.")
+    taken = sorted({*names} & {*bucket_names})
+    if taken:
+        raise ValueError(
+            f"{caller}: row_groups names {', '.join(map(repr, taken))}, which is a bucket too; give the group another "
+            "name, so that keys tell them apart."
+        )
+    return names
 
 
 def _check_buckets(caller: str, buckets: Any) -> Buckets | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -14,8 +15,6 @@ from torch import Tensor
 from tailmetrics._checks import shape_of
 from tailmetrics._fingerprint import identity
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
-from tailmetrics.metrics._forward_cache import ForwardCache
-from tailmetrics.metrics._row_groups import check_rows
 from tailmetrics.metrics._states import (
     Addition,
     AtCells,
@@ -32,6 +31,29 @@ from tailmetrics.ranking._lists import QueriesSeen
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._targets import BatchRows
+
+RESULTS = "trainer.connectors.logger_connector.result"
+"""The module of Lightning, in either package, that reads it."""
+
+
+class ForwardCache:
+    """The attribute ``_forward_cache`` of a metric: what ``forward`` returned last.
+
+    Lightning reads it at each ``self.log(name, metric)``, and nobody else does from outside. Without a word here it
+    fails at the end of the epoch, where a metric of several values is taken for one.
+    """
+
+    def __get__(self, metric: Any, owner: type) -> Any:
+        """Return what ``forward`` returned last."""
+        if metric is None:
+            return self
+        if sys._getframe(1).f_globals.get("__name__", "").endswith(RESULTS):
+            _check_single(metric)
+        return vars(metric).get("_forward_cache")
+
+    def __set__(self, metric: Any, value: Any) -> None:
+        """Keep what ``forward`` returned."""
+        vars(metric)["_forward_cache"] = value
 
 
 class TopKMetric(ConfiguredMetric):
@@ -62,6 +84,7 @@ class TopKMetric(ConfiguredMetric):
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     empty_target_action: str = "neg"
+    ties: str = "id"
     in_registry: ClassVar[bool] = False
     """Whether the suite holds the formula to its laws; another is checked at each update, and shares no state."""
     _forward_cache = ForwardCache()
@@ -293,16 +316,21 @@ class TopKMetric(ConfiguredMetric):
         if num_labels is not None and ranking.num_labels is None and ranking.documents is None and self.validate_args:
             ranking.check_ids_below(self._caller, num_labels)
         if self.row_groups is not None or self.weighted:
-            check_rows(self._caller, self.row_groups, self.weighted, ranking, self.validate_args)
+            _check_rows(self._caller, self.row_groups, self.weighted, ranking, self.validate_args)
         if self._device != ranking.ids.device:
             raise ValueError(
                 f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {self._device}; "
                 f"move the metric with .to({str(ranking.ids.device)!r})."
             )
+        if self.ties != "id":
+            self._check_ties(ranking)
         if self.empty_target_action == "error":
             self._check_answered(ranking)
         if self._warns:
             self._warn_first(ranking)
+
+    def _check_ties(self, ranking: Ranking) -> None:
+        """Raise unless equal scores can be found in ``ranking``; called where they do not rank by label id."""
 
     def _check_answered(self, ranking: Ranking) -> None:
         """Raise if a row has nothing that the metric could be of; called where such rows are refused."""
@@ -363,3 +391,36 @@ class TopKMetric(ConfiguredMetric):
 def _owner(metric: type, method: str) -> type:
     """Return the class that defines a method as ``metric`` has it."""
     return next(base for base in metric.__mro__ if method in vars(base))
+
+
+def _check_rows(
+    caller: str, row_groups: tuple[str, ...] | None, weighted: bool, ranking: Ranking, validate: bool
+) -> None:
+    """Raise unless a batch has the row groups and weights that a metric asks for, and no others."""
+    rows = ranking.rows
+    if row_groups is not None and rows.groups is None:
+        raise ValueError(
+            f"{caller}: row_groups is missing; the metric has the groups {', '.join(row_groups)}: pass "
+            "update(preds, target, row_groups=ids), the group of each row from 0, -1 for none."
+        )
+    if weighted and rows.weights is None:
+        raise ValueError(
+            f"{caller}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights)."
+        )
+    if row_groups is not None and rows.groups is not None and validate and rows.groups.numel():
+        largest = int(rows.groups.max())
+        if largest >= len(row_groups):
+            raise ValueError(
+                f"{caller}: row_groups holds {largest}, but there are {len(row_groups)} groups "
+                f"({', '.join(row_groups)}); groups count from 0."
+            )
+
+
+def _check_single(metric: Any) -> None:
+    keys = list(metric.keys())
+    if (metric.k is not None and isinstance(metric.k, tuple)) or len(keys) != 1:
+        held = f"{len(keys)} ({', '.join(keys[:2])}, …)" if keys else "one for each label"
+        raise ValueError(
+            f"{type(metric).__name__}: self.log takes one value, but this metric has {held}; make it a member of a "
+            "TopKCollection, update that, and call self.log_dict(collection)."
+        )

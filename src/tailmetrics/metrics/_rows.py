@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
@@ -14,8 +15,8 @@ from typing_extensions import Unpack
 from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, ratios
+from tailmetrics.metrics._formula import check_returned_values
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._returned_values import check_returned_values
 from tailmetrics.metrics._states import Increments, PerRow, State, weighted
 from tailmetrics.metrics._ties import ExpectedRanks, Ties, in_order, spans
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
@@ -180,9 +181,9 @@ class RelevanceMetric(TopKMetric):
         """Return by what relevant labels of one score are sorted in the best order, shape (..., W)."""
         return ranks.target_gains
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if self.ties != "id" and ((ranking.scores is None and ranking.values is None) or ranking.beyond is not None):
+    def _check_ties(self, ranking: Ranking) -> None:
+        """Raise unless all scores are there to be compared."""
+        if (ranking.scores is None and ranking.values is None) or ranking.beyond is not None:
             raise ValueError(
                 f"{self._caller}: ties={self.ties!r} reads the scores of all labels, and preds are ids or come in "
                 "pieces; pass scores or scored candidates, or leave ties out."
@@ -196,7 +197,7 @@ class RelevanceMetric(TopKMetric):
         """Return, for each row, whether it counts and, behind it, whether it is answered: (N, 1 + G)."""
         if type(self)._answered is not RelevanceMetric._answered:
             return self._make_rows_counted(ranking, ranks)
-        return ranks.remembered("rows counted", lambda: self._make_rows_counted(ranking, ranks))
+        return ranks.remembered("rows counted", partial(self._make_rows_counted, ranking, ranks))
 
     def _make_rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
         by_labels = type(self)._answered is RelevanceMetric._answered

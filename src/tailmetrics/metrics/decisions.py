@@ -52,7 +52,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
             changes ``average="samples"`` alone: precision then divides by all that a row is suggested.
     """
 
-    withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth")
+    withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth", "ties")
     key_words: ClassVar = {**LabelAveragedMetric.key_words, "threshold": ""}
 
     def __init__(

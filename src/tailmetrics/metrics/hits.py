@@ -17,6 +17,7 @@ from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAverag
 from tailmetrics.metrics._rows import EmptyTargetAction, RelevanceArguments, RowMeanMetric
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
+from tailmetrics.ranking._once import once
 
 
 @formula
@@ -72,8 +73,8 @@ class PrecisionAtK(LabelAveragedMetric):
     ratio_reads = ("predicted",)
     withheld = ("macro",)
 
-    @property
-    def fixed_point(self) -> FixedPoint:  # type: ignore[override]
+    @once
+    def fixed_point(self) -> FixedPoint:
         """How values are written: h_k as it is where k divides it, else h_k / m_k."""
         return COUNT if self._counts_hits else UNIT
 
@@ -83,7 +84,7 @@ class PrecisionAtK(LabelAveragedMetric):
     def _per_one(self, k: int) -> int:
         return k if self._counts_hits else 1
 
-    @property
+    @once
     def _counts_hits(self) -> bool:
         return self.denominator == "k" and self.ties != "expected"
 
