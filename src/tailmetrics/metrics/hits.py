@@ -17,7 +17,7 @@ from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAverag
 from tailmetrics.metrics._rows import EmptyTargetAction, RelevanceArguments, RowMeanMetric
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._once import once
+from tailmetrics.ranking._device import once
 
 
 @formula
