@@ -17,14 +17,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "distributed.md"
 
 def metrics(buckets: tm.LabelBuckets) -> Iterator[tm.TopKMetric]:
     """Yield metrics at three cut-offs, by bucket where they can be."""
-    for kind in (tm.PrecisionAtK, tm.RecallAtK, tm.HitRateAtK, tm.NDCGAtK, tm.MAP, tm.PredictionProportionAtK):
+    for kind in (tm.RecallAtK, tm.NDCGAtK):
         yield kind(k=K, buckets=buckets)
     yield tm.PropensityScoredPrecisionAtK(k=K, label_counts=buckets.counts, num_train=10**7, buckets=buckets)
-    yield tm.MRR(buckets=buckets)
     yield tm.KForRecall(0.9, buckets=buckets)
     yield tm.F1AtK(k=K, average="macro", num_labels=LABELS)
     yield tm.CatalogCoverageAtK(k=K, num_labels=LABELS)
-    yield tm.GiniAtK(k=K, num_labels=LABELS)
 
 
 def lines() -> Iterable[tuple[str, str, int, int]]:
