@@ -16,16 +16,25 @@ UNSEEN = "unseen"
 """The bucket of labels that training never saw: it is no part of a summary."""
 
 
-def summaries(scalars: Mapping[str, Tensor], members: Iterable[Sequence[str]]) -> dict[str, Tensor]:
+def summaries(
+    scalars: Mapping[str, Tensor],
+    members: Iterable[Sequence[str]],
+    references: Mapping[str, Mapping[str, Tensor]] | None = None,
+) -> dict[str, Tensor]:
     """Return gap and spread of the values of each stem, of keys such as ``recall@10/decile_1``.
 
-    Both read the buckets that were measured: those that are not NaN. With fewer than two of them they are NaN.
+    Both read the buckets that were measured: those that are not NaN. With fewer than two of them they are NaN. Where
+    chance and what is attainable are known, ``adjusted_gap`` is the gap of (value - chance) / (attainable - chance),
+    which is 0 for random scores, however many labels the buckets hold (Hubert and Arabie, J. Classification 2, 1985,
+    adjust a value for chance like this).
 
     Args:
         scalars: Values by key.
         members: The keys of each member that has buckets, head first.
+        references: What :meth:`TopKCollection.references` returned.
     """
     found: dict[str, Tensor] = {}
+    chance, attainable = ((references or {}).get(name, {}) for name in ("chance", "attainable"))
     for keys in members:
         stems: dict[str, list[Tensor]] = {}
         for key in keys:
@@ -37,6 +46,13 @@ def summaries(scalars: Mapping[str, Tensor], members: Iterable[Sequence[str]]) -
             # one bucket alone says nothing of a difference, so that 0 would be a claim that nobody measured
             gap = measured[0] - measured[-1] if len(measured) > 1 else torch.full_like(values[0], math.nan)
             found |= {f"{stem}/gap": gap, f"{stem}/spread": torch.full_like(values[0], _spread(measured))}
+        for stem in stems if chance and attainable else ():
+            seen = [key for key in keys if key.rpartition("/")[0] == stem and not key.endswith(f"/{UNSEEN}")]
+            if all(key in chance for key in seen):
+                adjusted = [(scalars[key] - chance[key]) / (attainable[key] - chance[key]) for key in seen]
+                known = [value for value in adjusted if math.isfinite(value)]
+                nan = torch.full_like(adjusted[0], math.nan)
+                found[f"{stem}/adjusted_gap"] = known[0] - known[-1] if len(known) > 1 else nan
     return found
 
 
@@ -64,7 +80,7 @@ def per_label(members: Sequence[TopKMetric], counts: Tensor | None, zero_divisio
             "RecallAtK(k=10, average='none')."
         )
     cutoffs = {name for metric in known for name in metric.cut_names()}
-    counts = next((one for one in (counts, *map(_training_counts, members)) if one is not None), None)
+    counts = next((one for one in (counts, *map(training_counts, members)) if one is not None), None)
     found = {} if counts is None else {"count": counts}
     for metric in known:
         key = metric._key(metric.cutoffs[0])
@@ -75,7 +91,8 @@ def per_label(members: Sequence[TopKMetric], counts: Tensor | None, zero_divisio
     return found
 
 
-def _training_counts(metric: TopKMetric) -> Tensor | None:
+def training_counts(metric: TopKMetric) -> Tensor | None:
+    """Return the training counts that a metric was given, shape (L,)."""
     counts: Tensor | None = metric.settings().get("label_counts")
     if counts is None and metric.bound_buckets is not None:
         counts = metric.bound_buckets.counts

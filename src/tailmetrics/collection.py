@@ -13,13 +13,16 @@ import torch
 from torch import Tensor
 
 from tailmetrics._background import Background
+from tailmetrics._checks import check_choice
 from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together
 from tailmetrics._logged import LoggedCollection
-from tailmetrics._summaries import keeps_labels, per_label, summaries
+from tailmetrics._summaries import keeps_labels, per_label, summaries, training_counts
 from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._references import REFERENCES, Reference, ReferenceRanking
+from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.metrics._states import Addition, Prepared
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
@@ -47,6 +50,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         background: Whether ``update`` returns at once, and a thread adds the batches, to the same bits. Everything that
             reads or changes states waits for it. A batch that cannot be added is told in the next call, by its number.
             Do not change the tensors of a batch in place before values are read: that is refused.
+        references: What :meth:`references` returns beside the values: ``"chance"``, ``"popularity"``,
+            ``"attainable"``.
 
     Raises:
         TypeError: If a member is no metric of this library, or overrides ``update``.
@@ -73,6 +78,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         duplicates: Duplicates | None = None,
         ignore_index: int | None = None,
         background: bool = False,
+        references: Sequence[Reference] = (),
     ) -> None:
         if more:
             raise TypeError(
@@ -83,6 +89,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
         self._background = Background() if background else None
+        self._references = tuple(check_choice("TopKCollection", "references", one, REFERENCES) for one in references)
+        self._of_references: dict[Reference, dict[str, RelevanceMetric]] | None = None
         for name, metric in members.items():
             self.add_module(name, metric)
             vars(metric)["_background"] = self._background
@@ -142,7 +150,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             The collection itself.
         """
         training = Training.of("TopKCollection", frequency)
-        self._training_counts = training.counts
+        self._training_counts, self._of_references = training.counts, None
         for metric in self.members().values():
             metric._bind(training)
         self._share_states()
@@ -234,8 +242,10 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric._note_in(addition, one)
+        if self._references:
+            self._note_references(ranking, addition)
         addition.carry_out()
-        for metric in leaders:
+        for metric in (*leaders, *(self._reference_metrics().values() if self._references else ())):
             vars(metric).update(_computed=None, _update_count=metric._update_count + 1)
         if len(leaders) < len(members):
             for name in (name for group in self._groups.values() for name in group[1:]):
@@ -282,6 +292,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         if self._background is not None:
             self._background.forget()
         super().reset()
+        for metric in self._reference_metrics().values() if self._of_references else ():
+            metric.reset()
         self._reading = None
         vars(self).pop("_queries_seen", None)
 
@@ -293,10 +305,79 @@ class TopKCollection(Mergeable, LoggedCollection):
             return self._flat({name: metric.scalars() for name, metric in computed.items()})
 
     def _parts(self) -> Mapping[str, ExactMetric]:
-        return self.members()
+        return {**self.members(), **self._reference_metrics()}
 
     def _held(self) -> list[MetricStates]:
-        return list(self._shares(self.members()).values())
+        of_references = [metric._states_held() for metric in self._reference_metrics().values()]
+        return [*self._shares(self.members()).values(), *of_references]
+
+    def _reference_metrics(self) -> dict[str, RelevanceMetric]:
+        """Return the metrics of all references by name, which are made once all members are bound."""
+        if self._of_references is None and self.is_bound:
+            counts = self._counts_of_training()
+            known = [one for one in self._references if one != "popularity" or counts is not None]
+            self._of_references = {one: _of_reference(self.members()) for one in known}
+        of_all = (self._of_references or {}).items()
+        return {f"{one} of {name}": metric for one, metrics in of_all for name, metric in metrics.items()}
+
+    def _counts_of_training(self) -> Tensor | None:
+        known = (self._training_counts, *map(training_counts, self.members().values()))
+        return next((one for one in known if one is not None), None)
+
+    def _note_references(self, ranking: Ranking, addition: Addition) -> None:
+        """Note what the references reach on the rows of a ranking."""
+        self._reference_metrics()
+        buckets = next((one.bound_buckets for one in self.members().values() if one.bound_buckets is not None), None)
+        num_labels = ranking.num_labels if buckets is None else buckets.num_labels
+        if ranking.documents is not None and ranking.num_rows:
+            num_labels = int(ranking.documents.max())
+        if num_labels is None:
+            raise ValueError(
+                "TopKCollection: references= needs the number of labels, which ids do not tell; make a member with "
+                "num_labels=, or leave references out."
+            )
+        counts = self._counts_of_training()
+        for reference, metrics in (self._of_references or {}).items():
+            rows = ReferenceRanking.of_rows(ranking, reference, num_labels, counts)
+            for metric in metrics.values():
+                metric._note_in(addition, Prepared(metric._prepare(rows), rows.rows))
+
+    def references(self) -> dict[str, dict[str, Tensor]]:
+        """Return by name and key what models that need no run would reach on the same rows, over all processes.
+
+        ``"chance"`` scores all labels alike, ``"popularity"`` by their training counts, ``"attainable"`` by their
+        gains. Each value is the mean over all orders of equal scores. Metrics that know no such mean are left out, and
+        popularity where nothing tells training counts.
+
+        >>> import torch
+        >>> from tailmetrics import RecallAtK
+        >>> collection = TopKCollection([RecallAtK(k=1)], references=["chance", "attainable"])
+        >>> collection.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[0, 2]]))
+        >>> {name: float(values["recall@1"]) for name, values in collection.references().items()}
+        {'chance': 0.25, 'attainable': 0.5}
+        """
+        plain = self._reference_values()
+        return {one: {self._set_name(key): value for key, value in values.items()} for one, values in plain.items()}
+
+    def _reference_values(self) -> dict[str, dict[str, Tensor]]:
+        """Return :meth:`references` by keys without prefix and postfix."""
+        sending = [metric for metric in self._reference_metrics().values() if metric._will_send]
+        members = self.members()
+        found: dict[str, dict[str, Tensor]] = {}
+        with sent_together("TopKCollection", [(metric, metric._states_held()) for metric in sending]):
+            for reference, metrics in (self._of_references or {}).items():
+                found[reference] = {
+                    key: value
+                    for name, metric in metrics.items()
+                    for key, value in zip(members[name].keys(), metric.scalars().values(), strict=True)
+                }
+        return found
+
+    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
+        """Move the metrics of references with the others."""
+        for metric in self._reference_metrics().values() if self._of_references else ():
+            metric._apply(fn)
+        return super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     def _shares(self, members: Mapping[str, TopKMetric]) -> dict[str, MetricStates]:
         """Return what each of some members holds; those of one group hold one tensor for each state."""
@@ -346,7 +427,9 @@ class TopKCollection(Mergeable, LoggedCollection):
 
         ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one;
         ``recall@10/spread`` the standard deviation over the mean of the buckets (Elliot's PopREO). Both read the
-        buckets that were seen in training and measured here, and are NaN where fewer than two were.
+        buckets that were seen in training and measured here, and are NaN where fewer than two were. With
+        ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of
+        (value - chance) / (attainable - chance).
 
         Args:
             scalars: What :meth:`compute` returned; None computes it.
@@ -355,7 +438,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         by_bucket = [metric for metric in self.members().values() if metric.buckets is not None]
         keys = [metric.row_keys(group) for metric in by_bucket for group in metric.group_keys()]
         plain = {key: found[self._set_name(key)] for of_one in keys for key in of_one}
-        return {self._set_name(key): value for key, value in summaries(plain, keys).items()}
+        references = self._reference_values() if self._references else None
+        return {self._set_name(key): value for key, value in summaries(plain, keys, references).items()}
 
     def plot(
         self,
@@ -380,6 +464,16 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _flat(self, scalars: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
         return {self._set_name(key): value for of_one in scalars.values() for key, value in of_one.items()}
+
+
+def _of_reference(members: Mapping[str, TopKMetric]) -> dict[str, RelevanceMetric]:
+    """Return metrics like those members whose values are known as means over all orders of equal scores."""
+    found = {}
+    for name, metric in members.items():
+        if isinstance(metric, RelevanceMetric) and "expected" in metric.tie_rules and metric.average == "samples":
+            made = {**metric.settings(), "ties": "expected", "buckets": metric.bound_buckets}
+            found[name] = type(metric)(**made).to(metric.device)
+    return found
 
 
 def _named(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric) -> dict[str, TopKMetric]:

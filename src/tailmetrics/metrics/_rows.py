@@ -17,6 +17,7 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._formula import check_returned_values
 from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._references import ReferenceRanking, ReferenceRanks
 from tailmetrics.metrics._states import Increments, PerRow, State, weighted
 from tailmetrics.metrics._ties import ExpectedRanks, Ties, in_order, spans
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
@@ -170,6 +171,8 @@ class RelevanceMetric(TopKMetric):
     def _tied_ranks_of(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads where equal scores have no order of their own."""
         buckets, ties = self.bound_buckets, self.ties
+        if isinstance(ranking, ReferenceRanking):
+            return ranking.ranks(buckets, self.scope, self.depth)
         by = None if buckets is None else (buckets.digest, self.scope, self.depth)
         ranks, above, equal = ranking.remembered(("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth))
         if ties == "expected":
@@ -183,7 +186,8 @@ class RelevanceMetric(TopKMetric):
 
     def _check_ties(self, ranking: Ranking) -> None:
         """Raise unless all scores are there to be compared."""
-        if (ranking.scores is None and ranking.values is None) or ranking.beyond is not None:
+        unknown = (ranking.scores is None and ranking.values is None) or ranking.beyond is not None
+        if unknown and not isinstance(ranking, ReferenceRanking):
             raise ValueError(
                 f"{self._caller}: ties={self.ties!r} reads the scores of all labels, and preds are ids or come in "
                 "pieces; pass scores or scored candidates, or leave ties out."
@@ -262,6 +266,8 @@ class RowMeanMetric(RelevanceMetric):
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the value of each cut-off and row, shape (K, ...)."""
         ks = self.ks
+        if isinstance(ranks, ReferenceRanks):
+            return ranks.mean_of(lambda one: self._row_value(one, ks), ks)
         if self.in_registry:
             return self._row_value(ranks, ks) if len(ks) > 1 else self._row_value(ranks, ks[0]).unsqueeze(0)
         values = [self._row_value(ranks, k) for k in ks]
@@ -350,6 +356,15 @@ class RatioMetric(RelevanceMetric):
 
     def _terms_of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each cut-off and row, shape (2, K, ...)."""
+        if isinstance(ranking, ReferenceRanking):
+            ranks = self._ranks_of(ranking)
+            assert isinstance(ranks, ReferenceRanks)
+            by = self.bound_buckets, self.scope, self.depth
+
+            def terms(one: ReferenceRanks) -> Tensor:
+                return torch.stack(self._row_terms(ranking.with_ranks(one, *by), self.ks))
+
+            return ranks.mean_of(terms, self.ks)
         if self.in_registry and len(self.ks) > 1:
             return torch.stack(self._row_terms(ranking, self.ks))
         pairs, ranks = [self._row_terms(ranking, k) for k in self.ks], self._ranks_of(ranking)

@@ -55,6 +55,15 @@ class ExpectedRanks(TargetRanks):
         # no place that a relevant label may have lies further down
         self.most = int((above + equal).masked_fill(void, 0).max()) if above.numel() else 0
 
+    def shown(self, k: Cutoff) -> int | Tensor:
+        """Return how many places of a list are read for ``k``, as :meth:`cutoffs` does."""
+        return self.cutoffs(k)
+
+    def limit(self, k: Cutoff) -> int | Tensor:
+        """Return the same as what can be compared with places of ``target_ranks``."""
+        shown = self.shown(k)
+        return shown if isinstance(shown, int) else shown.unsqueeze(-1)
+
     def places_within(self, limit: int | Tensor) -> Tensor:
         """Return how many places of each label's span are among the first ``limit``, int64."""
         return (limit - self.above).clamp(min=0).minimum(self.equal)
@@ -62,7 +71,7 @@ class ExpectedRanks(TargetRanks):
     def within(self, k: Cutoff) -> Tensor:
         """Return the chance that each relevant label is within the top ``k``, shape (..., W), float64."""
         self._check_deep_enough(k)
-        return self.remembered(("within", k), lambda: self.share(self.places_within(self._behind_targets(k))))
+        return self.remembered(("within", k), lambda: self.share(self.places_within(self.limit(k))))
 
     def share(self, places: Tensor) -> Tensor:
         """Return what part of each label's span some places are, float64."""
@@ -71,7 +80,8 @@ class ExpectedRanks(TargetRanks):
     def at(self, k: Cutoff) -> Tensor:
         """Return the chance that each relevant label is at rank ``k`` itself, shape (..., W), float64."""
         place = self._behind_targets(k)
-        return self.share(((self.above < place) & (place <= self.above + self.equal)).to(torch.int64))
+        shown = (self.above < place) & (place <= self.above + self.equal) & (place <= self.limit(k))
+        return self.share(shown.to(torch.int64))
 
     def hits_at(self, k: Cutoff) -> Tensor:
         """Return the mean number of hits among the first ``k``, shape (...), float64."""
@@ -87,7 +97,7 @@ class ExpectedRanks(TargetRanks):
         1 minus the chance that all r of the best span miss its m places: the product of (e - m - i) / (e - i), i < r.
         """
         above, equal, tied = self.above[..., 0], self.equal[..., 0], self.tied_relevant[..., 0]
-        outside = equal - (self.cutoffs(k) - above).clamp(min=0).minimum(equal)
+        outside = equal - (self.shown(k) - above).clamp(min=0).minimum(equal)
         missed = torch.ones_like(outside, dtype=real_dtype(outside.device))
         for i in range(int(tied.max()) if tied.numel() else 0):
             factor = divide((outside - i).clamp(min=0), equal - i)
@@ -102,7 +112,7 @@ class ExpectedRanks(TargetRanks):
             sums: What the first 0, 1, 2 … ranks are worth together, up to :attr:`most`.
         """
         start = self.above.clamp(max=self.most)
-        end = start + self.places_within(self._behind_targets(k))
+        end = start + self.places_within(self.limit(k))
         return (sums[end] - sums[start]) / self.equal
 
     def discounts_within(self, k: Cutoff) -> Tensor:
@@ -111,7 +121,7 @@ class ExpectedRanks(TargetRanks):
         sums = _discount_sums(1 << self.most.bit_length(), self.above.device)
         # of a label that is not tied it is the discount itself, not a difference of sums
         plain = discounts(self.most + 1, self.above.device)[self.above.clamp(max=self.most)]
-        plain = plain * (self.places_within(self._behind_targets(k)) > 0)
+        plain = plain * (self.places_within(self.limit(k)) > 0)
         return torch.where(self.equal == 1, plain, self.worth_within(k, sums))
 
     def reciprocal_of_first(self, k: Cutoff) -> Tensor:
@@ -122,10 +132,10 @@ class ExpectedRanks(TargetRanks):
         """
         self._check_deep_enough(k)
         cutoffs = k if isinstance(k, tuple) else (k,)
-        found = torch.stack([self._reciprocal_of_first(one) for one in cutoffs])
+        found = torch.stack([self._reciprocal_of_first(self.limit(one)) for one in cutoffs])
         return found if isinstance(k, tuple) else found[0]
 
-    def _reciprocal_of_first(self, k: int) -> Tensor:
+    def _reciprocal_of_first(self, k: int | Tensor) -> Tensor:
         above, equal, tied = (side[..., :1] for side in (self.above, self.equal, self.tied_relevant))
         last = (k - above).clamp(min=0).minimum(equal - tied + 1)
         chance = divide(tied, equal)
@@ -148,7 +158,7 @@ class ExpectedRanks(TargetRanks):
         [(h + 1) S + (r - 1) / (e - 1) (m - (above + 1) S)] / e.
         """
         self._check_deep_enough(k)
-        places = self.places_within(self._behind_targets(k))
+        places = self.places_within(self.limit(k))
         start = self.above.clamp(max=self.most)
         sums = _harmonic(1 << self.most.bit_length(), self.above.device)
         reciprocal = torch.where(self.equal == 1, divide(places, start + 1), sums[start + places] - sums[start])

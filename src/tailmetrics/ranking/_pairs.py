@@ -56,7 +56,7 @@ def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None,
     else:
         m = buckets.label_counts.to(n.device) - n
     own, above, tied = _standings_of(ranking, entries, num_labels, None if of_rows else buckets)
-    relevant_above, relevant_tied = _among_relevant(own, entries.rows if of_rows else keys)
+    relevant_above, relevant_tied = counts_among(own, entries.rows if of_rows else keys)
     wrong = zeros.index_add(0, keys, above - relevant_above).view(shape)
     same = zeros.index_add(0, keys, tied - relevant_tied).view(shape)
     depth = zeros.scatter_reduce(0, keys, above + tied + 1, reduce="amax").view(shape)
@@ -106,8 +106,8 @@ def _standings_of(
     return own, above, tied
 
 
-def _among_relevant(own: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how many other relevant labels of the same key score more than each, and how many the same."""
+def counts_among(own: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many others of the same key score more than each of ``own`` (T,), and how many others the same."""
     order = own.argsort(descending=True, stable=True)
     order = order[keys[order].argsort(stable=True)]
     score, key = own[order], keys[order]
@@ -118,7 +118,7 @@ def _among_relevant(own: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     new_score[1:] |= score[1:] != score[:-1]
     start_of_key, start = (torch.where(new, place, 0).cummax(0).values for new in (new_key, new_score))
     run = new_score.cumsum(0) - 1
-    size = torch.bincount(run, minlength=1)
+    size = torch.zeros_like(place).scatter_add_(0, run, torch.ones_like(run))
     above, tied = torch.empty_like(place), torch.empty_like(place)
     above[order], tied[order] = start - start_of_key, size[run] - 1 if len(order) else place
     return above, tied

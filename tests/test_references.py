@@ -1,0 +1,154 @@
+"""References: chance, popularity and what is attainable, without a run."""
+
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+
+import pytest
+import torch
+
+from tailmetrics import (
+    MAP,
+    MRR,
+    F1AtK,
+    FallOutAtK,
+    HitRateAtK,
+    LabelBuckets,
+    LabelFrequency,
+    NDCGAtK,
+    NormalizedRecallAtK,
+    PrecisionAtK,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    TopKCollection,
+)
+from tailmetrics.metrics._metric import TopKMetric
+
+NUM_LABELS, NUM_ROWS = 60, 5
+COUNTS = (200 / torch.arange(1, NUM_LABELS + 1)).long()[torch.randperm(NUM_LABELS, generator=torch.manual_seed(0))]
+BUCKETS = LabelBuckets.quantiles(COUNTS, 4)
+SETTINGS = [("bucket", 20), ("bucket", 60), ("global", 60), (None, 60)]
+
+
+def _target(graded: bool = False) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(1)
+    target = torch.zeros(NUM_ROWS, NUM_LABELS)
+    for row in range(NUM_ROWS):
+        target[row, torch.randperm(NUM_LABELS, generator=draw)[: 2 + row]] = 1
+    return target * (torch.arange(NUM_LABELS) % 3 + 1) if graded else target.bool()
+
+
+def _metrics(scope: str | None, depth: int, **more: object) -> list[TopKMetric]:
+    by = {} if scope is None else {"buckets": BUCKETS, "scope": scope, "depth": depth}
+    arguments = {**by, **more}
+    at_k = [RecallAtK, PrecisionAtK, HitRateAtK, NDCGAtK, F1AtK, MRR, NormalizedRecallAtK]
+    return [
+        *(metric([1, 5], **arguments) for metric in at_k),
+        MAP(5, denominator="attainable", **arguments),
+        MRR(**arguments),
+        FallOutAtK(5, **arguments) if by else FallOutAtK(5, num_labels=NUM_LABELS, **arguments),
+        PropensityScoredPrecisionAtK(5, label_counts=COUNTS, num_train=500, **arguments),
+    ]
+
+
+@pytest.mark.parametrize(("scope", "depth"), SETTINGS)
+def test_chance_is_the_mean_over_random_scores(scope: str | None, depth: int) -> None:
+    """20,000 matrices of uniform scores: each value within 4 standard errors, in lists that are cut too."""
+    draw, collection = torch.Generator().manual_seed(2), TopKCollection(_metrics(scope, depth), references=["chance"])
+    found: dict[str, list[float]] = {}
+    for _ in range(100):
+        collection.reset()
+        collection.update(torch.rand(NUM_ROWS * 200, NUM_LABELS, generator=draw), _target().repeat(200, 1))
+        for key, value in collection.compute().items():
+            found.setdefault(key, []).append(value.item())
+    chance = collection.references()["chance"]
+    assert chance.keys() == found.keys()
+    for key, values in found.items():
+        drawn = torch.tensor(values, dtype=torch.float64)
+        error = max(1e-12, drawn.std().item() / len(values) ** 0.5)
+        assert chance[key].item() == pytest.approx(drawn.mean().item(), abs=4.5 * error, nan_ok=True), key
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize(("scope", "depth"), SETTINGS)
+def test_popularity_and_attainable_are_metrics_of_scores(scope: str | None, depth: int, graded: bool) -> None:
+    """Those of counts as scores, and of the targets as scores, as means over all orders of equal scores."""
+    target = _target(graded)
+    collection = TopKCollection(_metrics(scope, depth), references=["popularity", "attainable"])
+    collection.bind(_frequency()).update(torch.rand(target.shape), target)
+    for name, scores in (("popularity", COUNTS.float().expand(target.shape)), ("attainable", target.float())):
+        wanted = TopKCollection(_metrics(scope, depth, ties="expected"))
+        wanted.update(scores, target)
+        found = collection.references()[name]
+        for key, value in zip(found, wanted.compute().values(), strict=True):
+            assert found[key].item() == pytest.approx(value.item(), abs=1e-12, nan_ok=True), (name, key)
+
+
+def _frequency() -> LabelFrequency:
+    frequency = LabelFrequency(NUM_LABELS)
+    frequency.counts, frequency._update_count = COUNTS.clone(), 1
+    return frequency
+
+
+def test_of_all_labels_chance_is_k_of_them() -> None:
+    """Recall at k of 60 labels is k / 60, in lists of ids as in scores; rows of a mask and weights count as they do."""
+    collection = TopKCollection([RecallAtK([1, 6], num_labels=NUM_LABELS)], references=["chance"])
+    collection.update(torch.arange(10).view(2, 5), torch.tensor([[3, 50], [7, -1]]), torch.tensor([True, False]))
+    assert {key: value.item() for key, value in collection.references()["chance"].items()} == {
+        "recall@1": pytest.approx(1 / 60),
+        "recall@6": pytest.approx(0.1),
+    }
+
+
+def test_random_scores_have_no_adjusted_gap() -> None:
+    """In scope "bucket" their gap is that of the buckets' sizes; adjusted for chance it is 0 within its error."""
+    counts = (1000 / torch.arange(1, 1001)).long()
+    collection = TopKCollection(
+        [RecallAtK(10, buckets=LabelBuckets.deciles(counts))], references=["chance", "attainable"]
+    )
+    draw = torch.Generator().manual_seed(3)
+    for _ in range(10):
+        target = torch.multinomial(counts.double().expand(400, 1000), 5, generator=draw)
+        collection.update(torch.rand(400, 1000, generator=draw), target)
+    summaries = collection.summaries()
+    assert summaries["recall@10/gap"] > 0.3
+    assert abs(summaries["recall@10/adjusted_gap"]) < 0.03
+
+
+def test_references_travel_with_their_collection() -> None:
+    """Merged, sent as bytes, pickled, copied and reset with it; batches in any split have the same bits."""
+
+    def made() -> TopKCollection:
+        return TopKCollection(_metrics("bucket", 20), references=["chance", "popularity", "attainable"], prefix="val/")
+
+    target, scores = _target(), torch.rand(NUM_ROWS, NUM_LABELS)
+    whole, first, second, loaded = made(), made(), made(), made()
+    whole.update(scores, target)
+    first.update(scores[:2], target[:2])
+    second.update(scores[2:], target[2:])
+    first.merge_state(second)
+    loaded.load_state_bytes(whole.state_bytes())
+    for one in (first, loaded, pickle.loads(pickle.dumps(whole)), deepcopy(whole), whole.to("cpu")):
+        for name, values in whole.references().items():
+            for key, value in values.items():
+                assert key.startswith("val/")
+                torch.testing.assert_close(one.references()[name][key], value, rtol=0, atol=0, equal_nan=True)
+    whole.reset()
+    whole.update(scores[:1], target[:1])
+    assert (
+        whole.references()["chance"]["val/recall_depth20@5/quantile_4"]
+        != (first.references()["chance"]["val/recall_depth20@5/quantile_4"])
+    )
+
+
+def test_what_is_not_known_is_said() -> None:
+    """No number of labels, no such reference; popularity without counts is left out."""
+    collection = TopKCollection([RecallAtK(2)], references=["chance"])
+    with pytest.raises(ValueError, match="needs the number of labels"):
+        collection.update(torch.tensor([[1, 2]]), torch.tensor([1]))
+    with pytest.raises(ValueError, match="references='luck'"):
+        TopKCollection([RecallAtK(2)], references=["luck"])
+    collection = TopKCollection([RecallAtK(2)], references=["chance", "popularity"])
+    collection.update(torch.rand(3, 4), torch.arange(3))
+    assert list(collection.references()) == ["chance"]
