@@ -160,3 +160,18 @@ def test_buckets_whose_checksums_collide_are_told_apart() -> None:
     collection.update(torch.tensor([[0, 6]]), torch.tensor([0]))  # label 0: head in the first, tail in the second
     found = {key: float(value) for key, value in collection.compute().items()}
     assert found == {"first/head": 1.0, "first/tail": 0.0, "second/head": 0.0, "second/tail": 1.0}
+
+
+def test_buckets_stay_what_they_were_made_of() -> None:
+    """Neither a tensor that the caller changes later nor an attribute that is set makes other buckets of them."""
+    counts, assignment = torch.tensor([9, 5, 1]), torch.tensor([0, 1, 1])
+    buckets = LabelBuckets.from_assignment(assignment, ["head", "tail"], counts)
+    same = LabelBuckets.from_assignment([0, 1, 1], ["head", "tail"], [9, 5, 1])
+    counts.zero_(), assignment.zero_()
+    assert buckets == same
+    assert buckets.digest == same.digest
+    assert buckets.counts is not None
+    assert buckets.counts.tolist() == [9, 5, 1]
+    with pytest.raises(AttributeError, match="LabelBuckets: names cannot be set; make other buckets"):
+        buckets.names = ("a", "b")
+    assert pickle.loads(pickle.dumps(buckets)) == same

@@ -135,7 +135,7 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
             f"{caller}: {argument} is {shape_of(given)}; pass whole numbers, one per label, "
             "such as LabelFrequency.compute()."
         )
-    given = given.to(torch.int64).reshape(-1)
+    given = given.to(torch.int64, copy=True).reshape(-1)  # what the caller does with it later changes nothing here
     if given.numel() and int(given.min()) < 0:
         raise ValueError(f"{caller}: {argument} holds {int(given.min())}; counts cannot be negative.")
     # a float sum cannot overflow; only near the bound the exact one is worth its time

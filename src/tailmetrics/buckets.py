@@ -43,6 +43,12 @@ class LabelBuckets:
         self.sizes: tuple[int, ...] = tuple(torch.bincount(assignment, minlength=len(self.names)).tolist())
         self._tables: dict[object, Any] = {}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse once all is set: digests, tables and the names of states follow from what was."""
+        if "_tables" in vars(self):
+            raise AttributeError(f"LabelBuckets: {name} cannot be set; make other buckets, such as from_assignment(…).")
+        super().__setattr__(name, value)
+
     @classmethod
     def deciles(cls, counts: Any) -> LabelBuckets:
         """Return ten buckets of about a tenth of the label occurrences each, and ``unseen``.

@@ -67,7 +67,7 @@ class LabelFrequency(ExactMetric):
         """
         known = check_counts("LabelFrequency.from_counts", "counts", counts)
         num_rows = check_count("LabelFrequency.from_counts", "num_rows", num_rows, minimum=0)
-        return frequency_of(known.clone(), num_rows, **kwargs)
+        return frequency_of(known, num_rows, **kwargs)
 
     def extra_repr(self) -> str:
         """Return the number of labels, for ``repr``."""
