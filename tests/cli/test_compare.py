@@ -267,7 +267,7 @@ def test_a_wide_terminal_shows_one_table_and_explains_it():
     """Every column side by side; the title does not wrap; the caption explains p, its correction and the effect."""
     text = printed(160)
     (shown,) = headers(text)
-    columns = "metric run baseline difference interval p corrected win/tie/loss effect ┃"
+    columns = "metric run baseline difference interval p corrected least win/tie/loss effect ┃"
     assert [one for one in shown if one != "┃"] == columns.split()[:-1]
     assert "the run of Sunday the 2nd against the run of Monday the 3rd" in text.splitlines()
     legend = " ".join(text.split())

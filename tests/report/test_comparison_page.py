@@ -15,6 +15,7 @@ from tailmetrics.report.comparison_sections import SUPERSCRIPTS
 from tailmetrics.report.formatting import number
 from tailmetrics.report.pages import fragment, page
 from tailmetrics.report.pictures import picture
+from tailmetrics.report.text import markdown
 
 from report.test_page import contrast  # isort: skip
 
@@ -65,6 +66,25 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     assert f"of {tested} comparisons; interval: 0.95 of this comparison alone" in page(report)
     pairs = [one for one in report.document().tables if one.name == "comparisons"]
     assert sum(len(one.lines) for one in pairs) == len(report.comparisons)
+
+
+def test_the_verdict_stands_first_and_least_differences_beside_each(compared, tmp_path):
+    """Below the title in every text; what so many rows would have shown in the table, and where nothing was shown."""
+    report, _, _ = compared
+    assert "better <b> against plain: global_recall@3" in report.verdict
+    tags = Tags(page(report)).text
+    assert tags.index("better <b> against plain: ") < tags.index("3 runs")
+    assert markdown(report).split("\n\n")[1].startswith("**better &lt;b&gt; against plain: global_recall@3")
+    assert str(report).startswith(report.verdict[:40])
+    known = [one for one in report.comparisons if not math.isnan(one.least_difference)]
+    cells = {
+        cell for one in report.document().tables if one.name == "comparisons" for line in one.lines for cell in line
+    }
+    assert known
+    assert {number(one.least_difference) for one in known} <= cells
+    unsure = next(one for one in known if not one.significant and "/" in one.key)
+    assert f", {number(unsure.least_difference)} would be shown" in page(report)
+    assert "least: the smallest true difference that so many rows show" in tags
 
 
 def test_the_page_holds_every_number_and_nothing_else(compared):

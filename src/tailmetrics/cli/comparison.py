@@ -27,7 +27,7 @@ from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.provenance import versions
 from tailmetrics.io import DataFileError
 from tailmetrics.report import ComparisonReport, print_report
-from tailmetrics.significance import Comparison, compare
+from tailmetrics.significance import Comparison, compare, verdict
 
 COMPARE_FILES = [f"compare.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")]
 
@@ -157,6 +157,7 @@ def _report(found: list[Comparison], first: RowTable, options: CompareOptions) -
         lower_is_better=first.lower_is_better,
         what_buckets_are=first.what_buckets_are,
         versions=versions(),
+        verdict=verdict(found, first.buckets, first.lower_is_better),
     )
 
 

@@ -43,7 +43,7 @@ def compare_runs(
     >>> compared.values["precision@1"]
     {'wrong': 0.0, 'right': 1.0}
     """
-    from tailmetrics.significance import compare
+    from tailmetrics.significance import compare, verdict
 
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
@@ -72,6 +72,7 @@ def compare_runs(
         captions=report.captions,
         over_all=report.over_all,
         postfix=report.postfix,
+        verdict=verdict(compared, [row.name for row in report.buckets], first.rows.lower_is_better),
         lower_is_better=first.rows.lower_is_better,
         what_buckets_are=what_buckets_are(report.buckets),
         curves={metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},

@@ -133,7 +133,7 @@ class ComparisonReport(Shown):
     @property
     def corrected_for(self) -> int:
         """How many comparisons have a p-value, so that they count in the correction."""
-        return sum(not math.isnan(one.p_corrected.randomisation) for one in self.comparisons)
+        return sum(not math.isnan(one.p_corrected.decisive) for one in self.comparisons)
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return what every renderer shows; ``brief`` is for a terminal. References are those of reports."""

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from tailmetrics.report.comparison import ComparisonReport
     from tailmetrics.significance.comparing import Comparison
 
-COLUMNS = ("metric", "run", "baseline", "difference", "interval", "p", "corrected", "win/tie/loss", "effect", "")
-BY_NEED = (0, 3, 4, 6, 9, 1, 2, 5, 7, 8)
+COLUMNS = (
+    "metric", "run", "baseline", "difference", "interval", "p", "corrected", "least", "win/tie/loss", "effect", "",
+)  # fmt: skip
+BY_NEED = (0, 3, 4, 6, 10, 1, 2, 5, 7, 8, 9)
 """The columns in the order in which they come where one table has no room for all."""
 SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
 LINE = 22
@@ -149,7 +151,8 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
             at, lower, upper = (clipped(scale.share(end)) for end in _ends(one))
             has_ends = not math.isnan(one.interval.low)
             said = f" ({signed(one.interval.low)} to {signed(one.interval.high)})" if has_ends else ""
-            text = f"{name} {signed(one.difference)}{said}{', significant' if one.significant else ''}"
+            least = "" if math.isnan(one.least_difference) else f", {number(one.least_difference)} would be shown"
+            text = f"{name} {signed(one.difference)}{said}{', significant' if one.significant else least}"
             marks += [Mark("line", [(lower, tick.at), (upper, tick.at)], colour)] if has_ends else []
             marks.append(Mark("dot", [(at, tick.at)], colour, "circle", filled=one.significant, text=text))
             told.append(text)
@@ -266,11 +269,14 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
 def legend(report: ComparisonReport) -> str:
     """Return what the columns of comparisons mean."""
     tested = report.corrected_for
+    by_total = any(not math.isnan(one.p.total) for one in report.comparisons)
+    swapped = "randomisation test, rows swapped between the runs"
+    test = "Student's t, with what varies between runs of a model or between labels" if by_total else swapped
     return (
-        f"p: randomisation test, rows swapped between the runs; corrected: {report.correction}, of {tested} "
-        f"comparison{'' if tested == 1 else 's'}; interval: {report.confidence:.3g} of this comparison alone, so that "
-        "it may leave out 0 where the corrected p is large; effect: Cohen's d of the row differences; *: significant "
-        f"at {report.level:.3g}."
+        f"p: {test}; corrected: {report.correction}, of {tested} comparison{'' if tested == 1 else 's'}; interval: "
+        f"{report.confidence:.3g} of this comparison alone, so that it may leave out 0 where the corrected p is large; "
+        "least: the smallest true difference that so many rows show in 8 of 10 samples; effect: Cohen's d of the row "
+        f"differences; *: significant at {report.level:.3g}."
     )
 
 
@@ -283,8 +289,9 @@ def cells(comparison: Comparison) -> list[str]:
         number(comparison.baseline_value),
         signed(comparison.difference),
         "–" if math.isnan(interval.low) else f"{signed(interval.low)} … {signed(interval.high)}",
-        _p(comparison.p.randomisation),
-        _p(comparison.p_corrected.randomisation),
+        _p(comparison.p.decisive),
+        _p(comparison.p_corrected.decisive),
+        number(comparison.least_difference),
         f"{comparison.wins}/{comparison.ties}/{comparison.losses}",
         "–" if math.isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",
         "*" if comparison.significant else "",
