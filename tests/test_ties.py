@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from fractions import Fraction
 from itertools import chain, permutations, product
 from math import comb
@@ -15,7 +16,9 @@ from torch import Tensor
 
 import tailmetrics
 from tailmetrics import Ranking, functional
+from tailmetrics.metrics import _rows, _ties
 from tailmetrics.metrics._ties import ExpectedRanks, in_order
+from tailmetrics.ranking._device import force_plain
 
 KS = tuple(range(1, 8))
 WEIGHTS = torch.tensor([1.0, 2.5, 4.0, 1.5, 3.0, 9.0, 2.0], dtype=torch.float64)
@@ -259,3 +262,80 @@ def test_what_has_no_order_or_no_closed_form_is_refused() -> None:
         metric = tailmetrics.KForRecall(1.0, ties=ties)
         metric.update(scores, torch.tensor([2]))
         assert float(metric.compute()) == wanted
+
+
+def odd_inputs() -> dict[str, tuple[Any, Any]]:
+    """Predictions and targets at their edges: types, layouts, nothing retrieved, nothing relevant, no row."""
+    generator = torch.Generator().manual_seed(8)
+    scores = torch.randint(0, 3, (9, 7), generator=generator).float()
+    gains = torch.randint(0, 3, (9, 7), generator=generator).float()
+    ids = torch.arange(7).expand(9, 7).contiguous()
+    return {
+        "dense": (scores, gains),
+        "bfloat16": (scores.bfloat16(), gains > 0),
+        "class indices": (scores, torch.arange(9) % 7),
+        "transposed": (scores.T.contiguous().T, gains),
+        "CSR": (scores.to_sparse_csr(), gains),
+        "candidates": ((scores, ids), gains),
+        "few candidates": ((scores[:, :3], ids[:, :3].contiguous()), gains),
+        "no candidates": ((scores[:, :0], ids[:, :0]), gains),
+        "some retrieved": (scores.masked_fill(scores == 0, -torch.inf), gains),
+        "none retrieved": (torch.full((9, 7), -torch.inf), gains),
+        "void targets": (scores, torch.full((9, 2), -1)),
+        "targets of width 0": (scores, torch.zeros(9, 0, dtype=torch.int64)),
+        "no row": (scores[:0], gains[:0]),
+    }
+
+
+@pytest.mark.parametrize("name", odd_inputs())
+def test_odd_inputs_have_values_within_bounds_in_both_forms(name: str) -> None:
+    """Every metric that takes ``ties``, overall and by bucket: worst, expected and best in this order."""
+    preds, target = odd_inputs()[name]
+    for metric, given in METRICS:
+        for by in ({}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}):
+            rule = {"num_labels": None if by else 7, **given, **by}
+            values = []
+            for plain in (False, True):
+                with force_plain() if plain else nullcontext():
+                    of_form = {}
+                    for ties in ("worst", "expected", "best"):
+                        made = getattr(tailmetrics, metric)(ties=ties, **rule)
+                        made.update(preds, target)
+                        of_form[ties] = made.compute().flatten().nan_to_num(0.5).tolist()
+                    values.append(of_form)
+            assert values[0] == values[1]
+            if metric != "RelevanceAtK":
+                rising = zip(*(values[0][ties] for ties in ("worst", "expected", "best")), strict=True)
+                assert all(0 <= low <= mean + 1e-12 <= high + 2e-12 <= 1 + 3e-12 for low, mean, high in rising)
+
+
+@pytest.mark.parametrize("by", [{}, {"buckets": "b"}, {"buckets": "b", "scope": "global"}], ids=str)
+def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 60 rows 7 hold equal scores among the first places, or where the list ends; no other is ranked twice."""
+    read: list[int] = []
+    some_rows, spans = _ties._some_rows, _ties.spans
+    monkeypatch.setattr(
+        _ties, "_some_rows", lambda ranking, scores, rows: read.append(len(rows)) or some_rows(ranking, scores, rows)
+    )
+    generator = torch.Generator().manual_seed(9)
+    scores = torch.rand(60, 40, generator=generator).argsort(dim=1).double()
+    scores[:7] = scores[:7].clamp(max=37)
+    target = torch.rand(60, 40, generator=generator) < 0.1
+    buckets = tailmetrics.LabelBuckets.from_assignment([label % 3 for label in range(40)], list("abc"))
+    rule = {**by, "buckets": buckets} if by else {"num_labels": 40}
+    if by.get("scope") != "global" and by:
+        rule["depth"] = 9
+    for name in ("RecallAtK", "NDCGAtK", "MRR", "MAP"):
+        for ties in ("expected", "worst"):
+            values = []
+            for everything in (False, True):
+                metric = getattr(tailmetrics, name)(k=4, ties=ties, **rule)
+                if everything:
+                    with monkeypatch.context() as whole:
+                        whole.setattr(_rows, "spans", lambda *given: spans(*given[:4], True))
+                        metric.update(scores, target)
+                else:
+                    metric.update(scores, target)
+                values.append(metric.compute().tolist())
+            assert values[0] == pytest.approx(values[1], abs=1e-15)
+    assert {*read} == {7}

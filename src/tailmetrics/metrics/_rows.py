@@ -173,8 +173,11 @@ class RelevanceMetric(TopKMetric):
         buckets, ties = self.bound_buckets, self.ties
         if isinstance(ranking, ReferenceRanking):
             return ranking.ranks(buckets, self.scope, self.depth)
-        by = None if buckets is None else (buckets.digest, self.scope, self.depth)
-        ranks, above, equal = ranking.remembered(("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth))
+        everything = None in self.cutoffs and not self._uses_depth
+        by = (None if buckets is None else (buckets.digest, self.scope, self.depth), everything)
+        ranks, above, equal = ranking.remembered(
+            ("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth, everything)
+        )
         if ties == "expected":
             return ranking.remembered(("expected", by), lambda: ExpectedRanks(ranks, above, equal))
         assert ties != "id"

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arithmetic import divide, ordered_sum
@@ -48,7 +49,8 @@ class ExpectedRanks(TargetRanks):
         super().__init__(lambda: hits, *rest)
         self.n_relevant, self.binary, self.documents = ranks.n_relevant, ranks.binary, ranks.documents
         void = hits.ranks >= NOT_RANKED
-        self.above, self.equal = above.masked_fill(void, NOT_RANKED), equal.masked_fill(void, 1)
+        self.above = above.masked_fill(void, NOT_RANKED).contiguous()
+        self.equal = equal.masked_fill(void, 1)
         first = torch.searchsorted(self.above, self.above)
         self.hits_above = first
         self.tied_relevant = torch.searchsorted(self.above, self.above, right=True) - first
@@ -218,19 +220,70 @@ def in_order(
 
 
 def spans(
-    ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int
+    ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int, everything: bool = True
 ) -> tuple[TargetRanks, Tensor, Tensor]:
-    """Return the ranks of all relevant labels that are retrieved, how many labels score more, and how many the same.
+    """Return the ranks of the relevant labels, how many labels score more than each, and how many the same.
 
     With buckets there is an axis of them behind the rows. In scope ``"bucket"`` the labels of a bucket are counted
-    among themselves; of those that tie across ``depth``, all are read.
+    among themselves; of those that tie across ``depth``, all are read. Scores are read once more in rows whose list
+    holds equal scores, or ends among them; in others a rank says what stands above.
 
     Args:
         ranking: Made from scores, or from whole lists of scored candidates.
         buckets: G buckets, or None.
         scope: As in :meth:`Ranking.by_bucket`.
         depth: As there.
+        everything: Whether ranks below the list are asked for, too.
     """
+    values, scores = ranking.values, ranking.scores
+    if everything or scores is None or values is None:
+        return _all_spans(ranking, buckets, scope, depth)
+    tied = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)).any(dim=1)
+    rows = (tied if ranking.row_mask is None else tied & ranking.row_mask).nonzero().squeeze(1)
+    ranks = ranking if buckets is None else ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
+    hits = ranks.hits
+    if not len(rows):
+        return ranks, (hits.ranks - 1).clamp(max=NOT_RANKED), torch.ones_like(hits.ranks)
+    some, *own = _all_spans(_some_rows(ranking, scores, rows), buckets, scope, depth)
+    gains = None if ranks.binary else _with_rows(ranks.target_gains, some.target_gains, rows, 0.0)
+    wide = [
+        _with_rows(of_all, of_some, rows, fill)
+        for of_all, of_some, fill in (
+            (hits.ranks, some.hits.ranks, NOT_RANKED),
+            (hits.ids, some.hits.ids, -1),
+            (hits.ranks - 1, own[0], NOT_RANKED),
+            (torch.ones_like(hits.ranks), own[1], 1),
+        )
+    ]
+    found = Hits(wide[0], wide[1], gains)
+    whole = TargetRanks(lambda: found, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, some.deepest)
+    whole.n_relevant, whole.binary = ranks.n_relevant, ranks.binary
+    return whole, wide[2], wide[3]
+
+
+def _some_rows(ranking: Ranking, scores: Tensor, rows: Tensor) -> Ranking:
+    """Return some rows of a ranking of dense scores, ranked anew."""
+    entries = ranking.targets.entries
+    place = torch.full((ranking.num_rows,), -1, device=rows.device)
+    place[rows] = torch.arange(len(rows), device=rows.device)
+    inside = (place[entries.rows] >= 0) & (entries.ids >= 0)
+    some = scores[rows]
+    gains = torch.zeros(some.shape, dtype=real_dtype(some.device), device=some.device)
+    gains[place[entries.rows[inside]], entries.ids[inside]] = 1.0 if entries.gains is None else entries.gains[inside]
+    return Ranking.from_scores(some, target_gains=gains, depth=max(1, ranking.depth), validate_args=False)
+
+
+def _with_rows(of_all: Tensor, of_some: Tensor, rows: Tensor, fill: float) -> Tensor:
+    """Return values (N, …, W) with other values (R, …, V) in some rows, as wide as both."""
+    width = max(of_all.shape[-1], of_some.shape[-1])
+    wide, other = (F.pad(part, (0, width - part.shape[-1]), value=fill) for part in (of_all, of_some))
+    return wide.index_copy(0, rows, other.to(wide.dtype))
+
+
+def _all_spans(
+    ranking: Ranking, buckets: LabelBuckets | None, scope: Scope, depth: int
+) -> tuple[TargetRanks, Tensor, Tensor]:
+    """Return :func:`spans` of all relevant labels that are retrieved, of rows of whatever kind."""
     ranks = ranking.exact
     hits, values = ranks.hits, ranking.values if ranking.scores is None else ranking.scores
     assert values is not None
@@ -264,11 +317,14 @@ def _counts(
     valid = hits.ranks < NOT_RANKED
     rows, place = valid.nonzero(as_tuple=True)
     ids = hits.ids[rows, place]
+    if not len(ids):
+        nothing = torch.zeros_like(hits.ranks)
+        return nothing, nothing + 1, nothing
     # the place in a list is the rank in all of it, which hits of buckets do not have
     own = _of_lists(ranking, values, rows, ids) if listed else values[rows, ids]
     columns = ids
     if buckets is not None and listed:
-        values = values.masked_fill(buckets.of(ranking.ids) != number, -torch.inf)
+        values = values[:, : ranking.depth].masked_fill(buckets.of(ranking.ids) != number, -torch.inf)
     elif buckets is not None:
         inside = (buckets.assignment.to(ids.device) == number).nonzero().squeeze(1)
         values, columns = values[:, inside], torch.searchsorted(inside, ids)
