@@ -284,7 +284,13 @@ class TopKCollection(Mergeable, LoggedCollection):
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
         self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
         self._before_adding()
-        values = {name: metric(prepared[name]) for name, metric in members.items()}
+        before = {name: dict(vars(metric)) for name, metric in members.items()}
+        try:
+            values = {name: metric(prepared[name]) for name, metric in members.items()}
+        except BaseException:
+            for name, metric in members.items():
+                vars(metric).update(before[name])  # forward makes new states, and leaves those that were as they are
+            raise
         return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
 
     def reset(self) -> None:

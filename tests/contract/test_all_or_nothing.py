@@ -67,6 +67,9 @@ def test_a_member_that_fails_while_it_is_added_changes_nothing(name: str) -> Non
     with pytest.raises((RuntimeError, ArithmeticError, TypeError)):
         member.update(BATCH.scores, BATCH.target)
     assert states(collection) == before
+    with pytest.raises((RuntimeError, ArithmeticError, TypeError)):
+        collection(BATCH.scores, BATCH.target)
+    assert states(collection) == before
     del vars(member)["_prepare"]
     collection.update(BATCH.scores, BATCH.target)
     assert states(collection) == {key: doubled(value) for key, value in before.items()} or "max" in reductions(member)
