@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from zlib import crc32
 
@@ -42,13 +43,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
     cases: dict[str, list[pytest.Function]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for of_test in cases.values():
         if len(of_test) >= MANY or "case" in of_test[0].callspec.params:
             for item in of_test[1:]:
                 if crc32(item.nodeid.encode()) % 5:
                     item.add_marker("slow")
+
+
+@pytest.fixture(params=["fast", pytest.param("plain", marks=pytest.mark.slow)])
+def both_forms(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a test of values twice: in the form of the CPU, and in the one that devices run."""
+    from tailmetrics.ranking._device import force_plain
+
+    with force_plain() if request.param == "plain" else nullcontext():
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -7,6 +7,8 @@ from cases import NUM_LABELS, Case, data
 from exactness.bits import CASES_OF_A_KIND
 from tailmetrics import KForRecall, LabelFrequency, PrecisionAtK, RecallAtK, functional, rank
 
+pytestmark = pytest.mark.usefixtures("both_forms")
+
 TIED, UNTIED = data(7), data(8, ties=False)
 
 

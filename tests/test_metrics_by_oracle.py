@@ -10,6 +10,8 @@ from exactness.bits import CASES_OF_A_KIND
 from oracle import evaluate, tie_rate
 from tailmetrics import TieRateAtK
 
+pytestmark = pytest.mark.usefixtures("both_forms")
+
 BATCHES = {(graded, ties): data(seed=1, graded=graded, ties=ties) for graded in (False, True) for ties in (False, True)}
 RUNS = [(case, False) for case in CASES] + [(case, True) for case in CASES_OF_A_KIND]
 """How empty rows count does not meet the gains, which enter where rows are read."""
