@@ -151,6 +151,8 @@ def _cases_of_wishes() -> list[Case]:
         ("FBetaAtK", {"k": KS, "beta": 0.5}),
         ("ERRAtK", {"k": KS, "max_gain": 4}),
         ("FallOutAtK", {"k": KS}),
+        *(("RecallAtK", {"k": KS, "min_gain": level}) for level in (1.0, 1.5)),
+        ("MAP", {"min_gain": 1.5}),
         *((name, {}) for name in ("RowAUC", "CoverageError", "RankingLoss")),
         *((name, {"threshold": [0.0, 0.5]}) for name in ("PrecisionAtThreshold", "RecallAtThreshold", "F1AtThreshold")),
     ]

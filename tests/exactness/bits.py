@@ -7,12 +7,15 @@ from typing import Any
 
 from torch import Tensor
 
-from cases import CASES
+from cases import CASES, EVERY_CASE
 from tailmetrics import Ranking
 from tailmetrics.metrics import TopKMetric
 
 CASES_OF_A_KIND = [case for case in CASES if "empty_target_action" not in case.arguments]
 """Every metric with every argument but how rows without a relevant label count, which enters only at compute."""
+
+EVERY_KIND = [*CASES_OF_A_KIND, *(case for case in EVERY_CASE if case not in CASES)]
+"""Also the metrics that tests/oracle.py does not read."""
 
 IN_THE_WHOLE_LIST = ("RecallAtK", "NDCGAtK", "MAP", "PropensityScoredPrecisionAtK")
 ONE_OF_EACH = [

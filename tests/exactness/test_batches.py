@@ -9,12 +9,12 @@ import torch
 
 import tailmetrics
 from cases import FEW, Case, Data, data
-from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, bits, compute_all, states
+from exactness.bits import EVERY_KIND, ONE_OF_EACH, bits, compute_all, states
 from tailmetrics import LabelFrequency, Ranking
 
 ROWS = 67
 BATCH = data(seed=11, num_rows=ROWS, graded=True)
-METRICS = [case.metric() for case in CASES_OF_A_KIND]
+METRICS = [case.metric() for case in EVERY_KIND]
 
 
 def rankings(batch: Data, size: int, order: torch.Tensor | None = None) -> Iterator[Ranking]:
@@ -32,13 +32,13 @@ def wanted() -> list[object]:
 
 def assert_same(found: list[object], wanted: list[object]) -> None:
     """Name the metrics that differ."""
-    assert [str(case) for case, one, other in zip(CASES_OF_A_KIND, found, wanted, strict=True) if one != other] == []
+    assert [str(case) for case, one, other in zip(EVERY_KIND, found, wanted, strict=True) if one != other] == []
 
 
 @pytest.mark.slow
 def test_rows_one_by_one_are_those_of_one_batch(wanted: list[object]) -> None:
     """Every metric with every average, in batches of one row."""
-    of_each = {str(case): bits for case, bits in zip(CASES_OF_A_KIND, wanted, strict=True)}
+    of_each = {str(case): bits for case, bits in zip(EVERY_KIND, wanted, strict=True)}
     found = compute_all([case.metric() for case in ONE_OF_EACH], rankings(BATCH, 1))
     assert [str(case) for case, one in zip(ONE_OF_EACH, found, strict=True) if one != of_each[str(case)]] == []
 
@@ -59,7 +59,7 @@ def test_order_of_rows_does_not_show(wanted: list[object]) -> None:
 def test_merged_states_are_those_of_one_run(ranks: int, wanted: list[object]) -> None:
     """Rows dealt to ranks unevenly, the last rank without any, merged by ``merge_state`` as a metric and as a dict."""
     rows = [torch.arange(ROWS)[rank :: ranks - 1] for rank in range(ranks - 1)] + [torch.arange(0)]
-    parts = [[case.metric() for case in CASES_OF_A_KIND] for _ in range(ranks)]
+    parts = [[case.metric() for case in EVERY_KIND] for _ in range(ranks)]
     for part, own in zip(parts, rows, strict=True):
         for ranking in rankings(BATCH, 16, own):
             for metric in part:
@@ -72,10 +72,10 @@ def test_merged_states_are_those_of_one_run(ranks: int, wanted: list[object]) ->
 
 def test_a_checkpoint_in_the_middle_does_not_show(wanted: list[object]) -> None:
     """Stop after 30 rows, save, load into new metrics, go on: the bits of a run without a stop."""
-    before = [case.metric() for case in CASES_OF_A_KIND]
+    before = [case.metric() for case in EVERY_KIND]
     first, second = BATCH.scores[:30], BATCH.scores[30:]
     ranking = tailmetrics.rank(first, BATCH.target[:30])
-    after = [case.metric() for case in CASES_OF_A_KIND]
+    after = [case.metric() for case in EVERY_KIND]
     rest = tailmetrics.rank(second, BATCH.target[30:])
     for old, new in zip(before, after, strict=True):
         old.persistent(True)
@@ -88,7 +88,7 @@ def test_a_checkpoint_in_the_middle_does_not_show(wanted: list[object]) -> None:
 
 def test_forward_accumulates_what_update_does(wanted: list[object]) -> None:
     """Calling the metric, which resets and merges inside, leaves the bits that update leaves."""
-    metrics = [case.metric() for case in CASES_OF_A_KIND]
+    metrics = [case.metric() for case in EVERY_KIND]
     for ranking in rankings(BATCH, 25):
         for metric in metrics:
             metric(ranking)

@@ -8,7 +8,7 @@ import torch
 import tailmetrics
 from cases import Case, Data, data
 from contract.forms import INTEGER_FORMS, LIST_FORMS, MULTI_HOT_FORMS, SCORE_FORMS, TARGET_FORMS, Feed, explicit_forms
-from exactness.bits import CASES_OF_A_KIND as CASES
+from exactness.bits import EVERY_KIND as CASES
 from exactness.bits import ONE_OF_EACH, bits, compute_all
 from tailmetrics.metrics import TopKMetric
 

@@ -23,7 +23,7 @@ from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.ranking._device import force_plain
 from wishes import shards
-from wishes.rows import COUNTS, DECILES, NUM_LABELS, bits, csr, fed, padded_ids, sets
+from wishes.rows import DECILES, NUM_LABELS, bits, csr, fed, padded_ids, sets
 from wishes.shards import DEPTH, KINDS, PAIRS, REFUSED, SHARES, WORLDS, WRONG, batch, depth_of, every_metric, read
 
 WIDTHS = {
@@ -388,11 +388,3 @@ def test_wrong_lists_of_index_shards_are_refused(lists: Any, more: dict[str, Any
     """The error names the shard."""
     with pytest.raises((TypeError, ValueError), match=f"Ranking.from_shards: .*{words}"):
         Ranking.from_shards(lists, target_ids=torch.tensor([0, 1]), **more)
-
-
-def test_the_comparison_can_fail() -> None:
-    """Other scores have other bits: the kinds of batches differ from one another."""
-    found = [read(tailmetrics.rank(*batch(kind), depth=DEPTH)) for kind in KINDS]
-    assert differing(found[0], found[1])
-    assert differing(found[0], found[2])
-    assert COUNTS.numel() == NUM_LABELS

@@ -19,7 +19,7 @@ from torch import Tensor
 
 import tailmetrics
 from wishes import pairs
-from wishes.rows import DECILES, NUM_LABELS, THREE, bits, candidates, csr, drawn, fed, floats, halves, members, sets
+from wishes.rows import DECILES, NUM_LABELS, THREE, bits, drawn, fed, floats, members, sets
 
 METRICS: dict[str, tuple[Callable[..., Any], str, str]] = {
     "CoverageError": (pairs.cover_depth, "coverage_error", "coverage_error"),
@@ -99,36 +99,6 @@ def test_worked_examples() -> None:
     for scores, depth, loss in (([4.0, 3.0, 2.0, 1.0], 3, 1 / 4), ([0.0] * 4, 4, 1)):
         assert float(fed(tailmetrics.CoverageError(), torch.tensor([scores]), target).compute()) == depth
         assert float(fed(tailmetrics.RankingLoss(), torch.tensor([scores]), target).compute()) == loss
-
-
-@every_metric
-@pytest.mark.parametrize("buckets", [None, THREE], ids=["overall", "by bucket"])
-def test_candidates_and_csr_equal_dense_scores(name: str, buckets: Any) -> None:
-    """Labels that are not stored tie with each other below all others."""
-    scores, target = batch(3, ties=True)
-    stored = torch.rand(scores.shape, generator=torch.Generator().manual_seed(3)) < 0.7
-    hidden = scores.masked_fill(~stored, -math.inf)
-    make = {"num_labels": NUM_LABELS, **({} if buckets is None else {"buckets": buckets})}
-    wanted = fed(getattr(tailmetrics, name)(**make), hidden, target).compute()
-    groups = [set(range(NUM_LABELS))] if buckets is None else members(buckets)
-    empty = "neg" if buckets is None else "skip"
-    loops = [oracle(name, hidden.tolist(), sets(target), inside, "bucket", empty) for inside in groups]
-    assert floats(wanted) == pytest.approx(loops, rel=0, abs=1e-12)
-    for preds in (csr(scores, stored), candidates(hidden)):
-        assert bits(fed(getattr(tailmetrics, name)(**make), preds, target).compute()) == bits(wanted)
-
-
-@every_metric
-def test_the_same_bits_in_any_batches(name: str) -> None:
-    """Split and shuffled, by bucket; no state is a float."""
-    scores, target = batch(4, ties=True)
-    order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(1))
-    whole, split = (getattr(tailmetrics, name)(buckets=DECILES) for _ in range(2))
-    whole.update(scores[order], target[order])
-    for part in halves((scores, target), 15):
-        split.update(*part)
-    assert bits(whole.compute()) == bits(split.compute())
-    assert not any(state.is_floating_point() for state in whole.metric_state.values())
 
 
 @every_metric

@@ -20,7 +20,7 @@ from torch import Tensor
 
 import tailmetrics
 from wishes.reference import ROWS, Seen
-from wishes.rows import DECILES, NUM_LABELS, THREE, bits, fed, floats, graded, halves, members
+from wishes.rows import DECILES, NUM_LABELS, THREE, bits, fed, floats, graded, members
 
 LATER = 10_000
 """What is added to an id each time that it is repeated: an id that nothing asks for, whose bucket is still known."""
@@ -120,32 +120,6 @@ def test_candidates_count_the_best_copy(name: str, options: dict[str, Any]) -> N
     assert bits(fed(getattr(tailmetrics, name)(**make), shuffled, gains).compute()) == wanted
 
 
-@every_case
-def test_lists_without_repeated_ids_do_not_change(name: str, options: dict[str, Any]) -> None:
-    """The bits of the default."""
-    scores, gains = graded(5)
-    ids = scores.argsort(dim=1, descending=True)
-    for way in ({"num_labels": NUM_LABELS}, {"buckets": DECILES}):
-        plain, first = (getattr(tailmetrics, name)(**way, **more, **options) for more in ({}, {"duplicates": "first"}))
-        assert bits(fed(first, ids, gains).compute()) == bits(fed(plain, ids, gains).compute())
-
-
-def test_rankings_collections_and_batches() -> None:
-    """``rank`` and ``from_ids`` take the argument; a collection and two batches give the same bits."""
-    ids, gains = repeated(6)
-    wanted = bits(fed(tailmetrics.MAP(duplicates="first", num_labels=NUM_LABELS), ids, gains).compute())
-    ranked = tailmetrics.rank(ids, gains, num_labels=NUM_LABELS, duplicates="first")
-    from_ids = tailmetrics.Ranking.from_ids(ids, target_gains=gains, num_labels=NUM_LABELS, duplicates="first")
-    for ranking in (ranked, from_ids):
-        assert bits(fed(tailmetrics.MAP(num_labels=NUM_LABELS), ranking).compute()) == wanted
-    split = tailmetrics.MAP(duplicates="first", num_labels=NUM_LABELS)
-    for part in halves((ids, gains), 15):
-        split.update(*part)
-    assert bits(split.compute()) == wanted
-    members_of = [tailmetrics.MAP(duplicates="first", name="map"), tailmetrics.MRR(duplicates="first", name="mrr")]
-    assert bits(fed(tailmetrics.TopKCollection(members_of), ids, gains).compute()["map"]) == wanted
-
-
 def test_repeated_ids_are_refused_by_default() -> None:
     """The message names the row and the way out; the metric is as before."""
     ids, target = torch.tensor([[1, 2], [3, 3]]), torch.tensor([1, 3])
@@ -155,17 +129,3 @@ def test_repeated_ids_are_refused_by_default() -> None:
         assert metric.update_count == 0
     with pytest.raises(ValueError, match="duplicates"):
         tailmetrics.RecallAtK(k=2, duplicates="last")
-
-
-def test_repeated_ids_of_targets_stay_an_error() -> None:
-    """A target names a label once."""
-    with pytest.raises(ValueError, match="twice"):
-        tailmetrics.RecallAtK(k=2, duplicates="first").update(torch.tensor([[1, 2]]), torch.tensor([[1, 1]]))
-
-
-def test_the_input_is_not_touched() -> None:
-    """Ids stay as they are."""
-    ids, gains = repeated(7)
-    before = bits(ids)
-    fed(tailmetrics.MAP(duplicates="first"), ids, gains)
-    assert bits(ids) == before

@@ -22,7 +22,7 @@ from torch import Tensor
 
 import tailmetrics
 from wishes.reference import ROWS, Seen
-from wishes.rows import COUNTS, DECILES, NUM_LABELS, bits, candidates, fed, floats, graded, sets
+from wishes.rows import COUNTS, DECILES, NUM_LABELS, bits, candidates, fed, floats, graded
 
 Flat = tuple[Tensor, Tensor, Tensor]
 
@@ -266,24 +266,6 @@ def test_collections_take_indexes(collection: str) -> None:
     assert values == pytest.approx([oracle("MRR", {}, batch), oracle("RecallAtK", {"k": 3}, batch)], abs=1e-12)
 
 
-def test_other_types_of_preds_target_and_indexes() -> None:
-    """Bool, float and integer targets, float64 and half scores, int32 ids: the same bits."""
-    preds, target, ids = flat(7)
-    preds = (preds * 256).round() / 256
-    wanted = tailmetrics.MAP()
-    wanted.update(preds, target, indexes=ids)
-    for given in (
-        (preds.double(), target, ids),
-        (preds.half(), target, ids),
-        (preds, target.bool(), ids),
-        (preds, target.float(), ids),
-        (preds, target.int(), ids.int()),
-    ):
-        metric = tailmetrics.MAP()
-        metric.update(given[0], given[1], indexes=given[2])
-        assert bits(metric.compute()) == bits(wanted.compute())
-
-
 @pytest.mark.parametrize("wrong", ["lengths", "float ids", "two axes", "nan", "negative gain", "missing"])
 def test_wrong_queries_are_refused_and_count_nothing(wrong: str) -> None:
     """Clear errors; the metric is as before."""
@@ -306,16 +288,6 @@ def test_wrong_queries_are_refused_and_count_nothing(wrong: str) -> None:
 
 
 # --- Ranking.from_flat
-
-
-def test_from_flat_without_ids_is_what_update_makes() -> None:
-    """A ranking made once, for several metrics."""
-    preds, target, ids = flat(9, grades=3)
-    ranking = tailmetrics.Ranking.from_flat(preds, target, ids)
-    for metric in (tailmetrics.MAP(), tailmetrics.NDCGAtK(k=5), tailmetrics.RecallAtK(k=3)):
-        direct = metric.clone()
-        direct.update(preds, target, indexes=ids)
-        assert bits(fed(metric, ranking).compute()) == bits(direct.compute())
 
 
 @pytest.mark.parametrize("scope", ["bucket", "global"])
@@ -348,25 +320,9 @@ def test_what_is_shown_of_documents_with_labels() -> None:
     assert floats(popularity.compute()) == [float(COUNTS[0] + COUNTS[3]) / 2]
 
 
-def test_a_label_twice_in_a_query_is_refused() -> None:
-    """As among candidates."""
-    twice = (torch.tensor([0.9, 0.8]), torch.tensor([1, 0]), torch.tensor([4, 4]))
-    with pytest.raises(ValueError, match="from_flat: "):
-        tailmetrics.Ranking.from_flat(*twice, ids=torch.tensor([3, 3]))
-
-
 def test_buckets_need_the_labels_of_documents() -> None:
     """Documents without labels belong to no decile: an error that says ids=."""
     preds, target, ids = flat(11)
     metric = tailmetrics.RecallAtK(k=3, buckets=DECILES)
     with pytest.raises(ValueError, match=r"RecallAtK: .*ids="):
         metric.update(preds, target, indexes=ids)
-
-
-def test_the_drawn_queries_are_of_many_kinds() -> None:
-    """Queries of one document, without anything relevant, and with nothing else are among them."""
-    rows = by_query(flat(1))
-    assert any(len(row.shown) == 1 for row in rows)
-    assert any(not row.gains for row in rows)
-    assert len({len(row.shown) for row in rows}) > 10
-    assert sets(torch.tensor([[0, 1]])) == [{1}]

@@ -23,7 +23,7 @@ from torch import Tensor
 
 import tailmetrics
 from wishes import pairs
-from wishes.rows import DECILES, NUM_LABELS, THREE, bits, candidates, csr, drawn, fed, floats, halves, members, sets
+from wishes.rows import DECILES, NUM_LABELS, THREE, drawn, fed, floats, halves, members, sets
 
 AVERAGES = ["macro", "micro", "weighted"]
 SLACK = 1e-12
@@ -257,40 +257,6 @@ def test_separated_labels_have_areas_of_one_and_zero() -> None:
         assert float(metric.compute()) == pytest.approx(wanted, abs=1e-12)
 
 
-@every_average
-def test_cells_that_are_not_stored_tie_at_the_bottom(average: str) -> None:
-    """CSR and candidates equal dense scores of -inf elsewhere, bit for bit."""
-    scores, target = drawn(seed=4, ties=True)
-    stored = torch.rand(scores.shape, generator=torch.Generator().manual_seed(8)) < 0.6
-    hidden = scores.masked_fill(~stored, -math.inf)
-    make = {"average": average, "num_labels": NUM_LABELS}
-    metric = fed(tailmetrics.LabelAUC(**make), hidden, target)
-    assert_within(metric, pairs.label_area(hidden.tolist(), sets(target), set(range(NUM_LABELS)), average))
-    for preds in (csr(scores, stored), candidates(hidden)):
-        assert bits(fed(tailmetrics.LabelAUC(**make), preds, target).compute()) == bits(metric.compute())
-
-
-@every_average
-def test_the_same_bits_in_any_batches(average: str) -> None:
-    """Split, shuffled and merged, for value and bounds; states are integers that do not grow with the rows."""
-    scores, target = drawn(seed=5, num_rows=50)
-    make = {"average": average, "buckets": DECILES}
-    order = torch.randperm(50, generator=torch.Generator().manual_seed(1))
-    whole, split, merged = (tailmetrics.LabelAUC(**make) for _ in range(3))
-    whole.update(scores[order], target[order])
-    first, second = halves((scores, target), 19)
-    split.update(*first)
-    sizes = [state.numel() for state in split.metric_state.values()]
-    split.update(*second)
-    merged.update(*first)
-    merged.merge_state(fed(tailmetrics.LabelAUC(**make), *second))
-    assert bits(whole.compute()) == bits(split.compute()) == bits(merged.compute())
-    ends = [[bits(bound) for bound in metric.error_bounds()] for metric in (whole, split, merged)]
-    assert ends[0] == ends[1] == ends[2]
-    assert [state.numel() for state in split.metric_state.values()] == sizes
-    assert not any(state.is_floating_point() for state in split.metric_state.values())
-
-
 def test_keys() -> None:
     """The average opens the key, as it does for F1; macro is the default."""
     batch = drawn(seed=6)
@@ -300,26 +266,3 @@ def test_keys() -> None:
     assert list(fed(tailmetrics.LabelAUC(num_labels=NUM_LABELS), *batch).scalars()) == ["macro_auc"]
     by_bucket = fed(tailmetrics.LabelAUC(buckets=THREE), *batch)
     assert list(by_bucket.scalars()) == [f"macro_auc/{name}" for name in ("head", "body", "tail")]
-
-
-def test_masked_rows_do_not_count() -> None:
-    """``row_mask`` drops a row, NaN included; NaN in a row that counts is refused."""
-    scores, target = drawn(seed=7)
-    kept = torch.arange(len(scores)) % 4 > 0
-    spoilt = scores.masked_fill(~kept[:, None], math.nan)
-    wanted = fed(tailmetrics.LabelAUC(num_labels=NUM_LABELS), scores[kept], target[kept]).compute()
-    found = fed(tailmetrics.LabelAUC(num_labels=NUM_LABELS), spoilt, target, row_mask=kept).compute()
-    assert bits(found) == bits(wanted)
-    with pytest.raises(ValueError, match="LabelAUC: .*NaN"):
-        tailmetrics.LabelAUC(num_labels=NUM_LABELS).update(spoilt, target)
-
-
-def test_a_growing_number_of_rows_needs_no_more_memory() -> None:
-    """States after ten rows and after ten thousand are of one size."""
-    metric = tailmetrics.LabelAUC(num_labels=NUM_LABELS)
-    sizes = []
-    for _ in range(3):
-        metric.update(*drawn(seed=8, num_rows=2000))
-        sizes.append(sum(state.numel() for state in metric.metric_state.values()))
-    assert sizes[0] == sizes[1] == sizes[2]
-    assert not math.isnan(floats(metric.compute())[0])

@@ -34,13 +34,10 @@ from wishes.rows import (
     NUM_LABELS,
     THREE,
     bits,
-    candidates,
-    csr,
     drawn,
     fed,
     floats,
     graded,
-    halves,
     members,
     ranked,
     sets,
@@ -154,23 +151,6 @@ def test_by_bucket_equals_the_formula(
     found = floats(fed(metric, scores, gains).compute())
     wanted = [of_rows(formula, scores, gains, 4, inside, scope, skip=True, **options) for inside in members(buckets)]
     assert found == pytest.approx(wanted, rel=1e-12, abs=1e-12, nan_ok=True)
-
-
-@row_formulas
-def test_the_same_bits_in_any_form_and_batches(name: str, formula: Formula, options: dict[str, Any]) -> None:
-    """Scores, ids, candidates and CSR, split and merged; no state is a float."""
-    scores, gains = short(3)
-    ids = [order + [-1] * (NUM_LABELS - len(order)) for order in ranked(scores.tolist())]
-    make = {"k": [1, 5], "buckets": DECILES, **options}
-    whole = fed(getattr(tailmetrics, name)(**make), scores, gains)
-    for preds in (torch.tensor(ids), candidates(scores), csr(scores, ~scores.isinf())):
-        assert bits(fed(getattr(tailmetrics, name)(**make), preds, csr(gains, gains > 0)).compute()) == bits(
-            whole.compute()
-        )
-    first, second = (fed(getattr(tailmetrics, name)(**make), *part) for part in halves((scores, gains), 11))
-    second.merge_state(first)
-    assert bits(second.compute()) == bits(whole.compute())
-    assert not any(state.is_floating_point() for state in whole.metric_state.values())
 
 
 # --- rank-biased precision
@@ -381,17 +361,6 @@ def test_personalization_at_its_ends() -> None:
     assert math.isnan(float(alone.compute()))
 
 
-def test_personalization_key_and_bits() -> None:
-    """personalization@5; rows of different batches overlap too, so that batches do not change the value."""
-    scores, gains = short(14)
-    whole, split = (tailmetrics.PersonalizationAtK(k=5, num_labels=NUM_LABELS) for _ in range(2))
-    whole.update(scores, gains)
-    for part in halves((scores, gains), 9):
-        split.update(*part)
-    assert list(whole.scalars()) == ["personalization@5"]
-    assert bits(whole.compute()) == bits(split.compute())
-
-
 # --- calibration
 
 
@@ -475,18 +444,3 @@ def test_worked_calibration_errors() -> None:
     for scores, classes, wanted in ((sure, [0, 0], 0), (sure, [1, 1], 1), (unsure, [0, 1], 0), (unsure, [0, 0], 1 / 2)):
         metric = fed(tailmetrics.CalibrationErrorAtK(), scores, torch.tensor(classes))
         assert float(metric.compute()) == pytest.approx(wanted, abs=1e-12)
-
-
-def test_calibration_key_bits_and_forms() -> None:
-    """calibration_error@1; the same bits in any batches; ids without scores are refused, lower is better."""
-    scores, classes = confident(19)
-    whole, split = (tailmetrics.CalibrationErrorAtK(buckets=DECILES) for _ in range(2))
-    whole.update(scores, classes)
-    for part in halves((scores, classes), 111):
-        split.update(*part)
-    assert bits(whole.compute()) == bits(split.compute())
-    assert whole.higher_is_better is False
-    overall = tailmetrics.CalibrationErrorAtK()
-    assert list(fed(overall, scores, classes).scalars()) == ["calibration_error@1"]
-    with pytest.raises(ValueError, match="CalibrationErrorAtK: "):
-        overall.update(torch.tensor(ranked(scores.tolist())), classes)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 import tailmetrics
-from wishes.rows import COUNTS, DECILES, NUM_LABELS, THREE, bits, csr, fed, graded, halves, ranked
+from wishes.rows import COUNTS, DECILES, NUM_LABELS, THREE, bits, csr, fed, graded
 
 COUNTED = {"label_counts": COUNTS, "num_train": int(COUNTS.sum())}
 ASKING: list[tuple[str, dict[str, Any]]] = [
@@ -58,10 +58,6 @@ WITHOUT_SCOPE = ("PositiveCoverageAtK", "LabelAUC", "PopularityLiftAtK", "Calibr
 
 def made(name: str, given: dict[str, Any], **more: Any) -> Any:
     return getattr(tailmetrics, name)(num_labels=NUM_LABELS, **given, **more)
-
-
-def describe(given: dict[str, Any]) -> str:
-    return "-".join(f"{key}" for key in given) or "plain"
 
 
 # --- trec_eval
@@ -168,27 +164,6 @@ def test_any_positive_level(level: float) -> None:
     wanted = bits(fed(tailmetrics.MAP(k=5), scores, gains / 2 >= level).compute())
     for target in (gains / 2, (gains / 2).half(), csr(gains / 2, gains > 0)):
         assert bits(fed(tailmetrics.MAP(k=5, min_gain=level), scores, target).compute()) == wanted
-
-
-def test_every_form_of_input() -> None:
-    """Ids, CSR and integer gains, two batches, a ranking and a collection whose members have levels of their own."""
-    scores, gains = graded(5)
-    ids = torch.tensor(ranked(scores.tolist()))
-    make = {"k": 5, "buckets": DECILES}
-    wanted = bits(fed(tailmetrics.RecallAtK(**make), scores, gains >= 2).compute())
-    for preds, target in ((ids, gains), (ids, csr(gains, gains > 0)), (scores, gains.long()), (scores.half(), gains)):
-        if preds is not scores and preds is not ids:
-            wanted = bits(fed(tailmetrics.RecallAtK(**make), preds, gains >= 2).compute())
-        assert bits(fed(tailmetrics.RecallAtK(min_gain=2, **make), preds, target).compute()) == wanted
-    split = tailmetrics.RecallAtK(min_gain=2, **make)
-    for batch in halves((scores, gains), 21):
-        split.update(tailmetrics.rank(*batch))
-    assert bits(split.compute()) == bits(fed(tailmetrics.RecallAtK(**make), scores, gains >= 2).compute())
-    collection = tailmetrics.TopKCollection([tailmetrics.RecallAtK(k=5, min_gain=level) for level in (1, 2, 3)])
-    found = fed(collection, scores, gains).compute()
-    for level in (1, 2, 3):
-        alone = fed(tailmetrics.RecallAtK(k=5), scores, gains >= level).compute()
-        assert bits(found[f"recall_min{level}@5"]) == bits(alone)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import torch
 
 import tailmetrics
 from wishes import pairs
-from wishes.rows import DECILES, NUM_LABELS, THREE, bits, candidates, csr, drawn, fed, floats, halves, members, sets
+from wishes.rows import DECILES, NUM_LABELS, THREE, bits, drawn, fed, floats, members, sets
 
 EVERYTHING = set(range(NUM_LABELS))
 
@@ -139,23 +139,6 @@ def test_an_error_says_what_the_row_lacks() -> None:
         metric.update(torch.randn(2, 3), torch.tensor([[True, False, True], [True] * 3]))
 
 
-@pytest.mark.parametrize("buckets", [None, THREE], ids=["overall", "by bucket"])
-@pytest.mark.parametrize("scope", ["bucket", "global"])
-def test_candidates_and_csr_equal_dense_scores(buckets: Any, scope: str) -> None:
-    """Complete candidates in any order, and CSR cells, are dense scores of -inf elsewhere."""
-    scores, target = with_full_rows(12, ties=True)
-    stored = torch.rand(scores.shape, generator=torch.Generator().manual_seed(3)) < 0.7
-    hidden = scores.masked_fill(~stored, -math.inf)
-    for dense, forms in ((hidden, (csr(scores, stored), candidates(hidden))), (scores, (candidates(scores),))):
-        given = {"buckets": buckets, "scope": scope} if buckets is not None else {}
-        wanted = fed(tailmetrics.RowAUC(num_labels=NUM_LABELS, **given), dense, target).compute()
-        for inside, value in zip([EVERYTHING] if buckets is None else members(buckets), floats(wanted), strict=True):
-            assert value == pytest.approx(oracle(dense, target, inside, scope), rel=0, abs=1e-12, nan_ok=True)
-        for preds in forms:
-            metric = tailmetrics.RowAUC(num_labels=NUM_LABELS, **given)
-            assert bits(fed(metric, preds, target).compute()) == bits(wanted)
-
-
 def test_a_cut_list_is_refused() -> None:
     """A top k of more scores, as candidates or ids, hides pairs; the message says what is needed."""
     scores, target = drawn(13)
@@ -172,30 +155,6 @@ def test_a_shallow_ranking_of_scores_is_enough() -> None:
     assert bits(shallow) == bits(fed(tailmetrics.RowAUC(), scores, target).compute())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_every_type_of_scores(dtype: torch.dtype) -> None:
-    """Scores of halves give the same bits in every type."""
-    scores, target = with_full_rows(15, ties=True)
-    wanted = bits(fed(tailmetrics.RowAUC(buckets=THREE), scores, target).compute())
-    assert bits(fed(tailmetrics.RowAUC(buckets=THREE), scores.to(dtype), target).compute()) == wanted
-
-
-@pytest.mark.parametrize("given", [{}, {"buckets": DECILES}, {"buckets": DECILES, "scope": "global"}])
-def test_the_same_bits_in_any_batches(given: dict[str, Any]) -> None:
-    """Split, shuffled and merged; no state is a float."""
-    scores, target = with_full_rows(16, ties=True)
-    whole, split, merged = (tailmetrics.RowAUC(**given) for _ in range(3))
-    order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(1))
-    whole.update(scores[order], target[order])
-    first, second = halves((scores, target), 17)
-    split.update(*first)
-    split.update(*second)
-    merged.update(*first)
-    merged.merge_state(fed(tailmetrics.RowAUC(**given), *second))
-    assert bits(whole.compute()) == bits(split.compute()) == bits(merged.compute())
-    assert not any(state.is_floating_point() for state in whole.metric_state.values())
-
-
 def test_keys() -> None:
     """row_auc, by bucket row_auc/head, and global_row_auc/head."""
     batch = drawn(17)
@@ -204,12 +163,3 @@ def test_keys() -> None:
     assert list(fed(tailmetrics.RowAUC(buckets=THREE), *batch).scalars()) == [f"row_auc/{name}" for name in names]
     wide = fed(tailmetrics.RowAUC(buckets=THREE, scope="global"), *batch)
     assert list(wide.scalars()) == [f"global_row_auc/{name}" for name in names]
-
-
-def test_masked_rows_do_not_count() -> None:
-    """``row_mask`` drops a row, NaN included."""
-    scores, target = with_full_rows(18, ties=False)
-    kept = torch.arange(len(scores)) % 4 > 0
-    wanted = bits(fed(tailmetrics.RowAUC(), scores[kept], target[kept]).compute())
-    spoilt = scores.masked_fill(~kept[:, None], math.nan)
-    assert bits(fed(tailmetrics.RowAUC(), spoilt, target, row_mask=kept).compute()) == wanted

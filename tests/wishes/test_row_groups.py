@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 import tailmetrics
-from wishes.rows import COUNTS, DECILES, NUM_LABELS, bits, csr, fed, graded, halves, ranked
+from wishes.rows import COUNTS, DECILES, NUM_LABELS, bits, fed, graded, halves
 
 NAMES = ["en", "de", "fr"]
 COUNTED = {"label_counts": COUNTS, "num_train": int(COUNTS.sum())}
@@ -133,27 +133,6 @@ def test_a_group_has_the_bits_of_its_rows_alone(case: tuple[str, dict[str, Any]]
     assert_groups_are_rows_alone(grouped, made(case), rows)
 
 
-@pytest.mark.parametrize("name", ["RecallAtK", "PrecisionAtK", "MAP", "MRR"])
-def test_every_form_of_input(name: str) -> None:
-    """Ranked ids, CSR targets, int32 group ids, and ids from numpy."""
-    scores, gains, ids = batch(2)
-    case = (name, {"k": 3, "buckets": DECILES})
-    listed = torch.tensor(ranked(scores.tolist()))
-    target = csr(gains, gains > 0)
-    for group_ids in (ids, ids.int(), ids.to(torch.int8), ids.numpy()):
-        grouped = fed(made(case, row_groups=NAMES), listed, target, row_groups=group_ids)
-        assert_groups_are_rows_alone(grouped, made(case), (scores, gains, ids))
-
-
-def test_masked_rows_count_in_no_group() -> None:
-    """``row_mask`` and ``row_groups`` together: a dropped row is dropped everywhere, whatever its group id."""
-    scores, gains, ids = batch(3)
-    kept = torch.arange(len(ids)) % 3 > 0
-    case = ("RecallAtK", {"k": 3, "buckets": DECILES})
-    grouped = fed(made(case, row_groups=NAMES), scores, gains, row_mask=kept, row_groups=ids)
-    assert_groups_are_rows_alone(grouped, made(case), (scores[kept], gains[kept], ids[kept]))
-
-
 def test_keys() -> None:
     """recall@10, recall@10/decile_1, recall@10/en and recall@10/en/decile_1."""
     scores, gains, ids = batch(4)
@@ -255,10 +234,3 @@ def test_wrong_ids_are_refused_and_count_nothing(wrong: str) -> None:
     with pytest.raises((TypeError, ValueError), match="row_groups"):
         metric.update(scores, gains, row_groups=given[wrong])
     assert {key: bits(value) for key, value in metric.scalars().items()} == before
-
-
-def test_ids_for_a_metric_without_groups_are_refused() -> None:
-    """They would be dropped in silence otherwise."""
-    scores, gains, ids = batch(10)
-    with pytest.raises((TypeError, ValueError), match="row_groups"):
-        made(("RecallAtK", {"k": 5})).update(scores, gains, row_groups=ids)

@@ -22,7 +22,6 @@ from torch import Tensor
 
 import tailmetrics
 from wishes.rows import (
-    COUNTS,
     DECILES,
     NUM_LABELS,
     THREE,
@@ -33,7 +32,6 @@ from wishes.rows import (
     drawn,
     fed,
     floats,
-    halves,
     members,
     padded_ids,
     sets,
@@ -301,64 +299,6 @@ def test_bool_preds_are_decisions(average: dict[str, str]) -> None:
     assert bits(fed(tailmetrics.F1AtThreshold(0.25, **make), decided.numpy(), target).compute()) == wanted
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_every_type_of_scores(dtype: torch.dtype) -> None:
-    """Scores of halves, which every type holds, give the same bits in every type."""
-    scores, target = batch(seed=11, ties=True)
-    wanted = bits(fed(tailmetrics.F1AtThreshold([0.25, 0.5]), scores, target).compute())
-    assert bits(fed(tailmetrics.F1AtThreshold([0.25, 0.5]), scores.to(dtype), target).compute()) == wanted
-
-
-def test_every_form_of_target() -> None:
-    """Multi-hot, ids, gains and CSR targets give the same bits; class indices are one relevant label each."""
-    scores, target = batch(seed=12)
-    everything = torch.ones_like(target)
-    forms = (target, padded_ids(sets(target)), target * 2.5, csr(target.double(), everything), target.long())
-    found = {bits(fed(tailmetrics.F1AtThreshold(0.5), scores, form).compute()) for form in forms}
-    assert len(found) == 1
-    classes = torch.arange(len(scores)) % NUM_LABELS
-    one_hot = torch.nn.functional.one_hot(classes, NUM_LABELS).bool()
-    ours, theirs = (fed(tailmetrics.F1AtThreshold(0.5), scores, form).compute() for form in (classes, one_hot))
-    assert bits(ours) == bits(theirs)
-
-
-def test_masked_rows_do_not_count() -> None:
-    """``row_mask`` drops a row with its suggestions, and what stands in it is not looked at."""
-    scores, target = batch(seed=13)
-    kept = torch.arange(len(scores)) % 3 > 0
-    wanted = bits(fed(tailmetrics.F1AtThreshold(0.5), scores[kept], target[kept]).compute())
-    spoilt = scores.masked_fill(~kept[:, None], math.nan)
-    assert bits(fed(tailmetrics.F1AtThreshold(0.5), spoilt, target, row_mask=kept).compute()) == wanted
-
-
-@every_average
-def test_the_same_bits_in_any_batches(average: dict[str, str]) -> None:
-    """One batch, two, or rows in another order; by bucket and overall; merged from two metrics."""
-    scores, target = batch(seed=14)
-    order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(1))
-    for make in ({"num_labels": NUM_LABELS}, {"buckets": DECILES}):
-        whole = fed(tailmetrics.F1AtThreshold([0.2, 0.7], **make, **average), scores, target)
-        split, shuffled = (tailmetrics.F1AtThreshold([0.2, 0.7], **make, **average) for _ in range(2))
-        for part in halves((scores, target), 13):
-            split.update(*part)
-        shuffled.update(scores[order], target[order])
-        assert bits(whole.compute()) == bits(split.compute()) == bits(shuffled.compute())
-        first, second = (
-            fed(tailmetrics.F1AtThreshold([0.2, 0.7], **make, **average), *part)
-            for part in halves((scores, target), 21)
-        )
-        first.merge_state(second)
-        assert bits(first.compute()) == bits(whole.compute())
-
-
-def test_states_are_integers() -> None:
-    """No state is a float, whatever the average."""
-    scores, target = batch(seed=15)
-    for average in AVERAGES:
-        metric = fed(tailmetrics.F1AtThreshold(0.5, num_labels=NUM_LABELS, **average), scores, target)
-        assert not any(state.is_floating_point() for state in metric.metric_state.values())
-
-
 def test_beside_cut_offs_in_one_collection() -> None:
     """A collection ranks once and still sees every score; a ranking of the scores does as well."""
     scores, target = batch(seed=16)
@@ -403,16 +343,6 @@ def test_keys_of_several_thresholds_by_bucket() -> None:
         wanted = [f"micro_{measure}@t{one}/{name}" for one in (0.3, 0.5) for name in ("head", "body", "tail")]
         assert list(metric.scalars()) == wanted
         assert [float(value) for value in metric.scalars().values()] == floats(metric.compute())
-
-
-def test_buckets_named_by_a_string_are_bound_later() -> None:
-    """``buckets="deciles"`` is completed by ``bind``, as for every metric."""
-    scores, target = batch(seed=19)
-    frequency = tailmetrics.LabelFrequency.from_counts(COUNTS, int(COUNTS.sum()))
-    metric = tailmetrics.F1AtThreshold(0.5, buckets="deciles")
-    metric.bind(frequency)
-    wanted = fed(tailmetrics.F1AtThreshold(0.5, buckets=DECILES), scores, target).compute()
-    assert bits(fed(metric, scores, target).compute()) == bits(wanted)
 
 
 @pytest.mark.parametrize("threshold", [math.nan, [], [0.5, 0.5], "half", torch.tensor([0.1, 0.2]), [math.nan, 0.5]])

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 import tailmetrics
-from wishes.rows import COUNTS, NUM_LABELS, bits, csr, drawn, fed, floats, halves, padded_ids, ranked, sets
+from wishes.rows import COUNTS, NUM_LABELS, drawn, fed, floats, ranked, sets
 
 MEASURES = {"precision": "PrecisionAtK", "recall": "RecallAtK", "f1": "F1AtK"}
 
@@ -129,25 +129,6 @@ def test_the_macro_mean_is_the_mean_of_the_values(measure: str) -> None:
         assert float(fed(macro, scores, target).compute()) == pytest.approx(float(values[chosen].mean()), abs=1e-12)
 
 
-@every_measure
-def test_the_same_bits_in_any_form_and_batches(measure: str) -> None:
-    """Ids, CSR targets, two batches, two merged metrics; no state is a float."""
-    scores, target = batch(6)
-    ids = torch.tensor(ranked(scores.tolist()))
-    whole, split, lists, merged = (made(measure, [1, 3]) for _ in range(4))
-    whole.update(scores, target)
-    first, second = halves((scores, target), 11)
-    split.update(*first)
-    split.update(first[0][:0], first[1][:0])
-    split.update(*second)
-    lists.update(ids, csr(target.double(), target))
-    merged.update(*second)
-    merged.merge_state(fed(made(measure, [1, 3]), *first))
-    found = {bits(metric.compute()) for metric in (whole, split, lists, merged)}
-    assert len(found) == 1
-    assert not any(state.is_floating_point() for state in whole.metric_state.values())
-
-
 # --- thresholds
 
 
@@ -232,18 +213,6 @@ def test_per_label_of_macro_members() -> None:
     made_of = fed(tailmetrics.TopKCollection([member]), scores, target)
     values = only(made_of.per_label(), "f1@2")
     assert float(values.mean()) == pytest.approx(float(made_of.compute()["macro_f1_all@2"]), abs=1e-12)
-
-
-def test_per_label_is_streamed_and_merged() -> None:
-    """Two batches, ids among them, give the numbers of one."""
-    scores, target = batch(13)
-    first, second = halves((scores, target), 23)
-    whole, split = fed(collection(), scores, target), collection()
-    split.update(*first)
-    split.update(torch.tensor(ranked(second[0].tolist())), padded_ids(sets(second[1])))
-    expected, found = whole.per_label(), split.per_label()
-    assert list(expected) == list(found)
-    assert all(bits(expected[key]) == bits(found[key]) for key in expected)
 
 
 def test_per_label_without_a_member_that_counts_labels_says_what_to_add() -> None:
