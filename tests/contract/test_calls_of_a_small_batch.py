@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tailmetrics
 from tailmetrics import HitRateAtK, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics.ranking import native
 
 PACKAGE = str(Path(tailmetrics.__file__).parent)
-ROOM = ("metrics/", "collection", "_exact_metric", "_logged")
 SCORES = torch.rand(32, 1000, generator=torch.Generator().manual_seed(0))
 TARGET = torch.randint(0, 1000, (32,), generator=torch.Generator().manual_seed(1))
 
@@ -61,7 +61,7 @@ def test_what_torchmetrics_sets_at_each_call_is_not_looked_up_among_parameters(
 
 
 def own_calls(metric: Any) -> int:
-    """How many functions of metrics and collections run in an update, by Python's own profile; ``ranking`` has its own."""
+    """How many functions of the package run in an update, by Python's own profile."""
     target = torch.stack([TARGET, (TARGET + 1) % 1000], dim=1)
     for _ in range(3):
         metric.update(SCORES, target)
@@ -69,7 +69,7 @@ def own_calls(metric: Any) -> int:
 
     def seen(frame: Any, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        counted[0] += event == "call" and file.removeprefix(f"{PACKAGE}/").startswith(ROOM)
+        counted[0] += event == "call" and file.startswith(PACKAGE)
 
     sys.setprofile(seen)
     try:
@@ -79,11 +79,12 @@ def own_calls(metric: Any) -> int:
     return counted[0]
 
 
+@pytest.mark.skipif(not native.available(), reason="the forms of torch call some functions more")
 def test_a_small_update_is_few_calls_of_own_functions() -> None:
     """Of a metric, of one by decile and of five together; each takes a tenth of a microsecond and hides another room."""
     deciles = LabelBuckets.deciles(torch.arange(1000, 0, -1))
     five = [PrecisionAtK([1, 3, 5]), NDCGAtK(10), RecallAtK(10)]
     five += [PrecisionAtK(1, buckets=deciles), RecallAtK(10, buckets=deciles)]
-    assert own_calls(PrecisionAtK(5)) <= 19
-    assert own_calls(PrecisionAtK(5, buckets=deciles)) <= 21
-    assert own_calls(TopKCollection(five)) <= 89
+    assert own_calls(PrecisionAtK(5)) <= 65
+    assert own_calls(PrecisionAtK(5, buckets=deciles)) <= 110
+    assert own_calls(TopKCollection(five)) <= 300

@@ -47,26 +47,18 @@ try:
 except ImportError:  # before torch 2.3
     from torch._dynamo import is_compiling as is_compiling
 
-_forced = [False]
+FORCED = [False]
 _before = local()
-
-
-def reads_are_free(device: torch.device) -> bool:
-    """Whether reading a value costs nothing: on the CPU, and not while ``torch.compile`` traces.
-
-    Elsewhere it would make the program wait for the device, or break the graph.
-    """
-    return device.type == "cpu" and not _forced[0] and not is_compiling()
 
 
 @contextmanager
 def force_plain() -> Iterator[None]:
     """Run the plain forms on the CPU too, for tests that both give the same bits."""
-    before, _forced[0] = _forced[0], True
+    before, FORCED[0] = FORCED[0], True
     try:
         yield
     finally:
-        _forced[0] = before
+        FORCED[0] = before
 
 
 class one_thread:  # noqa: N801 - used as a function, like torch.no_grad
@@ -206,17 +198,15 @@ LEAST = 2**21
 def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
     """Return what ``work`` returns for each part of the rows of a ``matrix``, in their order.
 
-    On the CPU there is a part for each thread that torch has. Each part runs on one thread from its first step to its
-    last. torch would split every step instead: each step then waits for threads that another program may hold. On a
-    device there is one part.
+    There is a part for each thread that torch has. Each part runs on one thread from its first step to its
+    last. torch would split every step instead: each step then waits for threads that another program may hold.
 
     Args:
         work: Takes a part of the rows, and the number of its first row.
         matrix: Shape (N, ...).
     """
     num_rows = matrix.shape[0]
-    on_cpu = reads_are_free(matrix.device)
-    threads = min(matrix.numel() // LEAST, num_rows, num_threads()) if on_cpu else 1
+    threads = min(matrix.numel() // LEAST, num_rows, num_threads())
     with one_thread():  # threads that start within have one thread for the steps of torch
         if threads <= 1:
             return [work(matrix, 0)]

@@ -15,6 +15,7 @@ EVERYTHING = NOT_RANKED - 1
 """The cut-off that leaves nothing out, as k=None asks for."""
 
 
+@dataclass(eq=False)
 class Hits:
     """The relevant labels that lists hold, side by side, by rank.
 
@@ -26,13 +27,9 @@ class Hits:
         gains: Shape (..., W), float64; anything where not ranked; None where every gain is 1.
     """
 
+    ranks: Tensor
     ids: Tensor
     gains: Tensor | None
-
-    def __init__(self, ranks: Tensor, ids: Tensor, gains: Tensor | None) -> None:
-        self.ranks = ranks
-        self.ids = ids
-        self.gains = gains
 
 
 class ListCheck(NamedTuple):

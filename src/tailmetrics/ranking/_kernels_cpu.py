@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking import native
-from tailmetrics.ranking._device import num_threads, over_threads, reads_are_free, whole_numbers
+from tailmetrics.ranking._device import FORCED, is_compiling, num_threads, over_threads, whole_numbers
 from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck, Padding
 from tailmetrics.ranking._kernels import PLAIN, Kernels, above, plain_top_k
 
@@ -106,10 +106,6 @@ class CpuKernels(Kernels):
         gains = None if found.gains is None else found.gains[rows, places]
         padding = Padding(rows, len(ids), ids.shape[1], self.reads)
         return padding.hits(places + 1, found.ids[rows, places], gains)
-
-    def hits(self, found: Any, deepest: int) -> Hits:
-        hits: Hits = found
-        return hits
 
     def gains(self, found: Any, depth: int) -> Tensor:
         hits: Hits = found
@@ -240,5 +236,9 @@ CPU = NativeKernels() if native.available() else CpuKernels()
 
 
 def kernels_for(device: torch.device) -> Kernels:
-    """Return the form in which a batch on a device is read: asked once for each batch."""
-    return CPU if reads_are_free(device) else PLAIN
+    """Return the form in which a batch is read, asked once for each batch.
+
+    Reading a value costs nothing on the CPU, but where ``torch.compile`` traces. Elsewhere the program would wait for
+    the device, or the graph would break.
+    """
+    return CPU if device.type == "cpu" and not FORCED[0] and not is_compiling() else PLAIN

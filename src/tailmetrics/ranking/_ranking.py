@@ -14,6 +14,7 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import once, one_thread
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates, rows_of_sequences
+from tailmetrics.ranking._kernels import Kernels
 from tailmetrics.ranking._lists import read_flat, side_by_side
 from tailmetrics.ranking._pieces import Beyond
 from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
@@ -246,17 +247,19 @@ class Ranking(TargetRanks):
     @once
     def gains(self) -> Tensor:
         """Gain of each listed label, 0 where it is not relevant, shape (N, K), float64."""
-        return self.targets.kernels.gains(self._found, self.depth)
+        return self.targets.kernels.gains(self._found_by(self.targets.kernels), self.depth)
 
     @once
     def relevant(self) -> RelevantLabels:
         """All relevant labels, found or not."""
         return RelevantLabels(self.targets, None)
 
-    @property
-    def _found(self) -> Any:
-        """What the kernels found when they looked the list up; of an id that stands twice, the first place counts."""
-        memo, kernels = self._memo, self.targets.kernels
+    def _found_by(self, kernels: Kernels) -> Any:
+        """Return what the kernels find when they look the list up; of an id that stands twice, the first place counts.
+
+        On the CPU these are the hits.
+        """
+        memo = self._memo
         if ("found", kernels.reads) not in memo:
             ids = self.ids if self.repeated is None else self.ids.masked_fill(self.repeated, -1)
             memo["found", kernels.reads] = kernels.look_up(self.targets, ids)
@@ -265,7 +268,10 @@ class Ranking(TargetRanks):
     @once
     def hits(self) -> Hits:
         """The relevant labels that the list holds, by rank."""
-        return self.targets.kernels.hits(self._found, max(1, self.depth))
+        kernels = self.targets.kernels
+        found = self._found_by(kernels)
+        hits: Hits = found if kernels.reads else kernels.hits(found, max(1, self.depth))
+        return hits
 
     @property
     def exact(self) -> TargetRanks:
@@ -310,13 +316,15 @@ class Ranking(TargetRanks):
 
     def up_to(self, k: int) -> TargetRanks:
         """Return ranks that answer for cut-offs up to ``k``: on a device without what stands far below."""
+        if self.targets.form.reads:
+            return self
         kernels = self.targets.kernels
-        deepest = self.depth if kernels.reads else kernels.deepest(k, self.depth)
+        deepest = kernels.deepest(k, self.depth)
         if deepest >= self.depth:
             return self
         memo = self._memo
         if ("up to", deepest) not in memo:
-            places = self._found
+            places = self._found_by(kernels)
             rest = self.relevant, self.length, self.num_labels, deepest, deepest
             ranks = memo["up to", deepest] = TargetRanks(lambda: kernels.hits(places, deepest), *rest)
             ranks.documents = self.documents
@@ -373,7 +381,7 @@ class Ranking(TargetRanks):
             self._memo[memo] = RelevantLabels(self.targets, buckets)
         relevant, kernels = self._memo[memo], self.targets.kernels
         if scope == "bucket":
-            placed, found = self._placed(buckets, depth), self._found
+            placed, found = self._placed(buckets, depth), self._found_by(kernels)
             hits, length = kernels.within_buckets(found, placed, buckets, deepest)
             max_k = EVERYTHING if deepest >= depth else deepest
             return TargetRanks(lambda: hits, relevant, length, self.num_labels, max_k, deepest)
@@ -382,7 +390,7 @@ class Ranking(TargetRanks):
             whole = self.exact
             rest = relevant, length, self.num_labels, whole.max_k, whole.deepest
             return TargetRanks(lambda: kernels.split(whole.hits, buckets), *rest)
-        max_k, found = self.max_k if deepest >= self.depth else deepest, self._found
+        max_k, found = self.max_k if deepest >= self.depth else deepest, self._found_by(kernels)
         rest = relevant, length, self.num_labels, max_k, deepest
         return TargetRanks(lambda: kernels.of_buckets(found, buckets, deepest), *rest)
 
@@ -499,10 +507,11 @@ def rank(
 def rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
     """Read the arguments of an update and rank them, on one thread but for what has its own; see :func:`rank`."""
     with one_thread():
-        return _rank_batch(context, batch, depth, scored)
+        return rank_rows(context, batch, depth, scored)
 
 
-def _rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
+def rank_rows(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
+    """Do what :func:`rank_batch` does on the threads that there are."""
     if context.duplicates not in ("error", "first") or context.ignore_index is not None:
         _check_options(context)
     if context.ignore_index is not None or getattr(batch.preds, "ndim", 0) != 2:
@@ -566,4 +575,4 @@ def rank_or_take(context: Context, batch: Batch, depth: Depth, indexes: Any) -> 
         return batch.preds
     if batch.target is None:
         raise TypeError(f"{context.caller}: target is missing; pass update(preds, target) or update(ranking).")
-    return _rank_batch(context, batch, depth) if indexes is None else rank_flat(context, batch, indexes)
+    return rank_rows(context, batch, depth) if indexes is None else rank_flat(context, batch, indexes)

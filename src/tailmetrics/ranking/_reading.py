@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,26 +32,22 @@ class ExplicitTarget:
     gains: Any = None
 
 
-class Predictions:
+class Predictions(NamedTuple):
     """What a model predicted, in one of the accepted forms.
 
-    Args:
+    Attributes:
+        main: The tensor that says how many rows there are: scores, or ids where there are no scores.
         scores: Shape (N, L), dense; (N, C), of candidates; CSR (N, L); None for ranked ids.
         ids: Shape (N, K), ranked; (N, C), of candidates; None for dense scores and CSR.
-
-    Attributes:
-        main: The tensor that says how many rows there are.
         num_columns: L where the form has one column per label, else None.
         dense: Dense scores of all labels, None for any other form.
     """
 
-    def __init__(self, scores: Tensor | None, ids: Tensor | None) -> None:
-        self.scores, self.ids = scores, ids
-        main = scores if scores is not None else ids
-        assert main is not None
-        self.main = main
-        self.num_columns = main.shape[1] if ids is None else None
-        self.dense = main if ids is None and main.layout == torch.strided else None
+    main: Tensor
+    scores: Tensor | None = None
+    ids: Tensor | None = None
+    num_columns: int | None = None
+    dense: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +131,7 @@ def read_predictions(context: Context, preds: Any, scored: bool | None, decision
         return _read_pair(caller, *preds)
     preds = as_tensor(caller, "preds", preds)
     if decisions and preds.dtype == torch.bool and preds.ndim == 2:
-        return Predictions(preds, None)
+        return Predictions(preds, preds, None, preds.shape[1], preds)
     if preds.dtype not in INTEGERS and not preds.is_floating_point():
         raise TypeError(
             f"{caller}: preds is {shape_of(preds)}; pass floating scores or integer ids. Decisions go to a metric with "
@@ -153,13 +149,13 @@ def read_predictions(context: Context, preds: Any, scored: bool | None, decision
             "(a single row needs a row axis: preds[None]; a target, such as class indices, comes second)."
         )
     if not preds.is_floating_point() and not is_csr(preds):
-        return Predictions(None, preds)
+        return Predictions(preds, None, preds)
     if context.num_labels not in (None, preds.shape[1]):
         raise ValueError(
             f"{caller}: preds has {preds.shape[1]} columns, but there are {context.num_labels} labels; "
             "pass one per label."
         )
-    return Predictions(preds, None)
+    return Predictions(preds, preds, None, preds.shape[1], preds if preds.layout == torch.strided else None)
 
 
 def _read_pair(caller: str, scores: Any, ids: Any) -> Predictions:
@@ -173,7 +169,7 @@ def _read_pair(caller: str, scores: Any, ids: Any) -> Predictions:
             f"{caller}: preds is the pair ({shape_of(scores)}, {shape_of(ids)}); pass floating scores [N, C] and "
             "integer ids [N, C] of one shape."
         )
-    return Predictions(scores, ids)
+    return Predictions(scores, scores, ids)
 
 
 def _ranked(context: Context, predictions: Predictions, depth: Depth) -> Lists:

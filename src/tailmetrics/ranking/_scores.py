@@ -112,6 +112,9 @@ def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
     if not num_labels:
         real = real_dtype(scores.device)
         return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
+    if not kernels_for(scores.device).reads:
+        largest, sums = terms_added_up(scores, None, num_labels)
+        return largest, log_of(sums, num_labels)
     parts = over_threads(lambda part, _: terms_added_up(part, None, num_labels), scores)
     sums = joined([sums for _, sums in parts], 1)
     return joined([largest for largest, _ in parts]), log_of(sums, num_labels)

@@ -113,7 +113,8 @@ def check_lists(
         one_per_row: Whether the ids were given as one label per row.
     """
     caller, found = context.caller, context.kernels.look_through(ids)
-    check_ends(caller, argument, found.lowest, found.highest, context.num_labels, one_per_row=one_per_row)
+    if found.lowest < -1 or (context.num_labels is not None and found.highest >= context.num_labels):
+        check_ends(caller, argument, found.lowest, found.highest, context.num_labels, one_per_row=one_per_row)
     if padded_behind and found.gap_row is not None:
         raise ValueError(
             f"{caller}: {argument} has an id behind a -1; -1 can only pad the end of a row. An answer that is no label "

@@ -79,19 +79,6 @@ def _run(name: str, threads: int, *task: int) -> None:
         raise IndexError(f"{name}: an id is larger than the labels that there are; check ids, or leave validate=True.")
 
 
-def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
-
-
-def _rows(matrix: Tensor) -> Tensor:
-    """Return a matrix whose columns lie side by side: itself, or a copy."""
-    return matrix if matrix.shape[1] < 2 or matrix.stride(1) == 1 else matrix.contiguous()
-
-
-def _scores(scores: Tensor) -> tuple[int, ...]:
-    return scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), *scores.shape
-
-
 def _buckets(bucket_of: Tensor | None, num_buckets: int) -> tuple[int, ...]:
     if bucket_of is None:
         return 0, 0, NOT_RANKED, num_buckets
@@ -113,7 +100,7 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool]:
         Values, best first, of shape (N, min(k + 1, L)), float64 for float64 and float32 otherwise, 0.0 for -0.0. Ids of
         shape (N, k), int64. Whether every row of values falls from place to place, which leaves no tie and no NaN.
     """
-    scores = _rows(scores)
+    scores = scores if scores.stride(1) == 1 else scores.contiguous()
     num_rows, width = scores.shape
     depth = min(k + 1, width)
     real = torch.float64 if scores.dtype == torch.float64 else torch.float32
@@ -121,7 +108,8 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool]:
     ids = torch.empty(num_rows, k, dtype=torch.int64)
     tied = array("q", [0])
     if num_rows and k:
-        _run("top_k", threads, *_scores(scores), k, depth, values.data_ptr(), ids.data_ptr(), tied.buffer_info()[0])
+        of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), num_rows, width
+        _run("top_k", threads, *of_scores, k, depth, values.data_ptr(), ids.data_ptr(), tied.buffer_info()[0])
     return values, ids, not tied[0]
 
 
@@ -154,9 +142,9 @@ def hits(
     Raises:
         IndexError: If an id is no column of the mask.
     """
-    ids = _rows(ids)
+    ids = ids if ids.stride(1) == 1 else ids.contiguous()
     num_rows = len(ids)
-    target = target.contiguous() if starts is not None else _rows(target)
+    target = target if target.stride(-1) == 1 else target.contiguous()
     if starts is not None:
         starts, stride, wide = starts.contiguous(), 0, 0
         most = int(starts.diff().max()) if most is None and num_rows else most
@@ -170,9 +158,11 @@ def hits(
         mask, wanted, most = (
             (address, 0, 0) if target.dtype == torch.bool else (0, address, wide if most is None else most)
         )
-        of_target = mask, wanted, stride, wide, most, _address(starts), _address(gains)
+        first = 0 if starts is None else starts.data_ptr()
+        worth, reached = (0, 0) if gains is None or found is None else (gains.data_ptr(), found.data_ptr())
         lists = ids.data_ptr(), ids.stride(0), *ids.shape
-        _run("hits", threads, *lists, *of_target, width, ranks.data_ptr(), labels.data_ptr(), _address(found))
+        result = width, ranks.data_ptr(), labels.data_ptr(), reached
+        _run("hits", threads, *lists, mask, wanted, stride, wide, most, first, worth, *result)
     return ranks, labels, found
 
 
@@ -196,7 +186,7 @@ class ListCheck(NamedTuple):
 
 def check_lists(ids: Tensor, threads: int, mark: bool = False) -> ListCheck:
     """Look through lists (N, K), int64, for what they must not hold; with ``mark``, for all places of repeated ids."""
-    ids = _rows(ids)
+    ids = ids if ids.stride(1) == 1 else ids.contiguous()
     none = 2**63 - 1
     found = array("q", [none] * 4)
     repeated = torch.empty(ids.shape, dtype=torch.bool) if mark else None
@@ -207,7 +197,7 @@ def check_lists(ids: Tensor, threads: int, mark: bool = False) -> ListCheck:
             ids.data_ptr(),
             ids.stride(0),
             *ids.shape,
-            _address(repeated),
+            0 if repeated is None else repeated.data_ptr(),
             found.buffer_info()[0],
         )
     lowest, below_highest, gap, repeat = found
@@ -250,7 +240,7 @@ def within_buckets(
         IndexError: If an id or a bucket is too large.
     """
     num_rows, given = ranks.shape
-    ids = None if ids is None else _rows(ids)
+    ids = ids if ids is None or ids.stride(1) == 1 else ids.contiguous()
     ranks, labels = ranks.contiguous(), labels.contiguous()
     gains = None if gains is None else gains.contiguous()
     new_ranks, new_labels = torch.empty(2, num_rows, num_buckets, width, dtype=torch.int64)
@@ -258,8 +248,9 @@ def within_buckets(
     lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64)
     if num_rows:
         lists = (0, 0, num_rows, 0) if ids is None else (ids.data_ptr(), ids.stride(0), *ids.shape)
-        given_hits = ranks.data_ptr(), labels.data_ptr(), _address(gains), given
-        result = width, new_ranks.data_ptr(), new_labels.data_ptr(), _address(new_gains), lengths.data_ptr()
+        worth, new_worth = (0 if part is None else part.data_ptr() for part in (gains, new_gains))
+        given_hits = ranks.data_ptr(), labels.data_ptr(), worth, given
+        result = width, new_ranks.data_ptr(), new_labels.data_ptr(), new_worth, lengths.data_ptr()
         _run("within_buckets", threads, *lists, *_buckets(bucket_of, num_buckets), *given_hits, *result)
     return new_ranks, new_labels, new_gains, lengths
 
@@ -284,13 +275,15 @@ def rank_counts(
     Raises:
         IndexError: If a wanted label is no column, without ``own``.
     """
-    scores, starts, wanted = _rows(scores), starts.contiguous(), wanted.contiguous()
+    scores = scores if scores.stride(1) == 1 else scores.contiguous()
+    starts, wanted = starts.contiguous(), wanted.contiguous()
     own = None if own is None else own.contiguous()
     above, before, equal = counts = torch.zeros(3, len(wanted), dtype=torch.int64)
     if len(wanted):
         most = int(starts.diff().max())
-        given = starts.data_ptr(), wanted.data_ptr(), _address(own), first, most
-        _run("rank_counts", threads, *_scores(scores), *given, *(part.data_ptr() for part in counts))
+        given = starts.data_ptr(), wanted.data_ptr(), 0 if own is None else own.data_ptr(), first, most
+        of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), *scores.shape
+        _run("rank_counts", threads, *of_scores, *given, *(part.data_ptr() for part in counts))
     return above, before, equal
 
 
@@ -314,7 +307,7 @@ def count_by_bucket(labels: Tensor, bucket_of: Tensor | None, num_buckets: int, 
     if labels.dtype != torch.bool:  # as a list without hits
         nothing = torch.empty(len(labels), 0, dtype=torch.int64)
         return within_buckets(labels, bucket_of, num_buckets, nothing, nothing, None, 0, threads)[3]
-    labels = _rows(labels)
+    labels = labels if labels.stride(1) == 1 else labels.contiguous()
     counts = torch.empty(len(labels), num_buckets, dtype=torch.int64)
     if counts.numel():
         mask = labels.data_ptr(), labels.stride(0), *labels.shape
