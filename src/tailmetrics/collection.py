@@ -101,6 +101,14 @@ class TopKCollection(Mergeable, LoggedCollection):
             _agreed(argument, members.values())
         self._share_states()
 
+    def _with_members(self, metrics: Sequence[TopKMetric], row_groups: Sequence[str] | None = None) -> TopKCollection:
+        """Return a collection of these metrics with the prefix, postfix, references and training counts of this one."""
+        found = TopKCollection(
+            metrics, prefix=self.prefix, postfix=self.postfix, row_groups=row_groups, references=self._references
+        )
+        found._training_counts = self._training_counts
+        return found
+
     def check_update(self, caller: str) -> None:
         """Raise if the class overrides ``update``, for those who hand rankings to it."""
         if type(self).update is not TopKCollection.update:

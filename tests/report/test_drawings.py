@@ -11,7 +11,7 @@ import torch
 from scipy.stats import t as student
 
 from report.test_page import Tags, drawings
-from tailmetrics import LabelBuckets, RecallAtK, evaluate
+from tailmetrics import LabelBuckets, RecallAtK, TopKCollection, evaluate
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report import BucketRow, Report, latex, markdown, page
 from tailmetrics.report.charts import Scale, axis_of
@@ -240,3 +240,23 @@ def test_one_far_run_does_not_squeeze_the_others():
     assert 0.92 < axis.high < 0.94
     whole = axis_of([0.9, 0.91, 0.92, 0.905, 0.87])
     assert whole.low < 0.87
+
+
+def test_references_of_a_collection_reach_the_report():
+    """Chance, popularity and the attainable by bucket and over all labels, and the adjusted gap, as the collection has them."""
+    generator = torch.Generator().manual_seed(6)
+    counts = (3000 / torch.arange(1, 61)).long()
+    scores = torch.randn(200, 60, generator=generator)
+    target = torch.multinomial(counts.float(), 200, replacement=True, generator=generator)
+    names = ("chance", "popularity", "attainable")
+    metrics = [RecallAtK(5, buckets=LabelBuckets.deciles(counts), scope="global")]
+    report = evaluate(scores, target, metrics=TopKCollection(metrics, references=names), label_counts=counts)
+    assert {*report.references} == {*names}
+    assert report.references["chance"]["recall@5"] == pytest.approx(5 / 60)
+    assert report.references["attainable"]["global_recall@5/decile_1"] == 1
+    assert report.references["popularity"]["global_recall@5/decile_1"] == 0
+    assert "global_recall@5/adjusted_gap" in report.summaries
+    (chart,) = drawings(report, "buckets")
+    measured = sum(not math.isnan(value) for value in report.by_bucket["global_recall@5"].values())
+    assert len(levels(chart, "line", "dotted")) == measured
+    assert evaluate(scores, target, metrics=metrics).references is None

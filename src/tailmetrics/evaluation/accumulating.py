@@ -205,6 +205,7 @@ class Evaluation:
             row_groups=self._group_rows(),
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
+            references={name: _read(values) for name, values in self.collection.references().items()} or None,
             captions={self._set_name(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
             places=self._stems(KForRecall, CoverageError),
             shares=self._stems(PredictionProportionAtK),

@@ -237,7 +237,7 @@ def _completed(
     if training is not None and all(metric.buckets is None for metric in members):
         found = training if isinstance(training, LabelBuckets) else training.deciles()
         members += [_by_bucket(metric, found) for metric in members if _takes_buckets(metric)]
-    completed = TopKCollection(members, prefix=collection.prefix, postfix=collection.postfix, row_groups=groups)
+    completed = collection._with_members(members, row_groups=groups)
     completed = with_label_values(completed, num_labels) if labels else completed
     return completed if training is None else completed.bind(training)
 

@@ -31,6 +31,4 @@ def with_label_values(collection: TopKCollection, num_labels: int | None = None)
     alike["num_labels"] = alike["num_labels"] or num_labels
     kinds: tuple[type[LabelAveragedMetric], ...] = (PrecisionAtK, RecallAtK, F1AtK)
     more: list[TopKMetric] = [kind(K, average="none", **alike) for kind in kinds]
-    both = TopKCollection([*members, *more], prefix=collection.prefix, postfix=collection.postfix)
-    both._training_counts = collection._training_counts
-    return both
+    return collection._with_members([*members, *more])

@@ -37,9 +37,7 @@ def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, di
     named = {collection._set_name(stem): collection._set_name(key) for stem, key in found.items()}
     if not added:
         return collection, named
-    both = TopKCollection([*members, *added], prefix=collection.prefix, postfix=collection.postfix)
-    both._training_counts = collection._training_counts
-    return both, named
+    return collection._with_members([*members, *added]), named
 
 
 def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetric | None:
