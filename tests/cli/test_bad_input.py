@@ -94,7 +94,7 @@ def test_files(made, config, tailmetrics, tmp_path, what):
     out = tmp_path / "out"
     out.mkdir()
     write(out / "report.json", OF_YESTERDAY)
-    arguments = ["--preds", preds, "--target", target, "--out", out, "--per-row", out / "rows.parquet"]
+    arguments = ["--preds", preds, "--target", target, "--overwrite", "--out", out, "--per-row", out / "rows.parquet"]
     more = [] if str(target).endswith(".qrels") else ["--num-labels", 30]
     arguments = ["--config", config(PRECISION), *arguments, *more, "--batch-rows", 7]
     failed(tailmetrics("evaluate", *arguments), problem)

@@ -25,7 +25,17 @@ NEXT_LOCATION = ["accuracy@1", "accuracy@5", "accuracy@10", "mrr", "ndcg@10", "w
 
 def test_a_preset_leaves_out_what_ranked_ids_cannot_answer(files, tailmetrics, tmp_path):
     """Ranked ids say nothing of the scores: cross-entropy is left out with a warning, the rest is computed."""
-    words = ["evaluate", "--preset", "next_location", "--num-labels", 12, "--out", tmp_path / "out", "--quiet"]
+    words = [
+        "evaluate",
+        "--preset",
+        "next_location",
+        "--num-labels",
+        12,
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+        "--quiet",
+    ]
     status, _, err = tailmetrics(*words, *files["ids"])
     assert status == 0
     assert err.startswith(
@@ -56,7 +66,18 @@ def test_nothing_left_of_a_preset(files, tailmetrics):
 @pytest.mark.parametrize("name", ["cross_entropy", "CrossEntropy", "crossentropy"])
 def test_without(files, tailmetrics, tmp_path, name):
     """A metric is left out by its key, with or without its cut-off, or by its class."""
-    words = ["evaluate", "--preset", "next_location", *files["ids"], "--num-labels", 12, "--out", tmp_path, "--quiet"]
+    words = [
+        "evaluate",
+        "--preset",
+        "next_location",
+        *files["ids"],
+        "--num-labels",
+        12,
+        "--overwrite",
+        "--out",
+        tmp_path,
+        "--quiet",
+    ]
     assert tailmetrics(*words, "--without", name, "ndcg@10", "AccuracyAtK")[::2] == (0, "")
     assert metrics_of(tmp_path) == ["mrr", "weighted_f1@1"]
 
@@ -75,7 +96,7 @@ def test_comparing_what_the_runs_can_answer(files, tailmetrics, tmp_path):
     """A run of scores and one of ids are compared by what both answer."""
     words = ["--preset", "next_location", "--preds", tmp_path / "scores.npy", tmp_path / "ids.npy", *files["ids"][2:]]
     status, _, err = tailmetrics(
-        "compare", *words, "--num-labels", 12, "--resamples", 100, "--quiet", "--out", tmp_path
+        "compare", *words, "--num-labels", 12, "--resamples", 100, "--quiet", "--overwrite", "--out", tmp_path
     )
     assert status == 0
     assert "CrossEntropy is left out" in err

@@ -81,7 +81,18 @@ def compared(folder):
 def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs, config, tailmetrics, tmp_path):
     """Of eleven buckets decile 1 alone differs, by the share of its rows that the old run misses; so all labels do."""
     metrics = config(BY_DECILE)
-    options = ["--preds", runs.old, "--preds", runs.new, "--config", metrics, *runs.against, "--out", tmp_path / "out"]
+    options = [
+        "--preds",
+        runs.old,
+        "--preds",
+        runs.new,
+        "--config",
+        metrics,
+        *runs.against,
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+    ]
     status, out, err = tailmetrics("compare", *options)
     assert (status, err) == (0, "")
     found = compared(tmp_path / "out")
@@ -112,7 +123,7 @@ def test_equal_runs_do_not_differ(tables, tailmetrics, tmp_path):
     """A run held against a copy of itself: every difference 0, every p-value 1, nothing significant."""
     table = tables("old", OVERALL, BY_DECILE, RATIO)
     shutil.copy(table, tmp_path / "copy.parquet")
-    status, _, err = tailmetrics("compare", table, tmp_path / "copy.parquet", "--out", tmp_path / "out")
+    status, _, err = tailmetrics("compare", table, tmp_path / "copy.parquet", "--overwrite", "--out", tmp_path / "out")
     assert (status, err) == (0, "")
     found = compared(tmp_path / "out").values()
     assert not any(one["significant"] for one in found)
@@ -128,8 +139,8 @@ def test_tables_and_predictions_give_the_same(runs, tables, config, tailmetrics,
     metrics = [OVERALL, RATIO, MEDIAN]
     paths = [tables(name, *metrics) for name in ("old", "new")]
     named = ["--names", "old", "new", "--resamples", 500]
-    assert tailmetrics("compare", *paths, *named, "--out", tmp_path / "a")[0] == 0
-    options = ["--config", config(*metrics), *runs.against, "--out", tmp_path / "b"]
+    assert tailmetrics("compare", *paths, *named, "--overwrite", "--out", tmp_path / "a")[0] == 0
+    options = ["--config", config(*metrics), *runs.against, "--overwrite", "--out", tmp_path / "b"]
     assert tailmetrics("compare", "--preds", runs.old, runs.new, *named, *options)[0] == 0
     for suffix in ("json", "md", "csv"):
         assert (tmp_path / "a" / f"compare.{suffix}").read_text() == (tmp_path / "b" / f"compare.{suffix}").read_text()
@@ -152,7 +163,22 @@ def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
     old, new = (tables(name, OVERALL, BY_DECILE) for name in ("old", "new"))
     third = tmp_path / "third.parquet"
     shutil.copy(new, third)
-    words = ["compare", old, new, third, "--names", "a", "b", "c", "--out", tmp_path, "--resamples", 500, "--quiet"]
+    words = [
+        "compare",
+        old,
+        new,
+        third,
+        "--names",
+        "a",
+        "b",
+        "c",
+        "--overwrite",
+        "--out",
+        tmp_path,
+        "--resamples",
+        500,
+        "--quiet",
+    ]
     for more, pairs in (([], [("b", "a"), ("c", "a"), ("c", "b")]), (["--baseline", "b"], [("a", "b"), ("c", "b")])):
         assert tailmetrics(*words, "--only", "precision_k@1", *more)[0] == 0
         found = json.loads((tmp_path / "compare.json").read_text())["comparisons"]
@@ -169,7 +195,7 @@ def test_a_correction_that_is_asked_for(tables, tailmetrics, tmp_path):
     """Bonferroni multiplies by the number of comparisons, none leaves p-values alone."""
     paths = [tables(name, OVERALL) for name in ("old", "new")]
     for correction, factor in (("bonferroni", 2), ("none", 1)):
-        options = ["--correction", correction, "--out", tmp_path, "--quiet"]
+        options = ["--correction", correction, "--overwrite", "--out", tmp_path, "--quiet"]
         assert tailmetrics("compare", *paths, *options)[0] == 0
         for one in compared(tmp_path).values():
             assert one["p_randomisation_corrected"] == pytest.approx(min(1, factor * one["p_randomisation"]))
@@ -216,7 +242,7 @@ def test_queries_in_another_order_are_joined(config, tailmetrics, tmp_path):
     )
     assert pq.read_table(turned)["query"].to_pylist() != pq.read_table(one)["query"].to_pylist()
     for number, path in enumerate((other, turned)):
-        words = ["--names", "x", "y", "--out", tmp_path / f"out{number}", "--quiet"]
+        words = ["--names", "x", "y", "--overwrite", "--out", tmp_path / f"out{number}", "--quiet"]
         assert tailmetrics("compare", one, path, *words)[::2] == (0, "")
     assert compared(tmp_path / "out0") == compared(tmp_path / "out1")
 
@@ -224,13 +250,13 @@ def test_queries_in_another_order_are_joined(config, tailmetrics, tmp_path):
 def test_parts_of_several_ranks_are_one_table(tables, tailmetrics, tmp_path):
     """A name whose parts lie beside it stands for all of them, in the order of the ranks; one too few is refused."""
     old, new = (tables(name, OVERALL) for name in ("old", "new"))
-    assert tailmetrics("compare", old, new, "--out", tmp_path / "a", "--names", "x", "y")[0] == 0
+    assert tailmetrics("compare", old, new, "--overwrite", "--out", tmp_path / "a", "--names", "x", "y")[0] == 0
     table = pq.read_table(new)
     new.unlink()
     for rank in range(11):  # rank 10 comes behind rank 9, not behind rank 1
         part = table.slice(rank * 37, 37)
         pq.write_table(part, tmp_path / f"new-rows.rank{rank}-of-11.parquet")
-    assert tailmetrics("compare", old, new, "--out", tmp_path / "b", "--names", "x", "y")[0] == 0
+    assert tailmetrics("compare", old, new, "--overwrite", "--out", tmp_path / "b", "--names", "x", "y")[0] == 0
     assert (tmp_path / "a" / "compare.json").read_bytes() == (tmp_path / "b" / "compare.json").read_bytes()
     (tmp_path / "new-rows.rank3-of-11.parquet").unlink()
     assert "holds 363 rows in 10 file(s), but 400 were evaluated" in tailmetrics("compare", old, new)[2]

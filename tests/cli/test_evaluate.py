@@ -63,7 +63,15 @@ def reported(folder):
 def test_a_report_holds_what_the_metrics_compute(made, config, tailmetrics, tmp_path):
     """Every value is to the last bit that of the metrics fed in one batch, however small the batches."""
     status, out, err = tailmetrics(
-        "evaluate", "--config", config(*METRICS), *made.trained_on, "--out", tmp_path / "out", "--batch-rows", 7
+        "evaluate",
+        "--config",
+        config(*METRICS),
+        *made.trained_on,
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+        "--batch-rows",
+        7,
     )
     assert (status, err) == (0, "")
     expected, _ = in_memory(made)
@@ -99,7 +107,9 @@ def test_counts_of_a_file_do_what_training_targets_do(made, config, tailmetrics,
     config_path = config(*METRICS)
     counted = [*made.evaluated, "--label-counts", made.counts, "--num-train", len(made.trained)]
     for name, options in (("a", made.trained_on), ("b", counted)):
-        assert tailmetrics("evaluate", "--config", config_path, *options, "--out", tmp_path / name)[0] == 0
+        assert (
+            tailmetrics("evaluate", "--config", config_path, *options, "--overwrite", "--out", tmp_path / name)[0] == 0
+        )
     assert (tmp_path / "a" / "report.json").read_bytes() == (tmp_path / "b" / "report.json").read_bytes()
 
 
@@ -108,6 +118,7 @@ def test_a_config_may_hold_every_option_and_the_command_line_wins(made, config, 
     path = config(METRICS[0])
     with open(path, "a") as file:
         file.write(f"preds: {made.preds}\ntarget: {made.target}\ntitle: of the config\nout: {tmp_path / 'out'}\n")
+        file.write("overwrite: true\n")
     for more, title in (([], "of the config"), (["--title", "of the line"], "of the line")):
         assert tailmetrics("evaluate", "--config", path, *more)[0] == 0
         assert json.loads((tmp_path / "out" / "report.json").read_text())["title"] == title
@@ -123,7 +134,16 @@ def test_without_an_output_folder_nothing_is_written(made, config, tailmetrics, 
 
 def test_the_number_of_labels_alone_is_enough_for_metrics_that_ask_for_no_more(made, config, tailmetrics, tmp_path):
     """Gini needs the number of labels, not how often they occur in training."""
-    options = ["--config", config(METRICS[4]), *made.evaluated, "--num-labels", 30, "--out", tmp_path / "out"]
+    options = [
+        "--config",
+        config(METRICS[4]),
+        *made.evaluated,
+        "--num-labels",
+        30,
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+    ]
     assert tailmetrics("evaluate", *options)[0] == 0
     assert reported(tmp_path / "out")["gini@3"] > 0
 
@@ -132,14 +152,14 @@ def test_filtered_pairs_do_not_count(made, config, tailmetrics, tmp_path):
     """A filter that names every relevant label that is ranked leaves no hit."""
     pairs = [(row, label) for row, relevant in enumerate(made.relevant) for label in relevant]
     (tmp_path / "filter.txt").write_text("".join(f"{row} {label}\n" for row, label in pairs))
-    options = ["--config", config(METRICS[0]), *made.evaluated, "--out", tmp_path / "out"]
+    options = ["--config", config(METRICS[0]), *made.evaluated, "--overwrite", "--out", tmp_path / "out"]
     assert tailmetrics("evaluate", *options, "--filter", tmp_path / "filter.txt")[0] == 0
     assert reported(tmp_path / "out") == {"precision@1": 0, "precision@3": 0}
 
 
 def test_intervals_hold_the_value_they_are_of(made, config, tailmetrics, tmp_path):
     """Every key with values per row has an interval about the reported value, ratios of sums included."""
-    options = ["--config", config(*METRICS), *made.trained_on, "--out", tmp_path / "out", "--intervals"]
+    options = ["--config", config(*METRICS), *made.trained_on, "--overwrite", "--out", tmp_path / "out", "--intervals"]
     assert tailmetrics("evaluate", *options, "--resamples", 200)[0] == 0
     values = reported(tmp_path / "out")
     found = json.loads((tmp_path / "out" / "intervals.json").read_text())["intervals"]
@@ -207,7 +227,9 @@ def test_a_config_names_a_class_of_the_current_folder(made, tailmetrics, tmp_pat
     metrics = [f"  - class_path: {name}.FoundAtK\n    init_args: {{k: 3}}\n" for name in ("own_of_the_folder", "twice")]
     config.write_text("metrics:\n  - class_path: tailmetrics.HitRateAtK\n    init_args: {k: 3}\n" + "".join(metrics))
     before = list(sys.path)
-    status, _, err = tailmetrics("evaluate", "--config", config, *made.evaluated, "--num-labels", 30, "--out", here)
+    status, _, err = tailmetrics(
+        "evaluate", "--config", config, *made.evaluated, "--num-labels", 30, "--overwrite", "--out", here
+    )
     for name in ("own_of_the_folder", "twice"):
         sys.modules.pop(name, None)
     assert (status, err) == (0, "")

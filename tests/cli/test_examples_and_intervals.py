@@ -39,7 +39,15 @@ def test_examples_have_the_names_of_queries(tailmetrics: Any, tmp_path: Path) ->
     (tmp_path / "a.run").write_text("q1 Q0 d1 1 3 a\nq1 Q0 d2 2 2 a\nq2 Q0 d1 1 1 a\n")
     (tmp_path / "a.qrels").write_text("q1 0 d1 1\nq1 0 d3 1\nq2 0 d1 1\n")
     files = ["--preds", tmp_path / "a.run", "--target", tmp_path / "a.qrels"]
-    chosen = ["--metrics+=RecallAtK", "--metrics.k=2", "--out", tmp_path / "out", "--quiet", "--examples"]
+    chosen = [
+        "--metrics+=RecallAtK",
+        "--metrics.k=2",
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+        "--quiet",
+        "--examples",
+    ]
     assert tailmetrics("evaluate", *chosen, *files)[0] == 0
     (one,) = report_of(tmp_path / "out")["examples"]
     assert one["name"] == "q1"
@@ -52,7 +60,7 @@ def test_examples_have_the_names_of_queries(tailmetrics: Any, tmp_path: Path) ->
 
 def test_intervals_by_default_and_not(made: Any, config: Any, tailmetrics: Any, tmp_path: Path) -> None:
     """± without being asked, of the confidence asked for; nothing with --no-intervals; both together are refused."""
-    options = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--out", tmp_path / "out"]
+    options = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--overwrite", "--out", tmp_path / "out"]
     printed = tailmetrics(*options, "--confidence", 0.9)[1]
     assert "± is half the width of the 90% confidence interval" in printed
     found = report_of(tmp_path / "out")["intervals"]

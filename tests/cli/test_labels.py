@@ -95,7 +95,7 @@ def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetr
     With a label for every number up to 163,949 coverage would be a five-thousandth of what it is.
     """
     logs = Logs(tmp_path)
-    options = ["--config", config(*METRICS), *logs.write(form), "--out", tmp_path / "out", "--quiet"]
+    options = ["--config", config(*METRICS), *logs.write(form), "--overwrite", "--out", tmp_path / "out", "--quiet"]
     if form == "parquet" and strings is None:
         counted = ["--num-labels", 163950]
         status, _, err = tailmetrics("evaluate", *options, *counted)
@@ -123,7 +123,17 @@ def test_counts_by_name_reach_their_labels(tmp_path, config, tailmetrics, form):
     (tmp_path / "counts.csv").write_text("label,count\n" + "".join(lines))
     reports = []
     for training in (files[4:], ["--label-counts", tmp_path / "counts.csv"]):
-        words = ["--config", config(*METRICS), *files[:4], *training, "--string-ids", "true", "--out", tmp_path / "out"]
+        words = [
+            "--config",
+            config(*METRICS),
+            *files[:4],
+            *training,
+            "--string-ids",
+            "true",
+            "--overwrite",
+            "--out",
+            tmp_path / "out",
+        ]
         assert tailmetrics("evaluate", *words)[::2] == (0, "")
         reports.append(reported(tmp_path / "out"))
     assert reports[0] == reports[1]
@@ -141,7 +151,16 @@ def test_counts_by_place_beside_names_are_refused(tmp_path, config, tailmetrics,
         np.save(path, counts)
     else:
         path.write_text(("count\n" if suffix == "csv" else "") + "\n".join(map(str, counts)) + "\n")
-    words = ["--config", config(METRICS[2]), *logs.write(form)[:4], "--label-counts", path, "--out", tmp_path / "out"]
+    words = [
+        "--config",
+        config(METRICS[2]),
+        *logs.write(form)[:4],
+        "--label-counts",
+        path,
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+    ]
     status, out, err = tailmetrics("evaluate", *words, "--string-ids", "true")
     assert (status, out) == (2, "")
     assert f"counts.{suffix}: holds counts in the order of label ids, but the labels are names, such as '" in err
@@ -154,7 +173,7 @@ def test_counts_by_place_beside_numbers_are_read(tmp_path, config, tailmetrics):
     (tmp_path / "y.csv").write_text("query,item\na,3\n")
     np.save(tmp_path / "c.npy", [5, 1, 1, 7])
     files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--label-counts", tmp_path / "c.npy"]
-    words = ["--config", config(("PopularityAtK", "{k: 1}")), *files, "--out", tmp_path]
+    words = ["--config", config(("PopularityAtK", "{k: 1}")), *files, "--overwrite", "--out", tmp_path]
     assert tailmetrics("evaluate", *words, "--num-train", 9)[::2] == (0, "")
     assert reported(tmp_path)["metrics"]["popularity@1"] == 7
 
@@ -164,7 +183,15 @@ def test_numbers_as_label_ids_where_the_number_of_labels_is_given(tmp_path, conf
     (tmp_path / "p.csv").write_text("query,item,score\na,0,1\na,3,2\n")
     (tmp_path / "y.csv").write_text("query,item\na,3\n")
     (tmp_path / "odd.csv").write_text("query,item\na,x\n")
-    words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), "--preds", tmp_path / "p.csv", "--out", tmp_path]
+    words = [
+        "--config",
+        config(("CatalogCoverageAtK", "{k: 2}")),
+        "--preds",
+        tmp_path / "p.csv",
+        "--overwrite",
+        "--out",
+        tmp_path,
+    ]
     assert tailmetrics("evaluate", *words, "--target", tmp_path / "y.csv", "--num-labels", 8)[::2] == (0, "")
     assert reported(tmp_path)["metrics"]["catalog_coverage@2"] == 0.25
     assert tailmetrics("evaluate", *words, "--target", tmp_path / "y.csv")[0] == 0
@@ -181,6 +208,6 @@ def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetr
     files = logs.write("csv")
     (tmp_path / "q.csv").write_text("query,item,score\n" + "".join(f"{user},163949,1\n" for user in range(QUERIES)))
     words = ["--config", config(METRICS[3]), "--preds", files[1], tmp_path / "q.csv", *files[2:], "--quiet"]
-    status, _, err = tailmetrics("compare", *words, "--out", tmp_path / "out", "--resamples", 400)
+    status, _, err = tailmetrics("compare", *words, "--overwrite", "--out", tmp_path / "out", "--resamples", 400)
     assert (status, err.count("note: ")) == (0, 1)
     assert "30 whole numbers from" in err

@@ -54,7 +54,7 @@ def test_values_of_groups(made, grouped, config, tailmetrics, tmp_path, groups):
     folder, files = grouped
     spec = "lang" if groups == "column" else folder / "languages.txt"
     arguments = [*files, "--config", config(*METRICS), "--row-groups", spec, "--batch-rows", 7, "--quiet"]
-    status, _, err = tailmetrics("evaluate", *arguments, "--out", tmp_path / "out")
+    status, _, err = tailmetrics("evaluate", *arguments, "--overwrite", "--out", tmp_path / "out")
     assert (status, err) == (0, "")
     found = metrics_of(tmp_path / "out")
     for name in ("de", "en"):
@@ -80,7 +80,7 @@ def test_groups_of_queries(made, config, tailmetrics, tmp_path):
     (tmp_path / "run.csv").write_text("\n".join(runs) + "\n")
     files = ["--preds", tmp_path / "run.csv", "--target", tmp_path / "target.csv", "--num-labels", 30]
     arguments = [*files, "--config", config(("PrecisionAtK", "{k: 1}")), "--row-groups", "lang", "--quiet"]
-    assert tailmetrics("evaluate", *arguments, "--out", tmp_path / "out")[0] == 0
+    assert tailmetrics("evaluate", *arguments, "--overwrite", "--out", tmp_path / "out")[0] == 0
     found = metrics_of(tmp_path / "out")
     assert (found["precision@1/a"], found["precision@1/b"]) == (2 / 4, 2 / 5)
     (tmp_path / "target.csv").write_text("\n".join([*lines, "q0,7,a"]) + "\n")
@@ -107,12 +107,22 @@ def test_tables_of_rows_keep_the_groups(made, grouped, config, tailmetrics, tmp_
     _, files = grouped
     arguments = [*files, "--config", config(*METRICS), "--row-groups", "lang", "--quiet", "--resamples", 200]
     table = tmp_path / "rows.parquet"
-    assert tailmetrics("evaluate", *arguments, "--per-row", table, "--intervals", "--out", tmp_path / "out")[0] == 0
+    assert (
+        tailmetrics(
+            "evaluate", *arguments, "--per-row", table, "--intervals", "--overwrite", "--out", tmp_path / "out"
+        )[0]
+        == 0
+    )
     found = json.loads((tmp_path / "out" / "intervals.json").read_text())["intervals"]
     rows = [row for row in range(NUM_ROWS) if language(row) == "en"]
     assert found["precision_k@3/en"]["value"] == pytest.approx(precision(made, rows), abs=1e-12)
     assert found["precision_k@3/en"]["n"] == len(rows)
-    assert tailmetrics("compare", table, table, "--names", "a", "b", "--quiet", "--out", tmp_path / "against")[0] == 0
+    assert (
+        tailmetrics(
+            "compare", table, table, "--names", "a", "b", "--quiet", "--overwrite", "--out", tmp_path / "against"
+        )[0]
+        == 0
+    )
     compared = json.loads((tmp_path / "against" / "compare.json").read_text())["comparisons"]
     (one,) = (record for record in compared if record["key"] == "precision_k@3/de")
     assert one["value"] == pytest.approx(precision(made, [r for r in range(NUM_ROWS) if language(r) == "de"]))
@@ -124,7 +134,7 @@ def test_values_of_labels(made, config, tailmetrics, tmp_path):
     names = [f"label number {label}" for label in range(NUM_LABELS)]
     (tmp_path / "names.txt").write_text("\n".join(names) + "\n")
     arguments = ["--config", config(*METRICS), "--labels", "--label-names", tmp_path / "names.txt", "--batch-rows", 7]
-    status, out, _ = tailmetrics("evaluate", *made.trained_on, *arguments, "--out", tmp_path / "out")
+    status, out, _ = tailmetrics("evaluate", *made.trained_on, *arguments, "--overwrite", "--out", tmp_path / "out")
     assert status == 0
     lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
     tops = [shown(made, row, 10) for row in range(NUM_ROWS)]
@@ -144,7 +154,9 @@ def test_values_of_labels(made, config, tailmetrics, tmp_path):
     assert order == sorted(order)
     assert names[int(lines[0]["label"])] in out
     assert names[int(lines[0]["label"])] in (tmp_path / "out" / "report.html").read_text()
-    assert tailmetrics("evaluate", *made.trained_on, *arguments, "--out", tmp_path / "out")[0] == 0  # replaced
+    assert (
+        tailmetrics("evaluate", *made.trained_on, *arguments, "--overwrite", "--out", tmp_path / "out")[0] == 0
+    )  # replaced
     (tmp_path / "names.txt").write_text("one\n")
     status, _, err = tailmetrics("evaluate", *made.trained_on, *arguments)
     assert status == 2
@@ -157,7 +169,7 @@ def test_least_gains_reach_labels(config, tailmetrics, tmp_path):
     np.save(tmp_path / "target.npy", np.array([[1.0, 2.0, 0.0], [0.0, 3.0, 1.0]]))
     files = ["--preds", tmp_path / "preds.npy", "--target", tmp_path / "target.npy"]
     arguments = [*files, "--config", config(("PrecisionAtK", "{k: 1}")), "--min-gain", 2, "--labels", "--quiet"]
-    assert tailmetrics("evaluate", *arguments, "--out", tmp_path / "out")[0] == 0
+    assert tailmetrics("evaluate", *arguments, "--overwrite", "--out", tmp_path / "out")[0] == 0
     assert metrics_of(tmp_path / "out") == {"precision_min2@1": 0.5}
     lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
     assert {line["label"]: line["support"] for line in lines} == {"0": "0", "1": "2", "2": "0"}
@@ -167,7 +179,7 @@ def test_one_group(made, grouped, config, tailmetrics, tmp_path):
     """Where all rows with a name have the same one, it is a group as any other."""
     (tmp_path / "groups.txt").write_text("de\n" * 20 + "\n" * 40)
     words = [*grouped[1], "--config", config(METRICS[0]), "--row-groups", tmp_path / "groups.txt", "--quiet"]
-    assert tailmetrics("evaluate", *words, "--out", tmp_path / "out")[::2] == (0, "")
+    assert tailmetrics("evaluate", *words, "--overwrite", "--out", tmp_path / "out")[::2] == (0, "")
     assert metrics_of(tmp_path / "out")["precision_k@3/de"] == pytest.approx(precision(made, range(20)), abs=1e-12)
     assert json.loads((tmp_path / "out" / "report.json").read_text())["row_groups"] == [{"name": "de", "rows": 20}]
 
@@ -200,7 +212,15 @@ def test_groups_of_queries_in_parts(config, tailmetrics, tmp_path, kind):
         "query,item,score\n" + "".join(f"q{r},{r if r < 4 else 20},1\n" for r in range(9))
     )
     words = ["--preds", tmp_path / "run.csv", "--target", tmp_path / "target", "--num-labels", 30, "--quiet"]
-    words += ["--config", config(("PrecisionAtK", "{k: 1}")), "--row-groups", "lang", "--out", tmp_path / "out"]
+    words += [
+        "--config",
+        config(("PrecisionAtK", "{k: 1}")),
+        "--row-groups",
+        "lang",
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+    ]
     assert tailmetrics("evaluate", *words)[0] == 0
     found = metrics_of(tmp_path / "out")
     assert (found["precision@1/de"], found["precision@1/en"]) == (2 / 3, 2 / 6)
@@ -219,7 +239,9 @@ def test_groups_of_rows_in_parts(made, grouped, config, tailmetrics, tmp_path, f
             pq.write_table(part, tmp_path / "y" / f"part-{number}.parquet")
     target = tmp_path / "y" / "*.parquet" if form == "pattern" else tmp_path / "y"
     words = ["--preds", made.preds, "--target", target, "--num-labels", NUM_LABELS, "--row-groups", "lang", "--quiet"]
-    assert tailmetrics("evaluate", *words, "--config", config(METRICS[0]), "--out", tmp_path / "out")[::2] == (0, "")
+    assert tailmetrics("evaluate", *words, "--config", config(METRICS[0]), "--overwrite", "--out", tmp_path / "out")[
+        ::2
+    ] == (0, "")
     for name in ("de", "en"):
         rows = [row for row in range(NUM_ROWS) if language(row) == name]
         assert metrics_of(tmp_path / "out")[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows), abs=1e-12)
@@ -231,7 +253,7 @@ def test_lines_of_names(made, grouped, config, tailmetrics, tmp_path):
     """Compressed, with a mark of byte order; what Unicode calls an end of line may be part of a name."""
     names = [f"fever\u2028{row % 2}" if row % 3 else "" for row in range(NUM_ROWS)]
     (tmp_path / "groups.txt.gz").write_bytes(gzip.compress("\n".join(names).encode("utf-8-sig")))
-    words = [*grouped[1], "--config", config(METRICS[0]), "--quiet", "--out", tmp_path / "out"]
+    words = [*grouped[1], "--config", config(METRICS[0]), "--quiet", "--overwrite", "--out", tmp_path / "out"]
     assert tailmetrics("evaluate", *words, "--row-groups", tmp_path / "groups.txt.gz")[::2] == (0, "")
     rows = [row for row in range(NUM_ROWS) if row % 3 and row % 2]
     found = metrics_of(tmp_path / "out")["precision_k@3/fever\u20281"]
@@ -243,7 +265,15 @@ def test_labels_that_no_file_names(config, tailmetrics, tmp_path):
     (tmp_path / "run.trec").write_text("q 0 x 1 2.0 me\nq 0 y 2 1.0 me\n")
     (tmp_path / "y.qrels").write_text("q 0 y 1\n")
     files = ["--preds", tmp_path / "run.trec", "--target", tmp_path / "y.qrels", "--num-labels", 9, "--labels"]
-    words = [*files, "--config", config(("PrecisionAtK", "{k: 1}")), "--quiet", "--out", tmp_path / "out"]
+    words = [
+        *files,
+        "--config",
+        config(("PrecisionAtK", "{k: 1}")),
+        "--quiet",
+        "--overwrite",
+        "--out",
+        tmp_path / "out",
+    ]
     assert tailmetrics("evaluate", *words)[0] == 0
     lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
     assert {line["name"]: line["hits"] for line in lines} == {"x": "0", "y": "1"}

@@ -57,7 +57,7 @@ def test_equal_to_trec_eval(trec, tailmetrics, tmp_path, missing):
     """The averages are trec_eval's, over the queries answered, or over all that are judged, as with its option -c."""
     qrels, run = trec
     files = ["--preds", tmp_path / "a.run", "--target", tmp_path / "a.qrels", "--per-row", tmp_path / "rows.parquet"]
-    words = ["--preset", "retrieval", *files, "--out", tmp_path, "--missing", missing]
+    words = ["--preset", "retrieval", *files, "--overwrite", "--out", tmp_path, "--missing", missing]
     assert tailmetrics("evaluate", *words)[0] == 0
     expected = trec_eval(qrels, run)
     assert len(expected) == 36
@@ -84,7 +84,19 @@ def test_the_options_of_trec_eval(trec, tailmetrics, tmp_path, level, depth):
     for name in ("run", "qrels"):
         (tmp_path / name).write_bytes(gzip.compress((tmp_path / f"a.{name}").read_bytes()))
     files = ["--preds", tmp_path / "run", "--target", tmp_path / "qrels"]
-    words = ["--preset", "retrieval", *files, "--min-gain", level, "--cut", depth, "--out", tmp_path, "--quiet"]
+    words = [
+        "--preset",
+        "retrieval",
+        *files,
+        "--min-gain",
+        level,
+        "--cut",
+        depth,
+        "--overwrite",
+        "--out",
+        tmp_path,
+        "--quiet",
+    ]
     assert tailmetrics("evaluate", *words)[::2] == (0, "")
     best = {query: sorted(by, key=lambda d: (by[d], d), reverse=True)[:depth] for query, by in run.items()}
     short = {query: {document: run[query][document] for document in some} for query, some in best.items()}
@@ -110,7 +122,7 @@ def test_who_wins_a_tie_is_said_in_the_words_of_the_format(tailmetrics, tmp_path
         (tmp_path / "a.csv").write_text("query,item,score\nq,a,1\nq,b,1\n")
         target.write_text("query,item\nq,a\n")
     words = ["--metrics+=PrecisionAtK", "--metrics.k=1", "--preds", tmp_path / f"a.{form}", "--target", target]
-    assert tailmetrics("evaluate", *words, "--out", tmp_path)[::2] == (0, "")
+    assert tailmetrics("evaluate", *words, "--overwrite", "--out", tmp_path)[::2] == (0, "")
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["metrics"] == {"precision@1": 1}
     assert f"(100.0% at k=1): there the label that {winner} is shown" in report["warnings"][0]
@@ -126,7 +138,17 @@ def test_names_that_only_training_has(trec, tailmetrics, tmp_path):
     (tmp_path / "counts.csv").write_text("label,count\n" + "".join(f"{name},{n}\n" for name, n in counts.items()))
     config = tmp_path / "config.yaml"
     config.write_text("metrics:\n  - class_path: tailmetrics.RecallAtK\n    init_args: {k: 5, buckets: deciles}\n")
-    files = ["--config", config, "--preds", tmp_path / "a.run", "--target", tmp_path / "a.qrels", "--out", tmp_path]
+    files = [
+        "--config",
+        config,
+        "--preds",
+        tmp_path / "a.run",
+        "--target",
+        tmp_path / "a.qrels",
+        "--overwrite",
+        "--out",
+        tmp_path,
+    ]
     reports = []
     for training in (["--train-target", tmp_path / "train.qrels"], ["--label-counts", tmp_path / "counts.csv"]):
         assert tailmetrics("evaluate", *files, *training)[::2] == (0, "")

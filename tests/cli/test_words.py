@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tailmetrics.cli.wording import NAMES, in_options, inert, visible
+from tailmetrics.cli.wording import NAMES, in_options, visible
 from tailmetrics.io import FORMATS
+from tailmetrics.report.formatting import printable
 
 PRECISION = ("PrecisionAtK", "{k: 1}")
 
@@ -113,12 +114,12 @@ def test_nothing_reaches_the_terminal_that_it_acts_upon(config, tailmetrics, tmp
     assert (status, err) == (0, "")
     assert "\x1b" not in out
     assert "[red]\\x1b[31m\\x07" in out
-    assert inert("Größe 模型 10 %") == "Größe 模型 10 %"
+    assert printable("Größe 模型 10 %") == "Größe 模型 10 %"
 
 
 def test_where_files_wait_is_not_shown(tmp_path):
     """An error while files are written names where they will be."""
-    path = tmp_path / ".tailmetrics-rows.parquet" / "new" / "rows.parquet"
+    path = tmp_path / ".tailmetrics-x1" / "rows.parquet"
     assert visible(f"[Errno 28] No space left on device: '{path}'").endswith(f"'{tmp_path / 'rows.parquet'}'")
 
 

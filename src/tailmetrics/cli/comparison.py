@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from rich.console import Console
@@ -13,20 +12,21 @@ from rich.console import Console
 from tailmetrics.cli.errors import CommandError, CommandWarning
 from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
+from tailmetrics.cli.outputs import Outputs
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.ranks import Ranks, launched
 from tailmetrics.cli.row_groups import read_row_groups
 from tailmetrics.cli.row_table import RowTable, part_paths
 from tailmetrics.cli.row_writer import RowTableWriter
 from tailmetrics.cli.selection import answerable, chosen_metrics
-from tailmetrics.cli.staging import Staging
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import bind
-from tailmetrics.cli.wording import inert
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.provenance import versions
 from tailmetrics.io import DataFileError
+from tailmetrics.io.files import folder_for
 from tailmetrics.report import ComparisonReport, print_report
+from tailmetrics.report.formatting import printable
 from tailmetrics.significance import Comparison, compare, verdict
 
 COMPARE_FILES = [f"compare.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")]
@@ -43,9 +43,10 @@ def compare_runs(request: Request) -> None:
         *_files_of(tables),
         *request.configs,
     ]
-    with Staging(read) as staging, TemporaryDirectory() as scratch:
-        folder = None if options.out is None else staging.claim(options.out, "compare", COMPARE_FILES)
-        opened = dict(zip(names, map(RowTable.open, tables or _tables(request, preds, Path(scratch))), strict=True))
+    with Outputs(read, options.overwrite) as outputs:
+        folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
+        scratch = folder_for(outputs)
+        opened = dict(zip(names, map(RowTable.open, tables or _tables(request, preds, scratch)), strict=True))
         found = _compared(opened, options, request)
         if tables:
             _warn_of_unknown(opened.values())
@@ -53,13 +54,12 @@ def compare_runs(request: Request) -> None:
         report = _report(found, first, options)
         if folder is not None:
             report.write(folder)
-        staging.place()
-        paths = staging.commit()
+        paths = outputs.place()
     console = Console()
     if not options.quiet:
         print_report(report, console)
     for path in paths:
-        console.print(f"wrote {inert(str(path))}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"wrote {printable(str(path))}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _files_of(tables: Sequence[str]) -> list[Path]:

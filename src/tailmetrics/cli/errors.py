@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentError
 
-from tailmetrics.cli.wording import in_options, inert, visible
+from tailmetrics.cli.wording import in_options, visible
 from tailmetrics.io import DataFileError
+from tailmetrics.report.formatting import printable
 
 
 class CommandError(Exception):
@@ -40,7 +41,7 @@ def describe(error: Exception) -> tuple[str, str]:
     ('RecallAtK: k=0 is too small', 'pass an int of at least 1.')
     """
     problem, hint = _parts(error)
-    return inert(_one_line(visible(problem))), inert(_one_line(hint))
+    return printable(_one_line(visible(problem))), printable(_one_line(hint))
 
 
 def _parts(error: Exception) -> tuple[str, str]:

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
@@ -21,20 +20,21 @@ from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
 from tailmetrics.cli.interval_files import INTERVAL_FILES, print_intervals, shared_intervals, write_intervals
 from tailmetrics.cli.label_names import named_labels
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.cli.outputs import Outputs
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.ranks import Ranks, joined
 from tailmetrics.cli.row_groups import RowGroups, read_row_groups
 from tailmetrics.cli.row_table import other_parts, part_path
 from tailmetrics.cli.row_writer import RowTableWriter
 from tailmetrics.cli.selection import answerable, chosen_metrics
-from tailmetrics.cli.staging import Staging
 from tailmetrics.cli.streaming import stream
 from tailmetrics.cli.training import bind
-from tailmetrics.cli.wording import inert
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.io import Dataset
+from tailmetrics.io.files import folder_for
 from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report, print_report
+from tailmetrics.report.formatting import printable
 from tailmetrics.significance import Interval
 
 REPORT_FILES = [f"report.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")] + [
@@ -52,13 +52,13 @@ def evaluate(request: Request) -> None:
     metrics = chosen_metrics(request)
     paths = [*paths_of([options.preds], data), *([] if options.label_names is None else [options.label_names])]
     read: list[str | Path] = [*local_files(paths), *request.configs]
-    with joined(options.device) as ranks, Staging(read) as staging, TemporaryDirectory() as scratch:
+    with joined(options.device) as ranks, Outputs(read, options.overwrite) as outputs:
         engine = None if options.engine is None else OnEngine(options, data, ranks)
         with ranks.agreement():
-            folder = _folder(options, ranks, staging)
-            table = _table(options, ranks, staging, Path(scratch))
+            folder = _folder(options, ranks, outputs)
+            table = _table(options, ranks, outputs)
             facts = facts_of(paths, data) if ranks.world_size > 1 else {}
-        staging.made = list(dict.fromkeys(folder for made in ranks.all(staging.made) for folder in made))
+        outputs.made = list(dict.fromkeys(folder for made in ranks.all(outputs.made) for folder in made))
         ranks.check_same(facts)
         with ranks.agreement():
             inputs = open_inputs([options.preds], data, ranks)
@@ -89,7 +89,7 @@ def evaluate(request: Request) -> None:
             resampling = request.get(ResamplingOptions)
             found = shared_intervals(table, evaluation.members, dataset.num_rows, ranks, resampling)
             report = replace(report, intervals=found)
-        written = _write(report, found, folder, ranks, staging)
+        written = _write(report, found, folder, ranks, outputs)
         if ranks.is_first:
             _print(report, found, written, options)
 
@@ -102,23 +102,23 @@ def _confidence(request: Request) -> float | None:
     return None if options.intervals or options.no_intervals else request.get(ResamplingOptions).confidence
 
 
-def _folder(options: EvaluateOptions, ranks: Ranks, staging: Staging) -> Path | None:
+def _folder(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | None:
     """Return where the first rank writes the report until all is done."""
     if options.out is None or not ranks.is_first:
         return None
-    return staging.claim(options.out, "report", [*REPORT_FILES, *INTERVAL_FILES])
+    return outputs.claim(options.out, [*REPORT_FILES, *INTERVAL_FILES])
 
 
-def _table(options: EvaluateOptions, ranks: Ranks, staging: Staging, scratch: Path) -> Path | None:
+def _table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | None:
     """Return where this rank writes the values of its rows until all is done."""
     if options.per_row is None:
-        return scratch / "rows.parquet" if options.intervals else None
+        return folder_for(outputs) / "rows.parquet" if options.intervals else None
     table = Path(options.per_row)
     final = part_path(table, ranks.rank, ranks.world_size)
     if not ranks.is_first:
-        return staging.claim(final.parent, final.name, [final.name]) / final.name
+        return outputs.claim(final.parent, [final.name]) / final.name
     others = [path.name for path in other_parts(table, ranks.world_size)]
-    return staging.claim(final.parent, table.name, [final.name, *others]) / final.name
+    return outputs.claim(final.parent, [final.name, *others]) / final.name
 
 
 def _stream(
@@ -160,7 +160,7 @@ def _report(evaluation: Evaluation, dataset: Dataset, request: Request) -> Repor
 
 
 def _write(
-    report: Report, found: dict[str, Interval], folder: Path | None, ranks: Ranks, staging: Staging
+    report: Report, found: dict[str, Interval], folder: Path | None, ranks: Ranks, outputs: Outputs
 ) -> list[Path]:
     """Write everything, then let it appear, on all ranks or on none; return the paths."""
     with ranks.agreement():
@@ -168,8 +168,7 @@ def _write(
             report.write(folder)
             write_intervals(found, report.title, folder)
     with ranks.agreement():
-        staging.place()
-    return staging.commit()
+        return outputs.place()
 
 
 def _print(report: Report, found: dict[str, Interval], paths: list[Path], options: EvaluateOptions) -> None:
@@ -178,4 +177,4 @@ def _print(report: Report, found: dict[str, Interval], paths: list[Path], option
         print_report(report, console)
         print_intervals(found, console)
     for path in paths:
-        console.print(f"wrote {inert(str(path))}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"wrote {printable(str(path))}", soft_wrap=True, highlight=False, markup=False)

@@ -133,7 +133,7 @@ class _Files:
         path = self._options.train_target
         if path is None:
             return None
-        return read_target(path, num_labels=num_labels, min_gain=self._options.min_gain, **self._alike)
+        return read_target(path, num_labels=num_labels, min_gain=self._options.train_min_gain, **self._alike)
 
     def run(self, preds: str, num_labels: int | None) -> Dataset:
         options = self._options

@@ -29,6 +29,7 @@ class DataOptions:
         Literal["error", "first"], "A label listed again in a row of predictions: refuse it, or leave it as a miss."
     ] = "error"
     min_gain: Annotated[float | None, "The least gain that counts as relevant; trec_eval's -l."] = None
+    train_min_gain: Annotated[float | None, "The same for training targets; any above 0 if left out."] = None
     buckets: Annotated[
         str | None, "Buckets in the place of deciles: quantiles:5, or thresholds:1,5,100 of training counts."
     ] = None
@@ -78,6 +79,7 @@ class EvaluateOptions:
         Literal["ray", "spark", "dask"] | None, "Evaluate shares of the rows on a cluster of Ray, Spark or Dask."
     ] = None
     shares: Annotated[int | None, "Shares that --engine makes; twice the processors of the cluster if left out."] = None
+    overwrite: Annotated[bool, "Replace files that are there already."] = False
     quiet: Annotated[bool, "Print no tables."] = False
 
 
@@ -92,6 +94,7 @@ class CompareOptions:
     correction: Annotated[Correction, "How p-values are corrected for the number of comparisons."] = "holm"
     title: Annotated[str | None, "Title of the comparison."] = None
     out: Annotated[str | None, "Folder for the comparison as a page, a picture, JSON, Markdown and CSV."] = None
+    overwrite: Annotated[bool, "Replace files that are there already."] = False
     quiet: Annotated[bool, "Print no tables."] = False
 
 

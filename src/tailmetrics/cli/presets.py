@@ -26,4 +26,8 @@ def preset_paths() -> dict[str, Path]:
     # inside the package when installed, beside src in a checkout
     folder = next((folder for folder in (package / "configs", package.parents[1] / "configs") if folder.is_dir()), None)
     paths = sorted(folder.glob("*.yaml")) if folder is not None else []
-    return {path.stem: path for path in paths if any(line == "metrics:" for line in path.read_text().splitlines())}
+    return {
+        path.stem: path
+        for path in paths
+        if any(line == "metrics:" for line in path.read_text(encoding="utf-8").splitlines())
+    }

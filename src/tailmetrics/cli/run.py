@@ -13,8 +13,9 @@ from tailmetrics.cli.errors import CommandWarning
 from tailmetrics.cli.evaluation import evaluate
 from tailmetrics.cli.parser import parse
 from tailmetrics.cli.ranks import launched
-from tailmetrics.cli.wording import in_options, inert
+from tailmetrics.cli.wording import in_options
 from tailmetrics.io import DataFileNote
+from tailmetrics.report.formatting import printable
 
 
 def run(argv: Sequence[str] | None) -> None:
@@ -31,7 +32,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         kind = "note" if issubclass(category, DataFileNote) else "warning"
-        line = f"{kind}: {inert(in_options(str(message)))}"
+        line = f"{kind}: {printable(in_options(str(message)))}"
         if line not in said and launched()[0] == 0:
             sys.stderr.write(f"{line}\n")
         said.add(line)

@@ -11,10 +11,10 @@ NAMES = [one.name for kind in (DataOptions, ResamplingOptions, EvaluateOptions, 
 """Arguments of functions that the command line has as options."""
 
 QUOTES = "'\""
-WORKSPACE = ".tailmetrics-"
+WAITING = ".tailmetrics-"
 """What the folders are called in which files wait until all is done."""
 
-_HIDDEN = re.compile(rf"{re.escape(WORKSPACE)}[^/\\]+[/\\]new[/\\]")
+_HIDDEN = re.compile(rf"{re.escape(WAITING)}[^/\\]+[/\\]")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
 _OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
 _COLUMNS = re.compile(r"columns=Columns\((\w+)=([^)]*)\)")
@@ -48,16 +48,7 @@ def _value(text: str | None) -> list[str]:
 def visible(text: str) -> str:
     """Return a text that names files where they will be, not where they are kept until all is done.
 
-    >>> visible("reports/.tailmetrics-report/new/report.csv: No space left on device")
+    >>> visible("reports/.tailmetrics-x1/report.csv: No space left on device")
     'reports/report.csv: No space left on device'
     """
     return _HIDDEN.sub("", text)
-
-
-def inert(text: str) -> str:
-    r"""Return a text with every character that a terminal would act upon spelled out, such as ``\x1b``.
-
-    >>> print(inert("a\x1b[31mb"))
-    a\x1b[31mb
-    """
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -22,6 +22,7 @@ LEAST_BYTES = 2**26
 """Below this DuckDB refuses some joins of five million names."""
 LOOK_SECONDS = 0.2
 """How often a watcher is told how far a statement is."""
+WHITE = "chr(32) || chr(9) || chr(13)"
 WATCHER: ContextVar[Callable[[str, float], None] | None] = ContextVar("watcher", default=None)
 """Who is told what is being done and what share of it is done, from another thread."""
 
@@ -223,7 +224,9 @@ def named(path: object) -> str:
 
 def trimmed(expression: str) -> str:
     """Return a text without the blanks around it; other blanks of Unicode may be part of a name."""
-    return f"trim({expression}, chr(32) || chr(9) || chr(13))"
+    end = " OR ".join(f"ends_with({expression}, chr({code}))" for code in (32, 9, 13))
+    # looking at both ends takes a tenth of what trimming takes, and few names have blanks there
+    return f"CASE WHEN {expression} < '!' OR {end} THEN trim({expression}, {WHITE}) ELSE {expression} END"
 
 
 def quoted(name: str) -> str:

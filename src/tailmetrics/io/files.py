@@ -424,17 +424,22 @@ class Plain:
                 shutil.copyfileobj(source, copy, 2**20)
 
 
-def folder_for(owner: Any) -> Path:
-    """Return a new folder beneath ``TMPDIR`` that goes with its owner, with the process, or with the next one.
+def folder_for(owner: Any, above: Path | None = None, prefix: str = SCRATCH) -> Path:
+    """Return a new folder that goes with its owner, with the process, or with the next one that makes one there.
 
     A process that is killed leaves its folders behind. A lock, which ends with the process that holds it, tells them.
+
+    Args:
+        owner: When nobody knows it any more, the folder goes.
+        above: Where it lies; beneath ``TMPDIR`` if left out.
+        prefix: What its name begins with.
     """
-    above = Path(gettempdir())
-    for left in above.glob(f"{SCRATCH}*/{LOCK}"):
+    above = above or Path(gettempdir())
+    for left in above.glob(f"{prefix}*/{LOCK}"):
         with suppress(OSError), left.open("a") as lock:
             if left.stat().st_mtime < time.time() - GRACE and _locked(lock):
                 shutil.rmtree(left.parent, ignore_errors=True)
-    folder = Path(mkdtemp(prefix=SCRATCH, dir=above))
+    folder = Path(mkdtemp(prefix=prefix, dir=above))
     lock = (folder / LOCK).open("a")
     _locked(lock)
     finalize(owner, _remove, folder, lock)

@@ -178,9 +178,7 @@ class Head:
         if not self.data.startswith((PARQUET, ARROW, STREAM)):
             return None
         with reading(self._path, "a table"):
-            from tailmetrics.io.tables import open_table
-
-            return open_table(self._path).schema
+            return import_module("tailmetrics.io.tables").open_table(self._path).schema
 
     def fields(self, delimiter: str) -> list[list[str]]:
         """Return the fields of each line."""

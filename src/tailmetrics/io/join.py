@@ -186,23 +186,24 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
 def _order(database: Database, name: str, file: KeyedFile, valued: bool, rows: range, names: int) -> None:
     """Make a table (row, label, value) of the process's lines, in the order of rows and lines."""
     value = ", value" if valued else ""
+    number = "INTEGER" if names < 2**31 else "BIGINT"
     doing = f"joining {file.name.name}"
     own = f"kept.rowid >= {rows.start} AND kept.rowid < {rows.stop}"
     if names * NAME_BYTES < database.limit:
         joined = (
-            f"(SELECT kept.rowid AS row, t.rowid AS place, id AS label{value} FROM {name} t "
+            f"(SELECT kept.rowid::{number} AS row, t.rowid AS place, id::{number} AS label{value} FROM {name} t "
             f"JOIN kept USING (query) JOIN labels USING (item) WHERE {own})"
         )
     else:
         database.run(
-            f"CREATE TABLE numbered AS SELECT t.rowid AS place, query, id AS label{value} FROM {name} t "
+            f"CREATE TABLE numbered AS SELECT t.rowid AS place, query, id::{number} AS label{value} FROM {name} t "
             "JOIN labels USING (item)",
             doing=doing,
         )
         database.run(f"DROP TABLE {name}")
         joined = "joined"
         database.run(
-            f"CREATE TABLE joined AS SELECT kept.rowid AS row, place, label{value} FROM numbered "
+            f"CREATE TABLE joined AS SELECT kept.rowid::{number} AS row, place, label{value} FROM numbered "
             f"JOIN kept USING (query) WHERE {own}",
             doing=doing,
         )

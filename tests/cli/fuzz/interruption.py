@@ -12,8 +12,8 @@ from typing import Any
 
 from cli.fuzz.cases import Case
 from cli.fuzz.running import Ended, FoundError, check, run, snapshot
+from tailmetrics.cli.outputs import Outputs
 from tailmetrics.cli.row_writer import RowTableWriter
-from tailmetrics.cli.staging import Staging
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import Report
 
@@ -22,9 +22,8 @@ PLACES: list[tuple[Any, str]] = [
     (Evaluation, "report"),
     (RowTableWriter, "write"),
     (Report, "write"),
-    (Staging, "claim"),
-    (Staging, "place"),
-    (Staging, "commit"),
+    (Outputs, "claim"),
+    (Outputs, "place"),
     (Path, "replace"),
 ]
 """What is under way when the signal comes: before it or behind it."""
@@ -65,7 +64,18 @@ def check_interrupted(case: Case, place: Path, source: Random, killed: bool) -> 
     if source.random() < 0.7:
         check(case, out, table, damaged=True)
     known, inputs = snapshot(place), snapshot(case.folder)
-    words = ["evaluate", *case.evaluated, "--out", str(out), "--per-row", str(table), "--quiet", "--title", "another"]
+    words = [
+        "evaluate",
+        *case.evaluated,
+        "--overwrite",
+        "--out",
+        str(out),
+        "--per-row",
+        str(table),
+        "--quiet",
+        "--title",
+        "another",
+    ]
     if killed:
         _killed(words, source)
     else:

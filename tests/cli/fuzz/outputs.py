@@ -1,4 +1,4 @@
-"""Outputs in places where something is already: inputs, files of others, folders, another run."""
+"""Outputs in places where something is already: inputs, files of others, folders."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from random import Random
 
 from cli.fuzz.cases import Case
 from cli.fuzz.running import FoundError, check, check_error, run, snapshot
-from tailmetrics.cli.staging import Staging
 
 
 def check_places(case: Case, place: Path, source: Random) -> str:
     """Raise unless an output that must not be written is refused, with everything as before."""
     out, table = place / "out", place / "rows.parquet"
-    tries = [_is_an_input, _is_linked, _holds_an_input, _is_of_others, _is_a_folder, _is_taken, _replaces_its_own]
+    tries = [_is_an_input, _is_linked, _holds_an_input, _is_of_others, _is_a_folder, _replaces_its_own]
     return source.choice(tries)(case, out, table, source)
 
 
@@ -70,17 +69,6 @@ def _is_a_folder(case: Case, out: Path, table: Path, source: Random) -> str:
     name = source.choice(["report.csv", "report.html", "rows.parquet"])
     (out / name).mkdir(parents=True)
     return _refused(case, ["--out", str(out), "--per-row", str(out / "rows.parquet")])
-
-
-def _is_taken(case: Case, out: Path, table: Path, source: Random) -> str:
-    """Another run is writing there."""
-    with Staging() as staging:
-        key, words = source.choice([("report", ["--out", str(out)]), (table.name, ["--per-row", str(table)])])
-        staging.claim(out if key == "report" else table.parent, key, [])
-        ended = run(["evaluate", *case.evaluated, *words, "--quiet"])
-        if ended.status != 2 or "another run is writing there" not in ended.err:
-            raise FoundError(f"two runs at once: {ended.status} {ended.err!r}")
-    return "error"
 
 
 def _replaces_its_own(case: Case, out: Path, table: Path, source: Random) -> str:

@@ -54,7 +54,7 @@ def check(case: Case, out: Path, table: Path, damaged: bool) -> str:
     """Run a case and raise FoundError unless it gives the right numbers or one clear error; return which."""
     before = snapshot(case.folder)
     known = snapshot(out.parent)
-    ended = run(["evaluate", *case.evaluated, "--out", str(out), "--per-row", str(table), "--quiet"])
+    ended = run(["evaluate", *case.evaluated, "--overwrite", "--out", str(out), "--per-row", str(table), "--quiet"])
     if snapshot(case.folder) != before:
         raise FoundError("an input has changed")
     if ended.status == 2:
