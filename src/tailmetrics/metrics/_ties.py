@@ -225,8 +225,8 @@ def spans(
     """Return the ranks of the relevant labels, how many labels score more than each, and how many the same.
 
     With buckets there is an axis of them behind the rows. In scope ``"bucket"`` the labels of a bucket are counted
-    among themselves; of those that tie across ``depth``, all are read. Scores are read once more in rows whose list
-    holds equal scores, or ends among them; in others a rank says what stands above.
+    among themselves; of those that tie across ``depth``, all are read. Scores are read once more in rows in which a
+    relevant label ties, or whose list ends among equal scores; in others a rank says what stands above.
 
     Args:
         ranking: Made from scores, or from whole lists of scored candidates.
@@ -238,8 +238,8 @@ def spans(
     values, scores = ranking.values, ranking.scores
     if everything or scores is None or values is None:
         return _all_spans(ranking, buckets, scope, depth)
-    tied = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)).any(dim=1)
-    rows = (tied if ranking.row_mask is None else tied & ranking.row_mask).nonzero().squeeze(1)
+    end = ranking.depth if buckets is None or scope == "global" else min(depth, ranking.depth)
+    rows = _tied_rows(ranking.hits.ranks, values, end, ranking.row_mask).nonzero().squeeze(1)
     ranks = ranking if buckets is None else ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
     hits = ranks.hits
     if not len(rows):
@@ -259,6 +259,16 @@ def spans(
     whole = TargetRanks(lambda: found, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, some.deepest)
     whole.n_relevant, whole.binary = ranks.n_relevant, ranks.binary
     return whole, wide[2], wide[3]
+
+
+def _tied_rows(ranks: Tensor, values: Tensor, end: int, row_mask: Tensor | None) -> Tensor:
+    """Return which rows have a hit of the score of a neighbour, or a list of ``end`` labels that ends among equals."""
+    as_next = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
+    beside = F.pad(as_next, (1, 0)) | F.pad(as_next, (0, 1))
+    place = (ranks - 1).clamp(max=beside.shape[1] - 1)
+    tied = (beside.gather(1, place) & (ranks < NOT_RANKED)).any(dim=1)
+    tied = tied | as_next[:, end - 1] if 0 < end <= as_next.shape[1] else tied
+    return tied if row_mask is None else tied & row_mask
 
 
 def _some_rows(ranking: Ranking, scores: Tensor, rows: Tensor) -> Ranking:
