@@ -15,12 +15,13 @@ from tailmetrics._exact_metric import sent_together
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.captions import captions_of
+from tailmetrics.evaluation.label_cells import LabelCells, has_label_cells
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.over_all import with_values_over_all
 from tailmetrics.evaluation.positives import Positives
 from tailmetrics.evaluation.provenance import settings_of, versions
 from tailmetrics.evaluation.row_examples import RowExamples
-from tailmetrics.evaluation.row_moments import RowMoments, has_moments
+from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scipy, quick_intervals
 from tailmetrics.evaluation.travelling import counted, packed, unpacked
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
@@ -74,7 +75,7 @@ class Evaluation:
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if labels else given)
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
-        self.confidence, self.moments = intervals, dict[str, RowMoments]()
+        self.confidence, self.moments, self.cells = intervals, dict[str, RowMoments](), list[LabelCells]()
         self.positives: Positives | None = None
         self.ties: TieRateAtK | None = None
         self.group_rows: LabelFrequency | None = None
@@ -122,6 +123,7 @@ class Evaluation:
             members = self.collection.members().items()
             found = {name: RowMoments(metric) for name, metric in members if has_moments(metric, device)}
             self.moments = {name: one.to(device) for name, one in found.items()}
+            self.cells = [LabelCells(m) for m in self.members if has_label_cells(m) and has_scipy()]
         if self.with_examples and cutoffs:
             self.examples = RowExamples(min(SHOWN, max(cutoffs)), next(iter(self.bucketings), None)).to(device)
 
@@ -147,6 +149,8 @@ class Evaluation:
                 self.positives.update(ranking)
             for moments in self.moments.values():
                 moments.update(ranking)
+            for cells in self.cells:
+                cells.add(ranking)
             if self.examples is not None:
                 self.examples.update(ranking, _checked_numbers(rows, ranking.num_rows))
             if self.group_rows is not None and ranking.rows.groups is not None:
@@ -244,6 +248,10 @@ class Evaluation:
         ):
             for one in self.moments.values():
                 found |= one.intervals(scalars, self._set_name, self.confidence)
+        for cells in self.cells:
+            rows = {self._set_name(key): one for key, one in cells.gathered().columns().items()}
+            if rows:
+                found |= quick_intervals(rows, scalars, self.confidence)
         return {key: found[key] for key in scalars if key in found}
 
     def _examples(self, examples: RowExamples) -> list[Example]:

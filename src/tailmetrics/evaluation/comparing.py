@@ -20,6 +20,7 @@ def compare_runs(
     correction: Any = "holm",
     confidence: float = 0.95,
     resamples: int = 10_000,
+    resample: Any = "rows",
     seed: int = 0,
     **more: Any,
 ) -> ComparisonReport:
@@ -33,6 +34,7 @@ def compare_runs(
         correction: As for :func:`tailmetrics.significance.compare`.
         confidence: Of the intervals; 1 - confidence is the level of the tests.
         resamples: Bootstrap resamples and random swaps.
+        resample: ``"rows"``, or ``"rows,labels"`` where other labels could have been drawn, too.
         seed: Same seed, same numbers.
         more: What :func:`evaluate` takes: ``metrics``, ``buckets``, ``label_counts``, ``row_groups`` and so on.
 
@@ -57,6 +59,8 @@ def compare_runs(
         tables,
         baseline,
         medians=present(first.rows.medians, columns),
+        gaps=first.rows.gaps,
+        resample=resample,
         lower_is_better=present(first.rows.lower_is_better, columns),
         correction=correction,
         confidence=confidence,
@@ -74,6 +78,7 @@ def compare_runs(
         postfix=report.postfix,
         verdict=verdict(compared, [row.name for row in report.buckets], first.rows.lower_is_better),
         lower_is_better=first.rows.lower_is_better,
+        verdict=verdict(compared, [row.name for row in report.buckets], present(first.rows.lower_is_better, columns)),
         what_buckets_are=what_buckets_are(report.buckets),
         curves={metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},
         settings=report.settings,

@@ -101,7 +101,9 @@ def _intervals(rows: RowValues, asked: int | None) -> dict[str, Any]:
 
     columns = rows.columns()
     resamples = asked if asked is not None and asked is not True else 10_000
-    return intervals(columns, medians=present(rows.medians, columns), resamples=resamples) if columns else {}
+    if not columns:
+        return {}
+    return intervals(columns, medians=present(rows.medians, columns), gaps=rows.gaps, resamples=resamples)
 
 
 class Evaluated(NamedTuple):

@@ -6,6 +6,7 @@ Nothing grows with the number of rows, and batches, processes and the order of r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
 from math import inf
@@ -29,7 +30,20 @@ SMALLEST = torch.iinfo(torch.int64).min
 def has_moments(metric: TopKMetric, device: torch.device | str) -> bool:
     """Whether a metric has quick intervals: its rows have values, all of one weight, in numbers exact enough."""
     exact = real_dtype(torch.device(device)) == torch.float64
-    return exact and has_row_values(metric) and not metric.weighted and find_spec("scipy") is not None
+    return exact and has_row_values(metric) and not metric.weighted and has_scipy()
+
+
+def has_scipy() -> bool:
+    """Whether there is what intervals need, which ``tailmetrics[report]`` brings."""
+    return find_spec("scipy") is not None
+
+
+def quick_intervals(rows: Any, scalars: Mapping[str, float], confidence: float) -> dict[str, Interval]:
+    """Return quick intervals of averages over labels, with the values that the metrics have."""
+    from tailmetrics.significance import intervals
+
+    found = intervals(rows, resamples=0, confidence=confidence)
+    return {key: replace(one, value=scalars[key]) for key, one in found.items() if key in scalars}
 
 
 class RowMoments(ExactMetric):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.label_cells import LabelCells, has_label_cells
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
@@ -38,11 +39,14 @@ class RowValues:
     def __init__(self, collection: TopKCollection) -> None:
         self._collection = collection
         self._metrics: list[Any] = [one for one in collection.members().values() if has_row_values(one)]
+        self._cells = [(one, LabelCells(one)) for one in collection.members().values() if has_label_cells(one)]
         self._batches: list[dict[str, tuple[Column, ...]]] = []
 
     def add(self, ranking: Ranking) -> None:
         """Add a batch."""
         found: dict[str, tuple[Column, ...]] = {}
+        for _, cells in self._cells:
+            cells.add(ranking)
         for metric in self._metrics:
             values = {key: _sides(value) for key, value in values_of_rows(metric, ranking).items()}
             found |= {self._collection._set_name(key): sides for key, sides in values.items()}
@@ -54,13 +58,28 @@ class RowValues:
                     found[self._collection._set_name(key)] = sides
         self._batches.append(found)
 
-    def columns(self) -> dict[str, Column | tuple[Column, Column]]:
-        """Return the values of all rows by key; two vectors where a value is a ratio of sums."""
-        joined: dict[str, Column | tuple[Column, Column]] = {}
+    def columns(self) -> dict[str, Any]:
+        """Return the values of all rows by key; two vectors where a value is a ratio of sums; or what labels count."""
+        joined: dict[str, Any] = {}
         for key in self._batches[0] if self._batches else ():
             sides = [np.concatenate(side) for side in zip(*(batch[key] for batch in self._batches), strict=True)]
             joined[key] = (sides[0], sides[1]) if len(sides) == 2 else sides[0]
+        for _, cells in self._cells:
+            joined |= {self._collection._set_name(key): one for key, one in cells.in_order().items()}
         return joined
+
+    @property
+    def gaps(self) -> dict[str, list[str]]:
+        """Name of a gap -> the keys of its buckets, head first, without labels that training never saw."""
+        found: dict[str, list[str]] = {}
+        for metric in [*self._metrics, *(one for one, _ in self._cells)]:
+            for group in metric.group_keys() if metric.buckets is not None else ():
+                for key in metric.row_keys(group):
+                    stem, _, bucket = key.rpartition("/")
+                    if bucket != "unseen":
+                        name = self._collection._set_name(f"{stem}/gap")
+                        found.setdefault(name, []).append(self._collection._set_name(key))
+        return found
 
     @property
     def medians(self) -> list[str]:

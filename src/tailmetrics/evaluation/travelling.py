@@ -22,6 +22,7 @@ def counted(evaluation: Evaluation) -> list[Any]:
         evaluation.group_rows,
         evaluation.examples,
         *evaluation.moments.values(),
+        *evaluation.cells,
     )
     return [one for one in parts if one is not None]
 

@@ -245,6 +245,8 @@ class Contrast:
             return 0, 0, 0
         if first.influence is not None and second.influence is not None:
             sides = first.influence.of_labels, second.influence.of_labels
+            if sides[0].shape != sides[1].shape:  # files whose labels are numbered differently
+                return 0, 0, 0
         else:
             sides = first.values[self.estimate.rows], second.values[self.estimate.rows]
         first_values, others = sides

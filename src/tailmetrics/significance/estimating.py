@@ -337,7 +337,8 @@ class Estimate:
         if self.smooth is None:
             assert draws is not None
             return float(np.nanstd(draws)), units - 1
-        parts = [(self.smooth.error**2 * units / (units - 1), units - 1.0), *self.extra]
+        whole = max(self.smooth.units, units)
+        parts = [(self.smooth.error**2 * whole / (whole - 1), units - 1.0), *self.extra]
         variance, spread = sum(part for part, _ in parts), sum(part**2 / degrees for part, degrees in parts)
         return sqrt(variance), variance**2 / spread if spread else units - 1
 

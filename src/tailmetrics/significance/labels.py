@@ -65,6 +65,20 @@ class Influence:
             cells=(numbers, cells),
         )
 
+    def beside(self, other: Influence) -> Influence:
+        """Return what the difference of two values of different labels depends on, such as of two buckets."""
+        numbers, added = (one.cells[0] // max(one.labels.size, 1) for one in (self, other))
+        mine, its = (one.cells[0] % max(one.labels.size, 1) for one in (self, other))
+        size = self.labels.size + other.labels.size
+        cells = np.concatenate([numbers * size + mine, added * size + self.labels.size + its])
+        return replace(
+            self,
+            value=self.value - other.value,
+            rows=self.rows - other.rows,
+            labels=np.concatenate([self.labels, -other.labels]),
+            cells=(cells, np.concatenate([self.cells[1], -other.cells[1]])),
+        )
+
     def of_drawn_labels(self) -> tuple[float, int]:
         """Return what the variance is larger by if labels are drawn, too, and the degrees of freedom of that.
 
@@ -103,6 +117,7 @@ class LabelRows(OverLabels):
         below: What a prediction and a relevant label count below it.
         over: The labels of the average: those that are relevant somewhere, or predicted too, or all.
         weighted: Whether labels are weighted by their support.
+        size: How many labels the average is over, where that is all; None for L.
     """
 
     rows: Ints
@@ -115,13 +130,16 @@ class LabelRows(OverLabels):
     below: tuple[float, float] = (0.0, 1.0)
     over: LabelSet = "present"
     weighted: bool = False
+    size: int | None = None
 
     def influence(self) -> Influence:
         """Return what the value depends on."""
         flags = self.predicted & self.held, self.predicted, self.held
         counts = [np.bincount(self.labels[some], minlength=self.num_labels) for some in flags]
         values, weights = self._of(*counts)
-        total = weights.sum()
+        total = float(weights.sum())
+        if self.over == "all" and not self.weighted:
+            total = float(self.num_labels if self.size is None else self.size)
         value = float((weights * values).sum() / total) if total else float("nan")
         # without the row of a cell: its label alone changes
         less = [count[self.labels] - some for count, some in zip(counts, flags, strict=True)]
@@ -131,7 +149,7 @@ class LabelRows(OverLabels):
         of_label = np.bincount(self.labels, minlength=self.num_labels)[self.labels]
         factor = np.where(of_label > 1, np.sqrt((of_label - 1) / of_label), 1.0)
         cells = factor * (above - value * below) / max(total, 1)
-        left_out = weights == 0
+        left_out = (weights == 0) | (counts[1] + counts[2] == 0)
         return influence_of(
             value,
             cells,

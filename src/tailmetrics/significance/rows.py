@@ -293,5 +293,5 @@ def _gap(first: KeyRows, last: KeyRows) -> KeyRows:
         return KeyRows("gap", terms, runs)
     assert first.influence is not None
     assert last.influence is not None
-    influence = first.influence.minus(last.influence)
+    influence = first.influence.beside(last.influence)
     return KeyRows("gap", terms, runs, min(first.units, last.units), min(first.effective, last.effective), influence)

@@ -1,0 +1,254 @@
+"""The labels that rows hit, predict and hold: what intervals and comparisons of averages over labels are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BytesIO
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tailmetrics.metrics import LabelAP, LabelAUC, PositiveCoverageAtK, TopKMetric
+from tailmetrics.metrics._labels import LabelAveragedMetric
+from tailmetrics.metrics._states import AtCells, InBlocks
+from tailmetrics.ranking import Ranking
+from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels
+
+Ints: TypeAlias = NDArray[np.int64]
+Lists: TypeAlias = tuple[Ints, Ints]
+"""How many codes each row has, shape (N,), and the codes of all rows, one behind the other."""
+
+MOST = 2**24
+"""Codes that are kept of a cut-off, 128 MB; with more, averages over labels have no interval."""
+BINS = 8192
+"""Codes of a bin and whether the label is relevant: of 4,096 bins at most."""
+
+
+def has_label_cells(metric: TopKMetric) -> bool:
+    """Whether a metric is an average over labels of which it is known what each row changes."""
+    if metric.weighted:
+        return False
+    if isinstance(metric, (LabelAUC, LabelAP)):
+        return metric.average != "none"
+    if isinstance(metric, LabelAveragedMetric):
+        return metric.average in ("macro", "weighted") and metric.macro is None
+    return isinstance(metric, PositiveCoverageAtK)
+
+
+def spec_of(metric: Any) -> dict[str, Any]:
+    """Return as plain data how the value is made of codes; ``sizes`` are the labels of each bucket."""
+    buckets = metric.bound_buckets
+    sizes = [metric.num_labels] if buckets is None else buckets.label_counts.tolist()
+    if isinstance(metric, (LabelAUC, LabelAP)):
+        area = "roc" if isinstance(metric, LabelAUC) else "precision"
+        return {"area": area, "average": metric.average, "sizes": sizes}
+    if isinstance(metric, PositiveCoverageAtK):
+        return {"top": 0.0, "over": "present" if metric.denominator == "observed" else "all", "sizes": sizes}
+    one = torch.eye(3, dtype=torch.float64)
+    above, below = metric._label_ratio(*one)  # both are sums of hits, predictions and support
+    weights = {"top": float(above[0]), "below": [float(below[1]), float(below[2])]}
+    return {**weights, "over": metric.labels, "weighted": metric.average == "weighted", "sizes": sizes}
+
+
+def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDArray[np.bool_]) -> OverLabels:
+    """Return what rows add to the value of one bucket.
+
+    Args:
+        spec: Of the metric.
+        bucket: Its number, 0 without buckets.
+        lists: The codes of all rows.
+        inside: Shape (N,), the rows that count.
+    """
+    lengths, codes = lists
+    rows, number = np.repeat(np.arange(lengths.size), lengths), len(spec["sizes"])
+    kept = inside[rows]
+    if "area" in spec:
+        of_bucket = (
+            codes.reshape(lengths.size, -1) // BINS == bucket if codes.size else np.zeros((lengths.size, 0), bool)
+        )
+        columns = of_bucket[0] if len(of_bucket) else np.zeros(0, bool)
+        found = (codes % BINS).reshape(of_bucket.shape)[:, columns]
+        return AreaRows(found // 2, found % 2 > 0, inside, spec["area"], spec["average"])
+    label, flags = codes // 4, codes % 4
+    kept &= label % number == bucket
+    over = cast("Literal['present', 'union', 'all']", spec["over"])
+    below = (spec["below"][0], spec["below"][1]) if "below" in spec else (0.0, 1.0)
+    cells = rows[kept], label[kept] // number, flags[kept] % 2 > 0, flags[kept] > 1
+    size, weighted = spec["sizes"][bucket], spec.get("weighted", False)
+    return LabelRows(*cells, inside, sum(spec["sizes"]), spec["top"], below, over, weighted, size)
+
+
+class LabelCells:
+    """What rows add to the counts of labels under one metric, batch by batch: 8 bytes for each label of a row.
+
+    Args:
+        metric: The metric; it is not updated.
+    """
+
+    def __init__(self, metric: Any) -> None:
+        self._metric = metric
+        self._parts: list[dict[str, Any]] = []
+        self._held = 0
+
+    def lists(self, ranking: Ranking) -> list[Lists]:
+        """Return the codes of a batch for each cut-off."""
+        metric: Any = self._metric
+        size, num_labels = ranking.num_rows, int(metric.num_labels)
+        buckets = metric.bound_buckets
+        bucket = np.zeros(num_labels, np.int64) if buckets is None else buckets.assignment.cpu().numpy()
+        prepared = dict(metric._prepare(ranking))
+        if isinstance(self._metric, (LabelAUC, LabelAP)):
+            relevant = np.zeros((size, num_labels), bool)
+            entries = metric._relevant(ranking).targets.entries
+            some = (entries.ids >= 0).cpu().numpy()
+            relevant[entries.rows.cpu().numpy()[some], entries.ids.cpu().numpy()[some]] = True
+            blocks = [part.cells.cpu().numpy() for part in metric._blocks(ranking)]
+            bins = np.concatenate([*blocks, np.zeros(0, np.int64)]).reshape(size, -1) % metric.bins
+            return [(np.full(size, num_labels), (bucket * BINS + 2 * bins + relevant).ravel())]
+        coverage = isinstance(self._metric, PositiveCoverageAtK)
+        name: Callable[[str], str] = str if coverage else metric._label_state
+        held = _cells(prepared.get(name("observed" if coverage else "support")))
+        found = []
+        for k in metric.ks:
+            hit = _cells(prepared[name(f"hit_at_{k}" if coverage else f"hits_at_{k}")])
+            predicted = _cells(prepared.get(name(f"predicted_at_{k}")))
+            codes = [num_labels * rows + labels for rows, labels in (hit, predicted, held)]
+            cells = np.unique(np.concatenate(codes))
+            rows, label = np.divmod(cells, num_labels)
+            own, made = (np.isin(cells, np.concatenate([codes[0], one])) for one in (codes[2], codes[1]))
+            coded = (label * (1 if buckets is None else len(buckets)) + bucket[label]) * 4 + 2 * own + made
+            found.append((np.bincount(rows, minlength=size), coded))
+        return found
+
+    def add(self, ranking: Ranking) -> None:
+        """Add a batch."""
+        if self._held > MOST:
+            return
+        size, rows = ranking.num_rows, ranking.rows
+        inside = np.ones(size, bool) if ranking.row_mask is None else ranking.row_mask.cpu().numpy()
+        groups = np.full(size, -1) if rows.groups is None else rows.groups.cpu().numpy().astype(np.int64)
+        lists = self.lists(ranking)
+        self._keep([{"inside": inside, "groups": groups, **{f"{n}{i}": one for n, pair in enumerate(lists)
+                                                            for i, one in zip("lc", pair, strict=True)}}])  # fmt: skip
+
+    def _keep(self, parts: Sequence[dict[str, Any]]) -> None:
+        self._held += sum(len(part["0c"]) for part in parts)
+        self._parts = [] if self._held > MOST else [*self._parts, *parts]
+
+    def merge_state(self, other: LabelCells) -> None:
+        """Add the rows of another share; the order makes no difference."""
+        self._keep(other._parts)
+        self._held = max(self._held, other._held)
+        self._parts = [] if self._held > MOST else self._parts
+
+    def state_bytes(self) -> bytes:
+        """Return the rows as bytes."""
+        file = BytesIO()
+        np.savez(file, held=self._held, **self._joined())
+        return file.getvalue()
+
+    def load_state_bytes(self, data: bytes) -> None:
+        """Replace the rows by what :meth:`state_bytes` returned."""
+        with np.load(BytesIO(data), allow_pickle=False) as file:
+            part = {name: file[name] for name in file.files if name != "held"}
+            self._held, self._parts = int(file["held"]), [part] if part else []
+
+    def gathered(self) -> LabelCells:
+        """Return the rows of all processes; call it in every process."""
+        distributed = torch.distributed
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return self
+        shares: list[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(shares, self.state_bytes())
+        total = LabelCells(self._metric)
+        for share in shares:
+            one = LabelCells(self._metric)
+            one.load_state_bytes(share)
+            total.merge_state(one)
+        return total
+
+    def _joined(self) -> dict[str, Any]:
+        """Return all batches as one."""
+        names = self._parts[0] if self._parts else ()
+        return {name: np.concatenate([part[name] for part in self._parts]) for name in names}
+
+    def columns(self) -> dict[str, OverLabels]:
+        """Return what rows add by key; nothing where there are too many of them, or none.
+
+        Rows come in an order of their content, so that batches and processes make no difference to a single bit.
+        """
+        joined = self._joined()
+        if not joined:
+            return {}
+        order = np.lexsort([joined["groups"], joined["inside"], *(_hashes(*pair) for pair in _pairs(joined))])
+        joined = {"groups": joined["groups"][order], "inside": joined["inside"][order]} | {
+            f"{n}{i}": one
+            for n, pair in enumerate(_pairs(joined))
+            for i, one in zip("lc", _taken(pair, order), strict=True)
+        }
+        return self.of_lists(_pairs(joined), joined["inside"], joined["groups"])
+
+    def in_order(self) -> dict[str, OverLabels]:
+        """Return what rows add by key, in the order in which they came, to be compared with other runs.
+
+        Raises:
+            ValueError: If there are too many to be kept.
+        """
+        if self._held > MOST:
+            raise ValueError(
+                f"{type(self._metric).__name__}: rows touch more than {MOST:,} labels, which are not kept; leave "
+                "averages over labels out of resampled intervals and comparisons, or evaluate fewer rows."
+            )
+        joined = self._joined()
+        return self.of_lists(_pairs(joined), joined["inside"], joined["groups"]) if joined else {}
+
+    def of_lists(self, lists: Sequence[Lists], inside: NDArray[np.bool_], groups: Ints) -> dict[str, OverLabels]:
+        """Return what rows add by key, for all rows and each group."""
+        found: dict[str, OverLabels] = {}
+        spec = spec_of(self._metric)
+        for number, group in enumerate(self._metric.group_keys()):
+            within = inside if number == 0 else inside & (groups == number - 1)
+            keys = iter(self._metric.row_keys(group))
+            for pair in lists:
+                for bucket in range(len(spec["sizes"])):
+                    found[next(keys)] = over_labels(spec, bucket, pair, within)
+        return found
+
+
+def _cells(increment: Any) -> Lists:
+    """Return the rows and labels of the cells where something is added."""
+    blocks: Iterator[AtCells] = increment.blocks() if isinstance(increment, InBlocks) else iter([increment])
+    parts = [
+        [side[one.amounts != 0].cpu().numpy() for side in (one.rows, one.cells)] for one in blocks if one is not None
+    ]
+    empty = np.zeros(0, np.int64)
+    rows, labels = (np.concatenate([empty, *(part[side] for part in parts)]) for side in (0, 1))
+    return rows, labels
+
+
+def _pairs(joined: Mapping[str, Any]) -> list[Lists]:
+    return [(joined[f"{n}l"], joined[f"{n}c"]) for n in range(len(joined)) if f"{n}l" in joined]
+
+
+def _hashes(lengths: Ints, codes: Ints) -> Ints:
+    """Return a number for each row that depends on its codes in their order."""
+    starts = np.cumsum(lengths) - lengths
+    place = np.arange(codes.size) - np.repeat(starts, lengths)
+    mixed = (codes * 1_000_003 + place).astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finaliser of SplitMix64
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    total = np.zeros(lengths.size, np.uint64)
+    np.add.at(total, np.repeat(np.arange(lengths.size), lengths), mixed)
+    return total.view(np.int64)
+
+
+def _taken(pair: Lists, order: Ints) -> Lists:
+    """Return the lists of rows in another order."""
+    lengths, codes = pair
+    starts = np.cumsum(lengths) - lengths
+    wanted = lengths[order]
+    place = np.arange(codes.size) - np.repeat(np.cumsum(wanted) - wanted, wanted)
+    return wanted, codes[np.repeat(starts[order], wanted) + place]
