@@ -78,7 +78,6 @@ def compare_runs(
         postfix=report.postfix,
         verdict=verdict(compared, [row.name for row in report.buckets], first.rows.lower_is_better),
         lower_is_better=first.rows.lower_is_better,
-        verdict=verdict(compared, [row.name for row in report.buckets], present(first.rows.lower_is_better, columns)),
         what_buckets_are=what_buckets_are(report.buckets),
         curves={metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},
         settings=report.settings,
