@@ -152,3 +152,23 @@ def test_what_is_not_known_is_said() -> None:
     collection = TopKCollection([RecallAtK(2)], references=["chance", "popularity"])
     collection.update(torch.rand(3, 4), torch.arange(3))
     assert list(collection.references()) == ["chance"]
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_references_are_of_the_rows_of_every_update_and_forward(background: bool) -> None:
+    """Two rows by update, one by forward: attainable recall@1 is (1/2 + 1 + 1) / 3, chance 1/4; a batch that fails adds none."""
+    scores = torch.tensor([[0.9, 0.5, 0.1, 0.0]])
+    collection = TopKCollection([RecallAtK(k=1)], references=["chance", "attainable"], background=background)
+    collection.update(scores, torch.tensor([[0, 2]]))
+    collection.update(scores, torch.tensor([[0, -1]]))
+    collection(scores, torch.tensor([[0, -1]]))
+    with pytest.raises(ValueError, match="preds holds NaN"):
+        collection(scores * torch.nan, torch.tensor([[0, -1]]))
+    found = {name: float(values["recall@1"]) for name, values in collection.references().items()}
+    assert found == {"chance": 0.25, "attainable": 2.5 / 3}
+    collection.reset()
+    collection.update(scores, torch.tensor([[0, 2]]))
+    assert {name: float(values["recall@1"]) for name, values in collection.references().items()} == {
+        "chance": 0.25,
+        "attainable": 0.5,
+    }

@@ -253,8 +253,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         if self._references:
             self._note_references(ranking, addition)
         addition.carry_out()
-        for metric in (*leaders, *(self._reference_metrics().values() if self._references else ())):
-            vars(metric).update(_computed=None, _update_count=metric._update_count + 1)
+        _count_one((*leaders, *(self._reference_metrics().values() if self._references else ())))
         if len(leaders) < len(members):
             for name in (name for group in self._groups.values() for name in group[1:]):
                 members[name]._computed = None
@@ -292,13 +291,17 @@ class TopKCollection(Mergeable, LoggedCollection):
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
         self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
         self._before_adding()
+        addition = Addition()
+        self._note_references(ranking, addition)
         before = {name: dict(vars(metric)) for name, metric in members.items()}
         try:
             values = {name: metric(prepared[name]) for name, metric in members.items()}
+            addition.carry_out()
         except BaseException:
             for name, metric in members.items():
                 vars(metric).update(before[name])  # forward makes new states, and leaves those that were as they are
             raise
+        _count_one(self._reference_metrics().values())
         return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
 
     def reset(self) -> None:
@@ -327,6 +330,8 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _reference_metrics(self) -> dict[str, RelevanceMetric]:
         """Return the metrics of all references by name, which are made once all members are bound."""
+        if self._background is not None:
+            self._background.wait()
         if self._of_references is None and self.is_bound:
             counts = self._counts_of_training()
             known = [one for one in self._references if one != "popularity" or counts is not None]
@@ -340,7 +345,8 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _note_references(self, ranking: Ranking, addition: Addition) -> None:
         """Note what the references reach on the rows of a ranking."""
-        self._reference_metrics()
+        if not self._reference_metrics():
+            return
         buckets = next((one.bound_buckets for one in self.members().values() if one.bound_buckets is not None), None)
         num_labels = ranking.num_labels if buckets is None else buckets.num_labels
         if ranking.documents is not None and ranking.num_rows:
@@ -478,6 +484,12 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _flat(self, scalars: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
         return {self._set_name(key): value for of_one in scalars.values() for key, value in of_one.items()}
+
+
+def _count_one(metrics: Iterable[ExactMetric]) -> None:
+    """Count an update of metrics to whose states a batch was added."""
+    for metric in metrics:
+        vars(metric).update(_computed=None, _update_count=metric._update_count + 1)
 
 
 def _of_reference(members: Mapping[str, TopKMetric]) -> dict[str, RelevanceMetric]:

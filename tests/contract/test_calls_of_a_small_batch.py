@@ -31,13 +31,13 @@ class Counted(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def test_an_update_of_class_indices_is_at_most_31_calls_into_torch() -> None:
-    """Each takes two to three microseconds in a batch of 32 × 1000, whose ranking alone takes fifty."""
+def test_an_update_of_class_indices_is_few_calls_into_torch() -> None:
+    """Each takes two to three microseconds in a batch of 32 × 1000, whose ranking alone takes fifty. C takes 56 fewer."""
     metric = HitRateAtK(10)
     metric.update(SCORES, TARGET)
     with Counted() as counted:
         metric.update(SCORES, TARGET)
-    assert counted.calls <= 31
+    assert counted.calls <= (17 if native.available() else 73)
 
 
 def test_what_torchmetrics_sets_at_each_call_is_not_looked_up_among_parameters(

@@ -145,7 +145,8 @@ class Addition:
         """Add all that was noted, or nothing."""
         states, amounts = self._totals()
         if not (self.blocks or self.cells):
-            torch._foreach_add_(states, amounts)
+            if states:
+                torch._foreach_add_(states, amounts)
             return
         added: list[tuple[Tensor, Tensor, Tensor]] = []
         by_block: list[tuple[tuple[Tensor, InBlocks, BatchRows], int]] = []
