@@ -21,8 +21,8 @@ from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import Entries, Hits, Padding
-from tailmetrics.ranking._pairs import counts_among
 from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._scores import counts_among
 from tailmetrics.ranking._target_ranks import RelevantLabels
 
 Reference: TypeAlias = Literal["chance", "popularity", "attainable"]

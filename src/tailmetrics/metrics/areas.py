@@ -22,8 +22,8 @@ from tailmetrics.metrics._rows import EmptyTargetAction, RelevanceArguments, Sco
 from tailmetrics.metrics._states import AtCells, InBlocks, Increments, State
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
-from tailmetrics.ranking._pairs import PairCounts, count_pairs, dense_blocks
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._scores import PairCounts, count_pairs, dense_blocks
 
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 

@@ -1,4 +1,4 @@
-"""What metrics read of scores beside their order: labels above a threshold, and the log of the sum of exponentials."""
+"""What metrics read of scores beside their order: what is above a threshold, log-normalisers, and pairs of labels."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import joined, over_threads, real_dtype
-from tailmetrics.ranking._hits import NOT_RANKED
+from tailmetrics.ranking._hits import NOT_RANKED, Entries
 from tailmetrics.ranking._kernels import above
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 if TYPE_CHECKING:
-    from tailmetrics.ranking._ranking import Ranking
+    from tailmetrics.ranking._ranking import Ranking, Scope
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,3 +190,132 @@ def _bits(num_labels: int) -> int:
 def _height(scores: Tensor) -> int:
     together = TOGETHER if kernels_for(scores.device).reads else TOGETHER_ON_DEVICE
     return max(1, together // max(1, scores.shape[1]))
+
+
+BLOCK_SCORES = 2**21
+"""Scores that are sorted together: 8 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """Counts of pairs of a relevant and an irrelevant label of each row, or of each row and bucket.
+
+    Attributes:
+        n_relevant: Shape (N, G), int64.
+        n_irrelevant: Shape (N, G), int64.
+        wrong: Shape (N, G), int64: pairs in which the irrelevant label scores more.
+        tied: Shape (N, G), int64: pairs of equal scores.
+        depth: Shape (N, G), int64: labels that score at least as much as the worst relevant one; 0 without one.
+    """
+
+    n_relevant: Tensor
+    n_irrelevant: Tensor
+    wrong: Tensor
+    tied: Tensor
+    depth: Tensor
+
+
+def count_pairs(ranking: Ranking, num_labels: int, buckets: LabelBuckets | None, scope: Scope) -> PairCounts:
+    """Count the pairs of every row.
+
+    Args:
+        ranking: Of dense scores, or of complete lists with scores; labels that are not listed tie below all others.
+        num_labels: L.
+        buckets: G buckets; None for none.
+        scope: ``"bucket"``: pairs within the bucket; ``"global"``: its relevant labels against all irrelevant ones.
+    """
+    targets, groups = ranking.targets.without_void(), 1 if buckets is None else len(buckets)
+    entries, of_rows = targets.entries, buckets is None or scope == "global"
+    bucket = torch.zeros_like(entries.ids) if buckets is None else buckets.of(entries.ids)
+    shape, keys = (ranking.num_rows, groups), entries.rows * groups + bucket
+    zeros = torch.zeros(shape[0] * groups, dtype=torch.int64, device=keys.device)
+    n = zeros.scatter_add(0, keys, torch.ones_like(keys)).view(shape)
+    if of_rows or buckets is None:
+        size = torch.full_like(n[:, :1], num_labels) if ranking.documents is None else ranking.documents[:, None]
+        m = (size - n.sum(dim=1, keepdim=True)).expand(shape)
+    else:
+        m = buckets.label_counts.to(n.device) - n
+    own, above, tied = _standings_of(ranking, entries, num_labels, None if of_rows else buckets)
+    relevant_above, relevant_tied = counts_among(own, entries.rows if of_rows else keys)
+    wrong = zeros.index_add(0, keys, above - relevant_above).view(shape)
+    same = zeros.index_add(0, keys, tied - relevant_tied).view(shape)
+    depth = zeros.scatter_reduce(0, keys, above + tied + 1, reduce="amax").view(shape)
+    return PairCounts(n, m, wrong, same, depth)
+
+
+def _standings_of(
+    ranking: Ranking, entries: Entries, num_labels: int, buckets: LabelBuckets | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the score of each relevant label, and how many labels score more, and how many others the same.
+
+    Args:
+        ranking: See :func:`count_pairs`.
+        entries: T relevant labels, none of them void.
+        num_labels: L.
+        buckets: Count among the labels of its bucket instead of all.
+
+    Returns:
+        Shape (T,) each.
+    """
+    if ranking.beyond is not None:
+        beyond = ranking.beyond
+        found = beyond.standings_of(entries) if buckets is None else beyond.standings_within(entries, buckets)
+        return found.own, found.above, found.tied
+    kernels, parts = ranking.targets.kernels, []
+    for first, block in dense_blocks(ranking, num_labels):
+        inside = (entries.rows >= first) & (entries.rows < first + len(block))
+        rows, ids = entries.rows[inside] - first, entries.ids[inside]
+        own = block[rows, ids]
+        if buckets is None:
+            above, same, _ = kernels.counts_above(block, rows, own, ids)
+        else:
+            above, same = torch.zeros(2, len(ids), dtype=torch.int64, device=ids.device)
+            bucket, assigned = buckets.of(ids), buckets.assignment.to(ids.device)
+            for number in range(len(buckets)):
+                place = (bucket == number).nonzero().squeeze(1)
+                counts = kernels.counts_above(block[:, assigned == number], rows[place], own[place], ids[place])
+                above[place], same[place] = counts[0], counts[1]
+        if ranking.documents is not None:  # places of a row behind its last document are no labels
+            missing = num_labels - ranking.documents[rows + first]
+            same = torch.where(own > -torch.inf, same, same - missing)
+        parts.append((own, above, same - 1))
+    if not parts:
+        nothing = entries.ids[:0]
+        return nothing.to(torch.float32), nothing, nothing
+    own, above, tied = (torch.cat(part) for part in zip(*parts, strict=True))
+    return own, above, tied
+
+
+def counts_among(own: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many others of the same key score more than each of ``own`` (T,), and how many others the same."""
+    order = own.argsort(descending=True, stable=True)
+    order = order[keys[order].argsort(stable=True)]
+    score, key = own[order], keys[order]
+    place = torch.arange(len(order), device=own.device)
+    new_key = torch.ones_like(key, dtype=torch.bool)
+    new_key[1:] = key[1:] != key[:-1]
+    new_score = new_key.clone()
+    new_score[1:] |= score[1:] != score[:-1]
+    start_of_key, start = (torch.where(new, place, 0).cummax(0).values for new in (new_key, new_score))
+    run = new_score.cumsum(0) - 1
+    size = torch.zeros_like(place).scatter_add_(0, run, torch.ones_like(run))
+    above, tied = torch.empty_like(place), torch.empty_like(place)
+    above[order], tied[order] = start - start_of_key, size[run] - 1 if len(order) else place
+    return above, tied
+
+
+def dense_blocks(ranking: Ranking, num_labels: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield the scores of all labels, float32 or float64, of a few rows at a time, and the number of the first row."""
+    height = max(1, BLOCK_SCORES // max(1, num_labels))
+    for first in range(0, ranking.num_rows, height):
+        if ranking.scores is not None:
+            block = ranking.scores[first : first + height]
+            yield first, block.to(torch.promote_types(block.dtype, torch.float32))
+            continue
+        assert ranking.values is not None
+        ids = ranking.ids[first : first + height]
+        values = ranking.values[first : first + height, : ids.shape[1]]
+        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        block = values.new_full((len(ids), num_labels + 1), -torch.inf)
+        place = torch.where(ids >= 0, ids, num_labels)
+        yield first, block.scatter_reduce_(1, place, values, reduce="amax")[:, :num_labels]
