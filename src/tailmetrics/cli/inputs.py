@@ -138,7 +138,11 @@ class _Files:
     def run(self, preds: str, num_labels: int | None) -> Dataset:
         options = self._options
         more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates", "cut")}
-        return read(preds, self._target, num_labels=num_labels, **more, **self._alike)
+        alike = self._alike | {
+            "format": (options.preds_format or options.format, options.format),
+            "columns": (options.preds_columns or options.columns, options.columns),
+        }
+        return read(preds, self._target, num_labels=num_labels, **more, **alike)
 
 
 def _known(num_labels: int | None) -> int:
@@ -176,10 +180,11 @@ def _label_names(
     paths = [*preds, options.target, *([] if options.train_target is None else [options.train_target])]
     if len(paths) == 2 and options.label_counts is None:
         return None
+    more = len(paths) - len(preds)
     return read_label_names(
         *(path for path in paths if path is not None),
-        format=options.format,
-        columns=options.columns,
+        format=[*[options.preds_format or options.format] * len(preds), *[options.format] * more],
+        columns=[*[options.preds_columns or options.columns] * len(preds), *[options.columns] * more],
         string_ids=options.string_ids,
         num_labels=num_labels,
         more=counted or (),

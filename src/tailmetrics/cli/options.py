@@ -40,7 +40,9 @@ class DataOptions:
     format: Annotated[str | None, f"Format of all files; told from each if left out. One of {', '.join(FORMATS)}."] = (
         None
     )
+    preds_format: Annotated[str | None, "Format of the predictions, where the other files have another one."] = None
     columns: Annotated[Columns, "Names of columns."] = field(default_factory=Columns)
+    preds_columns: Annotated[Columns | None, "Names of columns of the predictions, where they differ."] = None
     string_ids: Annotated[
         bool | None, "true: whole numbers are names too; false: they are label ids without --num-labels."
     ] = None

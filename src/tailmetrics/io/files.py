@@ -35,7 +35,7 @@ GOOGLE_HINT = (
     "gs://anonymous@bucket/… opens a public bucket."
 )
 SCRATCH, LOCK = "tailmetrics-", "lock"
-GRACE = 1.0
+GRACE = 0.1
 """Seconds for which nobody looks at a new folder: its process has yet to lock it."""
 PATIENCE = "retry_limit_seconds=10"
 """Option of Google's store: without it nobody hears for a quarter of an hour that there are no credentials."""

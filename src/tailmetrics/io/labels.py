@@ -243,8 +243,8 @@ class NameGathering:
 
 def read_label_names(
     *paths: PathLike | Sequence[PathLike],
-    format: str | None = None,
-    columns: Columns | None = None,
+    format: str | Sequence[str | None] | None = None,
+    columns: Columns | Sequence[Columns | None] | None = None,
     string_ids: bool | None = None,
     num_labels: int | None = None,
     more: Iterable[str] = (),
@@ -258,8 +258,8 @@ def read_label_names(
 
     Args:
         paths: Files of predictions and targets, as for :func:`read`.
-        format: Format of all files; None tells it for each.
-        columns: Names of columns.
+        format: Format of all files, or of each; None tells it.
+        columns: Names of columns of all files, or of each.
         string_ids: As for :func:`read`.
         num_labels: As for :func:`read`: with it, whole numbers are label ids.
         more: Further names, such as those of labels that only training has.
@@ -268,20 +268,25 @@ def read_label_names(
     Raises:
         DataFileError: If a file cannot be read.
     """
-    columns = columns or Columns()
     found = [find(path) for path in paths]
-    forms = [format_of_parts("read_label_names", one.parts, format, columns) for one in found]
+    said = [format] * len(found) if format is None or isinstance(format, str) else format
+    given = [columns] * len(found) if columns is None or isinstance(columns, Columns) else columns
+    named = [one or Columns() for one in given]
+    forms = [
+        format_of_parts("read_label_names", one.parts, form, some)
+        for one, form, some in zip(found, said, named, strict=True)
+    ]
     rule = LabelRule(None, string_ids, num_labels, any(form.ties == "last name" for form in forms))
     if rule.by_number and all(form.lines for form in forms):
         return None
     gathered = NameGathering(memory)
     numbered: list[FilePath] = []
-    for one, form in zip(found, forms, strict=True):
+    for one, form, some in zip(found, forms, named, strict=True):
         if form.lines:
-            gathered.add_lines(KeyedFile.of(one, form, None, columns))
+            gathered.add_lines(KeyedFile.of(one, form, None, some))
             continue
         for part in one.parts:
-            rows = form.open(part.path, None, columns, part.partition)
+            rows = form.open(part.path, None, some, part.partition)
             if string_ids:
                 rows.read_as_names()
             if rows.string_ids:
@@ -291,9 +296,9 @@ def read_label_names(
     if len(set(numbered)) == len(found) or (numbered and num_labels is not None and string_ids is None):
         return None
     if numbered:
-        named = next(one.name for one in found if one.name not in numbered)
+        other = next(one.name for one in found if one.name not in numbered)
         hint = "with num_labels=L whole numbers are label ids in all of them; with string_ids=True they are names."
-        raise DataFileError(named, f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
+        raise DataFileError(other, f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
     gathered.add_more(more)
     return gathered.ordered(rule, bool(string_ids))
 

@@ -39,7 +39,7 @@ def read(
     rank: int = 0,
     world_size: int = 1,
     format: str | tuple[str | None, str | None] | None = None,
-    columns: Columns | None = None,
+    columns: Columns | tuple[Columns | None, Columns | None] | None = None,
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
     duplicates: Literal["error", "first"] = "error",
@@ -69,7 +69,7 @@ def read(
         world_size: Number of shares; together they hold every row once.
         format: Format of both files, or a pair, each a name of :data:`FORMATS`; None tells it from the name of a file
             or, where that leaves a choice, from its first lines.
-        columns: Names of columns.
+        columns: Names of columns of both files, or a pair.
         label_names: Names of the labels in the order of their ids; needed for string ids when other files, such as
             training targets, have to agree (see :func:`read_label_names`).
         string_ids: True makes names of whole numbers too, in every format whose labels are not columns; False takes
@@ -84,15 +84,15 @@ def read(
         DataFileError: If a file is missing, empty, damaged or does not fit the other one; while iterating, too.
     """
     forms = format if isinstance(format, tuple) else (format, format)
-    columns = columns or Columns()
+    named = columns if isinstance(columns, tuple) else (columns, columns)
     check_choice("read", "missing", missing, ("skip", "zero"))
     check_choice("read", "duplicates", duplicates, ("error", "first"))
     _check_share("read", rank, world_size, batch_rows)
     if cut is not None:
         check_count("read", "cut", cut)
     inputs = [
-        _Input.of("read", value, form, role, columns)
-        for value, form, role in zip((preds, target), forms, ROLES, strict=True)
+        _Input.of("read", value, form, role, given or Columns())
+        for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
     ]
     trimmed: dict[str, Any] = {"duplicates": duplicates, "cut": cut}
     opened = [None if one.form.lines else one.rows() for one in inputs]

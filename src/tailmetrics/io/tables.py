@@ -168,6 +168,11 @@ def open_table(path: str | FilePath) -> Table:
 HINT = "name its columns: columns=Columns(ids=NAME), and so on for scores, labels and gains."
 LINED_ROWS = 2**12
 """Rows whose entries are made lines at a time: at 1,000 entries a row four million."""
+LISTED = {
+    "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
+    "target": "items itemids target targets relevant articles articleid groundtruth positives",
+}
+"""Names of columns of lists, without capitals, dashes, blanks and underscores."""
 IDS = {"id", "label", "labelid", "index"}
 """Names of the field of a struct that holds the label, beside those of an item."""
 
@@ -342,10 +347,19 @@ def _columns(table: Table, role: Role, columns: Columns) -> tuple[Column, Column
     names = ("ids", "scores") if role == "preds" else ("labels", "gains")
     ids, values = (getattr(columns, name) for name in names)
     schema = table.schema
-    structs = [field.name for field in schema if _is_list(field.type) and pa.types.is_struct(field.type.value_type)]
-    if ids not in schema.names and len(structs) == 1 and not columns.is_given(names[0]):
-        note(table.path, f"column {structs[0]!r} holds the {names[0]}; columns=Columns({names[0]}=NAME) names another.")
-        ids = structs[0]
+    lists = {field.name: field.type.value_type for field in schema if _is_list(field.type)}
+    structs = [name for name, kind in lists.items() if pa.types.is_struct(kind)]
+    if ids not in schema.names and not columns.is_given(names[0]):
+        listed = [name for name, kind in lists.items() if _is_string(kind) or pa.types.is_integer(kind)]
+        usual = [name for name in listed if plain(name) in LISTED[role].split()]
+        taken = next((one for one in (structs, usual, listed) if len(one) == 1), [])
+        if taken:
+            ids = taken[0]
+            note(table.path, f"column {ids!r} holds the {names[0]}; columns=Columns({names[0]}=NAME) names another.")
+            numbers = [name for name, kind in lists.items() if pa.types.is_floating(kind)]
+            if values not in schema.names and not columns.is_given(names[1]) and len(numbers) == 1 and ids in listed:
+                note(table.path, f"column {numbers[0]!r} holds the {names[1]}.")
+                values = numbers[0]
     if ids in structs:
         return _of_structs(table, ids, role, columns)
     found = _column(table, ids, pa.types.is_integer, "whole numbers or strings", also=_is_string)
