@@ -89,8 +89,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
         self._background = Background() if background else None
-        self._references = tuple(check_choice("TopKCollection", "references", one, REFERENCES) for one in references)
-        self._of_references: dict[Reference, dict[str, RelevanceMetric]] | None = None
+        self.with_references(references)
         for name, metric in members.items():
             self.add_module(name, metric)
             vars(metric)["_background"] = self._background
@@ -108,6 +107,12 @@ class TopKCollection(Mergeable, LoggedCollection):
         )
         found._training_counts = self._training_counts
         return found
+
+    def with_references(self, names: Sequence[Reference]) -> TopKCollection:
+        """Accumulate these references from now on, as if the collection had been made with them; return itself."""
+        self._references = tuple(check_choice("TopKCollection", "references", one, REFERENCES) for one in names)
+        self._of_references: dict[Reference, dict[str, RelevanceMetric]] | None = None
+        return self
 
     def check_update(self, caller: str) -> None:
         """Raise if the class overrides ``update``, for those who hand rankings to it."""

@@ -32,6 +32,7 @@ from tailmetrics.metrics import (
     TieRateAtK,
     TopKMetric,
 )
+from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.labels import LabelTable
@@ -115,6 +116,8 @@ class Evaluation:
         """Forget what was accumulated and move to ``device``; the same on every rank, rows or not."""
         self.collection.to(device)
         self.collection.reset()
+        if self._num_labels is not None:  # of ids alone nobody knows how many labels chance draws from
+            self.collection.with_references(REFERENCES)
         self.positives = None if self._num_labels is None else Positives(self.bucketings, self._min_gain).to(device)
         self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if self._has_one_grouping else None
         cutoffs = {k for metric in self.members for k in _ranks(metric)}
@@ -209,11 +212,11 @@ class Evaluation:
             row_groups=self._group_rows(),
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
-            references={name: _read(values) for name, values in self.collection.references().items()} or None,
             captions={self._set_name(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
             places=self._stems(KForRecall, CoverageError),
             shares=self._stems(PredictionProportionAtK),
             summaries=summaries,
+            references={name: _read(values) for name, values in self.collection.references().items()} or None,
             labels=self._label_table() if self.labels else None,
             intervals=self._intervals(scalars),
             examples=() if self.examples is None else self._examples(self.examples),

@@ -103,7 +103,10 @@ class ReferenceRanking(Ranking):
         plain = TargetRanks(lambda: hits, *rest)
         plain.binary = targets.binary
         equal = padding.place(equal[order], 1).view(shape)
-        return ReferenceRanks(plain, (ranks - 1).clamp(max=NOT_RANKED), equal, shown)
+        found = ReferenceRanks(plain, (ranks - 1).clamp(max=NOT_RANKED), equal, shown)
+        if self.reference == "chance" and targets.binary:
+            found.alike = _alike(found, whole, shown)
+        return found
 
     def _listed_of_targets(self, entries: Entries, keys: Tensor, buckets: LabelBuckets, depth: int) -> Tensor:
         """Return how many labels of each bucket stand in lists of the relevant labels and, behind them, others by id.
@@ -161,6 +164,8 @@ class ReferenceRanks(ExpectedRanks):
     """
 
     _most_shown = EVERYTHING
+    alike: tuple[ReferenceRanks, Tensor] | None = None
+    """One row for all that are alike, and which of them each row, or row and bucket, is; None where rows differ."""
 
     def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor, lengths: Tensor | None) -> None:
         super().__init__(ranks, above, equal)
@@ -171,13 +176,17 @@ class ReferenceRanks(ExpectedRanks):
         numbers = self.cutoffs(k)
         return min(numbers, self._most_shown) if isinstance(numbers, int) else numbers.clamp(max=self._most_shown)
 
-    def mean_of(self, value: Callable[[ReferenceRanks], Tensor], ks: tuple[int, ...]) -> Tensor:
+    def mean_of(self, value: Callable[[ReferenceRanks], Tensor], ks: tuple[int, ...], by_label: bool = False) -> Tensor:
         """Return the mean of a ``value`` of ranks, shape (K, ...), over the lengths of lists.
 
         Args:
             value: Reads ranks at cut-offs.
             ks: These cut-offs.
+            by_label: Whether it reads which labels are relevant, not only how many.
         """
+        if self.alike is not None and not by_label:
+            one_of_each, which = self.alike
+            return one_of_each.mean_of(value, ks)[:, which]
         if self._lengths is None:
             return value(self)
         # lists longer than what is read are alike
@@ -192,6 +201,29 @@ class ReferenceRanks(ExpectedRanks):
         ranks = copy(self)
         ranks._memo, ranks._most_shown, ranks.length = {}, most, self.length.clamp(max=most)
         return ranks
+
+
+def _alike(ranks: ReferenceRanks, sizes: Tensor, shown: Tensor | None) -> tuple[ReferenceRanks, Tensor]:
+    """Return one row for all rows, or rows and buckets, with as many relevant labels, which chance treats alike.
+
+    Args:
+        ranks: Those of all rows by chance, gains being 1.
+        sizes: Shape (...): how many labels there are, of the bucket or in all.
+        shown: Shape (G, D + 1), as for :class:`ReferenceRanks`.
+    """
+    n = ranks.n_relevant
+    bucket = torch.arange(n.shape[-1], device=n.device).expand(n.shape) if n.ndim > 1 else torch.zeros_like(n)
+    kinds = torch.stack([n, bucket, sizes.expand(n.shape), ranks.length.expand(n.shape)], dim=-1)
+    kinds, which = torch.unique(kinds.flatten(0, -2), dim=0, return_inverse=True)
+    n, bucket, size, length = kinds.unbind(1)
+    place = torch.arange(max(1, int(n.max()) if len(n) else 1), device=n.device)
+    relevant = place < n[:, None]
+    hits = Hits(torch.where(relevant, 1, NOT_RANKED), torch.where(relevant, place, -1), None)
+    plain = TargetRanks(lambda: hits, ranks.relevant, length, ranks.num_labels, EVERYTHING, ranks.deepest)
+    plain.n_relevant = n
+    lengths = None if shown is None else shown[bucket]
+    one_of_each = ReferenceRanks(plain, torch.zeros_like(hits.ranks), size[:, None].expand(hits.ranks.shape), lengths)
+    return one_of_each, which.view(ranks.n_relevant.shape)
 
 
 def _shown_of_buckets(sizes: tuple[int, ...], num_labels: int, depth: int) -> Tensor:

@@ -237,6 +237,8 @@ class RowMeanMetric(RelevanceMetric):
     """The mean over rows of a value per row; a new metric states the formula of that value."""
 
     fixed_point: FixedPoint = UNIT
+    reads_counts_alone: ClassVar[bool] = True
+    """Whether ranks, the length of a list and the number of relevant labels tell the value of a row without gains."""
 
     @abstractmethod
     def _row_value(self, ranks: TargetRanks, k: Any) -> Tensor:
@@ -270,13 +272,17 @@ class RowMeanMetric(RelevanceMetric):
         """Return the value of each cut-off and row, shape (K, ...)."""
         ks = self.ks
         if isinstance(ranks, ReferenceRanks):
-            return ranks.mean_of(lambda one: self._row_value(one, ks), ks)
+            return ranks.mean_of(self._values_at_cutoffs, ks, by_label=not self.reads_counts_alone)
         if self.in_registry:
-            return self._row_value(ranks, ks) if len(ks) > 1 else self._row_value(ranks, ks[0]).unsqueeze(0)
+            return self._values_at_cutoffs(ranks)
         values = [self._row_value(ranks, k) for k in ks]
         for value in values:
             check_returned_values(self._caller, "_row_value", value, ranks, self.fixed_point, self.validate_args)
         return torch.stack(values)
+
+    def _values_at_cutoffs(self, ranks: TargetRanks) -> Tensor:
+        ks = self.ks
+        return self._row_value(ranks, ks) if len(ks) > 1 else self._row_value(ranks, ks[0]).unsqueeze(0)
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         totals = self._sums.totals(states["sum"])
@@ -367,7 +373,7 @@ class RatioMetric(RelevanceMetric):
             def terms(one: ReferenceRanks) -> Tensor:
                 return torch.stack(self._row_terms(ranking.with_ranks(one, *by), self.ks))
 
-            return ranks.mean_of(terms, self.ks)
+            return ranks.mean_of(terms, self.ks, by_label=True)
         if self.in_registry and len(self.ks) > 1:
             return torch.stack(self._row_terms(ranking, self.ks))
         pairs, ranks = [self._row_terms(ranking, k) for k in self.ks], self._ranks_of(ranking)

@@ -533,6 +533,7 @@ class FallOutAtK(RowMeanMetric):
 
     higher_is_better = False
     stem = "fall_out"
+    reads_counts_alone = False  # also the size of the bucket
     tie_rules = EVERY_RULE
     lacking = "no irrelevant label"
 
