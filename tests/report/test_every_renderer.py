@@ -145,7 +145,8 @@ def test_bars_have_whiskers_a_line_and_fair_shares(shown):
     drawn = charts(report)
     values = {name: value for name, value in report.by_bucket["global_recall@3"].items() if not math.isnan(value)}
     ends = {name: report.intervals[f"global_recall@3/{name}"] for name in values}
-    top = max(*values.values(), *(one.high for one in ends.values() if not math.isnan(one.high)))
+    beside = [of[f"global_recall@3/{name}"] for of in report.references.values() for name in values]
+    top = max(*values.values(), *beside, *(one.high for one in ends.values() if not math.isnan(one.high)))
     bars = marks(drawn["global_recall@3"], "bar")
     names = list(report.by_bucket["global_recall@3"])
     for name, value in values.items():

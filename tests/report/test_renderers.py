@@ -90,7 +90,7 @@ def test_bucket_counts_add_up(report):
 def test_csv_has_a_line_per_value_to_the_last_bit(report, values):
     """Reading the numbers back gives equal floats; counts stand beside the values of a bucket."""
     lines = list(csv.DictReader(StringIO(csv_text(report.records()[""]))))
-    assert len(lines) == len(values) + 2 * len(report.by_bucket)
+    assert len(lines) == len(values) + len(report.summaries)
     for line in lines[: len(values)]:
         key = f"{line['metric']}/{line['bucket']}" if line["bucket"] else line["metric"]
         assert same(float(line["value"] or "nan"), values[key])
@@ -120,7 +120,8 @@ def test_latex_escapes_and_balances(report):
     assert body.count("{") == body.count("}")
     assert not findall(r"[%$#_]", body)
     tables = body.split(r"\end{tabular}")[:-1]
-    columns = [2, 3 + len(report.by_bucket), 6]
+    adjusted = any(key.endswith("/adjusted_gap") for key in report.summaries)
+    columns = [2, 3 + len(report.by_bucket), 6 + adjusted]
     for part, count in zip(tables, columns, strict=True):
         rows = [line for line in part.splitlines() if line.endswith(r"\\")]
         assert {row.count("&") for row in rows} == {count - 1}
