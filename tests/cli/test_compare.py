@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import shutil
 from io import StringIO
 
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from cli.made import write_lists
 from tailmetrics import LabelBuckets
+from tailmetrics.cli.row_table import RowTable
 from tailmetrics.report import ComparisonReport, print_report
 from tailmetrics.significance import compare
 
@@ -96,9 +98,9 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
     status, out, err = tailmetrics("compare", *options)
     assert (status, err) == (0, "")
     found = compared(tmp_path / "out")
-    assert len(found) == 12
+    assert len(found) == 13  # eleven buckets, their gap, all labels
     significant = [key for key, one in found.items() if one["significant"]]
-    assert significant == ["global_recall@3/decile_1", "recall@3"]
+    assert significant == ["global_recall@3/decile_1", "recall@3", "global_recall@3/gap"]
     one = found["global_recall@3/decile_1"]
     decile = np.isin(runs.relevant, list(runs.rarest))
     missed = decile & ~runs.found
@@ -106,10 +108,11 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
     assert one["difference"] == pytest.approx(missed.sum() / decile.sum())
     assert one["low"] < one["difference"] < one["high"]
     assert found.pop("recall@3")["difference"] == pytest.approx(missed.sum() / NUM_ROWS)
+    assert found.pop("global_recall@3/gap")["difference"] == pytest.approx(-one["difference"])
     assert all(other["difference"] == 0 for key, other in found.items() if key != one["key"] and other["n"])
     assert "new against old" in out
-    tested = 1 + sum(one["p_randomisation"] is not None for one in found.values())
-    assert tested < 12  # nothing of unseen labels was compared
+    tested = 2 + sum(one["p_randomisation"] is not None for one in found.values())
+    assert tested < 13  # nothing of unseen labels was compared
     for said in (out, *((tmp_path / "out" / f"compare.{suffix}").read_text() for suffix in ("md", "html"))):
         assert f"holm, of {tested} comparisons" in " ".join(said.split())
     page = (tmp_path / "out" / "compare.html").read_text()
@@ -245,6 +248,47 @@ def test_queries_in_another_order_are_joined(config, tailmetrics, tmp_path):
         words = ["--names", "x", "y", "--overwrite", "--out", tmp_path / f"out{number}", "--quiet"]
         assert tailmetrics("compare", one, path, *words)[::2] == (0, "")
     assert compared(tmp_path / "out0") == compared(tmp_path / "out1")
+
+
+AVERAGES = [
+    ("RecallAtK", "{k: [1, 3], average: macro, buckets: deciles, scope: global}"),
+    ("F1AtK", "{k: 3, average: weighted}"),
+    ("PositiveCoverageAtK", "{k: 3}"),
+]
+
+
+def test_averages_over_labels_of_several_runs(runs, tables, tailmetrics, tmp_path):
+    """Tables hold the labels of each row: what is compared is what Python compares, seeds and their variance included."""
+    old, new = (tables(name, *AVERAGES) for name in ("old", "new"))
+    words = ["compare", f"{old},{new}", f"{new},{new}", "--names", "a", "b", "--out", tmp_path, "--resamples", 600]
+    status, out, err = tailmetrics(*words)
+    assert (status, err) == (0, "")
+    assert "b against a: global_macro_recall@1" in " ".join(out.split())
+    found = compared(tmp_path)
+    one, other = (RowTable.open(path) for path in (old, new))
+    keys = list(one.pairs)
+    expected = compare(
+        {"a": [one.values(keys), other.values(keys)], "b": [other.values(keys)] * 2},
+        gaps={f"global_macro_recall@{k}/gap": [key for key in keys if f"recall@{k}/decile" in key] for k in (1, 3)},
+        resamples=600,
+    )
+    assert {key for key in found if "gap" in key} == {"global_macro_recall@1/gap", "global_macro_recall@3/gap"}
+    for here in expected:
+        there = found[here.key]
+        assert (there["difference"], there["low"]) == pytest.approx(
+            (here.difference, here.interval.low), nan_ok=True
+        ) or (math.isnan(here.interval.low) and there["low"] is None)
+    folder = tmp_path / "report"
+    words = ["--preds", runs.old, *runs.against, "--config", config_of(tmp_path), "--out", folder, "--quiet"]
+    assert tailmetrics("evaluate", *words)[0] == 0
+    report = json.loads((folder / "report.json").read_text())
+    for key in ("global_macro_recall@3/decile_1", "weighted_f1@3"):
+        assert report["values"][key] == pytest.approx(one.values([key])[key].influence().value)
+
+
+def config_of(folder):
+    """Return the config that the tables were written by."""
+    return folder / "config.yaml"
 
 
 def test_parts_of_several_ranks_are_one_table(tables, tailmetrics, tmp_path):

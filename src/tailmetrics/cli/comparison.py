@@ -28,6 +28,7 @@ from tailmetrics.io.files import folder_for
 from tailmetrics.report import ComparisonReport, print_report
 from tailmetrics.report.formatting import printable
 from tailmetrics.significance import Comparison, compare, verdict
+from tailmetrics.significance.rows import check_identities
 
 COMPARE_FILES = [f"compare.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")]
 
@@ -46,11 +47,12 @@ def compare_runs(request: Request) -> None:
     with Outputs(read, options.overwrite) as outputs:
         folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
         scratch = folder_for(outputs)
-        opened = dict(zip(names, map(RowTable.open, tables or _tables(request, preds, scratch)), strict=True))
+        paths_of_runs = [_runs_of(table) for table in tables] or [[path] for path in _tables(request, preds, scratch)]
+        opened = {name: [RowTable.open(path) for path in some] for name, some in zip(names, paths_of_runs, strict=True)}
         found = _compared(opened, options, request)
         if tables:
-            _warn_of_unknown(opened.values())
-        first = next(iter(opened.values()))
+            _warn_of_unknown(table for some in opened.values() for table in some)
+        first = next(iter(opened.values()))[0]
         report = _report(found, first, options)
         if folder is not None:
             report.write(folder)
@@ -64,7 +66,13 @@ def compare_runs(request: Request) -> None:
 
 def _files_of(tables: Sequence[str]) -> list[Path]:
     """Return the files of tables, of which each can lie in one per rank."""
-    return [path for table in map(Path, tables) for path in (table, *part_paths(table))]
+    each = (path for table in tables for path in _runs_of(table))
+    return [path for table in each for path in (table, *part_paths(table))]
+
+
+def _runs_of(table: str) -> list[Path]:
+    """Return the tables of the runs of one model, such as its seeds: with commas between, unless that is a file."""
+    return [Path(table)] if Path(table).exists() else [Path(part) for part in table.split(",") if part]
 
 
 def _check_sources(tables: Sequence[str], preds: Sequence[str]) -> None:
@@ -79,7 +87,7 @@ def _names(options: CompareOptions, paths: Sequence[str]) -> list[str]:
     """Return the name of each run: as given, or the name of its file, with the folder if that is what differs."""
     if len(paths) < 2:
         raise CommandError(f"there are {len(paths)} runs to compare", "name at least two.")
-    files = [Path(path).absolute() for path in paths]
+    files = [_runs_of(path)[0].absolute() for path in paths]
     candidates = [options.names] if options.names else [
         [file.stem for file in files],
         [f"{file.parent.name}/{file.stem}" for file in files],
@@ -109,30 +117,46 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
     return paths
 
 
-def _compared(tables: dict[str, RowTable], options: CompareOptions, request: Request) -> list[Comparison]:
-    first = next(iter(tables.values()))
-    tables = {name: table.joined(first.names) for name, table in tables.items()}
-    first, *others = tables.values()
-    for name, other in list(tables.items())[1:]:
-        _check_same_rows(next(iter(tables)), first, name, other)
+def _compared(models: dict[str, list[RowTable]], options: CompareOptions, request: Request) -> list[Comparison]:
+    first = next(iter(models.values()))[0]
+    models = {name: [table.joined(first.names) for table in some] for name, some in models.items()}
+    for name, some in models.items():
+        for other in some:
+            _check_same_rows(next(iter(models)), first, name, other)
     keys = _chosen(list(first.pairs), options.only)
     resampling = request.get(ResamplingOptions)
-    for table in others:
+    for table in (table for some in models.values() for table in some):
         missing = [key for key in keys if table.pairs.get(key) != first.pairs[key]]
         if missing:
             hint = "evaluate both with the same config and training labels."
             raise DataFileError(table.path, f"lacks {missing[0]!r}, which {first.path} has", hint=hint)
+    for some in models.values():
+        check_identities(
+            "compare", {str(one.path): one.identity for one in some}, [str(one.path) for one in some], keys
+        )
     return compare(
-        {name: table.values(keys) for name, table in tables.items()},
+        {name: [table.values(keys) for table in some] for name, some in models.items()},
         options.baseline,
         medians=[key for key in first.medians if key in keys],
         lower_is_better=[key for key in first.lower_is_better if key in keys],
+        gaps=_gaps(keys, first.buckets),
+        resample=resampling.resample,
         correction=options.correction,
         confidence=resampling.confidence,
         resamples=resampling.resamples,
         seed=resampling.seed,
-        identities={name: table.identity for name, table in tables.items()},
+        identities={name: some[0].identity for name, some in models.items()},
     )
+
+
+def _gaps(keys: Iterable[str], buckets: Sequence[str]) -> dict[str, list[str]]:
+    """Return the name of each gap with the keys of its buckets, head first, without labels that training never saw."""
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        stem, _, bucket = key.rpartition("/")
+        if bucket in buckets and bucket != "unseen":
+            found.setdefault(f"{stem}/gap", []).append(key)
+    return found
 
 
 def _warn_of_unknown(tables: Iterable[RowTable]) -> None:
@@ -155,9 +179,9 @@ def _report(found: list[Comparison], first: RowTable, options: CompareOptions) -
         captions=first.captions,
         over_all=first.over_all,
         lower_is_better=first.lower_is_better,
+        verdict=verdict(found, first.buckets, first.lower_is_better),
         what_buckets_are=first.what_buckets_are,
         versions=versions(),
-        verdict=verdict(found, first.buckets, first.lower_is_better),
     )
 
 

@@ -16,10 +16,12 @@ from tailmetrics.cli.options import ResamplingOptions
 from tailmetrics.cli.plain import plain_record, write_csv
 from tailmetrics.cli.ranks import Ranks
 from tailmetrics.cli.row_table import RowTable, Values
+from tailmetrics.evaluation.label_cells import end_to_end
 from tailmetrics.evaluation.row_values import has_row_values
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report.formatting import number, printable
 from tailmetrics.significance import Interval, intervals
+from tailmetrics.significance.labels import OverLabels
 
 INTERVAL_FILES = ["intervals.json", "intervals.csv"]
 GROUP = 2**25
@@ -30,9 +32,10 @@ def shared_intervals(
     path: Path, metrics: Sequence[TopKMetric], num_rows: int, ranks: Ranks, options: ResamplingOptions
 ) -> dict[str, Interval]:
     """Return the interval of each key on the first rank, from the rows of all ranks; call it on every rank."""
-    keys = [key for metric in metrics if has_row_values(metric) for key in list(metric.keys())]
     with ranks.agreement():
         table = RowTable.open(path, whole=False) if path.exists() else None
+    known = {key for one in ranks.all([] if table is None else list(table.labels)) for key in one}
+    keys = [key for metric in metrics for key in list(metric.keys()) if has_row_values(metric) or key in known]
     size = max(1, GROUP // num_rows)
     found: dict[str, Interval] = {}
     for start in range(0, len(keys), size):
@@ -48,7 +51,14 @@ def _intervals(parts: Sequence[tuple[Values, list[str]]], options: ResamplingOpt
     values = _joined([values for values, _ in parts])
     medians = [key for key in parts[0][1] if key in values]
     resamples = options.resamples or 10_000
-    return intervals(values, medians=medians, confidence=options.confidence, resamples=resamples, seed=options.seed)
+    return intervals(
+        values,
+        medians=medians,
+        confidence=options.confidence,
+        resamples=resamples,
+        seed=options.seed,
+        resample=options.resample,
+    )
 
 
 def _joined(parts: Sequence[Values]) -> Values:
@@ -56,7 +66,9 @@ def _joined(parts: Sequence[Values]) -> Values:
     joined: Values = {}
     for key, pair in parts[0].items():
         columns: list[Any] = [part[key] for part in parts]
-        if isinstance(pair, tuple):
+        if isinstance(pair, OverLabels):
+            joined[key] = end_to_end(columns)
+        elif isinstance(pair, tuple):
             joined[key] = (np.concatenate([one for one, _ in columns]), np.concatenate([one for _, one in columns]))
         else:
             joined[key] = np.concatenate(columns)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 from tailmetrics.io import FORMATS, Columns
 from tailmetrics.io.database import MEMORY
 from tailmetrics.significance.comparing import Correction
+from tailmetrics.significance.estimating import Resample
 
 Options = TypeVar("Options")
 
@@ -58,6 +59,7 @@ class ResamplingOptions:
 
     confidence: Annotated[float, "Confidence of intervals; 1 - confidence is the level of tests."] = 0.95
     resamples: Annotated[int | None, "Bootstrap resamples and random swaps; 10,000 unless more are needed."] = None
+    resample: Annotated[Resample, "What is taken for a sample: rows, or labels too, in averages over labels."] = "rows"
     seed: Annotated[int, "Same seed, same numbers."] = 0
 
 

@@ -88,7 +88,12 @@ def _parser() -> ArgumentParser:
     add_options(evaluate, EvaluateOptions, "evaluation")
     commands.add_subcommand("evaluate", evaluate, help=EVALUATE.splitlines()[0])
     compare = _command(COMPARE, "tailmetrics compare TABLE TABLE ... [options]")
-    compare.add_argument("tables", type=str, nargs="*", help="Tables of values per row, one for each run.")
+    compare.add_argument(
+        "tables",
+        type=str,
+        nargs="*",
+        help="Tables of values per row, one for each run; runs of one model with commas between.",
+    )
     add_options(compare, CompareOptions, "comparison")
     commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
     for command in (evaluate, compare):

@@ -16,11 +16,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tailmetrics.evaluation.digest import merged
+from tailmetrics.evaluation.label_cells import over_labels
 from tailmetrics.io import DataFileError
 from tailmetrics.io.errors import reading
 from tailmetrics.io.files import check_file
 
 ROW, QUERY, GROUP = "row", "query", "row_group"
+LABELS = "labels of "
+"""What columns of labels begin with: the labels that a row hits, predicts and holds, for averages over labels."""
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 METADATA = b"tailmetrics"
 IDENTITY = b"tailmetrics.identity"
@@ -30,7 +33,8 @@ SAID = ("buckets", "captions", "over_all", "what_buckets_are")
 HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
 
 Array: TypeAlias = NDArray[np.float64]
-Values: TypeAlias = dict[str, Array | tuple[Array, Array]]
+Values: TypeAlias = dict[str, Any]
+"""As :data:`tailmetrics.significance.RowValues`."""
 
 
 def part_path(path: Path, rank: int, world_size: int) -> Path:
@@ -68,6 +72,7 @@ class RowTable:
         over_all: For each metric by bucket the key of its value over all labels.
         what_buckets_are: That in words.
         identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
+        labels: Key of an average over labels -> its column, how it is made of codes, its bucket and group of rows.
         order: Shape (N,), the place in the files of each row of ``names``; None for the order of the files.
     """
 
@@ -83,6 +88,7 @@ class RowTable:
     over_all: dict[str, str] = field(default_factory=dict)
     what_buckets_are: str = ""
     identity: dict[str, Any] = field(default_factory=dict)
+    labels: dict[str, tuple[str, dict[str, Any], int, str | None]] = field(default_factory=dict)
     order: Any = None
 
     @classmethod
@@ -99,16 +105,19 @@ class RowTable:
         if whole and len(names) != facts["num_rows"]:
             problem = f"holds {len(names)} rows in {len(files)} file(s), but {facts['num_rows']} were evaluated"
             raise DataFileError(path, problem, hint="bring the files of all ranks, and of one run only, together.")
-        pairs = _pairs([name for name in columns[1:] if name != GROUP])
+        pairs = _pairs([name for name in columns[1:] if name != GROUP and not name.startswith(LABELS)])
         of_groups = facts.get("of_groups", {})
         pairs |= {key: pairs[whole] for key, (whole, _) in of_groups.items()}
-        said = {name: facts[name] for name in SAID if name in facts}  # older tables lack them
-        said["identity"] = _identity(path, files)
+        labels = {key: (*column, spec, bucket, group) for key, *column, spec, bucket, group in facts.get("labels", [])}
+        pairs |= dict.fromkeys(labels, False)
+        said: dict[str, Any] = {name: facts[name] for name in SAID if name in facts}  # older tables lack them
+        said |= {"identity": _identity(path, files), "labels": labels}
         return cls(path, files, pairs, facts["medians"], facts["lower_is_better"], names, of_groups, **said)
 
     def groups(self) -> Any:
         """Return the group of each row by name, null for none; None where rows have no groups."""
-        return self._read([GROUP])[GROUP] if self.of_groups else None
+        grouped = self.of_groups or any(group for *_, group in self.labels.values())
+        return self._read([GROUP])[GROUP] if grouped else None
 
     def joined(self, names: Any) -> RowTable:
         """Return the table with its rows in the order of ``names``, where these are the same queries."""
@@ -123,7 +132,8 @@ class RowTable:
 
     def values(self, keys: Iterable[str]) -> Values:
         """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group."""
-        keys = list(keys)
+        over = {key: self._over_labels(*self.labels[key]) for key in keys if key in self.labels}
+        keys = [key for key in keys if key not in over]
         wholes = dict.fromkeys(self.of_groups.get(key, [key])[0] for key in keys)
         columns = {key: [key + NUMERATOR, key + DENOMINATOR] if self.pairs[key] else [key] for key in wholes}
         table = self._read([name for names in columns.values() for name in names])
@@ -137,7 +147,15 @@ class RowTable:
             if group and named is not None:
                 sides = [np.where(named == group[0], side, np.nan) for side in sides]
             found[key] = (sides[0], sides[1]) if len(sides) == 2 else sides[0]
-        return found
+        return found | over
+
+    def _over_labels(self, column: str, spec: dict[str, Any], bucket: int, group: str | None) -> Any:
+        lists = self._read([column])[column].combine_chunks()
+        lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)
+        inside = np.ones(len(lengths), bool)
+        if group is not None:
+            inside = np.array(self.groups().to_pylist(), dtype=object) == group
+        return over_labels(spec, bucket, (lengths, lists.flatten().to_numpy()), inside)
 
 
 def _facts(file: Path) -> tuple[dict[str, Any], list[str]]:

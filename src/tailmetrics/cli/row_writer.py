@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from tailmetrics.cli.row_table import DENOMINATOR, GROUP, IDENTITY, METADATA, NUMERATOR, QUERY, ROW
+from tailmetrics.cli.row_table import DENOMINATOR, GROUP, IDENTITY, LABELS, METADATA, NUMERATOR, QUERY, ROW
 from tailmetrics.evaluation.accumulating import bucket_rows
 from tailmetrics.evaluation.captions import captions_of
 from tailmetrics.evaluation.digest import RunDigest
+from tailmetrics.evaluation.label_cells import MOST, LabelCells, has_label_cells, spec_of
 from tailmetrics.evaluation.row_values import has_row_values, values_of_rows
 from tailmetrics.io import Dataset
 from tailmetrics.metrics import KForRecall, TopKMetric
@@ -51,11 +52,16 @@ class RowTableWriter:
         self._over_all = over_all or {}
         metrics = list(metrics)
         self._metrics: list[Any] = [metric for metric in metrics if has_row_values(metric)]
-        self._groups = next((metric.row_groups for metric in self._metrics if metric.row_groups), None)
+        averages: list[Any] = [metric for metric in metrics if has_label_cells(metric)]
+        # an area reads the scores of all labels of a row
+        fit = (one for one in averages if "area" not in spec_of(one) or dataset.num_rows * one.num_labels <= MOST)
+        self._over_labels: list[Any] = list(fit)
+        self._all: list[Any] = [*self._metrics, *self._over_labels]
+        self._groups = next((metric.row_groups for metric in self._all if metric.row_groups), None)
         self._names = dataset.row_names
         self._num_rows = dataset.num_rows
         labels = _label_names(dataset, metrics)
-        self._identity = None if options is None else RunDigest(self._metrics, options, labels, self._names)
+        self._identity = None if options is None else RunDigest(self._all, options, labels, self._names)
         self._path = path
         self._file: Any = None
         self._pending: list[Any] = []
@@ -88,6 +94,10 @@ class RowTableWriter:
         for metric in self._metrics:
             for key, value in values_of_rows(metric, ranking).items():
                 columns.update(_columns(key, value))
+        for metric in self._over_labels:
+            for k, (lengths, codes) in zip(metric.cutoffs, LabelCells(metric).lists(ranking), strict=True):
+                ends = np.concatenate([[0], np.cumsum(lengths)])
+                columns[LABELS + metric._key(k)] = pa.LargeListArray.from_arrays(ends, codes)
         table = pa.table(columns)
         self._pending.append(table)
         self._cells += table.num_rows * table.num_columns
@@ -108,18 +118,28 @@ class RowTableWriter:
         medians = [m for m in self._metrics if isinstance(m, KForRecall) and m.statistic == "median"]
         lower = [m for m in self._metrics if m.higher_is_better is False]
         facts = {"medians": _keys(medians), "lower_is_better": _keys(lower), "num_rows": self._num_rows}
-        by_bucket = [metric for metric in self._metrics if metric.buckets is not None]
+        by_bucket = [metric for metric in self._all if metric.buckets is not None]
         shown = {
             "buckets": self._buckets(),
             "captions": {stem: said for metric in by_bucket for stem, said in captions_of(metric).items()},
             "over_all": dict(self._over_all),
             "what_buckets_are": self._what_buckets_are(),
         }
-        return {**facts, "of_groups": self._of_groups(), **shown}
+        return {**facts, "of_groups": self._of_groups(), **shown, "labels": list(self._averages())}
+
+    def _averages(self) -> Iterator[list[Any]]:
+        """Yield for each average over labels its key, column, how it is made of codes, bucket and group of rows."""
+        for metric in self._over_labels:
+            spec = spec_of(metric)
+            for name, group in zip((None, *(metric.row_groups or ())), metric.group_keys(), strict=True):
+                keys = iter(metric.row_keys(group))
+                for k in metric.cutoffs:
+                    for bucket in range(len(spec["sizes"])):
+                        yield [next(keys), LABELS + metric._key(k), spec, bucket, name]
 
     def _what_buckets_are(self) -> str:
         """Return the sentence of a report on its buckets; tables of several kinds of buckets have none."""
-        kinds = dict.fromkeys(m.bound_buckets for m in self._metrics if m.bound_buckets is not None)
+        kinds = dict.fromkeys(m.bound_buckets for m in self._all if m.bound_buckets is not None)
         found = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
         return found.pop() if len(found) == 1 else ""
 
@@ -134,7 +154,7 @@ class RowTableWriter:
 
     def _buckets(self) -> list[str]:
         """Return the names of all buckets, head first."""
-        return list(dict.fromkeys(name for metric in self._metrics for name in metric._bucket_names))
+        return list(dict.fromkeys(name for metric in self._all for name in metric._bucket_names))
 
 
 def _label_names(dataset: Dataset, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:

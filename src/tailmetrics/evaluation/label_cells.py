@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from typing import Any, Literal, TypeAlias, cast
 
@@ -78,6 +79,24 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
     cells = rows[kept], label[kept] // number, flags[kept] % 2 > 0, flags[kept] > 1
     size, weighted = spec["sizes"][bucket], spec.get("weighted", False)
     return LabelRows(*cells, inside, sum(spec["sizes"]), spec["top"], below, over, weighted, size)
+
+
+def end_to_end(parts: Sequence[OverLabels]) -> OverLabels:
+    """Return the rows of shares of one evaluation, one behind the other."""
+    first = parts[0]
+    if isinstance(first, AreaRows):
+        some = cast("Sequence[AreaRows]", parts)
+        bins, relevant, inside = (
+            np.concatenate([getattr(one, name) for one in some]) for name in ("bins", "relevant", "inside")
+        )
+        return replace(first, bins=bins, relevant=relevant, inside=inside)
+    assert isinstance(first, LabelRows)
+    shares = cast("Sequence[LabelRows]", parts)
+    starts = np.cumsum([0, *(one.inside.size for one in shares[:-1])])
+    rows = np.concatenate([one.rows + start for one, start in zip(shares, starts, strict=True)])
+    names = ("labels", "predicted", "held", "inside")
+    joined: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in shares]) for name in names}
+    return replace(first, rows=rows, **joined)
 
 
 class LabelCells:
