@@ -283,7 +283,7 @@ def test_averages_over_labels_of_several_runs(runs, tables, tailmetrics, tmp_pat
     assert tailmetrics("evaluate", *words)[0] == 0
     report = json.loads((folder / "report.json").read_text())
     for key in ("global_macro_recall@3/decile_1", "weighted_f1@3"):
-        assert report["values"][key] == pytest.approx(one.values([key])[key].influence().value)
+        assert report["metrics"][key] == pytest.approx(one.values([key])[key].influence().value)
 
 
 def config_of(folder):
