@@ -260,5 +260,7 @@ def test_references_of_a_collection_reach_the_report():
     measured = sum(not math.isnan(value) for value in report.by_bucket["global_recall@5"].values())
     assert len(levels(chart, "line", "dotted")) == measured
     by_itself = evaluate(scores, target, metrics=metrics, label_counts=counts)
-    assert repr(by_itself.references) == repr(report.references)  # a report always has them, where the number of labels is known
+    assert repr(by_itself.references) == repr(
+        report.references
+    )  # a report always has them, where the number of labels is known
     assert evaluate(scores.topk(9).indices, target, metrics=[RecallAtK(5)]).references is None
