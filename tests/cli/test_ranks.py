@@ -52,7 +52,7 @@ def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     pq.write_table(
         pa.table({"row": [0]}).replace_schema_metadata({"tailmetrics": "{}"}), tmp_path / "two" / "rows.parquet"
     )
-    ended = torchrun(*arguments, *paths["two"])
+    ended = torchrun(*arguments, *paths["two"], "--overwrite")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("precision@3") == 2  # overall and with its interval, from one process
     one, two = tmp_path / "one", tmp_path / "two"
