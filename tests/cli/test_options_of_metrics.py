@@ -116,3 +116,16 @@ def test_gains_that_a_target_does_not_have(made, config, tailmetrics, tmp_path):
     assert "holds no gains" in tailmetrics("evaluate", "--config", config(RECALL), *files, "--min-gain", 2)[2]
     np.save(tmp_path / "y.npy", 3 * np.eye(3, dtype=int))
     assert tailmetrics("evaluate", "--config", config(RECALL), *files, "--min-gain", 2)[0] == 0
+
+
+def test_the_least_gain_of_training_labels_is_their_own(tmp_path, config, tailmetrics):
+    """--min-gain leaves the counts of training labels, and so the deciles, as they are; --train-min-gain does not."""
+    (tmp_path / "p.csv").write_text("query,item,score\na,x,1\nb,y,1\n")
+    (tmp_path / "y.csv").write_text("query,item,gain\na,x,3\nb,y,1\n")
+    (tmp_path / "t.csv").write_text("query,item,gain\na,x,1\nb,x,1\nc,y,3\n")
+    words = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--train-target", tmp_path / "t.csv"]
+    words += ["--config", config(("PopularityAtK", "{k: 1}")), "--min-gain", 2, "--overwrite", "--out", tmp_path]
+    for more, counts in (([], (2, 1)), (["--train-min-gain", 2], (0, 1))):
+        assert tailmetrics("evaluate", *words, *more)[0] == 0
+        found = json.loads((tmp_path / "report.json").read_text())["metrics"]["popularity@1"]
+        assert found == sum(counts) / 2

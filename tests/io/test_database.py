@@ -47,6 +47,19 @@ def test_lines_in_any_order_and_little_memory(tmp_path, scratch):
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
+def test_more_queries_than_fit(tmp_path):
+    """A million queries of one line each, in another order in both files, are joined within 64 MiB and come in order."""
+    queries = np.random.default_rng(0).permutation(1_000_000)
+    (tmp_path / "y.csv").write_text("query,item\n" + "".join(f"user{query},i{query % 7}\n" for query in range(10**6)))
+    lines = "".join(f"user{query},i{query % 7},1\n" for query in queries.tolist())
+    (tmp_path / "p.csv").write_text("query,item,score\n" + lines)
+    dataset = read(tmp_path / "p.csv", tmp_path / "y.csv", memory="64MiB")
+    assert (dataset.num_rows, dataset.row_names[999_999]) == (10**6, "user999999")
+    for batch in dataset:
+        assert batch.preds[1][:, 0].tolist() == batch.target[:, 0].tolist() == [row % 7 for row in batch.rows.tolist()]
+
+
 def test_nothing_is_left_after_an_error(tmp_path, scratch):
     """An error of a line is raised as it is, and its folder goes."""
     (tmp_path / "a.run").write_text("q Q0 d 1 1 me\nq Q0 d 1 high me\n")

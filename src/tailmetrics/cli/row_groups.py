@@ -16,6 +16,7 @@ from torch import Tensor
 from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.names_by_line import read_names
 from tailmetrics.cli.options import DataOptions
+from tailmetrics.cli.wording import in_options
 from tailmetrics.io import Columns, DataFileError, Dataset
 from tailmetrics.io.database import Database
 from tailmetrics.io.errors import reading
@@ -154,7 +155,7 @@ def _opened(asked: _Asked, form: Format, part: Part, columns: Columns) -> Any:
     except DataFileError as error:
         if columns.item not in str(error.problem):
             raise
-        raise asked.error(error.hint or "name a column of the targets, or a file of groups.") from error
+        raise asked.error(in_options(error.hint) or "name a column of the targets, or a file of groups.") from error
     return replace(opened, has_empty_lists=True) if isinstance(opened, Lines) else opened  # a row may have no group
 
 

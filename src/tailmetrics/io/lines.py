@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
@@ -186,7 +186,8 @@ def _load_lines(database: Database, table: str, path: FilePath, lines: Lines, fi
         raise error
     opened = lines.otherwise()
     if isinstance(opened, Lines):
-        _load_lines(database, table, path, opened, first)
+        allowed = opened.has_empty_lists or lines.has_empty_lists
+        _load_lines(database, table, path, replace(opened, has_empty_lists=allowed), first)
     else:
         _load_blocks(database, table, path, opened, lines.value is not None)
 

@@ -169,7 +169,7 @@ def _count(rows: list[list[tuple[int, float | None]]], num_labels: int, asked: A
     counts = [0] * num_labels
     for row in rows:
         for label, value in row:
-            if _gain(value) > 0 and (value is None or asked.min_gain is None or value >= asked.min_gain):
+            if _gain(value) > 0:
                 counts[label] += 1
     return counts, len(rows)
 
