@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tailmetrics.io import DataFileError, read
-from tailmetrics.io.database import Database, bytes_of
+from tailmetrics.io.database import WATCHER, Database, bytes_of
 from tailmetrics.io.lines import KeyedFile, Triples
 
 
@@ -96,6 +96,22 @@ def test_what_the_database_refuses_is_an_error_of_ours():
         database.run("SELECT list(random()::VARCHAR || range) FROM range(20_000_000)")
     with pytest.raises(OSError, match="DuckDB: .*nothing"):
         database.run("SELECT * FROM nothing")
+
+
+def test_a_watcher_hears_what_is_done_and_how_far_it_is(monkeypatch):
+    """From the beginning of a statement, and again while it runs."""
+    heard = []
+    monkeypatch.setattr("tailmetrics.io.database.LOOK_SECONDS", 0.001)
+    token = WATCHER.set(lambda what, share: heard.append((what, share)))
+    try:
+        Database().run(
+            "CREATE TABLE a AS SELECT range AS b FROM range(3_000_000) ORDER BY hash(range)", doing="sorting"
+        )
+    finally:
+        WATCHER.reset(token)
+    assert heard[0] == ("sorting", 0.0)
+    assert len(heard) > 1
+    assert all(0 <= share <= 1 for _, share in heard)
 
 
 def test_what_the_lines_raise_is_raised():

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tailmetrics.cli.errors import CommandError
 from tailmetrics.cli.options import DataOptions
+from tailmetrics.cli.progress import watched
 from tailmetrics.cli.ranks import Ranks
 from tailmetrics.cli.row_groups import names_a_file
 from tailmetrics.io import DataFileError, Dataset, TargetDataset, read, read_label_counts, read_label_names, read_target
@@ -70,8 +71,13 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
     if options.train_target is not None and options.label_counts is not None:
         hint = "give the training targets to count them, or the counts."
         raise CommandError("both --train-target and --label-counts are given", hint)
+    with watched(ranks):
+        return _opened(preds, options, options.target, ranks)
+
+
+def _opened(preds: Sequence[str], options: DataOptions, target: str, ranks: Ranks) -> Inputs:
     counts, names = _counts_and_names(preds, options)
-    files = _Files(options, options.target, names, ranks)
+    files = _Files(options, target, names, ranks)
     num_labels = options.num_labels if counts is None else len(counts)
     train = files.train(num_labels)
     num_labels = num_labels if train is None else train.num_labels
