@@ -249,10 +249,10 @@ def updated(form: str, metric: TopKMetric, given: Given, reading: dict[str, Any]
         "candidates": lambda: (LISTED, lists(given)),
         "CSR": lambda: csr(lists(given)),
         "gradients": lambda: dense(given).clone().requires_grad_(),
-        "ranking of scores": lambda: rank(dense(given), given.target, NUM_LABELS, **reading, **rows),
+        "ranking of scores": lambda: rank(dense(given), given.target, 6, **reading, **rows),
         "ranking of ids": lambda: rank(lists(given), given.target, **reading, **rows),
         "chunks": lambda: rank_chunks(
-            dense(given).split(13, dim=1), given.target, NUM_LABELS, num_labels=NUM_LABELS, **reading, **rows
+            dense(given).split(13, dim=1), given.target, 6, num_labels=NUM_LABELS, **reading, **rows
         ),
         "ranking beside arguments": lambda: rank(SCORES, CLASSES, NUM_LABELS),
     }
