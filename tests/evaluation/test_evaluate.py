@@ -191,7 +191,7 @@ def test_rows_without_anything_relevant_count_as_asked(action):
         ({"preds": "scores.npy"}, "evaluate: preds is a str"),
         ({"target": torch.tensor(1)}, "one row of target"),
         ({"row_mask": torch.ones(49, dtype=torch.bool)}, "row_mask"),
-        ({"buckets": training_counts()}, "label_counts= for deciles"),
+        ({"buckets": training_counts()}, "a text such as 'deciles'"),
         ({"label_counts": [1, 2, 3]}, f"evaluate: label_counts holds 3 labels, but preds has {NUM_LABELS} columns"),
         ({"buckets": LabelBuckets.deciles([3, 2])}, "evaluate: buckets holds 2 labels"),
         ({"preds": scipy.sparse.csr_matrix((N, 5)), "label_counts": [1, 2, 3]}, "preds has 5 columns"),

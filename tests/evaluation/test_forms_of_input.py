@@ -6,7 +6,7 @@ import pytest
 import pytrec_eval
 import torch
 
-from tailmetrics import MAP, MRR, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
+from tailmetrics import MAP, MRR, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
 
 QRELS = {"q1": {"a": 2, "c": 1}, "q2": {"c": 1}, "q3": {"b": 1, "d": 3}}
@@ -117,3 +117,20 @@ def test_intervals_are_asked_for():
     assert (one.low, one.high) == pytest.approx(binomtest(30, 40).proportion_ci(0.95, "wilson"), abs=1e-9)
     assert (report.intervals["precision@1/b"].value, report.intervals["precision@1/b"].n) == (0.5, 20)
     assert "±" in report._repr_html_()
+
+
+def test_buckets_by_a_text_and_one_name_for_each_row():
+    """``buckets="deciles"`` are those of the counts; a list of names has the one relevant label of each row."""
+    counts, scores, target = [9, 4, 2, 1], torch.eye(4)[torch.arange(40) % 4], torch.arange(40) % 4
+    for text, made in (
+        ("deciles", LabelBuckets.deciles(counts)),
+        ("thresholds:3", LabelBuckets.thresholds(counts, [3])),
+    ):
+        found, expected = (evaluate(scores, target, buckets=one, label_counts=counts) for one in (text, made))
+        assert found.scalars == pytest.approx(expected.scalars, nan_ok=True)
+    with pytest.raises(ValueError, match=r"evaluate: buckets='deciles' has no label counts yet; pass label_counts="):
+        evaluate(scores, target, buckets="deciles")
+    lists = [["x", "y"], ["y", "z"], ["x", "z"]]
+    found = evaluate(lists, ["x", "z", "y"], metrics=[PrecisionAtK(1), RecallAtK(2)])
+    assert found.scalars == evaluate(lists, [["x"], ["z"], ["y"]], metrics=[PrecisionAtK(1), RecallAtK(2)]).scalars
+    assert found.scalars == {"precision@1": pytest.approx(1 / 3), "recall@2": pytest.approx(2 / 3)}

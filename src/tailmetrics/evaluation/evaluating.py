@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import check_count, check_row_mask, shape_of
-from tailmetrics.buckets import LabelBuckets
+from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.forms import CALLER, read_data
@@ -32,7 +32,7 @@ def evaluate(
     target: Any,
     *,
     metrics: TopKCollection | Iterable[TopKMetric] | None = None,
-    buckets: LabelBuckets | None = None,
+    buckets: LabelBuckets | str | None = None,
     label_counts: Any = None,
     train_target: Any = None,
     row_mask: Any = None,
@@ -56,7 +56,7 @@ def evaluate(
         metrics: Metrics, which stay as they are; None takes precision@1, 3, 5 and ndcg@10, and by bucket precision@1,
             recall@10, ndcg@10 and prediction_proportion@10.
         buckets: Label buckets for metrics that leave them open; where no metric is by bucket, each is reported by
-            bucket too.
+            bucket too. Or ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` of the training counts.
         label_counts: Shape (L,), training counts, or a :class:`tailmetrics.LabelFrequency`; their deciles are the
             buckets if there are no others.
         train_target: Training targets in any form that ``target`` has; they are counted for deciles, and for metrics
@@ -129,7 +129,7 @@ def evaluated(
     rows: bool = False,
     quick: float | None = None,
     metrics: TopKCollection | Iterable[TopKMetric] | None = None,
-    buckets: LabelBuckets | None = None,
+    buckets: LabelBuckets | str | None = None,
     label_counts: Any = None,
     train_target: Any = None,
     row_mask: Any = None,
@@ -184,7 +184,7 @@ def _row_names(names: Sequence[str] | None, num_rows: int) -> Sequence[str] | No
 def prepared(
     metrics: TopKCollection | Iterable[TopKMetric] | None,
     *,
-    buckets: LabelBuckets | None = None,
+    buckets: LabelBuckets | str | None = None,
     label_counts: Any = None,
     labels: bool = False,
     label_names: Sequence[str] | None = None,
@@ -244,10 +244,17 @@ def _completed(
     return completed if training is None else completed.bind(training)
 
 
-def _training(buckets: LabelBuckets | None, label_counts: Any) -> LabelFrequency | LabelBuckets | None:
+def _training(buckets: LabelBuckets | str | None, label_counts: Any) -> LabelFrequency | LabelBuckets | None:
+    if isinstance(buckets, str):
+        if label_counts is None:
+            raise ValueError(
+                f"{CALLER}: buckets={buckets!r} has no label counts yet; pass label_counts= or train_target=."
+            )
+        counts = label_counts.compute() if isinstance(label_counts, LabelFrequency) else label_counts
+        return buckets_of(buckets, counts)
     if buckets is not None and not isinstance(buckets, LabelBuckets):
         raise TypeError(
-            f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or label_counts= for deciles."
+            f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or a text such as 'deciles'."
         )
     if label_counts is None:
         return buckets

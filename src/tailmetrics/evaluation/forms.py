@@ -44,6 +44,7 @@ class Data(NamedTuple):
 
 def read_data(preds: Any, target: Any, train_target: Any) -> Data:
     """Return predictions and targets of any form as batches of tensors."""
+    target, train_target = _rows_of_names(target), _rows_of_names(train_target)
     tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
     if any(tables):
         return _of_tables(preds, target, train_target)
@@ -104,6 +105,12 @@ def _is_lists(value: Any) -> bool:
 
 def _holds_names(value: Any) -> bool:
     return _is_lists(value) and any(isinstance(one, str) for row in value for one in row)
+
+
+def _rows_of_names(value: Any) -> Any:
+    """Return a list of names, the relevant label of each row, as a list for each row; any other value as it is."""
+    is_names = isinstance(value, (list, tuple)) and bool(value) and all(isinstance(one, str) for one in value)
+    return [[one] for one in value] if is_names else value
 
 
 def _slices(num_rows: int, size: int) -> Iterator[slice]:
