@@ -86,18 +86,20 @@ class ClassSignature:
 
 
 def described(metric: type[Metric]) -> tuple[str | None, dict[str, str]]:
-    """Return the docstring of a class with what its bases say of each argument, and that by name.
+    """Return the docstring of a class with what its bases say of each argument, and by name what it says itself.
 
     Their docstrings have a section ``Args:`` that ends in ``kwargs: See ...``, in place of which the others are put.
     """
-    text, known = vars(metric).get("__doc__"), {**getattr(metric, "_described", {})}
+    text = vars(metric).get("__doc__")
     own = dict(ARGUMENT.findall(text or ""))
-    known |= {name: said for name, said in own.items() if name != "kwargs"}
     if text is None or "kwargs" not in own:
-        return text, known
+        return text, own
+    see, known = own.pop("kwargs"), dict[str, str]()
+    for base in reversed(metric.__mro__):
+        known |= vars(base).get("_described", {})
     more = "".join(f"        {name}: {known[name]}" for name in arguments(metric) if name in known and name not in own)
     keywords = "        kwargs: Those of :class:`torchmetrics.Metric`.\n"
-    return text.replace(f"        kwargs: {own['kwargs']}", more + keywords), known
+    return text.replace(f"        kwargs: {see}", more + keywords), own
 
 
 def given(metric: type[Metric], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -148,7 +148,7 @@ class ExactMetric(Mergeable, Metric):
 
     __signature__ = ClassSignature()
     _described: ClassVar[dict[str, str]] = {}
-    """What docstrings say of each argument."""
+    """What the docstring of a class says of each argument."""
     _is_made = False
     full_state_update = False
     is_differentiable = False
