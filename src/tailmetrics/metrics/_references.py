@@ -105,7 +105,7 @@ class ReferenceRanking(Ranking):
         equal = padding.place(equal[order], 1).view(shape)
         found = ReferenceRanks(plain, (ranks - 1).clamp(max=NOT_RANKED), equal, shown)
         if self.reference == "chance" and targets.binary:
-            found.alike = _alike(found, whole, shown)
+            found.alike = Alike(found, whole, shown)
         return found
 
     def _listed_of_targets(self, entries: Entries, keys: Tensor, buckets: LabelBuckets, depth: int) -> Tensor:
@@ -164,8 +164,8 @@ class ReferenceRanks(ExpectedRanks):
     """
 
     _most_shown = EVERYTHING
-    alike: tuple[ReferenceRanks, Tensor] | None = None
-    """One row for all that are alike, and which of them each row, or row and bucket, is; None where rows differ."""
+    alike: Alike | None = None
+    """What rows are alike; None where their values depend on which labels are relevant."""
 
     def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor, lengths: Tensor | None) -> None:
         super().__init__(ranks, above, equal)
@@ -176,17 +176,13 @@ class ReferenceRanks(ExpectedRanks):
         numbers = self.cutoffs(k)
         return min(numbers, self._most_shown) if isinstance(numbers, int) else numbers.clamp(max=self._most_shown)
 
-    def mean_of(self, value: Callable[[ReferenceRanks], Tensor], ks: tuple[int, ...], by_label: bool = False) -> Tensor:
+    def mean_of(self, value: Callable[[ReferenceRanks], Tensor], ks: tuple[int, ...]) -> Tensor:
         """Return the mean of a ``value`` of ranks, shape (K, ...), over the lengths of lists.
 
         Args:
             value: Reads ranks at cut-offs.
             ks: These cut-offs.
-            by_label: Whether it reads which labels are relevant, not only how many.
         """
-        if self.alike is not None and not by_label:
-            one_of_each, which = self.alike
-            return one_of_each.mean_of(value, ks)[:, which]
         if self._lengths is None:
             return value(self)
         # lists longer than what is read are alike
@@ -203,27 +199,45 @@ class ReferenceRanks(ExpectedRanks):
         return ranks
 
 
-def _alike(ranks: ReferenceRanks, sizes: Tensor, shown: Tensor | None) -> tuple[ReferenceRanks, Tensor]:
-    """Return one row for all rows, or rows and buckets, with as many relevant labels, which chance treats alike.
+class Alike:
+    """Rows, or rows and buckets, that chance treats alike: those with as many relevant labels of lists as long.
 
     Args:
         ranks: Those of all rows by chance, gains being 1.
         sizes: Shape (...): how many labels there are, of the bucket or in all.
         shown: Shape (G, D + 1), as for :class:`ReferenceRanks`.
     """
-    n = ranks.n_relevant
-    bucket = torch.arange(n.shape[-1], device=n.device).expand(n.shape) if n.ndim > 1 else torch.zeros_like(n)
-    kinds = torch.stack([n, bucket, sizes.expand(n.shape), ranks.length.expand(n.shape)], dim=-1)
-    kinds, which = torch.unique(kinds.flatten(0, -2), dim=0, return_inverse=True)
-    n, bucket, size, length = kinds.unbind(1)
-    place = torch.arange(max(1, int(n.max()) if len(n) else 1), device=n.device)
-    relevant = place < n[:, None]
-    hits = Hits(torch.where(relevant, 1, NOT_RANKED), torch.where(relevant, place, -1), None)
-    plain = TargetRanks(lambda: hits, ranks.relevant, length, ranks.num_labels, EVERYTHING, ranks.deepest)
-    plain.n_relevant = n
-    lengths = None if shown is None else shown[bucket]
-    one_of_each = ReferenceRanks(plain, torch.zeros_like(hits.ranks), size[:, None].expand(hits.ranks.shape), lengths)
-    return one_of_each, which.view(ranks.n_relevant.shape)
+
+    def __init__(self, ranks: ReferenceRanks, sizes: Tensor, shown: Tensor | None) -> None:
+        n = ranks.n_relevant
+        bucket = torch.arange(n.shape[-1], device=n.device).expand(n.shape) if n.ndim > 1 else torch.zeros_like(n)
+        kinds = torch.stack([n, bucket, sizes.expand(n.shape), ranks.length.expand(n.shape)], dim=-1)
+        self._kinds, which = torch.unique(kinds.flatten(0, -2), dim=0, return_inverse=True)
+        self._which, self._shown = which.view(n.shape), shown
+        self._rest = ranks.relevant, ranks.num_labels, ranks.deepest
+
+    def mean_of(
+        self, value: Callable[[ReferenceRanks], Tensor], ks: tuple[int, ...], known: dict[tuple[int, ...], Tensor]
+    ) -> Tensor:
+        """Return the mean of a ``value`` as :meth:`ReferenceRanks.mean_of`; ``known`` keeps those of former batches."""
+        kinds = [tuple(kind) for kind in self._kinds.tolist()]
+        new = [place for place, kind in enumerate(kinds) if kind not in known]
+        if new:
+            values = self._one_of_each(self._kinds[new]).mean_of(value, ks)
+            known |= {kinds[place]: of_kind for place, of_kind in zip(new, values.unbind(1), strict=True)}
+        return torch.stack([known[kind] for kind in kinds], dim=1)[:, self._which]
+
+    def _one_of_each(self, kinds: Tensor) -> ReferenceRanks:
+        """Return one row for each kind."""
+        n, bucket, size, length = kinds.unbind(1)
+        relevant, num_labels, deepest = self._rest
+        place = torch.arange(max(1, int(n.max())), device=n.device)
+        listed = place < n[:, None]
+        hits = Hits(torch.where(listed, 1, NOT_RANKED), torch.where(listed, place, -1), None)
+        plain = TargetRanks(lambda: hits, relevant, length, num_labels, EVERYTHING, deepest)
+        plain.n_relevant = n
+        lengths = None if self._shown is None else self._shown[bucket]
+        return ReferenceRanks(plain, torch.zeros_like(hits.ranks), size[:, None].expand(hits.ranks.shape), lengths)
 
 
 def _shown_of_buckets(sizes: tuple[int, ...], num_labels: int, depth: int) -> Tensor:

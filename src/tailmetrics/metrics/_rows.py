@@ -272,7 +272,9 @@ class RowMeanMetric(RelevanceMetric):
         """Return the value of each cut-off and row, shape (K, ...)."""
         ks = self.ks
         if isinstance(ranks, ReferenceRanks):
-            return ranks.mean_of(self._values_at_cutoffs, ks, by_label=not self.reads_counts_alone)
+            if ranks.alike is None or not self.reads_counts_alone:
+                return ranks.mean_of(self._values_at_cutoffs, ks)
+            return ranks.alike.mean_of(self._values_at_cutoffs, ks, vars(self).setdefault("_of_chance", {}))
         if self.in_registry:
             return self._values_at_cutoffs(ranks)
         values = [self._row_value(ranks, k) for k in ks]
@@ -373,7 +375,7 @@ class RatioMetric(RelevanceMetric):
             def terms(one: ReferenceRanks) -> Tensor:
                 return torch.stack(self._row_terms(ranking.with_ranks(one, *by), self.ks))
 
-            return ranks.mean_of(terms, self.ks, by_label=True)
+            return ranks.mean_of(terms, self.ks)
         if self.in_registry and len(self.ks) > 1:
             return torch.stack(self._row_terms(ranking, self.ks))
         pairs, ranks = [self._row_terms(ranking, k) for k in self.ks], self._ranks_of(ranking)
