@@ -130,18 +130,17 @@ def _measure(
             cells.append(None)
         else:
             cells.append(_ROW[name](places, wanted, own, k))
-    of_nothing = 0.0 if inside is None else math.nan
-    return Measure(stem, bucket, lambda rows: _mean([cells[row] for row in rows], of_nothing), cells)
+    return Measure(stem, bucket, lambda rows: _mean([cells[row] for row in rows]), cells)
 
 
-def _mean(cells: list[Cell], of_nothing: float) -> float:
-    """Return the mean of the rows that count, or the ratio of their sums, ``of_nothing`` where nothing is relevant."""
+def _mean(cells: list[Cell]) -> float:
+    """Return the mean of the rows that count, or the ratio of their sums, 0 where nothing is relevant."""
     counted = [cell for cell in cells if cell is not None]
     if not counted:
         return math.nan
     if isinstance(counted[0], tuple):
         over, below = (math.fsum(side) for side in zip(*counted, strict=True))  # type: ignore[arg-type]
-        return over / below if below else of_nothing
+        return over / below if below else 0.0
     return math.fsum(counted) / len(counted)  # type: ignore[arg-type]
 
 
