@@ -105,11 +105,6 @@ def real_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def exact_real(largest: int) -> torch.dtype:
-    """Return the narrower real type of the CPU that holds every whole number up to ``largest``."""
-    return torch.float32 if largest < 2**24 else torch.float64
-
-
 def whole_numbers(how_many: int, device: torch.device, first: int = 0) -> Tensor:
     """Return whole numbers as a vector, int64. It is a part of a table that is kept: do not change it."""
     end = first + how_many

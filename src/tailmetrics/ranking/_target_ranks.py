@@ -305,11 +305,6 @@ class TargetRanks:
         return self.target_ranks[..., 0] if self._find_first is None else self._find_first()
 
     @once
-    def num_answered(self) -> Tensor:
-        """Number of rows with something relevant, shape () or, with buckets, (G,), int64."""
-        return (self.n_relevant > 0).sum(dim=0)
-
-    @once
     def discounts(self) -> Tensor:
         """1 / log2(rank + 1) at ``target_ranks``, 0 where not ranked, shape (..., W), float64."""
         size = _size(self.deepest)
