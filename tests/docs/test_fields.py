@@ -135,6 +135,6 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     commands = [shlex.split(one) for one in re.findall(r"`(tailmetrics evaluate [^`]*)`", PAGE.read_text())]
     assert [words[3] for words in commands] == list(same)
     for words in commands:
-        assert main([*words[1:], "--quiet"]) == 0, capsys.readouterr().err
+        assert main([*words[1:], "--quiet", "--overwrite"]) == 0, capsys.readouterr().err
         key, value = same[words[3]]
         assert json.loads(Path("report/report.json").read_text())["metrics"][key] == pytest.approx(value, abs=5e-5)

@@ -204,12 +204,15 @@ class Table:
         otherwise = None if plain is not None else lambda: self.lines(fields, value, evened(self.path))
         plain = plain or Plain(self.path)
         places = {field: f"c{self.header.index(name)}" for field, name in fields.items()}
+        number, as_numbers = places.get("value", ""), [fields["value"]] if value else []
+        if value and _holds(self.path, b"_"):  # the reader of CSV takes 1_0 for 10
+            number, as_numbers = plain_number(number), []
         return Lines(
             form=self.form,
-            source=self.source(plain, [fields["value"]] if value else []),
+            source=self.source(plain, as_numbers),
             query=trimmed(places["query"]),
             item=trimmed(places["item"]),
-            value=value and value.format(places["value"]),
+            value=value and value.format(number),
             check=partial(self.check_quotes, plain),
             wrong=partial(self.wrong, fields),
             place=self.place,
@@ -222,11 +225,13 @@ class Table:
         return _place(self.path, record, self.skipped)
 
     def wrong(self, fields: Mapping[str, str], record: int, field: str) -> DataFileError:
-        """Return the error of a record in which a field is empty."""
+        """Return the error of a record in which a field is empty, or no number."""
+        place = self.place(record)
         if field == "value":
-            name = fields[field]
-            return wrong_number(self.path, name, "", self.place(record))
-        return DataFileError(self.path, f"the {field} is empty", self.place(record), f"every line names its {field}.")
+            line = next((text for number, text in numbered_lines(self.path) if f"line {number}" == place), "")
+            at = self.header.index(fields[field])
+            return wrong_number(self.path, fields[field], dict(enumerate(split(line, self.delimiter))).get(at, ""), place)
+        return DataFileError(self.path, f"the {field} is empty", place, f"every line names its {field}.")
 
 
 def read_csv(plain: Plain, delimiter: str, kinds: Mapping[str, str], quote: str = "", skipped: int = 0) -> str:
@@ -319,6 +324,11 @@ def _columns_of_lists(table: Table, columns: Any) -> tuple[int, int]:
 def _untyped(name: str) -> str:
     """Return the name of a column without the type that RecBole writes behind it, such as ``user_id:token``."""
     return re.sub(r":(token|float)(_seq)?$", "", name)
+
+
+def plain_number(text: str) -> str:
+    """Return SQL of the number that a text is; null where it is none, or written with ``_`` as in Python."""
+    return f"CASE WHEN NOT contains({text}, '_') THEN try_cast({text} AS DOUBLE) END"
 
 
 def _holds(path: FilePath, what: bytes) -> bool:
@@ -424,7 +434,7 @@ def _words(path: FilePath, plain: Plain, layout: Layout, is_even: bool = False) 
     count, compared = len(layout.names), ">=" if layout.open_ended else "="
     number = f"words[{layout.number + 1}]"
     if not layout.whole:
-        number = f"CASE WHEN NOT contains({number}, '_') THEN try_cast({number} AS DOUBLE) END"
+        number = plain_number(number)
     return Lines(
         form=layout.form,
         source=f"({cut})",
