@@ -230,7 +230,9 @@ class Table:
         if field == "value":
             line = next((text for number, text in numbered_lines(self.path) if f"line {number}" == place), "")
             at = self.header.index(fields[field])
-            return wrong_number(self.path, fields[field], dict(enumerate(split(line, self.delimiter))).get(at, ""), place)
+            return wrong_number(
+                self.path, fields[field], dict(enumerate(split(line, self.delimiter))).get(at, ""), place
+            )
         return DataFileError(self.path, f"the {field} is empty", place, f"every line names its {field}.")
 
 

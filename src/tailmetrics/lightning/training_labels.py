@@ -227,7 +227,7 @@ def count_labels(
             elif trainer.global_rank > 0:
                 continue
         with same_random_numbers(loader):
-            if trainer.world_size > 1:  # a sampler that draws by chance draws the same in each process, any seed will do
+            if trainer.world_size > 1:  # a sampler that draws by chance draws alike in each process
                 torch.manual_seed(0)
             for batch in _shown(loader, limit, trainer):
                 _count(
