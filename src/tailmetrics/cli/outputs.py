@@ -12,7 +12,6 @@ from shutil import rmtree
 from types import TracebackType
 
 from tailmetrics.cli.errors import CommandError
-from tailmetrics.cli.wording import WAITING
 from tailmetrics.io.files import LOCK, folder_for
 
 HELD = (signal.SIGINT, signal.SIGTERM)
@@ -70,7 +69,7 @@ class Outputs:
         for one in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
             one.mkdir(exist_ok=True)
             self.made.append(one)
-        waiting = folder_for(self, folder, WAITING)
+        waiting = folder_for(self, folder)
         self._claimed.append((waiting, folder, names))
         return waiting
 

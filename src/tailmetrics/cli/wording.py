@@ -6,15 +6,14 @@ import re
 from dataclasses import fields
 
 from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.io.files import SCRATCH
 
 NAMES = [one.name for kind in (DataOptions, ResamplingOptions, EvaluateOptions, CompareOptions) for one in fields(kind)]
 """Arguments of functions that the command line has as options."""
 
 QUOTES = "'\""
-WAITING = ".tailmetrics-"
-"""What the folders are called in which files wait until all is done."""
 
-_HIDDEN = re.compile(rf"{re.escape(WAITING)}[^/\\]+[/\\]")
+_HIDDEN = re.compile(rf"{re.escape(SCRATCH)}[^/\\]+[/\\]")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
 _OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
 _COLUMNS = re.compile(r"columns=Columns\((\w+)=([^)]*)\)")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,9 +33,8 @@ GOOGLE_HINT = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key, or run gcloud auth application-default login; "
     "gs://anonymous@bucket/… opens a public bucket."
 )
-SCRATCH, LOCK = "tailmetrics-", "lock"
-GRACE = 0.1
-"""Seconds for which nobody looks at a new folder: its process has yet to lock it."""
+SCRATCH, LOCK = ".tailmetrics-", "lock"
+"""What the names of folders that go with their process begin with, and the file in each that tells whether it lives."""
 PATIENCE = "retry_limit_seconds=10"
 """Option of Google's store: without it nobody hears for a quarter of an hour that there are no credentials."""
 
@@ -424,7 +422,7 @@ class Plain:
                 shutil.copyfileobj(source, copy, 2**20)
 
 
-def folder_for(owner: Any, above: Path | None = None, prefix: str = SCRATCH) -> Path:
+def folder_for(owner: Any, above: Path | None = None) -> Path:
     """Return a new folder that goes with its owner, with the process, or with the next one that makes one there.
 
     A process that is killed leaves its folders behind. A lock, which ends with the process that holds it, tells them.
@@ -432,31 +430,45 @@ def folder_for(owner: Any, above: Path | None = None, prefix: str = SCRATCH) -> 
     Args:
         owner: When nobody knows it any more, the folder goes.
         above: Where it lies; beneath ``TMPDIR`` if left out.
-        prefix: What its name begins with.
     """
     above = above or Path(gettempdir())
-    for left in above.glob(f"{prefix}*/{LOCK}"):
-        with suppress(OSError), left.open("a") as lock:
-            if left.stat().st_mtime < time.time() - GRACE and _locked(lock):
-                shutil.rmtree(left.parent, ignore_errors=True)
-    folder = Path(mkdtemp(prefix=prefix, dir=above))
+    for left in above.glob(f"{SCRATCH}????????"):  # as mkdtemp calls them
+        with suppress(ImportError, OSError), _locked(left):
+            shutil.rmtree(left, ignore_errors=True)
+    while True:
+        folder = Path(mkdtemp(prefix=SCRATCH, dir=above))
+        lock = None
+        try:
+            lock = _locked(folder)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # another process saw it before the lock, and took it for what a killed one left
+        except (ImportError, OSError):
+            pass  # a system without such locks: nobody clears what a killed process leaves
+        finalize(owner, _remove, folder, lock)
+        return folder
+
+
+def _locked(folder: Path) -> IO[str]:
+    """Return the file of a folder that this process has locked now.
+
+    Raises:
+        BlockingIOError: If a process holds the lock.
+        FileNotFoundError: If the folder is gone.
+        OSError, ImportError: If there are no such locks here.
+    """
+    import fcntl
+
     lock = (folder / LOCK).open("a")
-    _locked(lock)
-    finalize(owner, _remove, folder, lock)
-    return folder
-
-
-def _locked(file: IO[str]) -> bool:
-    """Whether this process now holds a lock on a file; never where the system has no such locks."""
     try:
-        import fcntl
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        (folder / LOCK).stat()  # one that waited for the lock may have removed it
+    except OSError:
+        lock.close()
+        raise
+    return lock
 
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        return False
-    return True
 
-
-def _remove(folder: Path, lock: IO[str]) -> None:
+def _remove(folder: Path, lock: IO[str] | None) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    lock.close()
+    if lock is not None:
+        lock.close()
