@@ -290,3 +290,26 @@ def test_a_record_over_two_lines_is_refused_although_the_number_of_records_fits(
     path = write("p.jsonl", "\n".join([*plain, *split]) + "\n")
     with pytest.raises(DataFileError, match=r"line 41: is not JSON"):
         triples(path)
+
+
+ENDED = {
+    "p.run": ["u1 Q0 a 1 2 t", "u1 Q0 b 2 1 t", "u2 Q0 a 1 3 t", "u2 Q0 b 2 high t"],
+    "p.csv": ["query,item,score", '"u1","a",2', '"u1","b",1', '"u2","a",high'],
+    "p.tsv": ["query\titem\tscore", "u1\ta\t2", "u1\tb\t1", "u2\ta\thigh"],
+    "p.jsonl": [jsonl([("u1", "a", 2)]).strip(), jsonl([("u1", "b", 1)]).strip(), '{"query": "u1", "item": "a"}'],
+}
+
+
+@pytest.mark.parametrize("name", ENDED)
+@pytest.mark.parametrize("ends", ["\r", "\n\r", "\r\n\r", "\n\r\n\r"])
+def test_a_carriage_return_ends_a_line(write, rows_of, name, ends):
+    """LF, CR LF and CR end a line, mixed or not: no line is swallowed by the one above, and wrong ones are counted."""
+    *right, wrong = ENDED[name]
+    *some, last = ends.replace("\r\n", "N")
+    every = [(some or [last])[number % max(1, len(some))] for number in range(len(right) - 1)] + [last]
+    text = "".join(line + end for line, end in zip(right, every, strict=True)).replace("N", "\r\n")
+    target = write("y.csv", "query,item\nu1,a\n")
+    lists = [preds for preds, _ in rows_of(read(write(name, text), target)).values()]
+    assert lists[0] == ({0: 2.0, 1: 1.0} if name != "p.run" else {1: 2.0, 0: 1.0})
+    with pytest.raises(DataFileError, match=f"line {len(right) + 1}: "):
+        read(write(name, text + wrong + "\n"), target)

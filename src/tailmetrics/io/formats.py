@@ -163,9 +163,9 @@ class Head:
     def lines(self) -> list[str]:
         """The whole lines that hold anything."""
         cut = len(self.data) == HEAD_BYTES
-        whole = self.data[: self.data.rfind(b"\n") + 1] if cut else self.data
-        text = whole.decode("utf-8-sig", errors="replace")
-        return [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+        whole = self.data.removeprefix(b"\xef\xbb\xbf").splitlines()
+        lines = [line.decode(errors="replace") for line in (whole[:-1] if cut else whole)]
+        return [line for line in lines if line.strip()]
 
     @cached_property
     def words(self) -> list[list[str]]:

@@ -43,7 +43,7 @@ RECORDS = 2**14
 
 
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that hold anything, with their numbers from 1.
+    """Yield the lines of a file that hold anything, with their numbers from 1; LF, CR LF or CR ends a line.
 
     Raises:
         DataFileError: If one is not UTF-8, or longer than DuckDB reads.
@@ -53,10 +53,11 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
         while True:
             block = bytes(file.read(BLOCK_BYTES))
             block, begun = block if begun else block.removeprefix(BYTE_ORDER_MARK), True
-            *whole, rest = (rest + block).split(b"\n") if block else (rest, b"")
+            whole = (rest + block).splitlines(keepends=True)
+            rest = whole.pop() if block and whole else b""  # it may go on, or be a CR before its LF
             for line in whole:
                 number += 1
-                yield from _decoded(path, number, line)
+                yield from _decoded(path, number, line.rstrip(b"\r\n"))
             if len(rest) > LONGEST:
                 problem = f"is longer than {LONGEST:,} bytes"
                 raise DataFileError(path, problem, f"line {number + 1}", "is it a text file, with ends of lines?")

@@ -103,6 +103,8 @@ def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None, li
         asked.num_labels is not None and not asked.trec and asked.string_ids is None
     )
     all_whole = all(map(WHOLE.fullmatch, met))
+    if not by_number:
+        _check_common([{item for _, item, _ in one.lines if item is not None} for one in files], set(data.counts or ()))
     if by_number:
         if not all_whole:
             raise RefusedError("not whole numbers")
@@ -119,6 +121,13 @@ def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None, li
     if asked.num_labels is not None and asked.num_labels < len(order):
         raise RefusedError("more names than labels")
     return {item: place for place, item in enumerate(order)}, asked.num_labels or len(order), order
+
+
+def _check_common(files: list[set[str]], counted: set[str]) -> None:
+    """Refuse predictions and targets without a label in common, and training without one of theirs."""
+    preds, target, *train = files
+    if not preds & target or any(not one & (preds | target | counted) for one in train):
+        raise RefusedError("no label in common")
 
 
 def _of_queries(data: Data, asked: Asked) -> Evaluated:

@@ -76,7 +76,7 @@ def lines_of(content: bytes) -> list[str]:
         text = content.removeprefix(b"\xef\xbb\xbf").decode()
     except UnicodeDecodeError as error:
         raise RefusedError("not UTF-8") from error
-    return [line for line in text.split("\n") if line.strip(" \t\n\v\f\r")]
+    return [line for line in re.split("\r\n|\r|\n", text) if line.strip(" \t\v\f")]
 
 
 def real(text: str) -> float:
