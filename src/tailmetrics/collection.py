@@ -24,6 +24,7 @@ from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._references import REFERENCES, Reference, ReferenceRanking
 from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.metrics._states import Addition, Prepared
+from tailmetrics.metrics._ties import Ties
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
@@ -31,6 +32,9 @@ from tailmetrics.ranking._inputs import Batch, Context, Duplicates
 from tailmetrics.ranking._lists import QueriesSeen
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
+
+ORDERS: tuple[Ties, ...] = ("worst", "expected", "best")
+"""The orders of equal scores that :meth:`TopKCollection.orders` has values of."""
 
 
 class TopKCollection(Mergeable, LoggedCollection):
@@ -88,6 +92,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         members = _named(metrics)
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
+        self._orders: tuple[Ties, ...] = ()
         self._background = Background() if background else None
         self.with_references(references)
         for name, metric in members.items():
@@ -111,7 +116,17 @@ class TopKCollection(Mergeable, LoggedCollection):
     def with_references(self, names: Sequence[Reference]) -> TopKCollection:
         """Accumulate these references from now on, as if the collection had been made with them; return itself."""
         self._references = tuple(check_choice("TopKCollection", "references", one, REFERENCES) for one in names)
-        self._of_references: dict[Reference, dict[str, RelevanceMetric]] | None = None
+        return self._forget_references()
+
+    def with_orders(self) -> TopKCollection:
+        """Accumulate from now on what :meth:`orders` returns; return itself."""
+        self._orders = ORDERS
+        return self._forget_references()
+
+    def _forget_references(self) -> TopKCollection:
+        self._of_references: dict[Reference | Ties, dict[str, RelevanceMetric]] | None = None
+        self._reading: tuple[Context, Depth] | None = None
+        """For whom a batch is read, and how deep; None until the first one comes, with no member left open."""
         return self
 
     def check_update(self, caller: str) -> None:
@@ -146,8 +161,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                 groups.append((needed, [name]))
             else:
                 group.append(name)
-        self._reading: tuple[Context, Depth] | None = None
-        """For whom a batch is read, and how deep; None until the first one comes, with no member left open."""
+        self._reading = None
         self._enable_compute_groups = [group for _, group in groups]
         self._init_compute_groups()
 
@@ -202,7 +216,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         if self._reading is None:
             for metric in members:
                 metric._check_bound("before update")
-            self._reading = _reading_of(members)
+            twins = [metric for name in self._orders for metric in self._reference_metrics(name).values()]
+            self._reading = _reading_of([*members, *twins])
         context, depth = self._reading
         validate = False
         for metric in members:
@@ -255,10 +270,9 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric._note_in(addition, one)
-        if self._references:
-            self._note_references(ranking, addition)
+        read = self._note_references(ranking, addition) if self._references or self._orders else []
         addition.carry_out()
-        _count_one((*leaders, *(self._reference_metrics().values() if self._references else ())))
+        _count_one((*leaders, *read))
         if len(leaders) < len(members):
             for name in (name for group in self._groups.values() for name in group[1:]):
                 members[name]._computed = None
@@ -297,7 +311,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
         self._before_adding()
         addition = Addition()
-        self._note_references(ranking, addition)
+        read = self._note_references(ranking, addition)
         before = {name: dict(vars(metric)) for name, metric in members.items()}
         try:
             values = {name: metric(prepared[name]) for name, metric in members.items()}
@@ -306,7 +320,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             for name, metric in members.items():
                 vars(metric).update(before[name])  # forward makes new states, and leaves those that were as they are
             raise
-        _count_one(self._reference_metrics().values())
+        _count_one(read)
         return self._flat({name: metric.scalars(values[name]) for name, metric in members.items() if metric.keys()})
 
     def reset(self) -> None:
@@ -333,25 +347,49 @@ class TopKCollection(Mergeable, LoggedCollection):
         of_references = [metric._states_held() for metric in self._reference_metrics().values()]
         return [*self._shares(self.members()).values(), *of_references]
 
-    def _reference_metrics(self) -> dict[str, RelevanceMetric]:
-        """Return the metrics of all references by name, which are made once all members are bound."""
+    def _reference_metrics(self, *names: Reference | Ties) -> dict[str, RelevanceMetric]:
+        """Return the metrics of some references and orders, or of all; they are made once all members are bound."""
         if self._background is not None:
             self._background.wait()
         if self._of_references is None and self.is_bound:
             counts = self._counts_of_training()
             known = [one for one in self._references if one != "popularity" or counts is not None]
-            self._of_references = {one: _of_reference(self.members()) for one in known}
+            members = self.members()
+            self._of_references = {one: _in_any_order(members, "expected") for one in known}
+            self._of_references |= {one: _in_any_order(members, one) for one in self._orders}
         of_all = (self._of_references or {}).items()
-        return {f"{one} of {name}": metric for one, metrics in of_all for name, metric in metrics.items()}
+        return {
+            f"{one} of {name}": metric
+            for one, some in of_all
+            if not names or one in names
+            for name, metric in some.items()
+        }
 
     def _counts_of_training(self) -> Tensor | None:
         known = (self._training_counts, *map(training_counts, self.members().values()))
         return next((one for one in known if one is not None), None)
 
-    def _note_references(self, ranking: Ranking, addition: Addition) -> None:
-        """Note what the references reach on the rows of a ranking."""
+    def _note_references(self, ranking: Ranking, addition: Addition) -> list[RelevanceMetric]:
+        """Note what references, and other orders of equal scores, reach on the rows of a ranking; return who reads."""
         if not self._reference_metrics():
-            return
+            return []
+        read: list[RelevanceMetric] = []
+        for name, metrics in (self._of_references or {}).items():
+            if name in self._orders:
+                rows = ranking
+                if ranking.beyond is not None or not (ranking.complete or ranking.scores_all):
+                    continue  # nobody knows what ties with the end of the list
+            else:
+                rows = ReferenceRanking.of_rows(
+                    ranking, cast("Reference", name), self._width(ranking), self._counts_of_training()
+                )
+            for metric in metrics.values():
+                metric._note_in(addition, Prepared(metric._prepare(rows), rows.rows))
+                read.append(metric)
+        return read
+
+    def _width(self, ranking: Ranking) -> int:
+        """Return the number of labels that references rank."""
         buckets = next((one.bound_buckets for one in self.members().values() if one.bound_buckets is not None), None)
         num_labels = ranking.num_labels if buckets is None else buckets.num_labels
         if ranking.documents is not None and ranking.num_rows:
@@ -361,11 +399,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                 "TopKCollection: references= needs the number of labels, which ids do not tell; make a member with "
                 "num_labels=, or leave references out."
             )
-        counts = self._counts_of_training()
-        for reference, metrics in (self._of_references or {}).items():
-            rows = ReferenceRanking.of_rows(ranking, reference, num_labels, counts)
-            for metric in metrics.values():
-                metric._note_in(addition, Prepared(metric._prepare(rows), rows.rows))
+        return num_labels
 
     def references(self) -> dict[str, dict[str, Tensor]]:
         """Return by name and key what models that need no run would reach on the same rows, over all processes.
@@ -381,20 +415,34 @@ class TopKCollection(Mergeable, LoggedCollection):
         >>> {name: float(values["recall@1"]) for name, values in collection.references().items()}
         {'chance': 0.25, 'attainable': 0.5}
         """
-        plain = self._reference_values()
-        return {one: {self._set_name(key): value for key, value in values.items()} for one, values in plain.items()}
+        return self._named(self._reference_values(self._references))
 
-    def _reference_values(self) -> dict[str, dict[str, Tensor]]:
-        """Return :meth:`references` by keys without prefix and postfix."""
-        sending = [metric for metric in self._reference_metrics().values() if metric._will_send]
+    def orders(self) -> dict[str, dict[str, Tensor]]:
+        """Return by name and key the values under other orders of equal scores, after :meth:`with_orders`.
+
+        ``"worst"`` and ``"best"`` rank relevant labels behind or before others of the same score; ``"expected"`` is
+        the mean over all orders. Lists of ids have one order. Nothing is returned of metrics that have read a list
+        that was cut, which may end among equal scores.
+        """
+        return self._named(self._reference_values(self._orders))
+
+    def _named(self, values: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+        return {name: {self._set_name(key): value for key, value in of.items()} for name, of in values.items()}
+
+    def _reference_values(self, names: Sequence[Reference | Ties]) -> dict[str, dict[str, Tensor]]:
+        """Return values of references or orders by keys without prefix and postfix."""
+        sending = [metric for metric in self._reference_metrics(*names).values() if metric._will_send]
         members = self.members()
         found: dict[str, dict[str, Tensor]] = {}
         with sent_together("TopKCollection", [(metric, metric._states_held()) for metric in sending]):
             for reference, metrics in (self._of_references or {}).items():
+                if reference not in names:
+                    continue
                 found[reference] = {
                     key: value
                     for name, metric in metrics.items()
                     for key, value in zip(members[name].keys(), metric.scalars().values(), strict=True)
+                    if metric._update_count == members[name]._update_count
                 }
         return found
 
@@ -463,7 +511,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         by_bucket = [metric for metric in self.members().values() if metric.buckets is not None]
         keys = [metric.row_keys(group) for metric in by_bucket for group in metric.group_keys()]
         plain = {key: found[self._set_name(key)] for of_one in keys for key in of_one}
-        references = self._reference_values() if self._references else None
+        references = self._reference_values(self._references) if self._references else None
         return {self._set_name(key): value for key, value in summaries(plain, keys, references).items()}
 
     def plot(
@@ -497,12 +545,12 @@ def _count_one(metrics: Iterable[ExactMetric]) -> None:
         vars(metric).update(_computed=None, _update_count=metric._update_count + 1)
 
 
-def _of_reference(members: Mapping[str, TopKMetric]) -> dict[str, RelevanceMetric]:
-    """Return metrics like those members whose values are known as means over all orders of equal scores."""
+def _in_any_order(members: Mapping[str, TopKMetric], ties: Ties) -> dict[str, RelevanceMetric]:
+    """Return metrics like those members that know values of equal scores in the worst, the best or any order."""
     found = {}
     for name, metric in members.items():
-        if isinstance(metric, RelevanceMetric) and "expected" in metric.tie_rules and metric.average == "samples":
-            made = {**metric.settings(), "ties": "expected", "buckets": metric.bound_buckets}
+        if isinstance(metric, RelevanceMetric) and ties in metric.tie_rules and metric.average == "samples":
+            made = {**metric.settings(), "ties": ties, "buckets": metric.bound_buckets}
             found[name] = type(metric)(**made).to(metric.device)
     return found
 

@@ -21,8 +21,10 @@ from tailmetrics import (
     RecallAtK,
     evaluate,
 )
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import BucketRow, Report, latex, markdown, page, print_report
 from tailmetrics.report.formatting import in_latex, in_markdown, what_buckets_are
+from tailmetrics.report.report_sections import BOUNDS
 from tailmetrics.report.text import csv_text
 
 ROWS, LABELS = 90, 20
@@ -269,6 +271,61 @@ def test_the_column_rows_is_what_values_divide_by():
     with_tail = sum(int(label) >= 2 for label in target)
     (tail,) = (line for line in table.lines if line[0] == "tail")
     assert tail[3:5] == [str(with_tail), "40"]
+
+
+@pytest.fixture(scope="module")
+def tied():
+    """Scores of three values: a third of the labels tie. And worst, expected and best recall@2 of the two buckets."""
+    generator = torch.Generator().manual_seed(6)
+    scores, target = torch.randint(0, 3, (40, 6), generator=generator).float(), torch.arange(40) % 6
+    buckets, found = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"]), {}
+    for number, name in enumerate(buckets.names):
+        places = []
+        for row, label in zip(scores.tolist(), target.tolist(), strict=True):
+            if label // 3 == number:
+                places.append((sum(one > row[label] for one in row), row.count(row[label])))
+        of_orders = (
+            [above + equal <= 2 for above, equal in places],
+            [min(max((2 - above) / equal, 0), 1) for above, equal in places],
+            [above < 2 for above, _ in places],
+        )
+        found[name] = [sum(one) / len(one) for one in of_orders]
+    return scores, target, [RecallAtK(2, buckets=buckets, scope="global")], found
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_ties_bring_the_values_of_other_orders(tied, renderer):
+    """By bucket, each format shows the mean over the orders of equal scores and its ends beside the listed value."""
+    scores, target, metrics, found = tied
+    report = evaluate(scores, target, metrics=metrics, intervals=False)
+    text = RENDERERS[renderer](report).replace("\\", "")
+    for name, (worst, expected, best) in found.items():
+        low, high = (f"{end:.4f}".removeprefix("0") for end in (worst, best))
+        assert f"{expected:.4f}" in text
+        assert f"[{low}, {high}]" in text
+        held = [report.as_dict()["tie_bounds"][rule][f"global_recall@2/{name}"] for rule in BOUNDS]
+        assert held == pytest.approx([worst, expected, best], abs=1e-15)
+    assert '"What equal scores hide" has the values of other orders' in " ".join(report.warnings)
+
+
+def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
+    """Batches and merged shares give the same bits; ids have one order, and a tie in 1 % of the rows shows nothing."""
+    scores, target, metrics, _ = tied
+    whole = evaluate(scores, target, metrics=metrics, intervals=False).tie_bounds
+    assert evaluate(scores, target, metrics=metrics, intervals=False, batch_rows=7).tie_bounds == whole
+    parts = [Evaluation(metrics), Evaluation(metrics)]
+    for one, rows in zip(parts, (slice(0, 11), slice(11, 40)), strict=True):
+        one.update(scores[rows], target[rows])
+    parts[0].merge_state(parts[1])
+    assert parts[0].report("").tie_bounds == whole
+    assert evaluate(scores.argsort(descending=True), target, metrics=metrics).tie_bounds is None
+    seldom = torch.arange(6.0).repeat(200, 1)
+    seldom[:2, 3:5] = 4
+    for rows, shown in ((200, False), (199, True)):
+        report = evaluate(seldom[:rows], torch.arange(rows) % 6, metrics=metrics, intervals=False)
+        assert (report.tie_bounds is not None) is shown
+    overall = evaluate(scores, target, metrics=[RecallAtK(2)], intervals=False)
+    assert "| metric | value | expected | [worst, best] |" in markdown(overall).replace("\\", "")
 
 
 def test_the_adjusted_gap_stands_beside_the_gap_where_it_is_known():

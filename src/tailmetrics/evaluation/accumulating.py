@@ -36,7 +36,7 @@ from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.labels import LabelTable
-from tailmetrics.report.report import BucketRow, Example, GroupRow, Report
+from tailmetrics.report.report import MANY_TIES, BucketRow, Example, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
 
 SHOWN = 10
@@ -118,6 +118,7 @@ class Evaluation:
         self.collection.reset()
         if self._num_labels is not None:  # of ids alone nobody knows how many labels chance draws from
             self.collection.with_references(REFERENCES)
+        self.collection.with_orders()
         self.positives = None if self._num_labels is None else Positives(self.bucketings, self._min_gain).to(device)
         self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if self._has_one_grouping else None
         cutoffs = {k for metric in self.members for k in _ranks(metric)}
@@ -193,6 +194,7 @@ class Evaluation:
         summaries = _read(self.collection.summaries(computed))
         assert self.ties is not None
         ties = {int(key.partition("@")[2]): value for key, value in _read(_quietly(self.ties)).items()}
+        bounds = {name: _read(values) for name, values in self.collection.orders().items()}
         num_rows, positives, of_buckets = (None, None, []) if self.positives is None else self.positives.by_bucket()
         with_counts = zip_longest(self.bucketings, of_buckets)
         rows, notes = _agreed([row for buckets, found in with_counts for row in bucket_rows(buckets, found)])
@@ -217,6 +219,7 @@ class Evaluation:
             shares=self._stems(PredictionProportionAtK),
             summaries=summaries,
             references={name: _read(values) for name, values in self.collection.references().items()} or None,
+            tie_bounds=bounds if max(ties.values(), default=0.0) > MANY_TIES else None,
             labels=self._label_table() if self.labels else None,
             intervals=self._intervals(scalars),
             examples=() if self.examples is None else self._examples(self.examples),

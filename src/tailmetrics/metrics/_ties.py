@@ -200,6 +200,8 @@ def in_order(
         worth: What it is worth to rank a label well, such as its gain, in the same shape.
         ties: Which order.
     """
+    if not bool((equal > 1).any()):
+        return ranks
     hits = ranks.hits
     void = hits.ranks >= NOT_RANKED
     above = above.masked_fill(void, NOT_RANKED)
@@ -229,13 +231,16 @@ def spans(
     relevant label ties, or whose list ends among equal scores; in others a rank says what stands above.
 
     Args:
-        ranking: Made from scores, or from whole lists of scored candidates.
+        ranking: Made from scores, or from whole lists of ids or scored candidates.
         buckets: G buckets, or None.
         scope: As in :meth:`Ranking.by_bucket`.
         depth: As there.
         everything: Whether ranks below the list are asked for, too.
     """
     values, scores = ranking.values, ranking.scores
+    if values is None and scores is None:  # ids have one order
+        ranks = ranking if buckets is None else ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
+        return ranks, (ranks.hits.ranks - 1).clamp(max=NOT_RANKED), torch.ones_like(ranks.hits.ranks)
     if everything or scores is None or values is None:
         return _all_spans(ranking, buckets, scope, depth)
     end = ranking.depth if buckets is None or scope == "global" else min(depth, ranking.depth)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Interval
 
 MANY_TIES = 0.01
-"""Share of rows cut inside a tie from which a report warns."""
+"""Share of rows cut inside a tie above which a report warns, and shows the values of other orders."""
 WORST = 3
 """Labels of each bucket that JSON holds of the most often missed; the table of labels holds all."""
 COLUMNS = ("metric", "bucket", "value", "labels", "occurrences", "positives", "group", "low", "high")
@@ -243,9 +243,12 @@ class Report(Shown):
     def warnings(self) -> list[str]:
         """What a reader should know before believing the numbers."""
         found = []
-        ties = ", ".join(f"{share:.1%} at k={k}" for k, share in self.ties.items() if share >= MANY_TIES)
+        ties = ", ".join(f"{share:.1%} at k={k}" for k, share in self.ties.items() if share > MANY_TIES)
         if ties:
-            found.append(f"Rows are cut inside a tie ({ties}): there {self.tie_winner} is shown, whatever the model.")
+            other = ' "What equal scores hide" has the values of other orders.' if self.tie_bounds else ""
+            found.append(
+                f"Rows are cut inside a tie ({ties}): there {self.tie_winner} is shown, whatever the model.{other}"
+            )
         bare = [row.name for row in self.buckets if not row.labels and row.name != "unseen"]
         if bare:
             found.append(f"No label in {', '.join(bare)}: there are too few labels for so many buckets.")

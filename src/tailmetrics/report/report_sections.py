@@ -309,19 +309,28 @@ def _beside(
 ) -> Section:
     """Return a table by bucket of each metric that has such values, with columns of one value or of a range."""
     names, found = _lines_of_buckets(report), {}
+    if not report.by_bucket:  # the metrics one below the other
+        keys = [key for key in report.overall if any(key in of_name for of_name in values.values())]
+        lines = [
+            [key, report.text(key), *(_cell(values, of, key, key in report.places) for of in columns.values())]
+            for key in keys
+        ]
+        return Section(name, title, caption, header=["metric", "value", *columns], lines=lines, folded=folded)
     for metric in report.by_bucket:
         keys, place = [_key_of(report, metric, line) for line in names], metric in report.places
         if any(key in of_name for of_name in values.values() for key in keys):
             found[metric, ""] = [report.text(key) for key in keys]
             for column, of in columns.items():
-                cells = [[values[one].get(key, math.nan) for one in of] for key in keys]
-                found[column, metric] = [
-                    between(cell[0], cell[1], place) if len(cell) > 1 and cell[0] == cell[0] else number(cell[0], place)
-                    for cell in cells
-                ]
+                found[column, metric] = [_cell(values, of, key, place) for key in keys]
     lines = [list(cells) for cells in zip(names, *found.values(), strict=True)] if found else []
     header = ["bucket", *(column for column, _ in found)]
     return Section(name, title, caption, header=header, lines=lines, folded=folded)
+
+
+def _cell(values: Mapping[str, Mapping[str, float]], of: Sequence[str], key: str, place: bool) -> str:
+    """Return the value of a key, or the range between two of them."""
+    first, *last = (values[one].get(key, math.nan) for one in of)
+    return between(first, last[0], place) if last and not math.isnan(first) else number(first, place)
 
 
 def _tail(report: Report) -> Section | None:
