@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 import scipy.sparse
+import torch
 from napkinxc.metrics import Jain_et_al_inverse_propensity, precision_at_k, psprecision_at_k
 from sklearn.metrics import f1_score, top_k_accuracy_score
 
@@ -72,7 +73,7 @@ def test_recommendation_and_retrieval(typed: Any) -> None:
     assert printed["Retrieval"][""] == pytest.approx(gain, abs=5e-5)
 
 
-def test_next_location_and_trainer(typed: Any) -> None:
+def test_next_location(typed: Any) -> None:
     """scikit-learn's top-k accuracy and weighted F1."""
     names, printed = typed
     found, labels = printed["Next location, next item"], range(200)
@@ -81,7 +82,19 @@ def test_next_location_and_trainer(typed: Any) -> None:
         assert found[f"accuracy@{k}"] == pytest.approx(expected, abs=5e-5)
     expected = f1_score(names["visited"], names["scores"].argmax(1), average="weighted", zero_division=0)
     assert found["weighted_f1@1"] == pytest.approx(expected, abs=5e-5)
-    assert printed["Hugging Face Trainer"]["accuracy@5"] == found["accuracy@5"]
+
+
+def test_language_models(typed: Any) -> None:
+    """torch's cross-entropy, of all tokens and of those of a decile, as perplexity."""
+    names, printed = typed
+    logits, words = names["logits"].double().flatten(0, 1), names["words"].flatten()
+    deciles = names["rare"]["buckets"]
+    for line, decile in (("all", None), ("/decile_10", "decile_10"), ("/decile_1", "decile_1")):
+        bucket = torch.as_tensor(deciles.assignment)[words.clamp(min=0)]
+        kept = words if decile is None else words.where(bucket == deciles.names.index(decile), -100)
+        expected = torch.nn.functional.cross_entropy(logits, kept, ignore_index=-100).exp()
+        (found,) = (value for key, value in printed["Language models"].items() if key.split()[0] == line)
+        assert found == pytest.approx(float(expected), abs=0.06)
 
 
 def test_a_competition(typed: Any) -> None:
