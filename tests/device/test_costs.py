@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.costs.__main__ import table
+from benchmarks.costs.__main__ import PAGE, table
 from benchmarks.costs.counting import CountedCosts
 from benchmarks.costs.lines import LINES, Line
 from benchmarks.ours import token_metrics
-from benchmarks.tables import PAGE
 from benchmarks.workloads import label_counts
 from tailmetrics import LabelBuckets
 
