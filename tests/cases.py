@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import tailmetrics
 from oracle import Row, Setting, rank_scores
 from tailmetrics import LabelBuckets
 from tailmetrics.metrics import REGISTRY, TopKMetric
+from tailmetrics.metrics._rows import RelevanceMetric
 
 NUM_LABELS = 40
 NUM_TRAIN = 200
@@ -37,7 +37,8 @@ class Case:
     by: str | None = None
 
     def __str__(self) -> str:
-        shown = ",".join(f"{key}={value}" for key, value in self.arguments.items())
+        told = {key: "per label" if isinstance(value, Tensor) else value for key, value in self.arguments.items()}
+        shown = ",".join(f"{key}={value}" for key, value in told.items())
         return f"{self.name}({shown}){'/' + self.by if self.by else ''}"
 
     @property
@@ -51,9 +52,7 @@ class Case:
         arguments: dict[str, Any] = {**self.arguments, **more}
         if self.by is not None:
             arguments["buckets"] = BUCKETS
-            if "scope" in (
-                "scope" if issubclass(REGISTRY[self.name], tailmetrics.metrics._rows.RelevanceMetric) else ""
-            ):
+            if issubclass(REGISTRY[self.name], RelevanceMetric):
                 arguments["scope"] = self.by
         if self.name.startswith("Propensity"):
             arguments.update(label_counts=training_counts(), num_train=NUM_TRAIN)
@@ -64,17 +63,20 @@ class Case:
         arguments.setdefault("num_labels", NUM_LABELS)
         return REGISTRY[self.name](**arguments)
 
-    def setting(self, k: int | None) -> Setting:
-        """The same for the oracle."""
-        arguments = {key: value for key, value in self.arguments.items() if key != "k"}
+    def setting(self, cut: Any) -> Setting:
+        """The same for the oracle, at a cut-off or a threshold."""
+        arguments = {key: value for key, value in self.arguments.items() if key not in ("k", "threshold")}
+        k = cut
+        if self.name.endswith("AtThreshold"):
+            k, arguments["threshold"] = None, cut.tolist() if isinstance(cut, Tensor) else cut
         if self.by is not None:
             arguments.update(assignment=BUCKETS.assignment.tolist(), num_buckets=len(BUCKETS), scope=self.by)
         return Setting(k=k, num_labels=NUM_LABELS, counts=training_counts().tolist(), num_train=NUM_TRAIN, **arguments)
 
-    def cutoffs(self) -> list[int | None]:
-        """The cut-offs, one by one."""
-        k = self.arguments.get("k")
-        return list(k) if isinstance(k, list) else [k]
+    def cutoffs(self) -> list[Any]:
+        """The cut-offs or thresholds, one by one."""
+        cuts = self.arguments.get("threshold", self.arguments.get("k"))
+        return list(cuts) if isinstance(cuts, list) else [cuts]
 
 
 def registered(name: str, **more: Any) -> TopKMetric:
@@ -144,8 +146,7 @@ def _shown_cases() -> list[Case]:
 CASES = [*_relevance_cases(), *_shown_cases(), Case("TieRateAtK", {"k": KS})]
 
 
-def _cases_of_wishes() -> list[Case]:
-    """Metrics whose second reading is in tests/wishes, each held there to plain loops and peers."""
+def _further_cases() -> list[Case]:
     lists: list[tuple[str, dict[str, Any]]] = [
         ("RBPAtK", {"k": KS}),
         ("FBetaAtK", {"k": KS, "beta": 0.5}),
@@ -166,8 +167,34 @@ def _cases_of_wishes() -> list[Case]:
     return [*by_scope, *by_bucket, Case("PersonalizationAtK", {"k": KS})]
 
 
-EVERY_CASE = [*CASES, *_cases_of_wishes()]
-"""Also the metrics that tests/oracle.py does not read."""
+EVERY_CASE = [*CASES, *_further_cases()]
+"""Those whose values of each version are kept in tests/golden."""
+
+
+def _cases_of_arguments() -> list[Case]:
+    thresholds = ("PrecisionAtThreshold", "RecallAtThreshold", "F1AtThreshold")
+    averages: list[dict[str, Any]] = [{"average": average} for average in ("samples", "micro", "macro", "weighted")]
+    averages += [{"average": "macro", "labels": labels} for labels in ("union", "all")]
+    cuts = ([0.75, -1.25, 9.0], torch.linspace(-1, 1, NUM_LABELS, dtype=torch.float64))
+    lists: list[tuple[str, dict[str, Any]]] = [
+        *((name, {"threshold": cut, **way}) for name in thresholds for cut in cuts for way in averages),
+        *((name, {"threshold": 0.25, "average": "samples", **empty}) for name in thresholds for empty in EMPTY),
+        *(("FBetaAtK", {"k": KS, "beta": beta, **way}) for beta in (0.5, 2.0) for way in averages),
+        *((name, empty) for name in ("RowAUC", "CoverageError", "RankingLoss") for empty in EMPTY),
+        *(("FallOutAtK", {"k": KS, **empty}) for empty in EMPTY),
+        *(("RBPAtK", {"k": KS, "persistence": persistence}) for persistence in (0.5, 0.95)),
+        ("ERRAtK", {"k": KS, "max_gain": 2}),
+    ]
+    areas = [
+        (name, {"bins": bins, **way}) for name in ("LabelAUC", "LabelAP") for bins in (8, 4096) for way in averages[1:4]
+    ]
+    shown = [*areas, *(("CalibrationErrorAtK", {"k": KS, "bins": bins}) for bins in (1, 10))]
+    by_scope = [Case(name, arguments, by) for name, arguments in lists for by in (None, "bucket", "global")]
+    return [*by_scope, *(Case(name, arguments, by) for name, arguments in shown for by in (None, "bucket"))]
+
+
+ALL_CASES = [*EVERY_CASE, *_cases_of_arguments()]
+"""With all that an argument may be, for the comparison with the oracle."""
 
 FEW = list({(case.name, case.by): case for case in reversed(EVERY_CASE)}.values())
 """One case per metric and way of bucketing, for tests that are slow per case."""
@@ -216,6 +243,17 @@ def rows_of(scores: Tensor, gains: Tensor) -> list[Row]:
         )
         for of_row, relevant in zip(scores.double(), gains.double(), strict=True)
     ]
+
+
+def fed(metric: Any, *batch: Any, **more: Any) -> Any:
+    """The metric after one update."""
+    metric.update(*batch, **more)
+    return metric
+
+
+def floats(value: Tensor) -> list[float]:
+    """Every value of a tensor of any shape, as a flat list."""
+    return [float(one) for one in value.flatten().tolist()]
 
 
 def padded_ids(target: Tensor) -> Tensor:

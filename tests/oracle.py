@@ -6,8 +6,9 @@ Counts are kept as `Fraction` until the last step and real sums go through `math
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 
 Number = Fraction | float
 NAN = math.nan
@@ -20,6 +21,9 @@ class Row:
     ranked: list[int]
     relevant: dict[int, float]
     scores: list[float] | None = None
+    among: frozenset[int] = frozenset()
+    """Labels that compete with the relevant ones: of the bucket, or all."""
+    irrelevant: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Setting:
     num_buckets: int = 0
     num_labels: int | None = None
     scope: str = "bucket"
-    average: str = "samples"
+    average: str | None = None
     depth: int = 500
     empty_target_action: str | None = None
     counts: list[int] | None = None
@@ -45,16 +49,38 @@ class Setting:
     statistic: str = "median"
     min_recall: float = 0.8
     miss_value: int | None = None
+    min_gain: float | None = None
+    threshold: float | Sequence[float] = 0.5
+    beta: float = 2.0
+    persistence: float = 0.8
+    max_gain: float = 1.0
+    bins: int = 15
 
 
 def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> float | list[float]:
     """Value of the metric class `name`: one float, or with buckets one float each (NaN for a bucket without a row)."""
+    default = "macro" if name in ("LabelAUC", "LabelAP") else "micro" if name.endswith("AtThreshold") else "samples"
+    setting = replace(setting, average=setting.average or default)
+    if setting.min_gain is not None:
+        rows = [replace(row, relevant=_from(row.relevant, setting.min_gain)) for row in rows]
+    if name.endswith("AtThreshold"):
+        name = name.replace("AtThreshold", "AtK")
+        rows = [replace(row, ranked=_above(row, setting.threshold)) for row in rows]
     if setting.assignment is None:
         return _evaluate_labels(name, rows, setting, None)
     members: list[set[int]] = [set() for _ in range(setting.num_buckets)]
     for label, bucket in enumerate(setting.assignment):
         members[bucket].add(label)
     return [_evaluate_labels(name, rows, setting, bucket_labels) for bucket_labels in members]
+
+
+def _from(relevant: dict[int, float], least: float) -> dict[int, float]:
+    return {label: gain for label, gain in relevant.items() if gain >= least}
+
+
+def _above(row: Row, threshold: float | Sequence[float]) -> list[int]:
+    each = [threshold] * len(_scores(row)) if isinstance(threshold, float) else threshold
+    return [label for label, (score, limit) in enumerate(zip(_scores(row), each, strict=True)) if score > limit]
 
 
 def rank_scores(scores: Sequence[float]) -> list[int]:
@@ -85,11 +111,13 @@ def _evaluate_labels(name: str, rows: Sequence[Row], setting: Setting, labels: s
     if name == "KForRecall":
         return _k_for_recall([_view(row, setting, labels, cut=True) for row in rows], setting)
     views = [_view(row, setting, labels) for row in rows]
-    action = setting.empty_target_action or ("skip" if labels is not None and setting.average == "samples" else "neg")
-    if action == "error" and any(not view.relevant for view in views):
+    by_row = "skip" if labels is not None or name == "RowAUC" else "pos" if name == "FallOutAtK" else "neg"
+    action = setting.empty_target_action or (by_row if setting.average == "samples" else "neg")
+    lacking = [_lacks(name, view) for view in views]
+    if action == "error" and any(lacking):
         raise ValueError(f"{name}: a row without a relevant label")
     if action == "skip":
-        views = [view for view in views if view.relevant]
+        views = [view for view, lacks in zip(views, lacking, strict=True) if not lacks]
     if not views:
         return NAN
     if setting.average != "samples":
@@ -98,9 +126,16 @@ def _evaluate_labels(name: str, rows: Sequence[Row], setting: Setting, labels: s
         return _average_over_labels(name, views, setting, labels)
     empty = Fraction(1 if action == "pos" else 0)
     if name in RATIO_METRICS:
-        pairs = [RATIO_METRICS[name](view, setting) if view.relevant else (empty, empty) for view in views]
+        pairs = [(empty, empty) if _lacks(name, view) else RATIO_METRICS[name](view, setting) for view in views]
         return _ratio(_total(top for top, _ in pairs), _total(bottom for _, bottom in pairs))
-    return _mean([ROW_METRICS[name](view, setting) if view.relevant else empty for view in views])
+    return _mean([empty if _lacks(name, view) else ROW_METRICS[name](view, setting) for view in views])
+
+
+def _lacks(name: str, view: Row) -> bool:
+    """Whether a row has no value of its own: nothing to find, of fall-out nothing to avoid, of an area no pair."""
+    if name in ("FallOutAtK", "RowAUC") and len(view.relevant) == len(view.among):
+        return True
+    return name != "FallOutAtK" and not view.relevant
 
 
 def _view(row: Row, setting: Setting, labels: set[int] | None, cut: bool = False) -> Row:
@@ -111,7 +146,9 @@ def _view(row: Row, setting: Setting, labels: set[int] | None, cut: bool = False
         ranked = ranked[: setting.depth]
     if labels is not None and setting.scope == "bucket":
         ranked = [label for label in ranked if label in labels]
-    return Row(ranked, relevant, row.scores)
+    everything = range(_num_labels(setting) if setting.num_labels or setting.assignment else 0)
+    among = frozenset(everything if labels is None or setting.scope == "global" else labels)
+    return Row(ranked, relevant, row.scores, among, among - row.relevant.keys())
 
 
 def _total(values: Iterable[Number]) -> Number:
@@ -147,6 +184,12 @@ def _num_labels(setting: Setting) -> int:
     if setting.num_labels is None:
         raise ValueError("num_labels is needed")
     return setting.num_labels
+
+
+def _scores(row: Row) -> list[float]:
+    if row.scores is None:
+        raise ValueError("scores are needed")
+    return row.scores
 
 
 def _given_k(setting: Setting) -> int:
@@ -245,13 +288,64 @@ def _r_precision(view: Row, setting: Setting) -> Fraction:
 
 
 def _cross_entropy(view: Row, setting: Setting) -> float:
-    if view.scores is None:
-        raise ValueError("scores are needed")
-    if any(view.scores[label] == -math.inf for label in view.relevant):
+    scores = _scores(view)
+    if any(scores[label] == -math.inf for label in view.relevant):
         return math.inf
-    highest, *others = sorted(view.scores, reverse=True)
+    highest, *others = sorted(scores, reverse=True)
     log_sum = math.log1p(math.fsum(math.exp(score - highest) for score in others))
-    return _mean([(highest - view.scores[label]) + log_sum for label in view.relevant])
+    return _mean([(highest - scores[label]) + log_sum for label in view.relevant])
+
+
+def _f_beta(view: Row, setting: Setting) -> float:
+    precision, recall = _precision(view, setting), _recall(view, setting)
+    below = setting.beta**2 * precision + recall
+    return float((1 + setting.beta**2) * precision * recall / below) if below else 0.0
+
+
+def _rbp(view: Row, setting: Setting) -> float:
+    shown = enumerate(_top(view, setting.k))
+    found = math.fsum(setting.persistence**place for place, label in shown if label in view.relevant)
+    return (1 - setting.persistence) * found
+
+
+def _err(view: Row, setting: Setting) -> float:
+    """Sum over ranks of the chance that the reader stops there, over the rank (Chapelle et al. 2009)."""
+    reaches, total = 1.0, 0.0
+    for rank, label in enumerate(_top(view, setting.k), start=1):
+        stops = (2 ** view.relevant.get(label, 0.0) - 1) / 2**setting.max_gain
+        total += reaches * stops / rank
+        reaches *= 1 - stops
+    return total
+
+
+def _fall_out(view: Row, setting: Setting) -> Fraction:
+    wrong = len(_top(view, setting.k)) - _hits(view, setting.k)
+    return Fraction(wrong, len(view.among) - len(view.relevant))
+
+
+def _share_in_order(better: Sequence[float], worse: Sequence[float]) -> Fraction:
+    """Share of the pairs whose first score is the higher one; equal scores count one half."""
+    halves = sum(2 * (one > other) + (one == other) for one in better for other in worse)
+    return Fraction(halves, 2 * len(better) * len(worse))
+
+
+def _row_auc(view: Row, setting: Setting) -> Fraction:
+    scores = _scores(view)
+    return _share_in_order([scores[label] for label in view.relevant], [scores[label] for label in view.irrelevant])
+
+
+def _coverage_error(view: Row, setting: Setting) -> Fraction:
+    """How many labels score at least as much as the worst relevant one."""
+    scores = _scores(view)
+    worst = min(scores[label] for label in view.relevant)
+    return Fraction(sum(scores[label] >= worst for label in view.among))
+
+
+def _ranking_loss(view: Row, setting: Setting) -> Fraction:
+    """Share of pairs in the wrong order, equal scores included; 0 where there is no pair."""
+    scores, pairs = _scores(view), len(view.relevant) * len(view.irrelevant)
+    wrong = sum(scores[other] >= scores[one] for one in view.relevant for other in view.irrelevant)
+    return Fraction(wrong, pairs) if pairs else Fraction(0)
 
 
 ROW_METRICS: dict[str, Callable[[Row, Setting], Number]] = {
@@ -269,6 +363,13 @@ ROW_METRICS: dict[str, Callable[[Row, Setting], Number]] = {
     "MAP": _average_precision,
     "RPrecision": _r_precision,
     "CrossEntropy": _cross_entropy,
+    "FBetaAtK": _f_beta,
+    "RBPAtK": _rbp,
+    "ERRAtK": _err,
+    "FallOutAtK": _fall_out,
+    "RowAUC": _row_auc,
+    "CoverageError": _coverage_error,
+    "RankingLoss": _ranking_loss,
 }
 
 
@@ -347,10 +448,12 @@ def _average_over_labels(name: str, views: Sequence[Row], setting: Setting, labe
         )
         if setting.denominator == "k":
             summed.shown = _given_k(setting) * len(views)
-        return float(_label_value(name, summed))
+        return float(_label_value(name, summed, setting.beta))
     if setting.average == "weighted":
         total = sum(tally.support for tally in tallies.values())
-        weighted = sum((tally.support * _label_value(name, tally) for tally in tallies.values()), Fraction(0))
+        weighted = sum(
+            (tally.support * _label_value(name, tally, setting.beta) for tally in tallies.values()), Fraction(0)
+        )
         return _ratio(weighted, Fraction(total))
     if setting.average != "macro":
         raise ValueError(f"{name}: average={setting.average!r}")
@@ -358,7 +461,7 @@ def _average_over_labels(name: str, views: Sequence[Row], setting: Setting, labe
         averaged = {label for label, tally in tallies.items() if tally.support > 0}
     else:
         averaged = set(tallies) if setting.labels == "union" else _all_labels(setting, labels)
-    values = [_label_value(name, tallies.get(label, _Tally())) for label in averaged]
+    values = [_label_value(name, tallies.get(label, _Tally()), setting.beta) for label in averaged]
     return _ratio(sum(values, Fraction(0)), Fraction(len(values)))
 
 
@@ -375,13 +478,20 @@ def _tally(views: Sequence[Row], setting: Setting, labels: set[int] | None) -> d
     return tallies
 
 
-def _label_value(name: str, tally: _Tally) -> Fraction:
+def _label_value(name: str, tally: _Tally, beta: float) -> Fraction:
     if name == "PrecisionAtK":
         top, bottom = tally.hits, tally.shown
     elif name == "RecallAtK":
         top, bottom = tally.hits, tally.support
     elif name == "F1AtK":
         top, bottom = 2 * tally.hits, tally.shown + tally.support
+    elif name == "FBetaAtK":
+        square = Fraction(beta) ** 2
+        return (
+            Fraction((1 + square) * tally.hits, below)
+            if (below := tally.shown + square * tally.support)
+            else square * 0
+        )
     else:
         raise ValueError(f"{name}: only average='samples' is defined")
     return Fraction(top, bottom) if bottom else Fraction(0)
@@ -447,6 +557,67 @@ def _novelty(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> 
     return _mean([math.log2(num_train / max(counts[label], 1)) for label in _shown(rows, setting, labels)])
 
 
+def _popularity_lift(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    """Mean training count of what is shown over that of what is relevant."""
+    counts = _counts(setting)
+    shown = [counts[label] for label in _shown(rows, setting, labels)]
+    asked = [counts[label] for row in rows for label in row.relevant if labels is None or label in labels]
+    below = sum(asked) * len(shown)
+    return float(Fraction(sum(shown) * len(asked), below)) if below else NAN
+
+
+def _personalization(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    """One minus the mean overlap of two rows' lists."""
+    overlaps = [len(one & other) for one, other in combinations([{*_top(row, setting.k)} for row in rows], 2)]
+    return float(1 - Fraction(sum(overlaps), _given_k(setting) * len(overlaps))) if overlaps else NAN
+
+
+def _calibration_error(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+    """Mean over bins, by how much is in them, of |share right - mean probability| of what is shown."""
+    bins: dict[int, list[float]] = {}
+    count = 0
+    for row in rows:
+        highest = max(_scores(row))
+        below = math.fsum(math.exp(score - highest) for score in _scores(row))
+        for label in _top(row, setting.k):
+            if labels is None or label in labels:
+                chance = math.exp(_scores(row)[label] - highest) / below
+                place = sum(chance >= number / setting.bins for number in range(1, setting.bins))
+                bins.setdefault(place, []).append((label in row.relevant) - chance)
+                count += 1
+    return sum(abs(math.fsum(differences)) for differences in bins.values()) / count if count else NAN
+
+
+def _label_auc(better: Sequence[float], worse: Sequence[float]) -> Fraction | None:
+    return _share_in_order(better, worse) if better and worse else None
+
+
+def _label_ap(better: Sequence[float], worse: Sequence[float]) -> Fraction | None:
+    """Mean over the relevant cells of the precision at their score; equal scores are found together."""
+    total = Fraction(0)
+    for score in better:
+        found, shown = sum(one >= score for one in better), sum(one >= score for one in [*better, *worse])
+        total += Fraction(found, shown)
+    return total / len(better) if better else None
+
+
+def _area_of_labels(
+    area: Callable[[Sequence[float], Sequence[float]], Fraction | None],
+) -> Callable[[Sequence[Row], Setting, set[int] | None], float]:
+    def value(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
+        cells: dict[int, tuple[list[float], list[float]]] = {}
+        for row in rows:
+            for label in _all_labels(setting, labels):
+                better, worse = cells.setdefault(0 if setting.average == "micro" else label, ([], []))
+                (better if label in row.relevant else worse).append(_scores(row)[label])
+        areas = [(found, len(pair[0])) for pair in cells.values() if (found := area(*pair)) is not None]
+        weighted = [(found, support if setting.average == "weighted" else 1) for found, support in areas]
+        total = sum(weight for _, weight in weighted)
+        return float(sum((found * weight for found, weight in weighted), Fraction(0)) / total) if total else NAN
+
+    return value
+
+
 PREDICTION_METRICS: dict[str, Callable[[Sequence[Row], Setting, set[int] | None], float]] = {
     "PredictionProportionAtK": _prediction_proportion,
     "PositiveCoverageAtK": _positive_coverage,
@@ -455,6 +626,11 @@ PREDICTION_METRICS: dict[str, Callable[[Sequence[Row], Setting, set[int] | None]
     "EntropyAtK": _entropy,
     "PopularityAtK": _popularity,
     "NoveltyAtK": _novelty,
+    "PopularityLiftAtK": _popularity_lift,
+    "PersonalizationAtK": _personalization,
+    "CalibrationErrorAtK": _calibration_error,
+    "LabelAUC": _area_of_labels(_label_auc),
+    "LabelAP": _area_of_labels(_label_ap),
 }
 
 

@@ -7,8 +7,11 @@ import multiprocessing
 import os
 import socket
 import sys
+import warnings
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
+from datetime import timedelta
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
@@ -68,3 +71,26 @@ def _printed(script: str, folder: Path, environment: dict[str, str]) -> str:
     with redirect_stdout(io.StringIO()) as said:
         exec(compile(script, "script.py", "exec"), {"__name__": "__main__"})
     return said.getvalue()
+
+
+def of_each_rank(work: Callable[[int, int], Any], world: int, folder: Path) -> list[Any]:
+    """Return what a function of rank and world returns on each of several gloo processes, which meet in a folder.
+
+    It is defined in a file, and returns no tensors, whose memory would end with its process.
+    """
+    with ProcessPoolExecutor(world, mp_context=context()) as pool:
+        ran = [pool.submit(_in_group, work, rank, world, f"file://{folder}/meet") for rank in range(world)]
+        return [one.result() for one in ran]
+
+
+def _in_group(work: Callable[[int, int], Any], rank: int, world: int, meet: str) -> Any:
+    import torch
+    from torch import distributed
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    patience = timedelta(seconds=90)
+    distributed.init_process_group("gloo", init_method=meet, rank=rank, world_size=world, timeout=patience)
+    found = work(rank, world)
+    distributed.destroy_process_group()
+    return found

@@ -68,6 +68,12 @@ WRONG: dict[str, list[Any]] = {
     "a": [-0.1, "x", float("nan"), float("inf"), True, object(), [0.5]],
     "b": [-0.1, "x", float("nan"), float("inf"), True, object(), [0.5]],
     "preset": ["netflix", "", None, 3, object()],
+    "min_gain": [0, -1, float("nan"), float("inf"), "2", True],
+    "beta": [0, -1, float("nan"), float("inf"), "2"],
+    "persistence": [0, 1, -0.5, 1.5, float("nan")],
+    "threshold": [float("nan"), [], [0.5, 0.5], "half", [float("nan"), 0.5]],
+    "row_groups": [["en", "en"], [], [""], "en", ["en", 3]],
+    "weights": [[-1.0] * NUM_LABELS, [float("nan")] * NUM_LABELS, [float("inf")] * NUM_LABELS],
     "nonexistent": [1],
     "name": [3, object(), ["a"], b"x"],
 }
@@ -125,7 +131,8 @@ def takes(case: Any, argument: str) -> bool:
         "k": 1, "buckets": None, "num_labels": NUM_LABELS, "scope": "bucket", "average": "samples", "depth": 5,
         "empty_target_action": "skip", "labels": "present", "gain": "linear", "normalization": "sum",
         "statistic": "mean", "min_recall": 0.5, "miss_value": 1, "label_counts": [1] * NUM_LABELS, "num_train": 9,
-        "a": 0.5, "b": 0.5, "preset": "default", "name": "x", "validate_args": False,
+        "a": 0.5, "b": 0.5, "preset": "default", "name": "x", "validate_args": False, "min_gain": 2, "beta": 1,
+        "persistence": 0.5, "threshold": 0.5, "row_groups": ["en"], "weights": None,
         "denominator": {"MAP": "relevant", "PositiveCoverageAtK": "known"}.get(case.name, "predicted"),
     }  # fmt: skip
     try:
@@ -381,6 +388,28 @@ def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
     for wrong in (np.array([[0.5]]), np.array([True]), np.array(["a"]), np.bool_(True), np.array([])):
         with pytest.raises(ValueError, match="F1AtThreshold: threshold="):
             F1AtThreshold(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "key"),
+    [
+        ("F1AtThreshold", {}, "micro_f1@t0.5"),
+        ("F1AtThreshold", {"average": "samples"}, "f1@t0.5"),
+        ("F1AtThreshold", {"threshold": 0.25, "average": "weighted"}, "weighted_f1@t0.25"),
+        ("F1AtThreshold", {"average": "macro", "labels": "union"}, "macro_f1_union@t0.5"),
+        ("F1AtThreshold", {"threshold": torch.zeros(NUM_LABELS), "average": "macro"}, "macro_f1@t"),
+        ("F1AtThreshold", {"min_gain": 2}, "micro_f1_min2@t0.5"),
+        ("F1AtK", {"k": 5, "average": "micro", "min_gain": 2}, "micro_f1_min2@5"),
+        ("MRR", {"min_gain": 1.5}, "mrr_min1.5"),
+        ("MAP", {"k": 3, "min_gain": 2}, "map_min2@3"),
+        ("LabelAUC", {}, "macro_auc"),
+        ("LabelAP", {"average": "micro"}, "micro_ap"),
+        ("RowAUC", {"name": "mine"}, "mine"),
+    ],
+)
+def test_the_key_says_what_a_number_is(name: str, given: dict[str, Any], key: str) -> None:
+    """The average, the labels that it is over, the least gain, the cut-off or threshold; or the name that was given."""
+    assert REGISTRY[name](num_labels=NUM_LABELS, **given).keys() == [key]
 
 
 def test_keys_tell_numbers_apart() -> None:

@@ -12,7 +12,12 @@ import torch
 
 from tailmetrics import (
     MRR,
+    CoverageError,
     CrossEntropy,
+    ERRAtK,
+    F1AtK,
+    F1AtThreshold,
+    FallOutAtK,
     KForRecall,
     LabelBuckets,
     LabelFrequency,
@@ -21,7 +26,9 @@ from tailmetrics import (
     PrecisionAtK,
     PropensityScoredPrecisionAtK,
     Ranking,
+    RankingLoss,
     RecallAtK,
+    RowAUC,
     TopKCollection,
     functional,
     rank,
@@ -126,6 +133,33 @@ MESSAGES: list[tuple[Call, str]] = [
         ),
         "PropensityScoredPrecisionAtK: a=10.0, b=1e-06 give a label the weight",
     ),
+    (
+        lambda: RowAUC(empty_target_action="error").update(SCORES, torch.tensor([[True, False] * 2, [True] * 4])),
+        "row 1 has no pair of a relevant and an irrelevant label",
+    ),
+    *(
+        (
+            lambda metric=metric: metric.update(Ranking.from_ids(IDS, target_ids=TARGET, num_labels=4, complete=False)),
+            f"{type(metric).__name__}: ",
+        )
+        for metric in (RowAUC(), CoverageError(), RankingLoss())
+    ),
+    (
+        lambda: FallOutAtK(k=3, num_labels=2, duplicates="first").update(torch.tensor([[0, 0, 0]]), torch.tensor([1])),
+        "preds show a label twice in a row of the list",
+    ),
+    (
+        lambda: ERRAtK(k=5, max_gain=3).update(IDS[:1], torch.tensor([[4.0, 1.0]])),
+        "ERRAtK: .*max_gain",
+    ),
+    (lambda: F1AtThreshold(0.5).update(IDS, TARGET), "F1AtThreshold: "),
+    (lambda: F1AtThreshold(0.5).update(SCORES.where(SCORES != 0.1, torch.nan), TARGET), "F1AtThreshold: .*NaN"),
+    (lambda: F1AtThreshold(0.5, num_labels=4).update(SCORES[:, :3], TARGET), "F1AtThreshold: "),
+    (
+        lambda: PropensityScoredPrecisionAtK(k=3, weights=torch.ones(4), label_counts=[1] * 4, num_train=4),
+        "PropensityScoredPrecisionAtK: .*weights",
+    ),
+    (lambda: F1AtK(2, macro="of_averages"), "says what average='macro' is"),
     (lambda: rank(with_too_few_values(), TARGET), "preds stores 8 columns but 7 values; rebuild it"),
     (
         lambda: rank(sp.csr_matrix(np.ones((2, 4), dtype=np.int64)), TARGET),

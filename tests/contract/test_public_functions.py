@@ -79,6 +79,61 @@ def test_every_formula_by_hand(name: str) -> None:
     assert float(found) == pytest.approx(wanted, abs=1e-6)
 
 
+SCORED = torch.tensor([[4.0, 3.0, 2.0, 1.0]])
+SURE, UNSURE = torch.tensor([[50.0, -50.0], [50.0, -50.0]], dtype=torch.float64), torch.zeros(2, 2)
+NOBODY = torch.tensor([-1, -1, -1])
+METRICS: list[tuple[str, dict[str, Any], Any, Any, float]] = [
+    ("RowAUC", {}, torch.tensor([[0.9, 0.5, 0.4]]), torch.tensor([[True, False, True]]), 1 / 2),
+    ("RowAUC", {}, torch.tensor([[0.5, 0.5, 0.0]]), torch.tensor([[True, False, False]]), 3 / 4),
+    ("CoverageError", {}, SCORED, torch.tensor([[0, 2]]), 3),
+    ("CoverageError", {}, SCORED * 0, torch.tensor([[0, 2]]), 4),
+    ("RankingLoss", {}, SCORED, torch.tensor([[0, 2]]), 1 / 4),
+    ("RankingLoss", {}, SCORED * 0, torch.tensor([[0, 2]]), 1),
+    ("RBPAtK", {"k": 5}, torch.arange(10)[None], torch.tensor([[0, 2]]), 0.2 * (1 + 0.8**2)),
+    ("RBPAtK", {"k": 10}, torch.arange(10)[None], torch.arange(10)[None], 1 - 0.8**10),
+    (
+        "ERRAtK",
+        {"k": 3, "max_gain": 4},
+        torch.tensor([[0, 1, 2]]),
+        torch.tensor([[3.0, 2.0, 4.0]]),
+        7 / 16 + 9 / 16 * 3 / 16 / 2 + 9 / 16 * 13 / 16 * 15 / 16 / 3,
+    ),
+    ("ERRAtK", {"k": 5}, torch.tensor([[0, 1, 2]]), torch.tensor([[0, 1]]), 1 / 2 + 1 / 8),
+    ("PersonalizationAtK", {"k": 2, "num_labels": 6}, torch.tensor([[0, 1]] * 3), NOBODY, 0),
+    ("PersonalizationAtK", {"k": 2, "num_labels": 6}, torch.tensor([[0, 1], [2, 3], [4, 5]]), NOBODY, 1),
+    ("PersonalizationAtK", {"k": 2, "num_labels": 6}, torch.tensor([[0, 1], [0, 2], [0, 3]]), NOBODY, 1 / 2),
+    ("CalibrationErrorAtK", {}, SURE, torch.tensor([0, 0]), 0),
+    ("CalibrationErrorAtK", {}, SURE, torch.tensor([1, 1]), 1),
+    ("CalibrationErrorAtK", {}, UNSURE, torch.tensor([0, 1]), 0),
+    ("CalibrationErrorAtK", {}, UNSURE, torch.tensor([0, 0]), 1 / 2),
+    ("PopularityLiftAtK", {"k": 1, "label_counts": [90, 1]}, torch.tensor([[0]]), torch.tensor([1]), 90),
+    (
+        "LabelAUC",
+        {"num_labels": 1},
+        torch.tensor([[2.0], [2.0], [1.0]]),
+        torch.tensor([[True], [False], [False]]),
+        3 / 4,
+    ),
+    (
+        "LabelAP",
+        {"num_labels": 1},
+        torch.tensor([[2.0], [2.0], [1.0]]),
+        torch.tensor([[True], [False], [False]]),
+        1 / 2,
+    ),
+    ("MAP", {"duplicates": "first"}, torch.tensor([[3, 3, 5]]), torch.tensor([[3, 5]]), (1 + 2 / 3) / 2),
+    ("NDCGAtK", {"k": 3, "duplicates": "first"}, torch.tensor([[3, 3, 5]]), torch.tensor([[3, 5]]), 1.5 / (1 + D2)),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "preds", "target", "wanted"), METRICS, ids=range(len(METRICS)))
+def test_further_metrics_by_hand(name: str, given: dict[str, Any], preds: Any, target: Any, wanted: float) -> None:
+    """Those that have no formula of a row, and those that grade it."""
+    metric = REGISTRY[name](**given)
+    metric.update(preds, target)
+    assert float(metric.compute()) == pytest.approx(wanted, abs=1e-12)
+
+
 @pytest.fixture
 def one_process(tmp_path: Any) -> Iterator[None]:
     """A process group of this process alone."""

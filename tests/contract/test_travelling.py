@@ -15,12 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from cases import NUM_LABELS, data, registered, training_counts
-from exactness.bits import CASES_OF_A_KIND, states
+from exactness.bits import CASES_OF_A_KIND, bits, states
 from tailmetrics import (
     MRR,
     CatalogCoverageAtK,
     DCGAtK,
+    F1AtK,
     GiniAtK,
+    KForRecall,
     LabelBuckets,
     LabelFrequency,
     NDCGAtK,
@@ -63,6 +65,37 @@ def test_a_metric_travels_as_bytes(case: Any) -> None:
     received.load_state_bytes(sent.state_bytes())
     assert states(received) == states(sent)
     assert states(fed(received, BATCHES[2])) == states(fed(case.metric(), *BATCHES))
+
+
+def many() -> TopKCollection:
+    """Members of each kind of state, overall and by bucket; some are bound later."""
+    members = [
+        NDCGAtK(k=[1, 5], buckets="deciles"),
+        F1AtK(k=5, average="macro", num_labels=NUM_LABELS),
+        KForRecall(min_recall=0.5, num_labels=NUM_LABELS),
+        PropensityScoredPrecisionAtK(k=3),
+        GiniAtK(k=5, buckets="deciles"),
+    ]
+    return TopKCollection(members).bind(LabelFrequency.from_counts(training_counts(), 200))
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_collections_of_several_workers_have_the_bits_of_one(as_bytes: bool) -> None:
+    """Merged in any order, into one that has seen nothing, by way of bytes; no value is kept from before a merge."""
+    parts, whole, merged = [fed(many(), batch) for batch in BATCHES], fed(many(), *BATCHES), many()
+    for part in reversed(parts):
+        arrived = fed(many(), *BATCHES) if as_bytes else part
+        if as_bytes:
+            arrived.load_state_bytes(part.state_bytes())  # what it had counted is gone
+        merged.merge_state(arrived)
+        merged.compute()
+    for one, other in ((merged, whole), (parts[0], fed(many(), BATCHES[0]))):
+        for name, metric in one.members().items():
+            assert bits(metric) == bits(other.members()[name])
+    fed(merged, BATCHES[0])
+    assert {key: float(value) for key, value in merged.compute().items()} != {
+        key: float(value) for key, value in whole.compute().items()
+    }
 
 
 def test_training_counts_travel_too() -> None:

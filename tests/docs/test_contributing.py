@@ -106,7 +106,7 @@ def test_the_suite_names_what_the_metric_lacks(applied: Path) -> None:
     assert processes.found_by(ASK, str(applied / "src")) == {
         "AllFoundAtK": [
             "a case in tests/cases.py",
-            "a second reading in tests/oracle.py or tests/wishes",
+            "a second reading in tests/oracle.py",
             "a line in a table of docs/definitions.md",
             "its key in docs/definitions.md",
             "its name in docs/reference/metrics.md",

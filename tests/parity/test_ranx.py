@@ -12,7 +12,7 @@ import torch
 
 from cases import Data
 from parity.compare import BINARY, GRADED, KS, assert_rows
-from tailmetrics import MAP, MRR, F1AtK, HitRateAtK, NDCGAtK, PrecisionAtK, RecallAtK, RPrecision
+from tailmetrics import MAP, MRR, F1AtK, HitRateAtK, NDCGAtK, PrecisionAtK, RBPAtK, RecallAtK, RPrecision
 from tailmetrics.metrics import TopKMetric
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*unsafe cast")
@@ -89,6 +89,15 @@ def test_measures_at_k(
 def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str, peers: Any) -> None:
     """With k=0 ranx reads the whole list, as k=None does."""
     assert_rows(metric.clone(), BATCHES[name], getattr(peers, measure)(*lists(name), 0))
+
+
+@pytest.mark.parametrize("k", KS)
+def test_rank_biased_precision(k: int, peers: Any) -> None:
+    """Of the list cut at k."""
+    judged, listed = lists("binary")
+    cut = typed([[(label, -rank) for rank, label in enumerate(row.ranked[:k])] for row in BINARY.rows])
+    assert len(listed) == len(cut)
+    assert_rows(RBPAtK(k), BINARY, peers.rank_biased_precision(judged, cut, 0.8))
 
 
 def test_deviation_a_repeated_id_counts_twice(peers: Any) -> None:

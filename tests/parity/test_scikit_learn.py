@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn.metrics import (
+    coverage_error,
     dcg_score,
     f1_score,
+    fbeta_score,
     label_ranking_average_precision_score,
+    label_ranking_loss,
     log_loss,
     ndcg_score,
     precision_score,
     recall_score,
+    roc_auc_score,
     top_k_accuracy_score,
 )
 
 from cases import NUM_LABELS, Data
 from parity.compare import BINARY, FULL, FULL_GRADED, KS, assert_rows, assert_value, class_indices, top
-from tailmetrics import MAP, AccuracyAtK, CrossEntropy, DCGAtK, F1AtK, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK
+from tailmetrics import (
+    MAP,
+    AccuracyAtK,
+    CoverageError,
+    CrossEntropy,
+    DCGAtK,
+    F1AtK,
+    FBetaAtK,
+    LabelBuckets,
+    NDCGAtK,
+    PrecisionAtK,
+    RankingLoss,
+    RecallAtK,
+    RowAUC,
+)
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
 SCORES, CLASSES = class_indices(seed=21)
@@ -71,12 +90,71 @@ def test_classification_averages(name: str, metric: type[TopKMetric], peer: Any,
 
 @pytest.mark.parametrize("k", KS)
 @pytest.mark.parametrize("average", ["weighted", "macro", "micro", "samples"])
-@pytest.mark.parametrize(("name", "metric", "peer"), RATIOS)
+@pytest.mark.parametrize(("name", "metric", "peer"), [*RATIOS, ("FBetaAtK", FBetaAtK, partial(fbeta_score, beta=2.0))])
 def test_multilabel_averages(name: str, metric: type[TopKMetric], peer: Any, average: str, k: int) -> None:
     """On the top k as a 0/1 matrix, short lists and empty rows included; the macro mean is then over all columns."""
     labels = {"labels": "all"} if average == "macro" else {}
     expected = peer(BINARY.target.numpy(), top(BINARY, k).numpy(), average=average, zero_division=0)
     assert_value(metric(k, average=average, num_labels=NUM_LABELS, **labels), BINARY, [expected])
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize(
+    ("metric", "peer"),
+    [
+        (CoverageError, coverage_error),
+        (RankingLoss, label_ranking_loss),
+        (RowAUC, partial(roc_auc_score, average="samples")),
+    ],
+)
+def test_areas_and_losses_of_rows(metric: type[TopKMetric], peer: Any, ties: bool) -> None:
+    """Rows without a pair included where the peer takes them, sample_weight, and equal scores."""
+    scores = FULL.scores.mul(2).round() if ties else FULL.scores
+    kept = FULL.target.any(1) & ~FULL.target.all(1) if metric is RowAUC else torch.ones(len(scores), dtype=torch.bool)
+    ours = metric()
+    ours.update(scores, FULL.target)
+    assert float(ours.compute()) == pytest.approx(peer(FULL.target[kept], scores[kept]), rel=0, abs=1e-9)
+    weights = torch.rand(len(scores), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    weighted = metric(weighted=True)
+    weighted.update(scores, FULL.target, row_weights=weights)
+    if metric is RowAUC:  # whose weights are those of cells there
+        rows = [roc_auc_score(*row) for row in zip(FULL.target[kept], scores[kept], strict=True)]
+        expected = float(np.average(rows, weights=weights[kept]))
+    else:
+        expected = peer(FULL.target, scores, sample_weight=weights)
+    assert float(weighted.compute()) == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+def test_gauc_of_recbole() -> None:
+    """sum R(u) AUC(u) / sum R(u), from mean ranks as RecBole writes it: RowAUC weighted by the number of relevant labels."""
+    above, below = 0.0, 0
+    for scores, target in zip(FULL.scores.round(), FULL.target, strict=True):
+        ranks = [(scores > one).sum() + (1 + (scores == one).sum()) / 2 for one in scores[target]]
+        size, n = len(ranks), len(scores)
+        if 0 < size < n:
+            above += size * float(size * (n + 1) - size * (size + 1) / 2 - sum(ranks)) / (size * (n - size))
+            below += size
+    metric = RowAUC(weighted=True)
+    metric.update(FULL.scores.round(), FULL.target, row_weights=FULL.target.sum(1))
+    assert float(metric.compute()) == pytest.approx(above / below, rel=0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("name", "metric", "peer"), RATIOS)
+def test_values_of_each_label(name: str, metric: type[TopKMetric], peer: Any) -> None:
+    """average=None, of the top k as of decisions above thresholds, one or one for each label."""
+    each = torch.linspace(-1, 1, NUM_LABELS, dtype=torch.float64)
+    for ours, decided in (
+        (metric(3, average="none", num_labels=NUM_LABELS), top(BINARY, 3)),
+        *(
+            (
+                REGISTRY[name.replace("AtK", "AtThreshold")](cut, average="none", num_labels=NUM_LABELS),
+                BINARY.scores > cut,
+            )
+            for cut in (0.25, each)
+        ),
+    ):
+        expected = peer(BINARY.target.numpy(), decided.numpy(), average=None, zero_division=0)
+        assert_value(ours, BINARY, expected.tolist())
 
 
 def test_log_loss() -> None:
@@ -163,7 +241,7 @@ def _lengths(batch: Data) -> set[int]:
     return {len(row.ranked) for row in batch.rows}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket(seed: int) -> None:
     """Of cut-offs in both scopes and of thresholds, with ties, row weights, row groups and empty rows, to 1e-12.
 

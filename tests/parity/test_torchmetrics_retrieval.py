@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torchmetrics import retrieval as torchmetrics
-from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
+from torchmetrics.classification import MulticlassAccuracy, MulticlassCalibrationError, MulticlassF1Score
 from torchmetrics.functional.retrieval import (
     retrieval_average_precision,
     retrieval_hit_rate,
@@ -19,8 +20,23 @@ from torchmetrics.functional.retrieval import (
 )
 
 from cases import Data, rows_of
+from oracle import Row
 from parity.compare import FULL, FULL_GRADED, KS, assert_value, class_indices
-from tailmetrics import MAP, MRR, AccuracyAtK, F1AtK, HitRateAtK, NDCGAtK, PrecisionAtK, RecallAtK, RPrecision
+from tailmetrics import (
+    MAP,
+    MRR,
+    AccuracyAtK,
+    CalibrationErrorAtK,
+    F1AtK,
+    FallOutAtK,
+    HitRateAtK,
+    LabelBuckets,
+    NDCGAtK,
+    PrecisionAtK,
+    RecallAtK,
+    RowAUC,
+    RPrecision,
+)
 from tailmetrics.metrics import TopKMetric
 
 FLOAT32 = 1e-6
@@ -35,11 +51,17 @@ def positive(batch: Data) -> Data:
 POSITIVE, POSITIVE_GRADED = positive(FULL), positive(FULL_GRADED)
 
 
-def peer_value(peer: Any, batch: Data) -> float:
-    """Return what a retrieval metric says when every row is a query."""
+def assert_peer(metric: TopKMetric, peer: Any, batch: Data) -> None:
+    """Assert what a retrieval metric says when every row is a query: of rows, and of documents in any order."""
     queries = torch.arange(len(batch.rows))[:, None].expand_as(batch.scores)
-    peer.update(batch.scores, batch.target.long(), indexes=queries)
-    return float(peer.compute())
+    documents = [part.flatten() for part in (batch.scores, batch.target.long(), queries)]
+    shuffled = torch.randperm(len(documents[0]), generator=torch.Generator().manual_seed(0))
+    scores, target, indexes = (part[shuffled] for part in documents)
+    peer.update(scores, target, indexes=indexes)
+    assert_value(metric, batch, [float(peer.compute())], FLOAT32)
+    metric.reset()
+    metric.update(scores, target, indexes=indexes)
+    assert float(metric.compute()) == pytest.approx(float(peer.compute()), abs=FLOAT32)
 
 
 @pytest.mark.parametrize("action", ["neg", "pos", "skip"])
@@ -52,18 +74,20 @@ def peer_value(peer: Any, batch: Data) -> float:
         (torchmetrics.RetrievalHitRate, HitRateAtK, {}),
         (torchmetrics.RetrievalMRR, MRR, {}),
         (torchmetrics.RetrievalNormalizedDCG, NDCGAtK, {}),
+        (torchmetrics.RetrievalFallOut, FallOutAtK, {}),
     ],
 )
 def test_retrieval_at_k(peer: Any, metric: type[TopKMetric], arguments: dict[str, Any], k: int, action: Any) -> None:
     """Precision divides by k; empty_target_action means the same."""
-    expected = peer_value(peer(top_k=k, empty_target_action=action), POSITIVE)
-    assert_value(metric(k, empty_target_action=action, **arguments), POSITIVE, [expected], FLOAT32)
+    ours = metric(k, empty_target_action=action, **arguments)
+    assert_peer(ours, peer(top_k=k, empty_target_action=action), POSITIVE)
 
 
 @pytest.mark.parametrize(
     ("peer", "metric"),
     [
         (torchmetrics.RetrievalMAP, MAP()),
+        (partial(torchmetrics.RetrievalAUROC, empty_target_action="skip"), RowAUC()),
         (torchmetrics.RetrievalMRR, MRR()),
         (torchmetrics.RetrievalRPrecision, RPrecision()),
         (torchmetrics.RetrievalNormalizedDCG, NDCGAtK(k=None)),
@@ -71,14 +95,13 @@ def test_retrieval_at_k(peer: Any, metric: type[TopKMetric], arguments: dict[str
 )
 def test_retrieval_of_whole_rankings(peer: Any, metric: TopKMetric) -> None:
     """Without top_k, where all relevant labels are found."""
-    assert_value(metric.clone(), POSITIVE, [peer_value(peer(), POSITIVE)], FLOAT32)
+    assert_peer(metric.clone(), peer(), POSITIVE)
 
 
 @pytest.mark.parametrize("k", KS)
 def test_graded_ndcg_is_linear(k: int) -> None:
     """RetrievalNormalizedDCG takes whole gains as they are."""
-    expected = peer_value(torchmetrics.RetrievalNormalizedDCG(top_k=k), POSITIVE_GRADED)
-    assert_value(NDCGAtK(k), POSITIVE_GRADED, [expected], FLOAT32)
+    assert_peer(NDCGAtK(k), torchmetrics.RetrievalNormalizedDCG(top_k=k), POSITIVE_GRADED)
 
 
 @pytest.mark.parametrize("k", [2, 5, 50])
@@ -86,8 +109,7 @@ def test_precision_of_short_lists(k: int) -> None:
     """adaptive_k divides by the number of documents where that is below k, as denominator='predicted' does."""
     for adaptive, denominator in ((True, "predicted"), (False, "k")):
         peer = torchmetrics.RetrievalPrecision(top_k=k, adaptive_k=adaptive)
-        metric = PrecisionAtK(k, denominator=denominator)
-        assert_value(metric, POSITIVE, [peer_value(peer, POSITIVE)], FLOAT32)
+        assert_peer(PrecisionAtK(k, denominator=denominator), peer, POSITIVE)
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -108,6 +130,28 @@ def test_multiclass_f1(average: str, labels: dict[str, str]) -> None:
     metric.update(scores, target)
     peer = MulticlassF1Score(scores.shape[1], average=average)(scores, target)
     assert float(metric.compute()) == pytest.approx(float(peer), abs=FLOAT32)
+
+
+@pytest.mark.parametrize("bins", [10, 15])
+def test_multiclass_calibration_error(bins: int) -> None:
+    """MulticlassCalibrationError(norm="l1") at k = 1; by bucket, of the rows whose first label is in the bucket."""
+    scores, target = class_indices(seed=43)
+    halves = LabelBuckets.from_assignment(torch.arange(scores.shape[1]) % 2, ["even", "odd"])
+    for buckets, parts in ((None, [target >= 0]), (halves, [scores.argmax(1) % 2 == side for side in (0, 1)])):
+        metric = CalibrationErrorAtK(bins=bins, buckets=buckets)
+        metric.update(scores, target)
+        for value, rows in zip(metric.compute().reshape(-1).tolist(), parts, strict=True):
+            peer = MulticlassCalibrationError(scores.shape[1], n_bins=bins, norm="l1")
+            assert value == pytest.approx(float(peer(scores[rows].softmax(1), target[rows])), abs=FLOAT32)
+
+
+def test_fall_out_of_rows_in_which_every_label_is_relevant() -> None:
+    """They count as there, 1 by default."""
+    scores = torch.tensor([[0.9, 0.5, 0.1], [0.3, 0.2, 0.1]])
+    target = torch.tensor([[True, True, True], [False, True, False]])
+    for action in (None, "neg", "pos", "skip"):
+        peer = torchmetrics.RetrievalFallOut(top_k=1, **({} if action is None else {"empty_target_action": action}))
+        assert_peer(FallOutAtK(1, empty_target_action=action), peer, Data(scores, target, [Row([], {})] * 2))
 
 
 def ours(metric: TopKMetric, scores: Tensor, target: Tensor) -> float:

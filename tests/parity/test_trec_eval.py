@@ -28,7 +28,7 @@ def trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
 
 
 @cache
-def judged(name: str, cut: int | None = None) -> dict[str, list[float]]:
+def judged(name: str, cut: int | None = None, level: int = 1) -> dict[str, list[float]]:
     """Return every measure of every row; a row without a relevant label has one judged, irrelevant document."""
     batch: Data = BATCHES[name]
     qrels = {
@@ -41,7 +41,8 @@ def judged(name: str, cut: int | None = None) -> dict[str, list[float]]:
     }
     cutoffs = ",".join(map(str, KS))
     at_k = [f"{measure}.{cutoffs}" for measure in ("P", "recall", "success", "map_cut", "ndcg_cut")]
-    values = trec_eval(qrels, run, *at_k, "map", "recip_rank", "Rprec", "ndcg", "set_P", "set_recall", "set_F")
+    whole = ("map", "recip_rank", "Rprec", "ndcg", "set_P", "set_recall", "set_F")
+    values = pytrec_eval.RelevanceEvaluator(qrels, {*at_k, *whole}, relevance_level=level).evaluate(run)
     return {measure: [values[query][measure] for query in qrels] for measure in values["0"]}
 
 
@@ -69,6 +70,26 @@ def test_measures_at_k(measure: str, metric: type[TopKMetric], arguments: dict[s
 def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str) -> None:
     """Map, recip_rank, Rprec and ndcg read the whole list, as k=None does."""
     assert_rows(metric.clone(), BATCHES[name], judged(name)[measure])
+
+
+@pytest.mark.parametrize("level", [2, 3])
+@pytest.mark.parametrize(
+    ("measure", "metric"),
+    [
+        ("P_3", PrecisionAtK(3, denominator="k", min_gain=1)),
+        ("recall_3", RecallAtK(3)),
+        ("success_3", HitRateAtK(3)),
+        ("map_cut_3", MAP(3)),
+        ("map", MAP()),
+        ("recip_rank", MRR()),
+        ("Rprec", RPrecision()),
+        ("ndcg_cut_3", NDCGAtK(3)),
+    ],
+)
+def test_measures_at_a_relevance_level(measure: str, metric: TopKMetric, level: int) -> None:
+    """``-l 2`` is min_gain=2; nDCG keeps the gains at every level, and so do rows without a label of the level."""
+    given = {name: value for name, value in metric.settings().items() if name in ("k", "denominator")}
+    assert_rows(type(metric)(min_gain=level, **given), GRADED, judged("graded", level=level)[measure])
 
 
 @pytest.mark.parametrize("k", KS)

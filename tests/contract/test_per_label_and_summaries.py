@@ -1,0 +1,100 @@
+"""What a collection says beside its values: of each label (``per_label``), and of head and tail in one number.
+
+Gap and spread are over the buckets that have a value and were seen in training: first minus last, and the population's
+standard deviation over the mean (PopREO, PopRSP).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from cases import BUCKETS, NUM_LABELS, data, fed, floats, training_counts
+from parity.compare import top
+from tailmetrics import MRR, F1AtK, LabelBuckets, LabelFrequency, NDCGAtK, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics.metrics import REGISTRY
+
+BATCH = data(seed=9, num_rows=80)
+MEASURES = {"precision": "PrecisionAtK", "recall": "RecallAtK", "f1": "F1AtK"}
+NONE: dict[str, Any] = {"average": "none", "num_labels": NUM_LABELS}
+THREE = LabelBuckets.from_assignment(torch.arange(NUM_LABELS) % 3, ["head", "body", "tail"])
+
+
+def of_labels(shown: Tensor) -> dict[str, Tensor]:
+    """Counts and values of each label, from 0/1 matrices."""
+    hits, predicted, support = (shown & BATCH.target).sum(0), shown.sum(0), BATCH.target.sum(0)
+    values = {"precision": hits / predicted, "recall": hits / support, "f1": 2 * hits / (predicted + support)}
+    counts = {"support": support, "predicted": predicted, "hits": hits}
+    return counts | {name: value.double().nan_to_num(0.0) for name, value in values.items()}
+
+
+@pytest.mark.filterwarnings("ignore:.*as logits are")
+@pytest.mark.parametrize("threshold", [None, 0.25, torch.linspace(-1, 1, NUM_LABELS)], ids=["k", "one", "per label"])
+def test_per_label_gives_counts_and_values(threshold: Any) -> None:
+    """Support, predictions and hits as integers, training counts, and the values; ``compute()`` has a row a cut-off."""
+    wanted = of_labels(top(BATCH, 3) if threshold is None else BATCH.scores > threshold)
+    kind, cut, sign = ("AtK", 3, "@3") if threshold is None else ("AtThreshold", threshold, "@t")
+    members = [REGISTRY[name.replace("AtK", kind)](cut, **NONE) for name in MEASURES.values()]
+    collection = TopKCollection([*members, MRR()])
+    collection.bind(LabelFrequency.from_counts(training_counts(), 200))
+    found = fed(collection, BATCH.scores, BATCH.target).per_label()
+    for key in ("support", "predicted", "hits"):
+        assert found[key].dtype == torch.int64
+        assert found[key].tolist() == wanted[key].tolist(), key
+    assert found["count"].tolist() == training_counts().tolist()
+    for name, metric in zip(MEASURES, members, strict=True):
+        (key,) = (key for key in found if key.startswith(f"{name}{sign}"))
+        assert floats(found[key]) == pytest.approx(floats(wanted[name]), abs=1e-7)
+        assert floats(metric.compute()) == floats(found[key])
+    assert list(collection.compute()) == ["mrr"], "values of labels are no scalars to log"
+    with pytest.raises(ValueError, match=r"Precision.*(compute|per_label)"):
+        members[0].scalars()
+
+
+def test_several_cut_offs_give_a_row_each() -> None:
+    """``compute()`` has shape (len(k), L); the macro mean is the mean of the values of its labels."""
+    several = fed(RecallAtK([1, 4, 9], **NONE), BATCH.scores, BATCH.target).compute()
+    assert several.shape == (3, NUM_LABELS)
+    for row, k in zip(several, (1, 4, 9), strict=True):
+        assert floats(row) == pytest.approx(floats(of_labels(top(BATCH, k))["recall"]), abs=1e-7)
+    macro = F1AtK(2, average="macro", labels="all", num_labels=NUM_LABELS)
+    collection = fed(TopKCollection([macro]), BATCH.scores, BATCH.target)
+    values = collection.per_label()["f1@2"]
+    assert float(values.mean()) == pytest.approx(float(collection.compute()["macro_f1_all@2"]), abs=1e-12)
+
+
+def test_per_label_without_a_member_that_counts_labels_says_what_to_add() -> None:
+    """A collection of row means knows no labels: an error, no empty table."""
+    with pytest.raises(ValueError, match=r"TopKCollection.*average"):
+        fed(TopKCollection([MRR()]), BATCH.scores, BATCH.target).per_label()
+
+
+def test_two_members_of_one_kind_keep_their_own_columns() -> None:
+    """Gains 1 and 1: each label is hit once, and by min_gain=2 never; no column of one stands beside values of another."""
+    collection = TopKCollection([PrecisionAtK(1, **NONE), PrecisionAtK(1, min_gain=2, **NONE)])
+    gains = torch.zeros(2, NUM_LABELS)
+    gains[0, 0] = gains[1, 1] = 1.0
+    found = fed(collection, torch.tensor([[0], [1]]), gains).per_label()
+    for key in ("precision@1", "hits"):
+        assert floats(found[key])[:3] == [1, 1, 0]
+        assert floats(found[f"{key} (none_precision_min2@1)"])[:3] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("buckets", [THREE, BUCKETS], ids=["three", "deciles"])
+def test_gap_and_spread_of_every_key(buckets: LabelBuckets) -> None:
+    """Per metric and cut-off, over the buckets that were seen; under the keys of ``compute()``, none without buckets."""
+    members = [RecallAtK(k=[2, 5], buckets=buckets), NDCGAtK(k=5, buckets=buckets, scope="global"), MRR()]
+    collection = fed(TopKCollection(members, prefix="val/", postfix="_x"), BATCH.scores, BATCH.target)
+    values, found, wanted = collection.compute(), collection.summaries(), {}
+    for stem in ("recall@2", "recall@5", "global_ndcg@5"):
+        by_bucket = [float(values[f"val/{stem}/{name}_x"]) for name in buckets.names if name != "unseen"]
+        seen = [value for value in by_bucket if not math.isnan(value)]
+        wanted[f"val/{stem}/gap_x"] = seen[0] - seen[-1]
+        wanted[f"val/{stem}/spread_x"] = statistics.pstdev(seen) / statistics.fmean(seen)
+    assert {key: float(value) for key, value in found.items()} == pytest.approx(wanted, rel=1e-12)
+    assert fed(TopKCollection([MRR()]), BATCH.scores, BATCH.target).summaries() == {}

@@ -1,0 +1,372 @@
+"""What is said of rows: groups, weights, masks, a least gain, rows to ignore and leading axes, each alone and all at once.
+
+The law: a metric that is told has, group by group, the value of a plain metric on the rows that count, each repeated as
+often as it weighs, on the target that is left of the gains. The same bits, but for weights, which are exact to 1e-11.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from cases import ALL_CASES, BUCKETS, NUM_LABELS, Case, data, fed, floats, rows_of, training_counts
+from exactness.bits import bits_of
+from oracle import NAN, ROW_METRICS, evaluate
+from tailmetrics import (
+    MRR,
+    AccuracyAtK,
+    CrossEntropy,
+    KForRecall,
+    LabelFrequency,
+    PopularityAtK,
+    PrecisionAtK,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    TopKCollection,
+    functional,
+)
+from tailmetrics._arguments import arguments
+from tailmetrics.metrics import REGISTRY
+from tailmetrics.ranking._device import force_plain
+
+BATCH = data(seed=21, num_rows=36, graded=True, ties=False)
+SCORES, GAINS = BATCH.scores.clamp(min=-9), BATCH.target  # of which the loss is finite, and the last places are tied
+GENERATOR = torch.Generator().manual_seed(5)
+NAMES = ["en", "de"]
+GROUPS = torch.randint(-1, 2, (36,), generator=GENERATOR)
+TIMES = torch.randint(0, 4, (36,), generator=GENERATOR)
+MASK = torch.rand(36, generator=GENERATOR) < 0.8
+ROWS = rows_of(SCORES, GAINS)
+KINDS = list({(case.name, case.by, case.arguments.get("average")): case for case in reversed(ALL_CASES)}.values())
+KEEPS_GAINS = ("CGAtK", "DCGAtK", "NDCGAtK")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*as logits are")
+
+every_kind = pytest.mark.parametrize("case", KINDS, ids=str)
+
+
+def keyed(key: str, group: str) -> str:
+    """recall@10 -> recall@10/en, recall@10/decile_1 -> recall@10/en/decile_1."""
+    stem, slash, bucket = key.partition("/")
+    return f"{stem}/{group}{slash}{bucket}"
+
+
+def agree(one: Tensor, other: Tensor, weighted: bool) -> bool:
+    """The same bits, or with weights to 1e-11."""
+    close = weighted and math.isclose(float(one), float(other), rel_tol=1e-11, abs_tol=1e-12)
+    return bits_of(one) == bits_of(other) or bool(one.isnan() and other.isnan()) or close
+
+
+@every_kind
+@pytest.mark.parametrize("told", ["row_groups", "row_weights", "row_mask", "min_gain", "all"])
+def test_what_is_said_of_rows_is_the_plain_metric_on_other_rows(case: Case, told: str) -> None:
+    """In two batches, or with two leading axes; in both forms."""
+    metric = REGISTRY[case.name]
+    said = {"row_groups", "row_weights", "row_mask", "min_gain"} if told == "all" else {told}
+    said -= set() if metric.can_be_weighted else {"row_weights"}
+    said -= set() if "min_gain" in arguments(metric) else {"min_gain"}
+    given = {"row_groups": GROUPS, "row_weights": TIMES, "row_mask": MASK}
+    rows = {name: value for name, value in given.items() if name in said}
+    more: dict[str, Any] = {"row_groups": NAMES} if "row_groups" in said else {}
+    more |= {"weighted": True} if "row_weights" in said else {}
+    more |= {"min_gain": 1.5} if "min_gain" in said else {}
+    shapes: list[tuple[Any, tuple[int, ...]]] = [(slice(0, 14), (14,)), (slice(14, 36), (22,))]
+    shapes = [(slice(None), (6, 6))] if told == "all" else shapes
+
+    def values() -> dict[str, Tensor]:
+        made = case.metric(**more, name="value")
+        for own, axes in shapes:
+            given = {name: value[own].view(axes) for name, value in rows.items()}
+            made.update(SCORES[own].view(*axes, -1), GAINS[own].view(*axes, -1), **given)
+        return dict(made.scalars())
+
+    target = GAINS * (GAINS >= 1.5) if "min_gain" in said and case.name not in KEEPS_GAINS else GAINS
+    counted = MASK if "row_mask" in said else torch.ones(36, dtype=torch.bool)
+    times = TIMES if "row_weights" in said else torch.ones(36, dtype=torch.int64)
+
+    def plain(kept: Tensor) -> dict[str, Tensor]:
+        index = torch.arange(36)[kept].repeat_interleave(times[kept])
+        found: dict[str, Tensor] = fed(case.metric(name="value"), SCORES[index], target[index]).scalars()
+        return found
+
+    wanted = plain(counted)
+    for number, group in enumerate(NAMES if "row_groups" in said else []):
+        wanted |= {keyed(key, group): value for key, value in plain(counted & (number == GROUPS)).items()}
+    found = values()
+    assert set(found) == set(wanted)
+    assert [key for key, value in wanted.items() if not agree(found[key], value, "row_weights" in said)] == []
+    with force_plain():
+        in_plain_form = values()
+    assert [key for key in wanted if bits_of(in_plain_form[key]) != bits_of(found[key])] == []
+
+
+WEIGHTS = {
+    "uneven": 10 ** (torch.rand(36, generator=GENERATOR, dtype=torch.float64) * 6 - 3),
+    "float32": torch.rand(36, generator=GENERATOR),
+}
+BY_ROW = [case for case in KINDS if case.name in ROW_METRICS and case.arguments.get("average", "samples") == "samples"]
+
+
+@pytest.mark.parametrize("case", [case for case in BY_ROW if not case.name.endswith("AtThreshold")], ids=str)
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_a_mean_over_rows_is_weighted_by_any_numbers(case: Case, kind: str) -> None:
+    """sum(w v) / sum(w) of each row's own value, in fractions; the same bits in any batches, merged; states are whole."""
+    weights = WEIGHTS[kind]
+    metric, other = case.metric(weighted=True), case.metric(weighted=True)
+    fed(metric, SCORES, GAINS, row_weights=weights)
+    wanted = []
+    for cut in case.cutoffs():
+        values = [evaluate(case.name, [row], case.setting(cut)) for row in ROWS]
+        columns = list(zip(*([one] if isinstance(one, float) else one for one in values), strict=True))
+        wanted += [weighted_mean(column, weights.tolist()) for column in columns]
+    assert floats(metric.compute()) == pytest.approx(wanted, rel=1e-9, abs=1e-12, nan_ok=True)
+    value = bits_of(metric.compute())
+    order = torch.randperm(36, generator=torch.Generator().manual_seed(1))
+    metric.reset()
+    for one, own in ((metric, order[:20]), (other, order[20:])):
+        one.update(SCORES[own], GAINS[own], row_weights=weights[own])
+    metric.merge_state(other)
+    assert bits_of(metric.compute()) == value
+    assert not any(state.is_floating_point() for state in metric.metric_state.values())
+
+
+def weighted_mean(values: tuple[float, ...], weights: list[float]) -> float:
+    """sum(w v) / sum(w) over the values that are there."""
+    kept = [(Fraction(one), Fraction(weight)) for one, weight in zip(values, weights, strict=True) if one == one]
+    total = sum(weight for _, weight in kept)
+    return float(sum((one * weight for one, weight in kept), Fraction(0)) / total) if total else NAN
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bfloat16])
+def test_all_ones_give_the_bits_of_none(dtype: torch.dtype) -> None:
+    """Of every metric that can be weighted."""
+    for case in KINDS:
+        if REGISTRY[case.name].can_be_weighted:
+            weighted = fed(case.metric(weighted=True), SCORES, GAINS, row_weights=torch.ones(36, dtype=dtype))
+            assert bits_of(weighted.compute()) == bits_of(fed(case.metric(), SCORES, GAINS).compute()), str(case)
+
+
+def test_a_worked_weighted_median() -> None:
+    """First hits at 1, 2 and 4: weights 1 1 2 have the middle between 2 and 4; weights 3 1 1 have it at 1."""
+    ids = torch.tensor([[0, 1, 2, 3]]).expand(3, -1)
+    for weights, wanted in (([1.0, 1.0, 2.0], 3), ([3.0, 1.0, 1.0], 1), ([1.0, 1.0, 1.0], 2), ([0.0, 1.0, 0.0], 2)):
+        metric = KForRecall(min_recall=1.0, num_labels=NUM_LABELS, weighted=True)
+        fed(metric, ids, torch.tensor([0, 1, 3]), row_weights=torch.tensor(weights))
+        assert float(metric.compute()) == wanted
+
+
+def test_what_weighs_nothing_counts_nothing() -> None:
+    """Without any weight the value is NaN; ``row_mask`` drops a weight with its row, even one that is NaN."""
+    nothing = fed(RecallAtK(k=3, weighted=True), SCORES, GAINS, row_weights=torch.zeros(36))
+    assert math.isnan(float(nothing.compute()))
+    weights = torch.arange(36.0)
+    spoilt = weights.masked_fill(~MASK, math.nan)
+    found = fed(RecallAtK(k=3, weighted=True), SCORES, GAINS, row_mask=MASK, row_weights=spoilt)
+    wanted = fed(RecallAtK(k=3, weighted=True), SCORES[MASK], GAINS[MASK], row_weights=weights[MASK])
+    assert bits_of(found.compute()) == bits_of(wanted.compute())
+
+
+def test_a_collection_gives_each_member_what_it_takes() -> None:
+    """Weights go to members that are weighted, groups to all members or to one that has groups of its own."""
+    weights = torch.arange(36.0)
+    members = [RecallAtK(k=3, weighted=True, name="w"), RecallAtK(k=3), MRR(row_groups=NAMES)]
+    found = fed(TopKCollection(members), SCORES, GAINS, row_weights=weights, row_groups=GROUPS).compute()
+    assert set(found) == {"w", "recall@3", "mrr", "mrr/en", "mrr/de"}
+    assert bits_of(found["w"]) == bits_of(fed(members[0].clone(), SCORES, GAINS, row_weights=weights).compute())
+    assert bits_of(found["recall@3"]) == bits_of(fed(RecallAtK(k=3), SCORES, GAINS).compute())
+    whole = TopKCollection([RecallAtK(k=3, buckets=BUCKETS), MRR()], prefix="val/", row_groups=NAMES)
+    keys = set(fed(whole, SCORES, GAINS, row_groups=GROUPS).compute())
+    by_bucket = [f"recall@3/{name}" for name in BUCKETS.names]
+    assert keys == {f"val/{key}" for one in ["mrr", *by_bucket] for key in (one, *(keyed(one, name) for name in NAMES))}
+
+
+def test_a_bucket_name_is_refused_as_a_group() -> None:
+    """One key would mean two things."""
+    for buckets in (BUCKETS, "deciles"):
+        with pytest.raises(ValueError, match=r"row_groups.*decile_1"):
+            RecallAtK(k=5, buckets=buckets, row_groups=["decile_1"])
+
+
+AT = torch.tensor([4])
+WRONG_ROWS: list[tuple[dict[str, Any], str, Any]] = [
+    ({"row_groups": NAMES}, "row_groups", wrong)
+    for wrong in (None, GROUPS.index_fill(0, AT, 2), GROUPS.index_fill(0, AT, -2), GROUPS[1:], GROUPS.float(), GROUPS[:, None])
+]  # fmt: skip
+WRONG_ROWS += [
+    ({"weighted": True}, "row_weights", wrong)
+    for wrong in (None, *(TIMES.double().index_fill(0, AT, one) for one in (-0.5, math.nan, math.inf)), TIMES[1:],
+                  TIMES[:, None].double(), TIMES > 1)
+]  # fmt: skip
+WRONG_ROWS += [({}, "row_weights", TIMES), ({}, "row_groups", GROUPS), ({}, "row_mask", MASK[1:])]
+
+
+@pytest.mark.parametrize(("made", "argument", "wrong"), WRONG_ROWS, ids=range(len(WRONG_ROWS)))
+def test_wrong_rows_are_refused_and_count_nothing(made: dict[str, Any], argument: str, wrong: Any) -> None:
+    """The error names the argument; the metric is as before."""
+    right = {} if not made else {argument: {"row_groups": GROUPS, "row_weights": TIMES}[argument]}
+    metric = fed(RecallAtK(k=5, **made), SCORES, GAINS, **right)
+    before = bits_of(metric.compute())
+    with pytest.raises((TypeError, ValueError), match=f"RecallAtK: .*{argument}"):
+        metric.update(SCORES, GAINS, **{argument: wrong})
+    assert bits_of(metric.compute()) == before
+
+
+# sequences: leading axes are rows, and ``ignore_index`` drops rows
+
+
+def tokens(*axes: int) -> tuple[Tensor, Tensor]:
+    """Logits (..., L) and next tokens (...), a quarter of them -100."""
+    generator = torch.Generator().manual_seed(7)
+    logits = torch.randn(*axes, NUM_LABELS, generator=generator, dtype=torch.float64) * 2
+    target = (torch.rand(axes, generator=generator) ** 2 * NUM_LABELS).long()
+    return logits, target.masked_fill(torch.rand(axes, generator=generator) < 0.25, -100)
+
+
+def kept_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows that are not ignored, as (N, L) and (N,)."""
+    flat = target.flatten()
+    return logits.reshape(-1, NUM_LABELS)[flat != -100], flat[flat != -100]
+
+
+@every_kind
+def test_tokens_are_rows_and_those_to_ignore_are_none(case: Case) -> None:
+    """(B, T, L) with (B, T), also (1, 1) and three axes: the bits of the rows that are not -100."""
+    for axes in ((4, 7), (2, 3, 5), (11,)):
+        logits, target = tokens(*axes)
+        wanted = fed(case.metric(), *kept_rows(logits, target)).compute()
+        assert bits_of(fed(case.metric(ignore_index=-100), logits, target).compute()) == bits_of(wanted)
+
+
+def test_every_form_may_have_leading_axes() -> None:
+    """(B, T, K) ids with (B, T), (B, T, L) multi-hot and gains: the bits of the flattened rows."""
+    logits, target = tokens(3, 5)
+    ids = logits.argsort(dim=-1, descending=True)[..., :6]
+    multi_hot = torch.rand(3, 5, NUM_LABELS, generator=torch.Generator().manual_seed(2)) < 0.2
+    for preds, own in ((ids, target.clamp(min=-1)), (logits, multi_hot), (logits, multi_hot * 2.0)):
+        wanted = fed(RecallAtK(k=3, num_labels=NUM_LABELS), preds.flatten(0, 1), own.flatten(0, 1))
+        assert bits_of(fed(RecallAtK(k=3, num_labels=NUM_LABELS), preds, own).compute()) == bits_of(wanted.compute())
+
+
+def test_tokens_have_the_loss_and_the_accuracy_of_torch_and_torchmetrics() -> None:
+    """cross_entropy(ignore_index=-100), by decile too; MulticlassAccuracy of (B, L, T)."""
+    peers = pytest.importorskip("torchmetrics.classification")
+    logits, target = tokens(10, 8)
+    rows, kept = kept_rows(logits, target)
+    losses = torch.nn.functional.cross_entropy(rows, kept, reduction="none")
+    found = fed(CrossEntropy(ignore_index=-100), logits, target).compute()
+    assert float(found) == pytest.approx(float(losses.mean()), rel=1e-9)
+    by_decile = floats(fed(CrossEntropy(ignore_index=-100, buckets=BUCKETS), logits, target).compute())
+    wanted = [float(losses[BUCKETS.assignment[kept] == bucket].mean()) for bucket in range(len(BUCKETS))]
+    assert by_decile == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+    for k in (1, 3):
+        peer = peers.MulticlassAccuracy(NUM_LABELS, top_k=k, average="micro", ignore_index=-100)
+        accuracy = fed(AccuracyAtK(k, ignore_index=-100), logits, target).compute()
+        assert float(accuracy) == pytest.approx(float(peer(logits.movedim(-1, 1), target)), abs=1e-6)
+
+
+@pytest.mark.parametrize("ignored", [-100, -2, 0, 3])
+def test_any_number_may_be_ignored(ignored: int) -> None:
+    """A token id too; -1 stays a row without a relevant label; another number below it is refused."""
+    logits = torch.tensor([[2.0, 1.0, 0.0, -1.0]] * 4)
+    target = torch.tensor([1, ignored, -1, 1])
+    assert float(fed(AccuracyAtK(k=2, ignore_index=ignored), logits, target).compute()) == 2 / 3
+    with pytest.raises(ValueError, match="-7"):
+        MRR(ignore_index=ignored).update(logits, target.index_fill(0, torch.tensor([0]), -7))
+
+
+def test_a_collection_ranks_a_sequence_once() -> None:
+    """All members see the same rows, and what is shown of them."""
+    logits, target = tokens(4, 6)
+    members = [AccuracyAtK(k=1, buckets="deciles"), MRR(), PopularityAtK(k=2, label_counts=training_counts())]
+    collection = TopKCollection([metric.clone() for metric in members], ignore_index=-100)
+    frequency = LabelFrequency.from_counts(training_counts(), 200)
+    found = fed(collection.bind(frequency), logits, target).compute()
+    for metric in members:
+        for key, value in fed(metric.bind(frequency), *kept_rows(logits, target)).scalars().items():
+            assert bits_of(found[key]) == bits_of(value), key
+
+
+@pytest.mark.parametrize("cut", [lambda t: t[:, :5], lambda t: t.T, lambda t: t[0]], ids=["lengths", "axes", "rows"])
+def test_shapes_that_do_not_fit_are_refused(cut: Any) -> None:
+    """The error says what arrived; nothing is counted."""
+    logits, target = tokens(4, 6)
+    metric = MRR(ignore_index=-100)
+    with pytest.raises(ValueError, match="MRR: "):
+        metric.update(logits, cut(target))
+    assert metric.update_count == 0
+
+
+# repeated ids, and weights of labels
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in BY_ROW if not (case.needs_scores or case.name in ("FallOutAtK", "FBetaAtK"))],
+    ids=str,
+)
+@pytest.mark.parametrize("form", ["ids", "candidates"])
+def test_a_later_copy_is_a_miss_at_its_rank(case: Case, form: str) -> None:
+    """duplicates="first": a copy is an id that nobody asks for, in the bucket of its label; of candidates the best counts."""
+    generator = torch.Generator().manual_seed(1)
+    ids = (torch.rand(40, 9, generator=generator) ** 2 * NUM_LABELS).long()
+    ids = ids.masked_fill(torch.arange(9) >= torch.randint(3, 10, (40, 1), generator=generator), -1)
+    target = data(seed=4, num_rows=40, graded=True)
+    rows = []
+    for listed, row in zip(ids.tolist(), target.rows, strict=True):
+        shown = [label for label in listed if label >= 0]
+        marked = [label + NUM_LABELS * shown[:place].count(label) for place, label in enumerate(shown)]
+        rows.append(type(row)(marked, row.relevant))
+    order = torch.rand(ids.shape, generator=generator).argsort(dim=1)
+    scores = -torch.arange(9.0).expand_as(ids)
+    preds = ids if form == "ids" else (scores.gather(1, order), ids.gather(1, order))
+    found = floats(fed(case.metric(duplicates="first"), preds, target.target).compute())
+    with force_plain():
+        in_plain_form = floats(fed(case.metric(duplicates="first"), preds, target.target).compute())
+    assert str(found) == str(in_plain_form)
+    wanted = []
+    for cut in case.cutoffs():
+        setting = case.setting(cut)
+        if setting.assignment is not None:
+            setting = type(setting)(**{**vars(setting), "assignment": setting.assignment * 9})
+        one = evaluate(case.name, rows, setting)
+        wanted += one if isinstance(one, list) else [one]
+    assert found == pytest.approx(wanted, rel=1e-12, nan_ok=True)
+
+
+def test_repeated_ids_are_refused_by_default() -> None:
+    """The message names the row and the way out; the metric is as before."""
+    ids, target = torch.tensor([[1, 2], [3, 3]]), torch.tensor([1, 3])
+    for metric in (RecallAtK(k=2), RecallAtK(k=2, duplicates="error")):
+        with pytest.raises(ValueError, match=r"label 3 twice in row 1.*duplicates='first'"):
+            metric.update(ids, target)
+        assert metric.update_count == 0
+
+
+def test_weights_of_labels_replace_training_counts() -> None:
+    """The inverse propensities handed over give the value of their counts; any factors do, 0 included."""
+    counts = training_counts()
+    for case in KINDS:
+        if case.name.startswith("Propensity") and "preset" not in case.arguments:
+            a, b = case.arguments.get("a", 0.55), case.arguments.get("b", 1.5)
+            factors = functional.inverse_propensities(counts, 200, a, b)
+            given = {key: one for key, one in case.arguments.items() if key not in ("a", "b")}
+            given |= {} if case.by is None else {"buckets": BUCKETS, "scope": case.by}
+            weighted = fed(REGISTRY[case.name](weights=factors, **given), SCORES, GAINS)
+            wanted = floats(fed(case.metric(), SCORES, GAINS).compute())
+            assert floats(weighted.compute()) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+    factors = torch.tensor([0.0, 4.0, 1.0])
+    metric = PropensityScoredPrecisionAtK(k=1, weights=factors)
+    fed(metric, torch.tensor([[0], [2]]), torch.tensor([[0, 1], [2, -1]]))
+    assert float(metric.compute()) == (0 + 1) / (4 + 1)
+
+
+def test_precision_of_weighted_rows_by_hand() -> None:
+    """Micro precision with weights 1 and 3: one hit of two places in the first row, two of two in the second: 7/8."""
+    metric = PrecisionAtK(k=2, average="micro", weighted=True, num_labels=4)
+    fed(metric, torch.tensor([[0, 1], [2, 3]]), torch.tensor([[0, -1], [2, 3]]), row_weights=torch.tensor([1, 3]))
+    assert float(metric.compute()) == (1 + 3 * 2) / (2 + 3 * 2)

@@ -1,0 +1,203 @@
+"""Decisions above a threshold in every form; areas of labels from bins: the exact value lies within ``error_bounds()``.
+
+What is the bound of an area: scores in one bin count as equal, and may be in any order. Labels that lack a class are left
+out of macro and weighted means. A score of -inf (not retrieved) ties with other such scores.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from cases import NUM_LABELS, data, fed, floats, rows_of
+from contract.forms import candidates, csr_scores
+from exactness.bits import bits_of
+from oracle import Setting, evaluate
+from tailmetrics import F1AtThreshold, LabelAP, LabelAUC, LabelBuckets, RecallAtThreshold, TopKCollection, rank
+from tailmetrics.metrics import REGISTRY
+from tailmetrics.metrics.areas import _sum_of_precisions
+
+FUZZ = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "60"))
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+AVERAGES = ["macro", "micro", "weighted"]
+SLACK = 1e-12
+
+
+@pytest.mark.parametrize("average", ["samples", *AVERAGES])
+def test_decisions_in_every_form(average: Any) -> None:
+    """Not stored is not suggested, even below a negative threshold; a bool matrix is decisions; rankings keep scores."""
+    batch = data(seed=7)
+    for limit in (0.25, -3.0, torch.linspace(-1, 1, NUM_LABELS)):
+        metric = F1AtThreshold(limit, average=average, num_labels=NUM_LABELS)
+        decided = batch.scores > limit
+        wanted = bits_of(fed(metric, batch.scores, batch.target).compute())
+        for preds in (candidates(batch), csr_scores(batch), decided, decided.numpy()):
+            metric.reset()
+            assert bits_of(fed(metric, preds, batch.target).compute()) == wanted
+        metric.reset()
+        assert bits_of(fed(metric, rank(batch.scores, batch.target, depth=2)).compute()) == wanted
+
+
+def test_a_score_equal_to_the_threshold_is_not_above_it() -> None:
+    """.5 is not above .5, nor is the nearest float32 to .1 above .1 among float32 scores; -inf is above nothing."""
+    for scores, threshold in (
+        (torch.tensor([[0.5, 0.75, -math.inf]]), 0.5),
+        (torch.tensor([[0.1, 0.2, 0.05]]), 0.1),
+        (torch.tensor([[0.1, 0.2, 0.05]], dtype=torch.bfloat16), 0.1),
+        (torch.tensor([[-1.0, 0.0, -math.inf]]), torch.tensor([-1.0, -0.5, -9.0])),
+    ):
+        metric = fed(RecallAtThreshold(threshold), scores, torch.tensor([[True, True, True]]))
+        assert float(metric.compute()) == pytest.approx(1 / 3)
+
+
+# areas of labels
+
+
+def drawn(rng: Random, generator: torch.Generator, shape: tuple[int, int]) -> Tensor:
+    """Scores of one kind: logits, probabilities near their ends, ties, zeros of both signs, huge, equal but for a bit."""
+    logits = torch.randn(shape, generator=generator) * 3
+    signed = torch.tensor([0.0, -0.0, 2.0**-140, -(2.0**-140), 1.0])
+    kinds = [
+        logits, logits.sigmoid(), (logits * 10).sigmoid(), (logits * 4 - 30).clamp(max=0).exp(), logits.round(),
+        torch.zeros(shape), signed[torch.randint(5, shape, generator=generator)], logits * 2.0**100,
+        1 + torch.randint(40, shape, generator=generator) * 2.0**-23,
+    ]  # fmt: skip
+    return rng.choice(kinds).clamp(-60000, 60000).to(rng.choice(DTYPES))
+
+
+def relevance(rng: Random, generator: torch.Generator, scores: Tensor) -> Tensor:
+    """Targets from frequent to rare that follow the scores a little; the first labels may lack a class."""
+    chance = torch.rand(scores.shape[1], generator=generator) ** 2 * 0.6
+    target = torch.rand(scores.shape, generator=generator) < chance + 0.3 * (scores > scores.median(0).values)
+    if scores.shape[1] > 2 and rng.random() < 0.5:
+        target[:, 0], target[:, 1] = False, True
+    return target
+
+
+@pytest.mark.parametrize("seed", range(FUZZ))
+@pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
+def test_the_exact_value_lies_within_the_bounds(name: str, seed: int) -> None:
+    """Overall and by bucket, in every type, any number of bins; so does the value; any batches give the same bits."""
+    rng, generator = Random(seed), torch.Generator().manual_seed(seed)
+    shape = (rng.choice([1, 2, 3, 5, 8, 12, 60]), rng.choice([1, 2, 3, 6]))
+    scores = drawn(rng, generator, shape)
+    if rng.random() < 0.3:
+        scores = scores.masked_fill(torch.rand(shape, generator=generator) < rng.choice([0.1, 0.8]), -math.inf)
+    target = relevance(rng, generator, scores.double().clamp(min=-1e300))
+    given: dict[str, Any] = {"average": rng.choice(AVERAGES), "num_labels": shape[1]}
+    given |= rng.choice([{}, {}, {"bins": 2}, {"bins": 64}])
+    setting = Setting(None, average=given["average"], num_labels=shape[1])
+    if rng.random() < 0.4:
+        assignment = torch.randint(2, shape[1:], generator=generator)
+        given["buckets"] = LabelBuckets.from_assignment(assignment, ["one", "other"])
+        setting = Setting(None, assignment.tolist(), 2, average=given["average"])
+    metric, parts = REGISTRY[name](**given), REGISTRY[name](**given)
+    fed(metric, scores, target)
+    cut = rng.randrange(shape[0] + 1)
+    for own in (slice(cut, None), slice(0, cut)):
+        parts.update(scores[own], target[own])
+    assert bits_of(parts.compute()) == bits_of(metric.compute())
+    low, high = (floats(bound) for bound in metric.error_bounds())
+    exact = evaluate(name, rows_of(scores, target.float()), setting)
+    for number, value in enumerate([exact] if isinstance(exact, float) else exact):
+        found = floats(metric.compute())[number]
+        if math.isnan(value):
+            assert all(map(math.isnan, (found, low[number], high[number])))
+        else:
+            assert low[number] - SLACK <= value <= high[number] + SLACK
+            assert low[number] - SLACK <= found <= high[number] + SLACK
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_the_exact_value_of_the_tests_is_that_of_scikit_learn(average: str) -> None:
+    """Once labels that lack a class are left out, which are NaN there, or 0 with a warning."""
+    peers = pytest.importorskip("sklearn.metrics")
+    batch = data(seed=2, num_rows=40)
+    scores, target = batch.scores.clamp(min=-9), batch.target.clone()
+    target[:, 0], target[:, 1] = False, True
+    rows = rows_of(scores, target.float())
+    setting = Setting(None, num_labels=NUM_LABELS, average=average)
+    for name, peer in (("LabelAUC", peers.roc_auc_score), ("LabelAP", peers.average_precision_score)):
+        kept = target.any(0) & (~target.all(0) if name == "LabelAUC" else True)
+        kept = torch.ones_like(kept) if average == "micro" else kept
+        wanted = peer(target[:, kept], scores[:, kept], average=average)
+        assert evaluate(name, rows, setting) == pytest.approx(wanted, rel=0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bounds_are_narrow_and_exact_where_each_score_has_its_bin(name: str, dtype: torch.dtype) -> None:
+    """Of 5,000 rows less than .02 apart at the default number of bins; of whole numbers the value is the exact one."""
+    peers = pytest.importorskip("sklearn.metrics")
+    generator = torch.Generator().manual_seed(1)
+    scores = (torch.randn(5000, 4, generator=generator) * 3).to(dtype)
+    target = torch.rand(scores.shape, generator=generator) < 0.2 + 0.3 * (scores > 0)
+    low, high = fed(REGISTRY[name](num_labels=4), scores, target).error_bounds()
+    assert float(high - low) < 0.02
+    peer = {"LabelAUC": peers.roc_auc_score, "LabelAP": peers.average_precision_score}[name]
+    whole = scores.round().clamp(-4, 4)
+    found = fed(REGISTRY[name](num_labels=4), whole, target).compute()
+    assert float(found) == pytest.approx(peer(target, whole.double(), average="macro"), abs=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1, 1000, 10**12])
+def test_sums_of_precisions_of_many_rows(unit: int) -> None:
+    """Against exact fractions of few relevant rows below and beside as many others as there may be."""
+    for above, own, wrong in ((0, 1, 0), (0, 40, 3), (7, 25, 0), (2, 3, 5), (100, 300, 1), (0, 2000, 7)):
+        given = [torch.tensor([part]) for part in (above * unit, own, wrong * unit)]
+        wanted = sum(
+            (Fraction(above * unit + i, above * unit + i + wrong * unit) for i in range(1, own + 1)), Fraction(0)
+        )
+        assert float(_sum_of_precisions(*given)) == pytest.approx(float(wanted), rel=1e-13, abs=1e-14 * own)
+
+
+@pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
+def test_each_label_has_the_area_that_it_has_alone(name: str) -> None:
+    """``average="none"``: NaN where a class is lacking; no scalars to log, but in ``per_label()``; any groups of rows."""
+    batch = data(seed=5, num_rows=60)
+    scores, target = batch.scores[:, :8], batch.target[:, :8].clone()
+    target[:, 0] = False
+    metric = fed(REGISTRY[name](average="none", num_labels=8), scores, target)
+    alone = [fed(REGISTRY[name](num_labels=1), scores[:, [label]], target[:, [label]]).compute() for label in range(8)]
+    assert floats(metric.compute()) == pytest.approx(floats(torch.stack(alone)), nan_ok=True, abs=0)
+    assert metric.keys() == []
+    per_label = TopKCollection([metric]).per_label()
+    assert floats(per_label[metric.stem]) == pytest.approx(floats(metric.compute()), nan_ok=True, abs=0)
+    with pytest.raises(ValueError, match="a value for each label"):
+        metric.scalars()
+
+
+@pytest.mark.parametrize("labels", ["present", "all"])
+def test_the_f_score_of_averages(labels: str) -> None:
+    """2 P R / (P + R) of macro precision and macro recall, in counts of cut-offs and thresholds; its key says so."""
+    generator = torch.Generator().manual_seed(5)
+    scores, target = torch.rand(60, 9, generator=generator), torch.rand(60, 9, generator=generator) < 0.2
+    target[:, 0] = False
+    given: dict[str, Any] = {"average": "macro", "labels": labels, "num_labels": 9}
+    for name, cut in (("AtK", 2), ("AtThreshold", 0.7)):
+        precision, recall = (
+            float(fed(REGISTRY[f"{one}{name}"](cut, **given), scores, target).compute())
+            for one in ("Precision", "Recall")
+        )
+        metric = fed(REGISTRY[f"F1{name}"](cut, macro="of_averages", **given), scores, target)
+        assert float(metric.compute()) == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-12)
+        word = "" if labels == "present" else "_all"
+        assert metric.keys() == [f"macro_f1{word}_of_averages@{'t' if cut < 1 else ''}{cut}"]
+
+
+@pytest.mark.parametrize("metric", [LabelAP, LabelAUC])
+def test_memory_is_linear_in_labels(metric: Any) -> None:
+    """100,000 labels by decile: two states of 8 bytes for each bin and label, and blocks of labels at compute."""
+    count = 100_000
+    buckets = LabelBuckets.deciles((1e6 / torch.arange(1, count + 1)).long())
+    made = metric(bins=16, buckets=buckets)
+    assert sum(made._state(name).nbytes for name in made._names) == 2 * 8 * 16 * count
+    fed(made, torch.randn(2, count, generator=torch.Generator().manual_seed(1)), torch.tensor([[0], [5]]))
+    assert made.compute().shape == (11,)
