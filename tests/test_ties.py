@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, permutations, product
 from math import comb
@@ -340,3 +342,97 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
             assert values[0] == pytest.approx(values[1], abs=1e-15)
     assert max(read) <= 7
     assert read
+
+
+def cut_inside_a_tie(scores: Tensor, ks: list[int], depth: int | None, buckets: Any, scope: str) -> bool:
+    """Whether equal scores stand on both sides of a cut-off of one row, by a loop over its list."""
+    order = sorted(
+        (label for label in range(7) if scores[label] > -torch.inf), key=lambda label: (-scores[label], label)
+    )
+    lists, cuts = [order], ks if depth is None else [depth]
+    if depth is not None:
+        lists += [[one for one in order[:depth] if buckets.assignment[one] == bucket] for bucket in (0, 1)]
+    every = [cuts, ks, ks] if depth is not None else [cuts]
+    return any(
+        cut < len(of_list) and scores[of_list[cut - 1]] == scores[of_list[cut]]
+        for of_list, of_cuts in zip(lists, every, strict=True)
+        for cut in of_cuts
+    )
+
+
+TIED_BY: list[dict[str, Any]] = [
+    {},
+    {"buckets": BUCKETS, "scope": "global"},
+    {"buckets": BUCKETS, "depth": 5},
+    {"buckets": BUCKETS, "depth": 7},
+]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("by", TIED_BY, ids=str)
+def test_rows_with_equal_scores_at_a_cut_off_are_counted(by: dict[str, Any], plain: bool) -> None:
+    """As a loop over each list counts them; in batches, merged, masked and weighted; without the scores themselves."""
+    batch = [scores for scores, _ in rows(60, True)]
+    scores, target = torch.cat(batch), torch.arange(60) % 7
+    depth = by.get("depth")
+    cut = torch.tensor([cut_inside_a_tie(one, [1, 3], depth, BUCKETS, by.get("scope", "")) for one in scores])
+    mask, weights = torch.arange(60) % 4 > 0, 1.0 + torch.arange(60) % 3
+    with force_plain() if plain else nullcontext():
+        metrics = [tailmetrics.NDCGAtK([1, 3], **by) for _ in range(2)]
+        for metric, half in zip(metrics, (slice(0, 25), slice(25, 60)), strict=True):
+            ranking = tailmetrics.rank(scores[half], target[half], depth or 3, mask[half])
+            metric.update(ranking if plain else replace(ranking, scores=None))  # the list alone knows
+        metrics[0].merge_state(metrics[1])
+        with pytest.warns(UserWarning, match=f"{float(cut[mask].double().mean()):.1%} of the rows have equal scores"):
+            metrics[0].compute()
+        weighted = tailmetrics.NDCGAtK([1, 3], weighted=True, **by)
+        weighted.update(scores, target, mask, row_weights=weights)
+    share = float((weights * cut)[mask].sum() / weights[mask].sum())
+    with pytest.warns(UserWarning, match=f"{share:.1%} of the rows have equal scores"):
+        weighted.compute()
+
+
+def told_of_ties(compute: Callable[[], Any]) -> list[str]:
+    """What is said of equal scores meanwhile."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compute()
+    return [str(one.message) for one in caught if "equal scores" in str(one.message)]
+
+
+def test_equal_scores_are_told_once_and_where_it_helps() -> None:
+    """Once for a metric or a collection, by compute and not by forward; never with ties=, of ids, or up to 1 %."""
+    distinct, target = torch.arange(400.0).view(100, 4), torch.zeros(100, dtype=torch.int64)
+    tied = distinct.clone()
+    tied[0, 1:3] = 1.0
+    more = tied.clone()
+    more[1, 1:3] = 5.0
+    for make, caller in (
+        (lambda: tailmetrics.RecallAtK(2), "RecallAtK"),
+        (lambda: tailmetrics.TopKCollection([tailmetrics.RecallAtK(2), tailmetrics.MRR()]), "TopKCollection"),
+    ):
+        made = make()
+        made.update(more, target)
+        (said,) = told_of_ties(made.compute)
+        assert said.startswith(f"{caller}: 2.0% of the rows")
+        assert "ties='expected'" in said
+        made.reset()
+        made.update(more, target)
+        assert not told_of_ties(made.compute)
+        for few in (distinct, tied):
+            made = make()
+            assert not told_of_ties(lambda made=made, few=few: made(few, target))
+            assert not told_of_ties(made.compute)
+        made = make()
+        assert not told_of_ties(lambda made=made: made(more, target))
+        assert told_of_ties(made.compute)
+    for metric, preds in (
+        (tailmetrics.RecallAtK(2, ties="worst"), more),
+        (tailmetrics.MRR(), more),
+        (tailmetrics.RecallAtK(2, num_labels=4), torch.arange(4).expand(100, 4)),
+    ):
+        metric.update(preds, target)
+        assert not told_of_ties(metric.compute)
+    metric = tailmetrics.RecallAtK(2, average="macro", num_labels=4)
+    metric.update(more, target)
+    assert "float32" in told_of_ties(metric.compute)[0]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from re import sub
 from typing import Any, cast
+from warnings import warn
 
 import torch
 from torch import Tensor
@@ -20,10 +21,10 @@ from tailmetrics._summaries import keeps_labels, per_label, summaries, training_
 from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._metric import MANY_TIED, TopKMetric, ties_in_words
 from tailmetrics.metrics._references import REFERENCES, Reference, ReferenceRanking
 from tailmetrics.metrics._rows import RelevanceMetric
-from tailmetrics.metrics._states import Addition, Prepared
+from tailmetrics.metrics._states import Addition
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
@@ -70,6 +71,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     """
 
     _warns = True  # of the first batch
+    _tells_ties = True  # in the first ``compute`` that has seen many
     _queries_seen = QueriesSeen()
 
     def __init__(
@@ -97,7 +99,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self.with_references(references)
         for name, metric in members.items():
             self.add_module(name, metric)
-            vars(metric)["_background"] = self._background
+            vars(metric).update(_background=self._background, _tells_ties=False)
             given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
             metric._complete("TopKCollection", {name: one for name, one in given.items() if one is not None})
         _check_unique(self.members())
@@ -264,7 +266,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                 self._check_own("update")
             metric._check(ranking)
         addition = Addition()
-        prepared = [Prepared(metric._prepare(ranking), ranking.rows) for metric in leaders]
+        prepared = [metric._prepared(ranking) for metric in leaders]
         if ranking.queries is not None:
             self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
         self._before_adding()
@@ -338,7 +340,12 @@ class TopKCollection(Mergeable, LoggedCollection):
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
         computed = {name: metric for name, metric in members if metric.keys()}
         with self._sent_together(computed):
-            return self._flat({name: metric.scalars() for name, metric in computed.items()})
+            found = self._flat({name: metric.scalars() for name, metric in computed.items()})
+        most = max(computed.values(), key=lambda metric: metric._tied_share, default=None)
+        if self._tells_ties and most is not None and most._tied_share > MANY_TIED:
+            self._tells_ties = False
+            warn(ties_in_words("TopKCollection", most._tied_share, most._tie_remedies()), stacklevel=2)
+        return found
 
     def _parts(self) -> Mapping[str, ExactMetric]:
         return {**self.members(), **self._reference_metrics()}
@@ -384,7 +391,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                     ranking, cast("Reference", name), self._width(ranking), self._counts_of_training()
                 )
             for metric in metrics.values():
-                metric._note_in(addition, Prepared(metric._prepare(rows), rows.rows))
+                metric._note_in(addition, metric._prepared(rows))
                 read.append(metric)
         return read
 

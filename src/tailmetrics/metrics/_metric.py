@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from math import isfinite
 from typing import Any, ClassVar
+from warnings import warn
 
 import torch
 from torch import Tensor
@@ -31,6 +32,9 @@ from tailmetrics.ranking._lists import QueriesSeen
 from tailmetrics.ranking._ranking import rank_or_take
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._targets import BatchRows
+
+MANY_TIED = 0.01
+"""Share of rows with equal scores at a cut-off above which ``compute`` warns: a point of a value may be due to ids."""
 
 RESULTS = "trainer.connectors.logger_connector.result"
 """The module of Lightning, in either package, that reads it."""
@@ -90,6 +94,12 @@ class TopKMetric(ConfiguredMetric):
     _forward_cache = ForwardCache()
     _warns = True
     """Whether the next batch is asked what it means; only the first one is."""
+    _tells_ties = True
+    """Whether ``compute`` is to warn of equal scores; it does so once, and a collection does it for its members."""
+    _tie_state = ""
+    """The short name of the state of rows in which equal scores are cut; none where nothing is cut."""
+    _tied_share = 0.0
+    """In which share of the rows equal scores are cut, as the last ``compute`` found."""
     _queries_seen = QueriesSeen()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -120,6 +130,10 @@ class TopKMetric(ConfiguredMetric):
     def reads(self) -> Depth:
         """How much of a batch has to be ranked."""
 
+    def _tie_states(self) -> dict[str, State]:
+        """Return the state :attr:`_tie_state`."""
+        return {}
+
     # states
 
     def _facts_settled(self) -> None:
@@ -132,7 +146,7 @@ class TopKMetric(ConfiguredMetric):
         if not self.is_bound:
             return
         keep = getattr(self, "_keep_states", False)
-        for name, state in self._states().items():
+        for name, state in {**self._states(), **self._tie_states()}.items():
             self._declared[name], self._names[name] = state, self._full_name(name, state)
             zeros = torch.zeros(1 + len(self.row_groups or ()), *state.shape, dtype=state.dtype, device=self.device)
             self.add_state(self._names[name], zeros, state.reduce, persistent=keep)
@@ -204,7 +218,7 @@ class TopKMetric(ConfiguredMetric):
             ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes)
             self._check(ranking)
             addition = Addition()
-            self._note_in(addition, Prepared(self._prepare(ranking), ranking.rows))
+            self._note_in(addition, self._prepared(ranking))
             addition.carry_out()
         if ranking.queries is not None:
             self._queries_seen = self._queries_seen.and_those_of(self._caller, ranking.queries)
@@ -213,7 +227,11 @@ class TopKMetric(ConfiguredMetric):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its value."""
         seen = self._queries_seen  # which forgets them, where TorchMetrics resets the metric for the value of a batch
-        value = super().forward(*args, **kwargs)
+        tells, self._tells_ties = self._tells_ties, False  # of one batch the share of tied rows says little
+        try:
+            value = super().forward(*args, **kwargs)
+        finally:
+            self._tells_ties = tells
         if seen.known is not None:
             self._queries_seen = seen.and_those_of(self._caller, self._queries_seen.known)
         return value
@@ -254,7 +272,11 @@ class TopKMetric(ConfiguredMetric):
         """
         self._check(ranking)
         with one_thread():
-            return Prepared(self._prepare(ranking), ranking.rows)
+            return self._prepared(ranking)
+
+    def _prepared(self, ranking: Ranking) -> Prepared:
+        """Return what a batch that was checked would add."""
+        return Prepared(self._prepare(ranking), ranking.rows)
 
     def _note_in(self, addition: Addition, prepared: Prepared) -> None:
         """Note what was prepared as an addition to the states of this metric."""
@@ -354,6 +376,7 @@ class TopKMetric(ConfiguredMetric):
             groups an axis in front, all rows first. NaN where no row counts.
         """
         self._check_bound("first")
+        self._look_at_ties()
         states = {name: self._state(name) for name in self._names}
         values = [
             self._values({name: state[group] for name, state in states.items()})
@@ -362,6 +385,20 @@ class TopKMetric(ConfiguredMetric):
         found = torch.tensor(values, dtype=real_dtype(self.device), device=self.device)
         several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets)
         return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
+
+    def _look_at_ties(self) -> None:
+        """Note in which share of the rows equal scores are cut, and warn where nobody was told yet."""
+        if self._tie_state:
+            tied, rows = self._counts.totals(self._state(self._tie_state)[0])
+            share = tied / rows if rows else 0.0
+            tells = self._tells_ties and share > MANY_TIED
+            vars(self).update(_tied_share=share, _tells_ties=self._tells_ties and not tells)
+            if tells:
+                warn(ties_in_words(self._caller, share, self._tie_remedies()), stacklevel=6)
+
+    def _tie_remedies(self) -> tuple[str, ...]:
+        """Return what ``ties`` may be in place of ``"id"``."""
+        return ()
 
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
         """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""
@@ -386,6 +423,17 @@ class TopKMetric(ConfiguredMetric):
         from tailmetrics.metrics._plot import plot_metric  # what it takes to plot is imported by who plots
 
         return plot_metric(self, self.compute() if val is None else val, ax)
+
+
+def ties_in_words(caller: str, share: float, remedies: Sequence[str]) -> str:
+    """Return the warning of equal scores, given what ``ties`` may be."""
+    what = f"ties={remedies[0]!r}, the mean over all orders of equal scores" if "expected" in remedies else ""
+    bounds = "ties='worst' and ties='best' for bounds" if remedies else "scores of more digits, such as float32"
+    return (
+        f"{caller}: {share:.1%} of the rows have equal scores on both sides of a cut-off, where the lower label id is "
+        "listed: where ids follow frequency, the values of head and tail follow the ids. Pass "
+        f"{', or '.join(part for part in (what, bounds) if part)}."
+    )
 
 
 def _owner(metric: type, method: str) -> type:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from functools import partial
+from hashlib import sha256
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
@@ -13,13 +13,14 @@ from torch.nn import functional as F
 from typing_extensions import Unpack
 
 from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count
+from tailmetrics._fingerprint import identity
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._formula import check_returned_values
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._references import ReferenceRanking, ReferenceRanks
-from tailmetrics.metrics._states import Increments, PerRow, State, weighted
-from tailmetrics.metrics._ties import ExpectedRanks, Ties, in_order, spans
+from tailmetrics.metrics._states import Increments, PerRow, Prepared, State, weighted
+from tailmetrics.metrics._ties import ExpectedRanks, Ties, in_order, spans, tied_across
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
 from tailmetrics.ranking._device import constant, once
 from tailmetrics.ranking._ranking import Scope
@@ -153,6 +154,30 @@ class RelevanceMetric(TopKMetric):
     def _relevant(self, ranking: Ranking) -> Ranking:
         return ranking if self.min_gain is None or self.reads_gains else super()._relevant(ranking)
 
+    # ties
+
+    def _tie_states(self) -> dict[str, State]:
+        """Return the state of rows in which equal scores are cut, and of all rows; metrics that cut alike share it."""
+        ks = tuple(k for k in self.cutoffs if k is not None)
+        within = (ks, self.bound_buckets) if self._uses_depth and self.scope == "bucket" and ks and self.buckets else ()
+        self._cuts: tuple[Any, ...] = ((self.depth,) if self._uses_depth else ks, *within)
+        cuts = self.ties == "id" and "worst" in self.tie_rules and self._cuts[0]
+        digest = sha256(identity((self._cuts, self.weighted)).encode()).hexdigest()
+        self._tie_state = f"tied_{digest[:16]}" if cuts else ""
+        return {self._tie_state: State((2, self._counts.columns), shared=self.in_registry)} if cuts else {}
+
+    def _prepared(self, ranking: Ranking) -> Prepared:
+        increments, name = self._prepare(ranking), self._tie_state
+        if not name:
+            return Prepared(increments, ranking.rows)
+        memo = ranking._memo
+        if name not in memo:
+            memo[name] = tied_across(ranking, *self._cuts)
+        return Prepared({**increments, name: memo[name]}, ranking.rows)
+
+    def _tie_remedies(self) -> tuple[str, ...]:
+        return tuple(rule for rule in self.tie_rules if rule != "id" and self.average == "samples")
+
     def _ranks_of(self, ranking: Ranking) -> TargetRanks:
         """Return what the formula reads: the ranks of the relevant labels, by bucket where there are buckets."""
         exact, deepest, buckets = None in self.cutoffs, max(self.ks), self.bound_buckets
@@ -204,7 +229,11 @@ class RelevanceMetric(TopKMetric):
         """Return, for each row, whether it counts and, behind it, whether it is answered: (N, 1 + G)."""
         if type(self)._answered is not RelevanceMetric._answered:
             return self._make_rows_counted(ranking, ranks)
-        return ranks.remembered("rows counted", partial(self._make_rows_counted, ranking, ranks))
+        memo = ranks._memo
+        if "rows counted" not in memo:
+            memo["rows counted"] = self._make_rows_counted(ranking, ranks)
+        counted: PerRow = memo["rows counted"]
+        return counted
 
     def _make_rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
         by_labels = type(self)._answered is RelevanceMetric._answered

@@ -43,11 +43,13 @@ class PerRow:
         values: Shape (N, ...); whole numbers or bools for ``COUNT``, else floating.
         fixed_point: How values are written as whole numbers; the state has its columns behind the other axes.
         row_axis: Which axis of ``values`` is that of the rows: there may be others in front of it.
+        total: The sum of whole numbers over the rows, where it is known without adding them up.
     """
 
     values: Tensor
     fixed_point: FixedPoint = COUNT
     row_axis: int = 0
+    total: Tensor | None = None
 
     @property
     def rows_first(self) -> Tensor:
@@ -183,7 +185,8 @@ class Addition:
         for state, one in self.sums:
             if one.fixed_point.limbs == 0:
                 if id(one) not in counts:
-                    counts[id(one)] = one.values.sum(dim=one.row_axis, dtype=torch.int64)
+                    known = one.total
+                    counts[id(one)] = one.values.sum(dim=one.row_axis, dtype=torch.int64) if known is None else known
                 states.append(state)
                 amounts.append(counts[id(one)].view(state.shape))
             elif one.row_axis == 0:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arithmetic import divide, ordered_sum
+from tailmetrics.metrics._states import PerRow
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
@@ -264,6 +266,57 @@ def spans(
     whole = TargetRanks(lambda: found, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, some.deepest)
     whole.n_relevant, whole.binary = ranks.n_relevant, ranks.binary
     return whole, wide[2], wide[3]
+
+
+def tied_across(
+    ranking: Ranking, cuts: tuple[int, ...], ks: tuple[int, ...] = (), buckets: LabelBuckets | None = None
+) -> PerRow:
+    """Return whether each row has equal scores on both sides of a cut-off, and whether it counts, shape (N, 2), bool.
+
+    The list knows it, with the score behind its end: the scores are not read again. Rows of ids never tie.
+
+    Args:
+        ranking: Any.
+        cuts: Cut-offs of the whole list.
+        ks: Cut-offs of the labels of each bucket, within the last of ``cuts``.
+        buckets: These buckets.
+    """
+    values, row_mask, num_rows = ranking.values, ranking.row_mask, ranking.num_rows
+    reads, device = ranking.targets.form.reads, ranking.ids.device
+    end = max(cuts) if values is None else min(max(cuts), values.shape[1] - 1)
+    as_next = None if values is None or end < 1 else values[:, 1 : end + 1] == values[:, :end]
+    if values is None or as_next is None or (reads and not bool(as_next.any())):
+        if row_mask is None:
+            untied = _counts_untied(device).expand(num_rows, 2)
+            return PerRow(untied, total=torch.tensor((0, num_rows)) if reads else None)
+        return PerRow(torch.stack([torch.zeros_like(row_mask), row_mask], dim=1))
+    as_next &= values[:, 1 : end + 1] > -torch.inf
+    tied = as_next[:, [cut - 1 for cut in cuts if cut <= end]].any(dim=1)
+    if buckets is not None:
+        rows = as_next.any(dim=1).nonzero().squeeze(1) if reads else slice(None)
+        tied[rows] |= _tied_within(values[rows, :end], ranking.ids[rows, :end], ks, buckets, reads)
+    row_mask = torch.ones_like(tied) if row_mask is None else row_mask
+    return PerRow(torch.stack([tied & row_mask, row_mask], dim=1))
+
+
+def _tied_within(values: Tensor, ids: Tensor, ks: tuple[int, ...], buckets: LabelBuckets, reads: bool) -> Tensor:
+    """Return whether some k-th label of a bucket scores the same as the next one of the bucket, shape (N,), bool."""
+    bucket, end = buckets.table_on(ids.device)[ids], ids.shape[1]
+    # NumPy sorts small numbers by counting, in a tenth of the time
+    order = torch.from_numpy(np.argsort(bucket.numpy(), kind="stable")) if reads else bucket.argsort(stable=True)
+    bucket, values = bucket.gather(1, order), values.gather(1, order)
+    as_next = (bucket[:, 1:] == bucket[:, :-1]) & (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
+    found = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
+    for k in (k for k in ks if k < end):
+        kth_or_later = bucket[:, : end - k] == bucket[:, k - 1 : -1]  # k - 1 places before is one of the same bucket
+        later = F.pad(bucket[:, : end - k - 1] == bucket[:, k:-1], (1, 0))
+        found |= (as_next[:, k - 1 :] & kth_or_later & ~later).any(dim=1)
+    return found
+
+
+@made_once
+def _counts_untied() -> Tensor:
+    return torch.tensor([False, True], device="cpu")
 
 
 def _tied_rows(ranks: Tensor, values: Tensor, end: int, row_mask: Tensor | None) -> Tensor:
