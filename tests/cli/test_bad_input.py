@@ -188,6 +188,5 @@ def test_a_batch_that_a_metric_refuses(made, config, tailmetrics):
 
 def test_a_package_that_is_not_installed(made, config, tailmetrics, monkeypatch):
     """Without an optional package the command says what to install."""
-    monkeypatch.delitem(sys.modules, "tailmetrics.cli.run")
-    monkeypatch.setitem(sys.modules, "tailmetrics.cli.comparison", None)
-    failed(tailmetrics("evaluate"), "the command line needs the package tailmetrics.cli.comparison")
+    monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", None)
+    failed(tailmetrics("evaluate"), "the command line needs the package tailmetrics.cli.compare")

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cli.made import write_lists
 from tailmetrics import LabelBuckets
-from tailmetrics.cli.row_table import RowTable
+from tailmetrics.cli.row_tables import RowTable
 from tailmetrics.report import ComparisonReport, print_report
 from tailmetrics.significance import compare
 

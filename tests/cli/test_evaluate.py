@@ -19,7 +19,7 @@ from tailmetrics import (
     RecallAtK,
     TopKCollection,
 )
-from tailmetrics.cli.presets import preset_paths
+from tailmetrics.cli.parser import preset_paths
 
 METRICS = [
     ("PrecisionAtK", "{k: [1, 3]}"),
@@ -162,7 +162,7 @@ def test_intervals_hold_the_value_they_are_of(made, config, tailmetrics, tmp_pat
     options = ["--config", config(*METRICS), *made.trained_on, "--overwrite", "--out", tmp_path / "out", "--intervals"]
     assert tailmetrics("evaluate", *options, "--resamples", 200)[0] == 0
     values = reported(tmp_path / "out")
-    found = json.loads((tmp_path / "out" / "intervals.json").read_text())["intervals"]
+    found = json.loads((tmp_path / "out" / "report.json").read_text())["intervals"]
     assert found.keys() == values.keys() - {"gini@3"}
     for key, interval in found.items():
         assert interval["value"] == pytest.approx(values[key], nan_ok=True) or interval["n"] == 0

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.made import write_lists
-from tailmetrics.cli.row_table import IDENTITY
+from tailmetrics.cli.row_tables import IDENTITY
 
 NUM_ROWS, NUM_LABELS = 60, 20
 METRICS = [("RecallAtK", "{k: 3}"), ("RecallAtK", "{k: 3, buckets: deciles, scope: global}")]

@@ -18,10 +18,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a sh
 update = Evaluation.update
 calls = []
 
+class Removed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
 def counted(self, *batch, **more):
     calls.append(batch)
     if len(calls) == 3:
-        os.kill(os.getpid(), signal.SIGINT)
+        WHERE
     update(self, *batch, **more)
 
 Evaluation.update = counted
@@ -47,9 +51,13 @@ def words(made, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_the_third_batch(words, tmp_path):
-    """A process that gets SIGINT ends with 130 and one line, without a file or the trace of one."""
-    ended = subprocess.run([sys.executable, "-c", IN_THE_MIDDLE, *words], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    "where", ["os.kill(os.getpid(), signal.SIGINT)", "Removed()"], ids=["code", "removal of an object"]
+)
+def test_ctrl_c_in_the_third_batch(words, tmp_path, where):
+    """A process that gets SIGINT, also where Python drops errors, ends with 130 and one line, and nothing is left."""
+    code = IN_THE_MIDDLE.replace("WHERE", where)
+    ended = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", SAID)
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 

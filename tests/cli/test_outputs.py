@@ -85,10 +85,10 @@ def test_what_an_earlier_run_wrote_is_replaced_as_a_whole(words, made, config, t
     out = ["--overwrite", "--out", tmp_path / "out", "--per-row", tmp_path / "out" / "rows.parquet"]
     assert tailmetrics("evaluate", *by_decile, *out, "--intervals", "--resamples", 100, "--quiet")[0] == 0
     first = contents(tmp_path / "out")
-    assert {"report.png", "intervals.json", "intervals.csv", "rows.parquet"} <= first.keys()
+    assert {"report.png", "rows.parquet"} <= first.keys()
     assert tailmetrics(*words, *out)[0] == 0
     second = contents(tmp_path / "out")
-    assert set(second) == set(first) - {"report.png", "intervals.json", "intervals.csv"}
+    assert set(second) == set(first) - {"report.png"}
     assert all(second[name] != first[name] for name in second)
 
 

@@ -22,7 +22,7 @@ from tailmetrics import (
     RecallAtK,
     TopKCollection,
 )
-from tailmetrics.cli.identity import BLOCK_BYTES, fingerprint
+from tailmetrics.cli.inputs import BLOCK_BYTES, fingerprint
 from tailmetrics.io import read, read_label_counts
 
 METRICS = [
@@ -62,7 +62,7 @@ def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     assert [part.num_rows for part in parts] == [28, 32]  # four row groups of seven, and the rest
     assert parts[0].to_pylist() + parts[1].to_pylist() == whole.to_pylist()
     assert not (two / "rows.parquet").exists()
-    intervals = [json.loads((tmp_path / name / "intervals.json").read_text())["intervals"] for name in ("one", "two")]
+    intervals = [json.loads((tmp_path / name / "report.json").read_text())["intervals"] for name in ("one", "two")]
     assert {key: one["n"] for key, one in intervals[0].items()} == {key: two["n"] for key, two in intervals[1].items()}
     status, out, err = tailmetrics("compare", one / "rows.parquet", two / "rows.parquet", "--only", "precision@3")
     assert (status, err) == (0, "")  # the digests of the parts are those of the whole
@@ -176,9 +176,8 @@ def test_more_ranks_than_row_groups(made, config, workers, tailmetrics, tmp_path
     assert [ended[::2] for ended in workers.ranks(*words, "--out", tmp_path / "two", "--per-row", table)] == [
         (0, "")
     ] * 2
-    for name in ("report", "intervals"):
-        one, two = ((tmp_path / folder / f"{name}.json").read_text() for folder in ("one", "two"))
-        assert one == two
+    one, two = ((tmp_path / folder / "report.json").read_text() for folder in ("one", "two"))
+    assert one == two
     assert tailmetrics("compare", table, table, "--names", "a", "b", "--quiet")[0] == 0
 
 

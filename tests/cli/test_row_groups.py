@@ -113,7 +113,7 @@ def test_tables_of_rows_keep_the_groups(made, grouped, config, tailmetrics, tmp_
         )[0]
         == 0
     )
-    found = json.loads((tmp_path / "out" / "intervals.json").read_text())["intervals"]
+    found = json.loads((tmp_path / "out" / "report.json").read_text())["intervals"]
     rows = [row for row in range(NUM_ROWS) if language(row) == "en"]
     assert found["precision_k@3/en"]["value"] == pytest.approx(precision(made, rows), abs=1e-12)
     assert found["precision_k@3/en"]["n"] == len(rows)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tailmetrics.cli.wording import NAMES, in_options, visible
+from tailmetrics.cli.messages import NAMES, describe, in_options
 from tailmetrics.io import FORMATS
 from tailmetrics.report.formatting import printable
 
@@ -120,7 +120,9 @@ def test_nothing_reaches_the_terminal_that_it_acts_upon(config, tailmetrics, tmp
 def test_where_files_wait_is_not_shown(tmp_path):
     """An error while files are written names where they will be."""
     path = tmp_path / ".tailmetrics-x1" / "rows.parquet"
-    assert visible(f"[Errno 28] No space left on device: '{path}'").endswith(f"'{tmp_path / 'rows.parquet'}'")
+    assert describe(OSError(f"[Errno 28] No space left on device: '{path}'"))[0].endswith(
+        f"'{tmp_path / 'rows.parquet'}'"
+    )
 
 
 def test_an_error_while_writing(made, config, tailmetrics, tmp_path, monkeypatch):

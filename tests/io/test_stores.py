@@ -13,7 +13,7 @@ import pytest
 from pyarrow import fs
 
 from tailmetrics.cli import main
-from tailmetrics.cli.identity import fingerprint
+from tailmetrics.cli.inputs import fingerprint
 from tailmetrics.io import DataFileError, read
 from tailmetrics.io.files import find, path_of
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tailmetrics.cli.front import answer, answers
+import tailmetrics
 
 INTERRUPTED = 130
 FAILED = 2
+AGAIN = 0.05
+"""Seconds after which an interrupt that Python has dropped comes again: the removal is over by then."""
+PROGRAM = """How good a ranking model is, from its most frequent labels to its rarest.
+
+  tailmetrics evaluate   one run: predictions against what is relevant
+  tailmetrics compare    several runs: which differences are more than chance
+
+tailmetrics evaluate --help and tailmetrics compare --help list the options of each."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0, 2 after an error, 130 after Ctrl-C.
     """
     words = sys.argv[1:] if argv is None else argv
-    if answers(words):
-        answer(words)
+    if list(words) in (["--help"], ["-h"], ["--version"]):
+        _answer(words)
     interrupts: list[int] = []
     with _signals(interrupts, alone=argv is None):
         try:
@@ -40,14 +50,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
+def _answer(words: Sequence[str]) -> None:
+    """Print the help or the version at once, without torch, which takes seconds to load, and leave."""
+    parser = ArgumentParser(
+        prog="tailmetrics",
+        usage="tailmetrics {evaluate,compare} ...",
+        description=PROGRAM,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {tailmetrics.__version__}")
+    parser.parse_args(words)
+
+
 def _outcome(argv: Sequence[str] | None, interrupts: Sequence[int]) -> int:
     try:
-        from tailmetrics.cli.errors import REPORTED, print_error
-        from tailmetrics.cli.ranks import launched
-        from tailmetrics.cli.run import run
+        from tailmetrics.cli.compare import compare_runs
+        from tailmetrics.cli.evaluate import evaluate
+        from tailmetrics.cli.messages import REPORTED, plain_warnings, print_error
+        from tailmetrics.cli.parser import parse
+        from tailmetrics.cli.processes import launched
 
-        with _own_classes():
-            run(argv)
+        rank, _ = launched()
+        with _own_classes(), plain_warnings(rank == 0):
+            request = parse(argv)
+            {"evaluate": evaluate, "compare": compare_runs}[request.command](request)
     except ModuleNotFoundError as error:
         problem = f"error: the command line needs the package {error.name}"
         sys.stderr.write(f"{problem}\nhint: pip install 'tailmetrics[cli]'\n")
@@ -55,7 +81,6 @@ def _outcome(argv: Sequence[str] | None, interrupts: Sequence[int]) -> int:
     except REPORTED as error:
         if interrupts:
             raise
-        rank, _ = launched()
         if rank == 0:  # all ranks agree on an error
             print_error(error)
         return FAILED
@@ -83,10 +108,22 @@ def _signals(interrupts: list[int], alone: bool) -> Iterator[None]:
         signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ):  # it is ignored in what a shell runs behind itself
         handlers[signal.SIGINT] = interrupt
+
+    def unraisable(found: Any) -> None:
+        if not interrupts:
+            hook(found)
+            return
+        # it came while an object was removed, where Python drops every error: it comes again
+        again = threading.Timer(AGAIN, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    hook, sys.unraisablehook = sys.unraisablehook, unraisable
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if alone and number == signal.SIGINT else handler)
 

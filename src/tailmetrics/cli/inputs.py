@@ -2,21 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from tailmetrics.cli.errors import CommandError
+from tailmetrics.cli.messages import CommandError, in_options
 from tailmetrics.cli.options import DataOptions
-from tailmetrics.cli.progress import watched
-from tailmetrics.cli.ranks import Ranks
-from tailmetrics.cli.row_groups import names_a_file
-from tailmetrics.io import DataFileError, Dataset, TargetDataset, read, read_label_counts, read_label_names, read_target
+from tailmetrics.cli.processes import Ranks, progress
+from tailmetrics.io import (
+    FORMATS,
+    Columns,
+    DataFileError,
+    Dataset,
+    TargetDataset,
+    read,
+    read_label_counts,
+    read_label_names,
+    read_target,
+)
 from tailmetrics.io.counts import counted_names
-from tailmetrics.io.files import find, is_address
+from tailmetrics.io.database import WATCHER, Database
+from tailmetrics.io.errors import reading
+from tailmetrics.io.files import (
+    FilePath,
+    Part,
+    StoredFile,
+    check_file,
+    find,
+    is_address,
+    path_of,
+    size_of,
+    stream,
+    suffix_of,
+)
+from tailmetrics.io.formats import Format, format_of_parts
+from tailmetrics.io.labels import load_names
+from tailmetrics.io.lines import KeyedFile, Lines
+
+# -- predictions, targets, training labels ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Files:
+    """What opens a share of the rows, on any machine that sees the files.
+
+    Attributes:
+        options: The files, but for the predictions.
+        names: Names of all labels, if they are names.
+        num_labels: Number of labels; None when nothing tells.
+    """
+
+    options: DataOptions
+    names: Sequence[str] | None
+    num_labels: int | None
+
+    def run(self, preds: str, ranks: Ranks) -> Dataset:
+        """Open predictions with their targets."""
+        options = self.options
+        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates", "cut")}
+        more["format"] = (options.preds_format or options.format, options.format)
+        more["columns"] = (options.preds_columns or options.columns, options.columns)
+        return read(preds, str(options.target), **more, **self._alike(ranks))
+
+    def train(self, ranks: Ranks) -> TargetDataset | None:
+        """Open training targets, if there are any."""
+        options = self.options
+        if options.train_target is None:
+            return None
+        more: dict[str, Any] = {"format": options.format, "columns": options.columns}
+        return read_target(options.train_target, min_gain=options.train_min_gain, **more, **self._alike(ranks))
+
+    def _alike(self, ranks: Ranks) -> dict[str, Any]:
+        same = {name: getattr(self.options, name) for name in ("batch_rows", "string_ids", "memory")}
+        same |= {"rank": ranks.rank, "world_size": ranks.world_size}
+        return {**same, "label_names": self.names, "num_labels": self.num_labels}
+
+    def everywhere(self) -> Files:
+        """Return the same files by paths that hold in any folder."""
+        options: DataOptions = self.options
+        found: dict[str, Any] = {}
+        for name in ("target", "train_target", "filter", "row_groups"):
+            path = getattr(options, name)
+            if path is not None and (name != "row_groups" or names_a_file(path)):
+                found[name] = everywhere(path)
+        return replace(self, options=replace(options, **found))
+
+
+def everywhere(path: str) -> str:
+    """Return a path that holds in any folder."""
+    return path if is_address(path) else str(Path(path).absolute())
 
 
 @dataclass(frozen=True)
@@ -24,33 +104,92 @@ class Inputs:
     """The files of an evaluation, open.
 
     Attributes:
+        files: What opened them.
         runs: This rank's share of the predictions of each run with their targets.
         train: This rank's share of the training targets.
         counts: Training counts, if a file gives them.
-        num_train: Number of training rows, if given.
-        num_labels: Number of labels; None when nothing tells.
     """
 
+    files: Files
     runs: list[Dataset]
     train: TargetDataset | None
     counts: Tensor | None
-    num_train: int | None
-    num_labels: int | None
 
     @property
     def facts(self) -> dict[str, Any]:
         """What every rank has to have found, by what it is called."""
         rows = {f"rows of {run.preds.path}": run.num_rows for run in self.runs}
         train = {} if self.train is None else {f"rows of {self.train.target.path}": self.train.num_rows}
-        return {**rows, **train, "number of labels": self.num_labels}
+        return {**rows, **train, "number of labels": self.files.num_labels}
+
+
+def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inputs:
+    """Open everything; every rank finds the same label ids, the same number of labels and the same errors."""
+    if options.target is None:
+        raise CommandError("there are no targets", "add --target FILE.")
+    if options.train_target is not None and options.label_counts is not None:
+        hint = "give the training targets to count them, or the counts."
+        raise CommandError("both --train-target and --label-counts are given", hint)
+    with progress("opening files", 1.0, ranks) as show:
+        token = WATCHER.set(lambda doing, share: show(share, doing))
+        try:
+            counts, names = _counts_and_names(preds, options)
+            files = Files(options, names, options.num_labels if counts is None else len(counts))
+            train = files.train(ranks)
+            files = files if train is None else replace(files, num_labels=train.num_labels)
+            runs = [files.run(path, ranks) for path in preds]
+            if files.num_labels is None:
+                files = replace(files, num_labels=runs[0].num_labels)
+                train = files.train(ranks)
+        finally:
+            WATCHER.reset(token)
+    if train is not None and train.num_labels is None:
+        hint = "add --num-labels, which counting training labels needs."
+        raise CommandError("the number of labels is not known: no file declares it", hint)
+    return Inputs(files, runs, train, counts)
+
+
+def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tensor | None, Sequence[str] | None]:
+    """Return the training counts, if a file gives them, and the names of all labels, where they are names.
+
+    Names are gathered where more files than one run and its targets hold them.
+
+    Raises:
+        CommandError: If labels are names, but the counts stand in the order of label ids that nobody has seen.
+    """
+    path, num_labels, counts, counted, names = options.label_counts, options.num_labels, None, None, None
+    if path is not None:
+        counted = counted_names(path)
+        counts = read_label_counts(path, num_labels=num_labels) if counted is None else None
+        num_labels = num_labels if counts is None else len(counts)
+    targets = [one for one in (options.target, options.train_target) if one is not None]
+    if len(preds) + len(targets) > 2 or path is not None:
+        names = read_label_names(
+            *preds,
+            *targets,
+            format=[*[options.preds_format or options.format] * len(preds), *[options.format] * len(targets)],
+            columns=[*[options.preds_columns or options.columns] * len(preds), *[options.columns] * len(targets)],
+            string_ids=options.string_ids,
+            num_labels=num_labels,
+            more=counted or (),
+            memory=options.memory,
+        )
+    if path is not None and counted is not None:
+        counts = read_label_counts(path, num_labels=num_labels, label_names=names)
+    elif path is not None and names is not None:
+        problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
+        raise CommandError(problem, "write the counts as CSV with the columns label and count, or give --train-target.")
+    return counts, names
+
+
+# -- the files that are read ----------------------------------------------------------------------------------------
 
 
 def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
     """Return every file that is going to be read."""
-    more = (options.target, options.train_target, options.label_counts, options.filter)
-    groups = options.row_groups
-    files = [groups] if groups is not None and names_a_file(groups) else []
-    return [*preds, *(path for path in more if path is not None), *files]
+    groups = options.row_groups if options.row_groups is not None and names_a_file(options.row_groups) else None
+    more = (options.target, options.train_target, options.label_counts, options.filter, groups)
+    return [*preds, *(path for path in more if path is not None)]
 
 
 def local_files(paths: Iterable[str]) -> list[Path]:
@@ -64,135 +203,210 @@ def local_files(paths: Iterable[str]) -> list[Path]:
     return found
 
 
-def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inputs:
-    """Open everything; every rank finds the same label ids, the same number of labels and the same errors."""
-    if options.target is None:
-        raise CommandError("there are no targets", "add --target FILE.")
-    if options.train_target is not None and options.label_counts is not None:
-        hint = "give the training targets to count them, or the counts."
-        raise CommandError("both --train-target and --label-counts are given", hint)
-    with watched(ranks):
-        return _opened(preds, options, options.target, ranks)
+BLOCK_BYTES = 2**16
+BLOCKS = 256
+"""Blocks of a file that are looked at: all of one up to 16 MB, and so many spread over a larger one."""
 
 
-def _opened(preds: Sequence[str], options: DataOptions, target: str, ranks: Ranks) -> Inputs:
-    counts, names = _counts_and_names(preds, options)
-    files = _Files(options, target, names, ranks)
-    num_labels = options.num_labels if counts is None else len(counts)
-    train = files.train(num_labels)
-    num_labels = num_labels if train is None else train.num_labels
-    runs = [files.run(path, num_labels) for path in preds]
-    num_labels = num_labels or runs[0].num_labels
-    if train is not None and train.num_labels is None:
-        train = files.train(_known(num_labels))
-    return Inputs(runs, train, counts, options.num_train, num_labels)
+def fingerprint(file: FilePath) -> str:
+    """Return the size of a file and a digest of its content, of a large one of parts of it, both ends included.
 
-
-@dataclass(frozen=True)
-class Share:
-    """What opens one share of the rows where it is evaluated, on any machine that sees the files.
-
-    Attributes:
-        preds: Predictions.
-        options: The other files.
-        names: Names of all labels, if they are names.
-        num_labels: Number of labels; None when nothing tells.
+    Of a file in a store, the time of its last change stands for the content: all processes ask the same store.
     """
-
-    preds: str
-    options: DataOptions
-    names: Sequence[str] | None
-    num_labels: int | None
-
-    def rows(self, ranks: Ranks) -> Dataset:
-        """Open predictions with their targets."""
-        return self._files(ranks).run(self.preds, self.num_labels)
-
-    def train(self, ranks: Ranks) -> TargetDataset:
-        """Open training targets."""
-        opened = self._files(ranks).train(self.num_labels)
-        assert opened is not None
-        return opened
-
-    def _files(self, ranks: Ranks) -> _Files:
-        return _Files(self.options, str(self.options.target), self.names, ranks)
+    size = size_of(file)
+    if isinstance(file, StoredFile):
+        return f"{size:,} bytes, of {file.facts.mtime}"
+    last = max(0, size - BLOCK_BYTES)
+    wanted = range(0, size, BLOCK_BYTES)
+    starts = wanted if len(wanted) <= BLOCKS else [last * number // (BLOCKS - 1) for number in range(BLOCKS)]
+    digest = sha256()
+    with file.open("rb") as opened:
+        for start in starts:
+            opened.seek(start)
+            digest.update(opened.read(BLOCK_BYTES))
+    return f"{size:,} bytes, sha256 {digest.hexdigest()[:12]}"
 
 
-class _Files:
-    """The files of the options, to be opened alike."""
-
-    def __init__(self, options: DataOptions, target: str, names: Sequence[str] | None, ranks: Ranks) -> None:
-        self._options = options
-        self._target = target
-        self._alike: dict[str, Any] = {
-            "rank": ranks.rank,
-            "world_size": ranks.world_size,
-            "batch_rows": options.batch_rows,
-            "format": options.format,
-            "columns": options.columns,
-            "string_ids": options.string_ids,
-            "label_names": names,
-            "memory": options.memory,
-        }
-
-    def train(self, num_labels: int | None) -> TargetDataset | None:
-        path = self._options.train_target
-        if path is None:
-            return None
-        return read_target(path, num_labels=num_labels, min_gain=self._options.train_min_gain, **self._alike)
-
-    def run(self, preds: str, num_labels: int | None) -> Dataset:
-        options = self._options
-        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates", "cut")}
-        alike = self._alike | {
-            "format": (options.preds_format or options.format, options.format),
-            "columns": (options.preds_columns or options.columns, options.columns),
-        }
-        return read(preds, self._target, num_labels=num_labels, **more, **alike)
+def facts_of(paths: Iterable[str], options: DataOptions) -> Mapping[str, Any]:
+    """Return what all ranks have to agree on before they read: their files, and how these are read."""
+    files = [part.path for path in paths for part in find(path).parts]
+    return {**{str(file): fingerprint(file) for file in files}, "options of the command line": str(asdict(options))}
 
 
-def _known(num_labels: int | None) -> int:
-    if num_labels is None:
-        hint = "add --num-labels, which counting training labels needs."
-        raise CommandError("the number of labels is not known: no file declares it", hint)
-    return num_labels
+def options_of_values(options: DataOptions, dataset: Dataset) -> Mapping[str, Any]:
+    """Return the options that the values of rows depend on, and that no metric has as an argument.
+
+    Two tables of values per row are about the same thing only where these agree.
+    """
+    content = None
+    if options.filter is not None:
+        with stream(check_file(options.filter)) as file:
+            content = sha256(file.read()).hexdigest()
+    return {"cut": options.cut, "filter": content, "missing": options.missing if dataset.missing_queries else None}
 
 
-def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tensor | None, Sequence[str] | None]:
-    """Return the training counts, if a file gives them, and the names of all labels, if they are names.
+# -- names of labels and groups of rows -----------------------------------------------------------------------------
+
+
+def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: int | None) -> Sequence[str] | None:
+    """Return the name of each label: those that the files hold, or the lines of the text file of ``--label-names``.
+
+    Labels that ``--num-labels`` has beyond the names of the files have an empty name: no file holds them.
 
     Raises:
-        CommandError: If labels are names, but the counts stand in the order of label ids that nobody has seen.
+        CommandError: If both are there, or the lines are not one for each label.
     """
-    path = options.label_counts
-    counted = None if path is None else counted_names(path)
-    counts = None if path is None or counted is not None else read_label_counts(path, num_labels=options.num_labels)
-    num_labels = options.num_labels if counts is None else len(counts)
-    names = _label_names(preds, options, num_labels, counted)
     if path is None:
-        return None, names
-    if counts is None:
-        return read_label_counts(path, num_labels=num_labels, label_names=names), names
-    if names is not None:
-        problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
-        raise CommandError(problem, "write the counts as CSV with the columns label and count, or give --train-target.")
-    return counts, None
+        missing = 0 if in_files is None or num_labels is None else num_labels - len(in_files)
+        return in_files if missing <= 0 else [*(in_files or ()), *[""] * missing]
+    if in_files is not None:
+        raise CommandError("--label-names: the labels of these files are names already", "leave --label-names out.")
+    hint = "give one name per line, label 0 first."
+    names = _lines(path, hint)
+    if num_labels is not None and len(names) != num_labels:
+        raise CommandError(f"{path}: holds {len(names):,} names for {num_labels:,} labels", hint)
+    return names
 
 
-def _label_names(
-    preds: Sequence[str], options: DataOptions, num_labels: int | None, counted: set[str] | None
-) -> Sequence[str] | None:
-    """Return the names of all labels, if they are names and more files than one run and its targets hold them."""
-    paths = [*preds, options.target, *([] if options.train_target is None else [options.train_target])]
-    if len(paths) == 2 and options.label_counts is None:
+def _lines(path: str, hint: str) -> list[str]:
+    """Return the lines of a text file, compressed or not, without the blanks around them; an empty line is "".
+
+    Only a line feed ends a line: other characters that Unicode calls line ends may be part of a name.
+
+    Raises:
+        DataFileError: If it is no file, or no text in UTF-8; ``hint`` says what to write.
+    """
+    file = check_file(path)
+    with reading(file, "text"), stream(file) as opened:
+        content = bytes(opened.read())
+    try:
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataFileError(file, "is no text", hint=hint) from error
+    return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
+
+
+COLUMN = "group"
+"""The column of a file of groups."""
+BY_QUERY, BY_ROW = ("csv", "tsv", "jsonl", "long"), ("parquet", "arrow")
+"""Formats that can hold the group of a row: those whose lines name their query, and those of rows."""
+TABLES = tuple(suffix for name in BY_ROW for suffix in FORMATS[name].suffixes)
+MOST = 1000
+"""Groups that are taken: each has states of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroups:
+    """The groups of this rank's rows.
+
+    Attributes:
+        names: Names of the groups of all rows, sorted.
+        numbers: Shape (rows of this rank,), int16: places among the names, -1 for none.
+        start: Number of this rank's first row.
+    """
+
+    names: tuple[str, ...]
+    numbers: Tensor
+    start: int
+
+    def of(self, rows: Tensor) -> Tensor:
+        """Return the groups of some rows, given by their numbers."""
+        return self.numbers[rows - self.start]
+
+
+def names_a_file(said: str) -> bool:
+    """Whether ``--row-groups`` names a file, not a column of the targets."""
+    return is_address(said) or Path(said).is_file()
+
+
+def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
+    """Return the groups that ``--row-groups`` asks for; None without it.
+
+    Raises:
+        CommandError: If it is neither a file nor a column of the targets, or a row has two groups.
+    """
+    said = options.row_groups
+    if said is None:
         return None
-    more = len(paths) - len(preds)
-    return read_label_names(
-        *(path for path in paths if path is not None),
-        format=[*[options.preds_format or options.format] * len(preds), *[options.format] * more],
-        columns=[*[options.preds_columns or options.columns] * len(preds), *[options.columns] * more],
-        string_ids=options.string_ids,
-        num_labels=num_labels,
-        more=counted or (),
-        memory=options.memory,
+    path, groups = _groups(said, options, dataset.row_names)
+    if len(groups) != dataset.num_rows:
+        problem = f"{path}: holds the groups of {len(groups)} rows, but {dataset.num_rows} are evaluated"
+        raise CommandError(problem, "give one group for each row, an empty one for rows that count only overall.")
+    known = sorted({name for name in groups if name})
+    if not known or len(known) > MOST:
+        problem = f"--row-groups {said}: names {len(known):,} groups"
+        raise CommandError(problem, f"choose a column with 1 to {MOST:,} different values, such as a language.")
+    places = {name: place for place, name in enumerate(known)}
+    numbers = [places.get(name or "", -1) for name in groups[dataset.start : dataset.stop]]
+    return RowGroups(tuple(known), torch.tensor(numbers, dtype=torch.int16), dataset.start)
+
+
+def _groups(said: str, options: DataOptions, queries: Sequence[str] | None) -> tuple[str, list[str | None]]:
+    """Return the file or folder that ``--row-groups`` is about, and the group of each row."""
+    own = names_a_file(said)
+    path, column = (said, COLUMN) if own else (str(options.target), said)
+    if own and queries is None and suffix_of(path_of(path)) not in TABLES:
+        return path, [line or None for line in _lines(path, "give the group of each row, one per line.")]
+    columns = options.columns
+    if queries is not None:
+        columns = replace(columns, item=column) if column != "item" else Columns(query=columns.query)
+    parts = find(path).parts
+    form = format_of_parts("--row-groups", parts, None if own else options.format, columns)
+    if form.name not in (BY_ROW if queries is None else BY_QUERY):
+        hint = "give a text file with the group of each row, one per line."
+        if queries is not None:
+            hint = f"give a CSV file with the columns {columns.query} and {COLUMN}."
+        absent = "" if own else "there is no such file, and "
+        raise CommandError(f"--row-groups {said}: {absent}{path} is {form.name}, which has no columns for it", hint)
+    unknown = f"--row-groups {said}: there is no such file, and {path} has no such column"
+    if queries is None:
+        return path, [name for part in parts for name in _column(part, column, unknown)]
+    return path, _of_queries(path, [(part, form) for part in parts], columns, queries, unknown)
+
+
+def _column(part: Part, column: str, unknown: str) -> list[str | None]:
+    """Return the group of each row of a file of columns."""
+    import pyarrow as pa
+
+    from tailmetrics.io.tables import open_table
+
+    table = open_table(part.path)
+    known = table.schema.names
+    if column not in known:
+        if column in part.partition:
+            return [part.partition[column]] * table.num_rows
+        raise CommandError(unknown, f"its columns are {', '.join(known)}.")
+    with reading(part.path, table.form):
+        batches = table.batches([column], 0, table.num_rows, 2**16)
+        return [name for _, batch in batches for name in batch.column(column).cast(pa.string()).to_pylist()]
+
+
+def _of_queries(
+    path: str, parts: Sequence[tuple[Part, Format]], columns: Columns, queries: Sequence[str], unknown: str
+) -> list[str | None]:
+    """Return the group of each query of files whose lines name theirs; the group stands where an item does."""
+
+    def opened(part: Part, form: Format) -> Any:
+        try:
+            found: Any = form.open(part.path, None, columns, part.partition)
+        except DataFileError as error:
+            if columns.item not in error.problem:
+                raise
+            hint = in_options(error.hint) or "name a column of the targets, or a file of groups."
+            raise CommandError(unknown, hint) from error
+        return replace(found, has_empty_lists=True) if isinstance(found, Lines) else found  # a row may have no group
+
+    database = Database()
+    KeyedFile(path_of(path), [(part.path, partial(opened, part, form)) for part, form in parts]).load(
+        database, "grouped"
     )
+    load_names(database, queries)
+    joined = "FROM labels l LEFT JOIN grouped g ON g.query = l.item GROUP BY l.item, l.id"
+    twice = database.row(
+        f"SELECT l.item, arg_min(g.item, g.rowid), arg_max(g.item, g.rowid) {joined} "
+        "HAVING count(DISTINCT g.item) > 1 ORDER BY l.id LIMIT 1"
+    )
+    if twice is not None:
+        problem = f"{path}: query {twice[0]!r} has the groups {twice[1]!r} and {twice[2]!r}"
+        raise CommandError(problem, "a row belongs to one group: choose another column.")
+    return list(database.names(f"SELECT min(g.item) {joined} ORDER BY l.id"))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 from tailmetrics.io import FORMATS, Columns
 from tailmetrics.io.database import MEMORY
 from tailmetrics.significance.comparing import Correction
 from tailmetrics.significance.estimating import Resample
-
-Options = TypeVar("Options")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,19 +98,3 @@ class CompareOptions:
     out: Annotated[str | None, "Folder for the comparison as a page, a picture, JSON, Markdown and CSV."] = None
     overwrite: Annotated[bool, "Replace files that are there already."] = False
     quiet: Annotated[bool, "Print no tables."] = False
-
-
-def add_options(parser: Any, options: type, title: str) -> None:
-    """Add every field of a dataclass to a parser as an option, written with dashes."""
-    group = parser.add_argument_group(title)
-    annotated = get_type_hints(options, include_extras=True)
-    for one in fields(options):
-        name = f"--{one.name.replace('_', '-')}"
-        kind, text = get_args(annotated[one.name])
-        default: dict[str, Any] = {} if one.default is MISSING else {"default": one.default}
-        if kind is bool:
-            group.add_argument(name, action="store_true", help=text)
-        elif kind == list[str] | None:
-            group.add_argument(name, type=str, nargs="+", action="extend", help=text)
-        else:
-            group.add_argument(name, type=kind, help=text, **default)

@@ -10,9 +10,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
 from types import TracebackType
+from typing import Any
 
-from tailmetrics.cli.errors import CommandError
+from rich.console import Console
+
+from tailmetrics.cli.messages import CommandError
 from tailmetrics.io.files import LOCK, folder_for
+from tailmetrics.report import print_report
+from tailmetrics.report.formatting import printable
 
 HELD = (signal.SIGINT, signal.SIGTERM)
 
@@ -130,3 +135,12 @@ def _uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
         for caught in held:
             signal.raise_signal(caught)
+
+
+def show(report: Any, paths: Iterable[Path], quiet: bool) -> None:
+    """Print a report or a comparison, and which files were written."""
+    console = Console()
+    if not quiet:
+        print_report(report, console)
+    for path in paths:
+        console.print(f"wrote {printable(str(path))}", soft_wrap=True, highlight=False, markup=False)

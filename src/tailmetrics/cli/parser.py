@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-from argparse import Action
+from argparse import SUPPRESS, Action, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from pydoc import locate
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined] # exported without saying so
+from jsonargparse import (  # type: ignore[attr-defined] # exported without saying so
+    ActionConfigFile,
+    ArgumentParser,
+    DefaultHelpFormatter,
+)
 
 import tailmetrics
-from tailmetrics.cli.front import COMPARE, EVALUATE, PROGRAM
-from tailmetrics.cli.help import UserHelp, formats
-from tailmetrics.cli.options import (
-    CompareOptions,
-    DataOptions,
-    EvaluateOptions,
-    Options,
-    ResamplingOptions,
-    add_options,
-)
-from tailmetrics.cli.overrides import override
-from tailmetrics.cli.presets import preset_path, preset_paths
+from tailmetrics._arguments import arguments
+from tailmetrics.buckets import names_of
+from tailmetrics.cli.messages import CommandError
+from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.io import FORMATS
 from tailmetrics.metrics import TopKMetric
 
+EVALUATE = """Evaluate a file of predictions against a file of targets.
+
+Prints the metrics, overall and from the most frequent labels to the rarest, and writes a report. A first try:
+
+  tailmetrics evaluate --preset recsys --preds scores.csv --target test.csv --train-target train.csv --out report
+
+Row i of one file belongs to row i of the other, or every line names its query (TREC, JSON Lines, CSV). Files may be
+compressed (.gz, .bz2, .zst), and be folders of parts, patterns in quotes, or addresses (s3://).
+Under torchrun the rows are shared over the processes, and the numbers are the same."""
+COMPARE = """Compare runs row by row.
+
+  tailmetrics compare old.parquet new.parquet --out comparison
+
+Takes tables written by tailmetrics evaluate --per-row, or predictions (--preds) with one target and one config."""
 METRICS = (
     "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
     "--metrics.help RecallAtK lists the arguments of a class."
 )
 
+Options = TypeVar("Options")
 
-class Request(NamedTuple):
+
+@dataclass(frozen=True)
+class Request:
     """A command line, parsed.
 
     Attributes:
@@ -52,62 +67,42 @@ class Request(NamedTuple):
         return kind(**{one.name: self.options[one.name] for one in fields(kind)})  # type: ignore[arg-type]
 
 
-class _Preset(Action):
-    """Reads a config that comes with the library, as if ``--config`` named its path."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        ActionConfigFile.apply_config(parser, namespace, "config", str(preset_path(values)))
-        setattr(namespace, self.dest, values)
-
-
 def parse(argv: Sequence[str] | None) -> Request:
     """Return what the command line asks for, its metrics made.
 
     Raises:
         ArgumentError: If an option or a config does not fit.
     """
-    parser = _parser()
+    parser = ArgumentParser(
+        prog="tailmetrics",
+        version=tailmetrics.__version__,
+        formatter_class=_Help,
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subcommands(required=True, dest="command")
+    usage = "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]"
+    evaluate = _command(EVALUATE, usage, {"evaluation": EvaluateOptions})
+    commands.add_subcommand("evaluate", evaluate, help=EVALUATE.splitlines()[0])
+    compare = _command(COMPARE, "tailmetrics compare TABLE TABLE ... [options]", {"comparison": CompareOptions})
+    text = "Tables of values per row, one for each run; runs of one model with commas between."
+    compare.add_argument("tables", type=str, nargs="*", help=text)
+    commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
     parsed = parser.parse_args(argv)
-    override(parsed[parsed.command].metrics or [], parsed[parsed.command])
+    _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
     # the name since jsonargparse 4.49; the older one warns there
     objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
     return Request(objects.command, objects[objects.command])
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="tailmetrics",
-        description=PROGRAM,
-        formatter_class=UserHelp,
-        version=tailmetrics.__version__,
-        exit_on_error=False,
-        allow_abbrev=False,
-    )
-    commands = parser.add_subcommands(required=True, dest="command")
-    evaluate = _command(EVALUATE, "tailmetrics evaluate --preds FILE --target FILE --preset NAME [options]")
-    add_options(evaluate, EvaluateOptions, "evaluation")
-    commands.add_subcommand("evaluate", evaluate, help=EVALUATE.splitlines()[0])
-    compare = _command(COMPARE, "tailmetrics compare TABLE TABLE ... [options]")
-    compare.add_argument(
-        "tables",
-        type=str,
-        nargs="*",
-        help="Tables of values per row, one for each run; runs of one model with commas between.",
-    )
-    add_options(compare, CompareOptions, "comparison")
-    commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
-    for command in (evaluate, compare):
-        add_options(command, DataOptions, "data")
-        add_options(command, ResamplingOptions, "resampling")
-    return parser
-
-
-def _command(description: str, usage: str) -> ArgumentParser:
+def _command(description: str, usage: str, options: dict[str, type]) -> ArgumentParser:
+    width = max(map(len, FORMATS))
+    formats = "\n".join(f"  {form.name.ljust(width)}  {form.holds}" for form in FORMATS.values())
     parser = ArgumentParser(
         description=description,
         usage=usage,
-        epilog=formats(),
-        formatter_class=UserHelp,
+        epilog=f"formats (--format), told from the name or the first lines of a file:\n{formats}",
+        formatter_class=_Help,
         exit_on_error=False,
         allow_abbrev=False,
     )
@@ -116,4 +111,76 @@ def _command(description: str, usage: str) -> ArgumentParser:
     parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
     text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
     parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
+    for title, kind in {**options, "data": DataOptions, "resampling": ResamplingOptions}.items():
+        group = parser.add_argument_group(title)
+        annotated = get_type_hints(kind, include_extras=True)
+        for one in fields(kind):
+            of_one, text = get_args(annotated[one.name])
+            more: dict[str, Any] = {"type": of_one} | ({} if one.default is MISSING else {"default": one.default})
+            if of_one is bool:
+                more = {"action": "store_true"}
+            elif of_one == list[str] | None:
+                more = {"type": str, "nargs": "+", "action": "extend"}
+            group.add_argument(f"--{one.name.replace('_', '-')}", help=text, **more)
     return parser
+
+
+class _Help(RawDescriptionHelpFormatter, DefaultHelpFormatter):
+    """Help that says what an option does and its default where it has one, not how Python calls its type."""
+
+    def _get_help_string(self, action: Action) -> str:
+        has_default = action.default not in (None, False, SUPPRESS) and action.option_strings
+        return (action.help or "") + (" (default: %(default)s)" if has_default else "")
+
+
+class _Preset(Action):
+    """Reads a config that comes with the library, as if ``--config`` named its path."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        presets = preset_paths()
+        if values not in presets:
+            problem = f"--preset {values}: there is no such preset"
+            raise CommandError(problem, f"choose one of {', '.join(presets)}.")
+        ActionConfigFile.apply_config(parser, namespace, "config", str(presets[values]))
+        setattr(namespace, self.dest, values)
+
+
+def preset_paths() -> dict[str, Path]:
+    """Return the presets by name: a config is one if it is a list of metrics."""
+    package = Path(tailmetrics.__file__).parent
+    # inside the package when installed, beside src in a checkout
+    paths = sorted(package.glob("configs/*.yaml")) or sorted(package.parents[1].glob("configs/*.yaml"))
+    return {path.stem: path for path in paths if "metrics:" in path.read_text(encoding="utf-8").splitlines()}
+
+
+def _override(metrics: Sequence[Any], options: Any) -> None:
+    """Write ``--duplicates``, ``--min-gain`` and ``--buckets`` into the arguments of parsed metrics.
+
+    An argument that a config gives to a metric of its own stays; ``--buckets`` takes the place of any that are named.
+
+    Args:
+        metrics: What the parser found, each with ``class_path`` and ``init_args``.
+        options: The options.
+
+    Raises:
+        CommandError: If buckets are asked for, but no metric is by bucket.
+    """
+    if options.buckets is not None:
+        names_of(options.buckets)  # raises where no kind has this name
+    any_by_bucket = options.buckets is None
+    for metric in metrics:
+        kind: Any = locate(metric.class_path)
+        known = () if kind is None else arguments(kind)
+        if "init_args" not in metric:
+            metric["init_args"] = type(metric)()
+        given = metric.init_args
+        if options.duplicates != "error" and "duplicates" in known:
+            given["duplicates"] = options.duplicates
+        if options.min_gain is not None and "min_gain" in known and given.get("min_gain") is None:
+            given["min_gain"] = options.min_gain
+        if options.buckets is not None and "buckets" in known and isinstance(given.get("buckets"), str):
+            given["buckets"] = options.buckets
+            any_by_bucket = True
+    if not any_by_bucket:
+        problem = f"--buckets {options.buckets}: no metric is by bucket"
+        raise CommandError(problem, "add --preset xmc, or a config with metrics of buckets: deciles.")

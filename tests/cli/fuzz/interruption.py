@@ -13,7 +13,7 @@ from typing import Any
 from cli.fuzz.cases import Case
 from cli.fuzz.running import Ended, FoundError, check, run, snapshot
 from tailmetrics.cli.outputs import Outputs
-from tailmetrics.cli.row_writer import RowTableWriter
+from tailmetrics.cli.row_tables import RowTableWriter
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import Report
 

@@ -52,7 +52,7 @@ def _holds_an_input(case: Case, out: Path, table: Path, source: Random) -> str:
     if not target.is_file():  # the parts of a folder keep their names
         return _is_an_input(case, out, table, source)
     out.mkdir()
-    name = out / source.choice(["report.csv", "report.json", "intervals.csv", "report.png"])
+    name = out / source.choice(["report.csv", "report.json", "curve.csv", "report.png"])
     shutil.copy(target, name)
     words = [str(name) if word == str(target) else word for word in case.words]
     return _refused(replace(case, words=words), ["--out", str(out)])
@@ -60,7 +60,7 @@ def _holds_an_input(case: Case, out: Path, table: Path, source: Random) -> str:
 
 def _is_of_others(case: Case, out: Path, table: Path, source: Random) -> str:
     out.mkdir()
-    name = source.choice(["report.csv", "report.json", "report.html", "intervals.json", "rows.parquet"])
+    name = source.choice(["report.csv", "report.json", "report.html", "labels.csv", "rows.parquet"])
     (out / name).write_bytes(source.choice([b"", b"theirs", b'{"metrics": 1}', b"[]", b"PAR1"]))
     return _refused(case, ["--out", str(out), "--per-row", str(out / "rows.parquet")])
 

@@ -63,12 +63,9 @@ def _columns(found: Evaluated, asked: Asked) -> dict[str, list[float | None]]:
 
 def check_intervals(out: Path, found: Evaluated, asked: Asked) -> None:
     """Raise unless every value of rows has an interval around it, of as many rows as count; none without the option."""
-    file = out / "intervals.json"
     if not asked.intervals:
-        if file.exists():
-            raise FoundError("intervals that nobody asked for")
         return
-    read = json.loads(file.read_text())["intervals"]
+    read = json.loads((out / "report.json").read_text())["intervals"]
     read = {re.sub(r"_min\d+", "", key): one for key, one in read.items()}
     wanted = measures.values(found, asked, with_rows_alone=True)
     if read.keys() != wanted.keys():

@@ -7,26 +7,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
-from tailmetrics.cli.errors import CommandError, CommandWarning
-from tailmetrics.cli.inputs import local_files, open_inputs, paths_of
+from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, stream
+from tailmetrics.cli.inputs import local_files, open_inputs, paths_of, read_row_groups
+from tailmetrics.cli.messages import CommandError, CommandWarning
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
-from tailmetrics.cli.outputs import Outputs
+from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
-from tailmetrics.cli.ranks import Ranks, launched
-from tailmetrics.cli.row_groups import read_row_groups
-from tailmetrics.cli.row_table import RowTable, part_paths
-from tailmetrics.cli.row_writer import RowTableWriter
-from tailmetrics.cli.selection import answerable, chosen_metrics
-from tailmetrics.cli.streaming import stream
-from tailmetrics.cli.training import bind
+from tailmetrics.cli.processes import Ranks, launched
+from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.provenance import versions
 from tailmetrics.io import DataFileError
 from tailmetrics.io.files import folder_for
-from tailmetrics.report import ComparisonReport, print_report
-from tailmetrics.report.formatting import printable
+from tailmetrics.report import ComparisonReport
 from tailmetrics.significance import Comparison, compare, verdict
 from tailmetrics.significance.rows import check_identities
 
@@ -35,96 +29,76 @@ COMPARE_FILES = [f"compare.{suffix}" for suffix in ("json", "md", "tex", "csv", 
 
 def compare_runs(request: Request) -> None:
     """Compare, then write and print."""
-    options = request.get(CompareOptions)
+    options, data = request.get(CompareOptions), request.get(DataOptions)
     tables, preds = request.options.tables, options.preds or []
-    names = _names(options, tables or preds)
-    _check_sources(tables, preds)
-    read: list[str | Path] = [
-        *local_files(paths_of(preds, request.get(DataOptions))),
-        *_files_of(tables),
-        *request.configs,
-    ]
-    with Outputs(read, options.overwrite) as outputs:
-        folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
-        scratch = folder_for(outputs)
-        paths_of_runs = [_runs_of(table) for table in tables] or [[path] for path in _tables(request, preds, scratch)]
-        opened = {name: [RowTable.open(path) for path in some] for name, some in zip(names, paths_of_runs, strict=True)}
-        found = _compared(opened, options, request)
-        if tables:
-            _warn_of_unknown(table for some in opened.values() for table in some)
-        first = next(iter(opened.values()))[0]
-        report = _report(found, first, options)
-        if folder is not None:
-            report.write(folder)
-        paths = outputs.place()
-    console = Console()
-    if not options.quiet:
-        print_report(report, console)
-    for path in paths:
-        console.print(f"wrote {printable(str(path))}", soft_wrap=True, highlight=False, markup=False)
-
-
-def _files_of(tables: Sequence[str]) -> list[Path]:
-    """Return the files of tables, of which each can lie in one per rank."""
-    each = (path for table in tables for path in _runs_of(table))
-    return [path for table in each for path in (table, *part_paths(table))]
-
-
-def _runs_of(table: str) -> list[Path]:
-    """Return the tables of the runs of one model, such as its seeds: with commas between, unless that is a file."""
-    return [Path(table)] if Path(table).exists() else [Path(part) for part in table.split(",") if part]
-
-
-def _check_sources(tables: Sequence[str], preds: Sequence[str]) -> None:
+    # the runs of one model, such as its seeds, stand with commas between, unless that is a file
+    models = [[Path(one)] if Path(one).exists() else [Path(part) for part in one.split(",") if part] for one in tables]
+    names = _names(options, models or [[Path(one)] for one in preds])
     if launched() != (0, 1):
         hint = "run tailmetrics evaluate --per-row under torchrun, then compare the tables without it."
         raise CommandError("compare runs in one process", hint)
     if tables and preds:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
+    read = [file for some in models for one in some for file in (one, *part_paths(one))]
+    with Outputs([*local_files(paths_of(preds, data)), *read, *request.configs], options.overwrite) as outputs:
+        folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
+        scratch = folder_for(outputs)
+        models = models or [[path] for path in _tables(request, preds, scratch)]
+        opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
+        found = _compared(opened, options, request.get(ResamplingOptions))
+        for table in (one for some in opened.values() for one in some if tables and not one.identity):
+            said = f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
+            warnings.warn(f"{said}are about the same thing; write it again.", CommandWarning, stacklevel=2)
+        report = _report(found, next(iter(opened.values()))[0], options)
+        if folder is not None:
+            report.write(folder)
+        written = outputs.place()
+    show(report, written, options.quiet)
 
 
-def _names(options: CompareOptions, paths: Sequence[str]) -> list[str]:
-    """Return the name of each run: as given, or the name of its file, with the folder if that is what differs."""
-    if len(paths) < 2:
-        raise CommandError(f"there are {len(paths)} runs to compare", "name at least two.")
-    files = [_runs_of(path)[0].absolute() for path in paths]
+def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[str]:
+    """Return the name of each model: as given, or the name of its file, with the folder if that is what differs."""
+    if len(models) < 2:
+        raise CommandError(f"there are {len(models)} runs to compare", "name at least two.")
+    files = [first.absolute() for first, *_ in models]
     candidates = [options.names] if options.names else [
         [file.stem for file in files],
         [f"{file.parent.name}/{file.stem}" for file in files],
         [str(file) for file in files],
     ]  # fmt: skip
     names = next((names for names in candidates if len(set(names)) == len(names)), candidates[-1])
-    if len(set(names)) != len(paths):
-        raise CommandError(f"the names {', '.join(names)} are not one for each of {len(paths)} runs", "give --names.")
+    if len(set(names)) != len(models):
+        problem = f"the names {', '.join(names)} are not one for each of {len(models)} runs"
+        raise CommandError(problem, "give --names.")
     return names
 
 
 def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]:
     """Return tables of the values per row of each run."""
-    alone = Ranks(0, 1, torch.device("cpu"))
-    inputs = open_inputs(preds, request.get(DataOptions), alone)
+    alone, data = Ranks(0, 1, torch.device("cpu")), request.get(DataOptions)
+    inputs = open_inputs(preds, data, alone)
     metrics = chosen_metrics(request)
     for dataset in inputs.runs:
         metrics = answerable(metrics, dataset, request)
-    groups = [read_row_groups(request.get(DataOptions), dataset) for dataset in inputs.runs]
+    groups = [read_row_groups(data, dataset) for dataset in inputs.runs]
     evaluation = Evaluation(metrics, row_groups=None if groups[0] is None else groups[0].names)
     bind(evaluation.collection, inputs, alone)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
     for path, dataset, of_rows in zip(paths, inputs.runs, groups, strict=True):
         with RowTableWriter(path, evaluation.members, dataset, evaluation.over_all) as writer:
-            what = f"evaluating {dataset.preds.path.name}"
-            stream(dataset, evaluation.collection, alone, writer.write, what, of_rows)
+            stream(dataset, evaluation.collection, alone, of_rows, [writer.write])
     return paths
 
 
-def _compared(models: dict[str, list[RowTable]], options: CompareOptions, request: Request) -> list[Comparison]:
+def _compared(
+    models: dict[str, list[RowTable]], options: CompareOptions, resampling: ResamplingOptions
+) -> list[Comparison]:
     first = next(iter(models.values()))[0]
     models = {name: [table.joined(first.names) for table in some] for name, some in models.items()}
     for name, some in models.items():
         for other in some:
             _check_same_rows(next(iter(models)), first, name, other)
     keys = _chosen(list(first.pairs), options.only)
-    resampling = request.get(ResamplingOptions)
     for table in (table for some in models.values() for table in some):
         missing = [key for key in keys if table.pairs.get(key) != first.pairs[key]]
         if missing:
@@ -157,14 +131,6 @@ def _gaps(keys: Iterable[str], buckets: Sequence[str]) -> dict[str, list[str]]:
         if bucket in buckets and bucket != "unseen":
             found.setdefault(f"{stem}/gap", []).append(key)
     return found
-
-
-def _warn_of_unknown(tables: Iterable[RowTable]) -> None:
-    """Warn of tables that do not say what they are about, as those of older versions and other programs."""
-    for table in tables:
-        if not table.identity:
-            said = f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
-            warnings.warn(f"{said}are about the same thing; write it again.", CommandWarning, stacklevel=2)
 
 
 def _report(found: list[Comparison], first: RowTable, options: CompareOptions) -> ComparisonReport:

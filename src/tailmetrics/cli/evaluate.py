@@ -1,0 +1,372 @@
+"""`tailmetrics evaluate`: from files to a report, in bounded memory, on one process or many."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
+from tailmetrics.cli.inputs import (
+    Files,
+    Inputs,
+    RowGroups,
+    everywhere,
+    facts_of,
+    label_names,
+    local_files,
+    open_inputs,
+    options_of_values,
+    paths_of,
+    read_row_groups,
+)
+from tailmetrics.cli.messages import CommandError, CommandWarning, describe
+from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.cli.outputs import Outputs, show
+from tailmetrics.cli.parser import Request
+from tailmetrics.cli.processes import Engine, Ranks, joined, progress
+from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
+from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.label_cells import end_to_end
+from tailmetrics.evaluation.row_values import has_row_values
+from tailmetrics.frequency import frequency_of
+from tailmetrics.io import DataFileError, Dataset, TargetDataset
+from tailmetrics.io.files import folder_for
+from tailmetrics.metrics import TopKMetric
+from tailmetrics.ranking import Ranking
+from tailmetrics.report import Report
+from tailmetrics.significance import Interval, intervals
+from tailmetrics.significance.labels import OverLabels
+
+REPORT_FILES = [
+    *(f"report.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")),
+    "labels.csv",
+    "curve.csv",
+]
+
+
+def evaluate(request: Request) -> None:
+    """Evaluate, then write and print what the options ask for; nothing is written unless everything has gone well."""
+    options, data = request.get(EvaluateOptions), request.get(DataOptions)
+    resampling = request.get(ResamplingOptions)
+    if options.preds is None:
+        raise CommandError("there are no predictions", "add --preds FILE.")
+    if options.intervals and options.no_intervals:
+        raise CommandError("--intervals and --no-intervals are both there", "leave one of them out.")
+    metrics = chosen_metrics(request)
+    paths = [*paths_of([options.preds], data), *([] if options.label_names is None else [options.label_names])]
+    read: list[str | Path] = [*local_files(paths), *request.configs]
+    with joined(options.device) as ranks, Outputs(read, options.overwrite) as outputs:
+        engine = None if options.engine is None else Engine(options, data, ranks)
+        with ranks.agreement():
+            folder = None
+            if options.out is not None and ranks.is_first:
+                folder = outputs.claim(options.out, REPORT_FILES)
+            table = _table(options, ranks, outputs)
+            facts = facts_of(paths, data) if ranks.world_size > 1 else {}
+        outputs.made = list(dict.fromkeys(folder for made in ranks.all(outputs.made) for folder in made))
+        ranks.check_same(facts)
+        with ranks.agreement():
+            inputs = open_inputs([options.preds], data, ranks)
+        ranks.check_same(inputs.facts)
+        (dataset,) = inputs.runs
+        with ranks.agreement():
+            groups = read_row_groups(data, dataset)
+            evaluation = Evaluation(
+                answerable(metrics, dataset, request),
+                row_groups=None if groups is None else groups.names,
+                labels=options.labels,
+                label_names=label_names(options.label_names, dataset.label_names, inputs.files.num_labels),
+                examples=options.examples,
+                row_names=dataset.row_names,
+                intervals=None if options.intervals or options.no_intervals else resampling.confidence,
+            )
+        bind(evaluation.collection, inputs, ranks, engine)
+        evaluation.start(ranks.device)
+        with ranks.agreement():
+            if engine is None:
+                of_rows = None if options.per_row is None else options_of_values(data, dataset)
+                with ExitStack() as stack:
+                    uses = [_adding(evaluation)]
+                    if table is not None:
+                        writer = RowTableWriter(table, evaluation.members, dataset, evaluation.over_all, of_rows)
+                        uses.append(stack.enter_context(writer).write)
+                    stream(dataset, evaluation.collection, ranks, groups, uses)
+            else:
+                files = inputs.files.everywhere()
+                evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
+        report = _report(evaluation, dataset, request)
+        if options.intervals and table is not None:
+            found = _intervals(table, evaluation.members, dataset.num_rows, ranks, resampling)
+            report = replace(report, intervals=found)
+        with ranks.agreement():
+            if folder is not None:
+                report.write(folder)
+        with ranks.agreement():
+            written = outputs.place()
+        if ranks.is_first:
+            show(report, written, options.quiet)
+
+
+def _table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | None:
+    """Return where this rank writes the values of its rows until all is done."""
+    if options.per_row is None:
+        return folder_for(outputs) / "rows.parquet" if options.intervals else None
+    table = Path(options.per_row)
+    goals = [part_path(table, rank, ranks.world_size) for rank in range(ranks.world_size)]
+    mine = goals[ranks.rank]
+    # the first rank removes what another number of ranks once wrote
+    others = [path for path in (table, *part_paths(table)) if path not in goals and path.exists()]
+    names = [path.name for path in (mine, *(others if ranks.is_first else ()))]
+    return outputs.claim(mine.parent, names) / mine.name
+
+
+def _report(evaluation: Evaluation, dataset: Dataset, request: Request) -> Report:
+    options, data = request.get(EvaluateOptions), request.get(DataOptions)
+    preds, target = (Path(str(path)).name for path in (options.preds, data.target))
+    with warnings.catch_warnings():
+        # a rank may have no rows; a metric over all ranks has
+        warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
+        report = evaluation.report(options.title or f"{preds} against {target}")
+    notes = []
+    if dataset.missing_queries:
+        outcome = "left out" if data.missing == "skip" else "counted as empty lists"
+        notes.append(f"{dataset.missing_queries:,} queries of {target} have no predictions and are {outcome}.")
+    if dataset.unmatched_queries:
+        notes.append(f"{dataset.unmatched_queries:,} queries of {preds} have no targets and are left out.")
+    return replace(report, rows=dataset.num_rows, tie_winner=dataset.tie_winner, notes=(*report.notes, *notes))
+
+
+# -- which metrics --------------------------------------------------------------------------------------------------
+
+
+def chosen_metrics(request: Request) -> list[TopKMetric]:
+    """Return the metrics of the config without those that ``--without`` names, by class or key.
+
+    Raises:
+        CommandError: If there are none, or one is named that there is not.
+    """
+    metrics: list[TopKMetric] = request.options.metrics or []
+    if not metrics:
+        raise CommandError("there are no metrics", "add --preset xmc, or --config FILE with a list of metrics.")
+    stems = {id(metric): _stems(metric) for metric in metrics}
+    kept = list(metrics)
+    for name in request.options.without or []:
+        others = [one for one in kept if name.lower() not in (type(one).__name__.lower(), *stems[id(one)])]
+        if len(others) == len(kept):
+            known = dict.fromkeys(stem for one in stems.values() for stem in one)
+            raise CommandError(f"--without {name}: there is no such metric", f"choose from {', '.join(known)}.")
+        kept = others
+    if not kept:
+        raise CommandError("--without leaves no metric", "leave one of them in.")
+    return kept
+
+
+def _stems(metric: TopKMetric) -> Iterable[str]:
+    """Return what a metric's keys are called, without cut-off and bucket, and with its cut-off where it has but one."""
+    keys = dict.fromkeys(key.partition("/")[0] for key in list(metric.keys()))
+    return dict.fromkeys([*(key.partition("@")[0] for key in keys), *(keys if len(keys) == 1 else ())])
+
+
+def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request) -> list[TopKMetric]:
+    """Return the metrics of a preset that the predictions can answer, and warn of the others.
+
+    A preset is made for a field, not for one form of its data. What a config of one's own asks for is not left out.
+
+    Raises:
+        CommandError: If none can be answered.
+    """
+    if request.options.preset is None:
+        return list(metrics)
+    kept, target = [], torch.zeros(1, dtype=torch.int64)
+    for metric in metrics:
+        num_labels = metric.num_labels or 1
+        if dataset.preds.dense:
+            ranking = Ranking.from_scores(torch.zeros(1, num_labels), depth=num_labels, target_ids=target)
+        else:
+            ranking = Ranking.from_ids(torch.zeros(1, 1, dtype=torch.int64), target_ids=target)
+        try:
+            metric._check(ranking)
+            kept.append(metric)
+        except ValueError as error:
+            name = type(metric).__name__
+            problem = str(error).removeprefix(f"{name}: ").partition("; ")[0]
+            warnings.warn(f"{name} is left out: {problem}", CommandWarning, stacklevel=2)
+    if not kept:
+        raise CommandError("the predictions answer no metric of the preset", "write dense scores [N, L].")
+    return kept
+
+
+# -- training labels ------------------------------------------------------------------------------------------------
+
+
+def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engine | None = None) -> None:
+    """Complete what the metrics leave open: buckets, counts, propensities; call it on every rank.
+
+    Args:
+        collection: The metrics.
+        inputs: The open files.
+        ranks: This process.
+        engine: What counts the training labels, if not this process.
+    """
+    num_labels, num_train = inputs.files.num_labels, inputs.files.options.num_train
+    with ranks.agreement():
+        _check_known(collection, inputs, num_train)
+        counted = None
+        if inputs.train is not None:
+            assert num_labels is not None
+            counted = LabelFrequency(num_labels)
+            if engine is None:
+                _count(counted, ranks, train=inputs.train)
+            else:
+                counted = engine.total(counted, partial(_count, files=inputs.files.everywhere()))
+    counts = inputs.counts if counted is None else counted.compute()
+    if counts is not None:
+        unseen = int((counts == 0).sum())
+        if unseen > counts.numel() / 2:  # as where ids have gaps: coverage, Gini and "unseen" would count the gaps
+            warnings.warn(
+                f"{unseen:,} of {counts.numel():,} labels never occur in training. If the numbers of labels have gaps, "
+                "add --string-ids true and leave --num-labels out, so that each number met is one label.",
+                CommandWarning,
+                stacklevel=2,
+            )
+        given = LabelBuckets.deciles(counts) if num_train is None else frequency_of(counts, num_train)
+        collection.bind(given if counted is None else counted)
+    elif num_labels is not None:
+        # nothing is left open but the number of labels, for which any buckets do
+        collection.bind(LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"]))
+    unbound = [type(metric).__name__ for metric in collection.members().values() if not metric.is_bound]
+    if unbound:
+        raise CommandError(f"{unbound[0]}: the number of labels is not known; no file declares it", "add --num-labels.")
+
+
+def _check_known(collection: TopKCollection, inputs: Inputs, num_train: int | None) -> None:
+    """Raise if a metric asks for what no option gives."""
+    if inputs.train is not None:
+        return
+    for metric in collection.members().values():
+        name = type(metric).__name__
+        needs_counts = isinstance(metric.buckets, str) or getattr(metric, "label_counts", ()) is None
+        if inputs.counts is None and needs_counts:
+            hint = "add --train-target FILE, or --label-counts FILE."
+            raise CommandError(f"{name}: needs to know how often labels occur in training", hint)
+        if num_train is None and getattr(metric, "num_train", 0) is None:
+            hint = "add --num-train N beside --label-counts, or give --train-target instead."
+            raise CommandError(f"{name}: needs the number of training rows", hint)
+
+
+def _count(
+    frequency: LabelFrequency, ranks: Ranks, *, files: Files | None = None, train: TargetDataset | None = None
+) -> None:
+    """Count one share of the training labels."""
+    train = files.train(ranks) if train is None and files is not None else train
+    assert train is not None
+    with progress("training labels", train.stop - train.start, ranks) as told:
+        for batch in train:
+            frequency.update(batch.target)
+            told(int(batch.rows[-1]) + 1 - train.start)
+
+
+# -- one pass over the rows -----------------------------------------------------------------------------------------
+
+
+def stream(
+    dataset: Dataset,
+    collection: TopKCollection,
+    ranks: Ranks,
+    groups: RowGroups | None,
+    uses: Sequence[Callable[[Tensor, Ranking], None]],
+) -> None:
+    """Rank this rank's rows a batch at a time, and hand on the numbers of the rows and their ranking.
+
+    Raises:
+        CommandError: If a metric refuses a batch.
+    """
+    with progress(f"evaluating {dataset.preds.path.name}", dataset.stop - dataset.start, ranks) as told:
+        for batch in dataset:
+            try:
+                _check_gains(batch.target, dataset, collection)
+                preds, of_rows = batch.preds, None if groups is None else groups.of(batch.rows).to(ranks.device)
+                moved = tuple(one.to(ranks.device) for one in (preds if isinstance(preds, tuple) else (preds,)))
+                ranking = collection.rank(
+                    moved if isinstance(preds, tuple) else moved[0], batch.target.to(ranks.device), row_groups=of_rows
+                )
+                for use in uses:
+                    use(batch.rows, ranking)
+            except DataFileError:
+                raise
+            except ValueError as error:
+                problem, hint = describe(error)
+                rows = f"rows {int(batch.rows[0])} to {int(batch.rows[-1])}"
+                raise CommandError(f"{dataset.preds.path}, {rows}: {problem}", hint) from error
+            told(int(batch.rows[-1]) + 1 - dataset.start)
+
+
+def _adding(evaluation: Evaluation) -> Callable[[Tensor, Ranking], None]:
+    return lambda rows, ranking: evaluation.update(ranking, rows=rows)
+
+
+def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files) -> None:
+    """Evaluate one share of the rows."""
+    dataset = files.run(preds, ranks)
+    stream(dataset, evaluation.collection, ranks, read_row_groups(files.options, dataset), [_adding(evaluation)])
+
+
+def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:
+    """Raise if a metric asks for gains above 1 of targets that only say what is relevant: it would find nothing."""
+    least = max((getattr(metric, "min_gain", None) or 0 for metric in collection.members().values()), default=0)
+    is_matrix = target.layout == torch.sparse_csr or target.shape[-1] == dataset.columns
+    if least > 1 and (target.dtype == torch.bool or not (target.is_floating_point() or is_matrix)):
+        problem = f"holds no gains, so that none reaches min_gain={least:g}"
+        hint = "leave min_gain out: without gains every label listed is relevant."
+        raise DataFileError(dataset.target.path, problem, hint=hint)
+
+
+# -- intervals of resampled rows ------------------------------------------------------------------------------------
+
+GROUP = 2**25
+"""Values brought together at a time, 256 MB; each group of keys meets the same draws."""
+
+
+def _intervals(
+    path: Path, metrics: Sequence[TopKMetric], num_rows: int, ranks: Ranks, options: ResamplingOptions
+) -> dict[str, Interval]:
+    """Return the interval of each key on the first rank, from the rows of all ranks; call it on every rank."""
+    with ranks.agreement():
+        table = RowTable.open(path, whole=False) if path.exists() else None
+    known = {key for one in ranks.all([] if table is None else list(table.labels)) for key in one}
+    keys = [key for metric in metrics for key in list(metric.keys()) if has_row_values(metric) or key in known]
+    size = max(1, GROUP // num_rows)
+    found: dict[str, Interval] = {}
+    for start in range(0, len(keys), size):
+        group = keys[start : start + size]
+        gathered = ranks.gather(None if table is None else (table.values(group), table.medians))
+        with ranks.agreement():
+            parts = [part for part in gathered if part is not None]
+            if parts:
+                found |= intervals(
+                    {key: _end_to_end([values[key] for values, _ in parts]) for key in group},
+                    medians=[key for key in parts[0][1] if key in group],
+                    confidence=options.confidence,
+                    resamples=options.resamples or 10_000,
+                    seed=options.seed,
+                    resample=options.resample,
+                )
+    return found
+
+
+def _end_to_end(parts: Sequence[Any]) -> Any:
+    """Return the values of the rows of all ranks, one behind the other."""
+    if isinstance(parts[0], OverLabels):
+        return end_to_end(parts)
+    if isinstance(parts[0], tuple):
+        return tuple(np.concatenate(sides) for sides in zip(*parts, strict=True))
+    return np.concatenate(parts)

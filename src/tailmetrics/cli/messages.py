@@ -1,0 +1,139 @@
+"""What the command line says of errors and warnings: what is wrong, what to do about it, and no traceback."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from argparse import ArgumentError
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any
+
+from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.io import DataFileError, DataFileNote
+from tailmetrics.io.files import SCRATCH
+from tailmetrics.report.formatting import printable
+
+
+class CommandError(Exception):
+    """What was asked for cannot be done.
+
+    Args:
+        problem: What is wrong.
+        hint: What to do about it.
+    """
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem, hint)
+        self.problem = problem
+        self.hint = hint
+
+
+class CommandWarning(UserWarning):
+    """What the command line has decided, or what a reader of its numbers should know."""
+
+
+REPORTED = (CommandError, ArgumentError, ValueError, OSError)
+"""Errors that the user can do something about; anything else is a defect and keeps its traceback."""
+HELP = "tailmetrics evaluate --help lists the options, --metrics.help CLASS those of a metric."
+
+# -- errors -------------------------------------------------------------------------------------------------------
+
+
+def print_error(error: Exception) -> None:
+    """Print an error to stderr."""
+    problem, hint = describe(error)
+    sys.stderr.write(f"error: {problem}\nhint: {hint}\n")
+
+
+def describe(error: Exception) -> tuple[str, str]:
+    """Return what is wrong and what to do about it, one line each, in the words of the command line.
+
+    Files are named where they will be, not where they wait until all is done.
+
+    >>> describe(ValueError("RecallAtK: k=0 is too small; pass an int of at least 1."))
+    ('RecallAtK: k=0 is too small', 'pass an int of at least 1.')
+    >>> describe(OSError("reports/.tailmetrics-x1/report.csv: No space left on device"))[0]
+    'reports/report.csv: No space left on device'
+    """
+    if isinstance(error, CommandError):
+        problem, hint = error.problem, error.hint
+    elif isinstance(error, DataFileError):
+        place = f"{error.path}, {error.where}" if error.where else str(error.path)
+        problem = f"{place}: {in_options(error.problem)}"
+        hint = in_options(error.hint) or "check what wrote the file."
+    elif isinstance(error, ArgumentError):
+        problem, hint = _shortened(error.message), HELP
+    elif isinstance(error, OSError):
+        problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        hint = "check the path, its permissions and the space that is left."
+    else:
+        problem, _, hint = in_options(str(error)).partition("; ")
+    shown = re.sub(rf"{re.escape(SCRATCH)}[^/\\]+[/\\]", "", problem)
+    return printable(_one_line(shown)), printable(_one_line(hint or "check the arguments and the files."))
+
+
+def _shortened(message: str) -> str:
+    """Return jsonargparse's message without what it says of None, which every option may be."""
+    lines = message.splitlines()
+    if "  Does not validate against any of the Union subtypes" not in lines:
+        return message
+    expected = next(line for line in lines if line.strip().startswith("- ")).strip().removeprefix("- ")
+    given = lines[-1].strip()
+    return f"{lines[0]} {expected}" + ("" if "Got value" in expected else f". {given}")
+
+
+def _one_line(text: str) -> str:
+    """Return the lines, of which one that ends in a colon announces the next, as one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "".join(line + (" " if line.endswith(":") else "; ") for line in lines).removesuffix("; ").strip()
+
+
+# -- the words of the library -------------------------------------------------------------------------------------
+
+NAMES = [one.name for kind in (DataOptions, ResamplingOptions, EvaluateOptions, CompareOptions) for one in fields(kind)]
+"""Arguments of functions that the command line has as options."""
+_OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
+_CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
+_GIVEN = re.compile(rf"columns=Columns\((\w+)=([^)]*)\)|\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
+_NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
+
+
+def in_options(text: str) -> str:
+    """Return a message of the library with options in the place of arguments.
+
+    >>> in_options("read: batch_rows=0 is too small; or leave num_labels out, or pass columns=Columns(item='doc').")
+    '--batch-rows 0 is too small; or leave --num-labels out, or pass --columns.item doc.'
+    """
+    if _OF_METRIC.match(text):  # its arguments stand in a config
+        return text
+
+    def option(match: re.Match[str]) -> str:
+        column, *_ = match.groups()
+        name, value = (f"columns.{column}", match[2]) if column else (match[3].replace("_", "-"), match[4] or "")
+        value = value.strip("'\"")
+        return f"--{name} {value.lower() if value in ('True', 'False') else value}".rstrip()
+
+    text = _GIVEN.sub(option, _CALLER.sub("", text))
+    return _NAMED.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+
+
+@contextmanager
+def plain_warnings(is_first: bool) -> Iterator[None]:
+    """Print each warning once, on the first process, as one line without the line of code that gave it."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        kind = "note" if issubclass(category, DataFileNote) else "warning"
+        line = f"{kind}: {printable(in_options(str(message)))}"
+        if line not in said and is_first:
+            sys.stderr.write(f"{line}\n")
+        said.add(line)
+
+    with warnings.catch_warnings():
+        for ours in (DataFileNote, CommandWarning):
+            warnings.simplefilter("always", ours)
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,200 @@
+"""The processes that share an evaluation: one, those that torchrun started, or tasks of Ray, Spark or Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from importlib import import_module
+from os import environ
+from socket import gethostname
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from torch import distributed
+
+from tailmetrics._checks import check_count
+from tailmetrics.cli.messages import REPORTED, CommandError
+from tailmetrics.cli.options import DataOptions, EvaluateOptions
+from tailmetrics.engines.cluster import Work, list_of
+from tailmetrics.io.files import find
+from tailmetrics.io.formats import format_of_parts
+
+PATIENCE = timedelta(days=1)
+"""How long a rank waits for the others, which may have longer rows; a rank that dies is torchrun's to notice."""
+
+SAID = 300
+"""Characters of an engine's error that are shown."""
+SHARES_PER_CORE = 2
+"""One more than one: a share that is done again holds up half as much."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """One process among those that share an evaluation.
+
+    Attributes:
+        rank: Number of this process.
+        world_size: Number of processes.
+        device: Where this process computes.
+    """
+
+    rank: int
+    world_size: int
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that prints and writes the report."""
+        return self.rank == 0
+
+    @contextmanager
+    def agreement(self) -> Iterator[None]:
+        """Raise an error of any rank on all of them, so that none waits for one that has stopped.
+
+        Every rank has to come by, and none may wait for others inside.
+        """
+        error: Exception | None = None
+        try:
+            yield
+        except REPORTED as raised:
+            error = raised
+        found = self.all(error)
+        first = next((one for one in found if one is not None), None)
+        if first is not None:
+            raise first
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return the values of all ranks on the first one, and nothing on the others."""
+        if self.world_size == 1:
+            return [value]
+        found: list[Any] | None = [None] * self.world_size if self.is_first else None
+        distributed.gather_object(value, found)
+        return found or []
+
+    def check_same(self, facts: Mapping[str, Any]) -> None:
+        """Raise on all ranks if one of them has found anything else than the first; call it on every rank.
+
+        Args:
+            facts: What was found, by what it is called.
+
+        Raises:
+            CommandError: Naming what differs, and on which rank.
+        """
+        first, *others = self.all((gethostname(), dict(facts)))
+        for rank, (host, found) in enumerate(others, start=1):
+            for name in {**first[1], **found}:
+                here, there = first[1].get(name), found.get(name)
+                if here != there:
+                    problem = f"{name}: process {rank} on {host} has {there}, but process 0 on {first[0]} has {here}"
+                    raise CommandError(problem, "all machines must see the same files: copy them again.")
+
+    def all(self, value: Any) -> list[Any]:
+        """Return the values of all ranks on each of them."""
+        if self.world_size == 1:
+            return [value]
+        found: list[Any] = [None] * self.world_size
+        distributed.all_gather_object(found, value)
+        return found
+
+
+def launched() -> tuple[int, int]:
+    """Return the rank of this process and the number of processes, as torchrun says; 0 and 1 without it."""
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= environ.keys():
+        return 0, 1
+    return int(environ["RANK"]), int(environ["WORLD_SIZE"])
+
+
+@contextmanager
+def joined(device: str) -> Iterator[Ranks]:
+    """Join the other processes, if torchrun started any, and leave them at the end."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise CommandError("--device cuda: torch sees no GPU", "leave --device out to compute on the CPU.")
+    place = torch.device(device, int(environ.get("LOCAL_RANK", "0"))) if device == "cuda" else torch.device(device)
+    rank, world_size = launched()
+    if world_size == 1:
+        yield Ranks(rank, world_size, place)
+        return
+    if device == "cuda":
+        torch.cuda.set_device(place)
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=PATIENCE)
+    try:
+        yield Ranks(rank, world_size, place)
+    finally:
+        distributed.destroy_process_group()
+
+
+@contextmanager
+def progress(what: str, total: float, ranks: Ranks) -> Iterator[Callable[..., None]]:
+    """Show how far it is, on the first rank and on a terminal; yields what to call with what is done of ``total``."""
+    console = Console(stderr=True)
+    hidden = not (ranks.is_first and console.is_terminal)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done, doing=what: bar.update(task, completed=done, description=doing)
+
+
+class Engine:
+    """The machines of Ray, Spark or Dask: tasks there do shares of the rows, and each opens the files by itself.
+
+    Args:
+        options: Which engine, and in how many shares.
+        data: The files.
+        ranks: This process, which has to be the only one.
+
+    Raises:
+        CommandError: If the engine is not installed, or something else is asked for that it does not give.
+    """
+
+    def __init__(self, options: EvaluateOptions, data: DataOptions, ranks: Ranks) -> None:
+        self._name, self._shares = str(options.engine), options.shares
+        if ranks.world_size > 1:
+            raise CommandError("--engine runs in one process, but torchrun started several", "leave torchrun out.")
+        kept = {
+            "--per-row": options.per_row,
+            "--intervals": options.intervals,
+            "--device cuda": options.device != "cpu",
+        }
+        asked = next((name for name, value in kept.items() if value), None)
+        if asked is not None:
+            problem = f"--engine returns sums, no values per row, and computes on CPUs: {asked} is not possible"
+            raise CommandError(problem, f"leave {asked} out, or run it under torchrun.")
+        path = str(options.preds)
+        if format_of_parts("--engine", find(path).parts, data.preds_format or data.format, data.columns).lines:
+            problem = f"{path}: lines name their query, so that no share of them can be evaluated alone"
+            raise CommandError(problem, "leave --engine out, or write one row per query with list columns.")
+        if options.shares is not None:
+            check_count("--shares", "shares", options.shares)
+        try:
+            import_module({"spark": "pyspark", "dask": "distributed"}.get(self._name, self._name))
+        except ModuleNotFoundError as error:
+            problem = f"--engine {self._name}: the package {error.name} is not installed"
+            raise CommandError(problem, f"pip install 'tailmetrics[{self._name}]'.") from error
+        self._cluster = import_module(f"tailmetrics.engines.{self._name}").CLUSTER
+
+    def total(self, counter: Any, add: Callable[[Any, Ranks], None]) -> Any:
+        """Return what tasks have added up.
+
+        Args:
+            counter: An evaluation or label counts, which have counted nothing.
+            add: Adds one share of the rows, that of one process of so many; it can be pickled.
+        """
+        try:
+            shares = self._shares or SHARES_PER_CORE * self._cluster.connect()
+            work = Work(counter, ("id",), partial(_add_shares, add=add, shares=shares), (*Work.refuses, CommandError))
+            result = self._cluster.total(self._cluster.numbers(shares), work)
+        except Exception as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            problem = f"--engine {self._name}: {type(error).__name__}: {' '.join(lines[:2])[:SAID]}"
+            raise CommandError(problem, f"see the log of {self._name}, or leave --engine out.") from error
+        return work.counted(result)
+
+
+def _add_shares(counter: Any, batch: Any, *, add: Callable[[Any, Ranks], None], shares: int) -> None:
+    for number in list_of(batch["id"]):
+        add(counter, Ranks(number, shares, torch.device("cpu")))

@@ -1,0 +1,345 @@
+"""Tables of values per row in Parquet: one row per row, one column per key, two for a ratio."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from torch import Tensor
+
+from tailmetrics.evaluation.accumulating import bucket_rows
+from tailmetrics.evaluation.captions import captions_of
+from tailmetrics.evaluation.digest import RunDigest, merged
+from tailmetrics.evaluation.label_cells import MOST, LabelCells, has_label_cells, over_labels, spec_of
+from tailmetrics.evaluation.row_values import has_row_values, values_of_rows
+from tailmetrics.io import DataFileError, Dataset
+from tailmetrics.io.errors import reading
+from tailmetrics.io.files import check_file
+from tailmetrics.metrics import KForRecall, TopKMetric
+from tailmetrics.ranking import Ranking
+from tailmetrics.report.formatting import what_buckets_are
+
+ROW, QUERY, GROUP = "row", "query", "row_group"
+LABELS = "labels of "
+"""What columns of labels begin with: the labels that a row hits, predicts and holds, for averages over labels."""
+NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
+METADATA = b"tailmetrics"
+IDENTITY = b"tailmetrics.identity"
+"""Key of what the values depend on: digests of the targets, buckets, counts and options."""
+SHOWN = ("buckets", "captions", "over_all", "what_buckets_are")
+"""What metadata hold for the pictures of a comparison."""
+HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
+TOGETHER = "bring the files of all ranks, and of one run only, together."
+BUFFERED_CELLS = 2**21
+"""Values collected before they are written, 16 MB: small batches would make many small row groups."""
+
+Values: TypeAlias = dict[str, Any]
+"""As :data:`tailmetrics.significance.RowValues`."""
+
+# -- the files of a table -----------------------------------------------------------------------------------------
+
+
+def part_path(path: Path, rank: int, world_size: int) -> Path:
+    """Return where a rank writes its rows of a table: beside it, unless there is one rank only."""
+    return path if world_size == 1 else path.with_name(f"{path.stem}.rank{rank}-of-{world_size}{path.suffix}")
+
+
+def part_paths(path: Path) -> list[Path]:
+    """Return the files beside ``path`` that ranks wrote their rows of it to, in the order of the rows."""
+    pattern = re.compile(re.escape(path.stem) + r"\.rank(\d+)-of-\d+" + re.escape(path.suffix))
+    found = [(match, file) for file in path.parent.glob("*") if (match := pattern.fullmatch(file.name))]
+    return [file for _, file in sorted(found, key=lambda pair: int(pair[0][1]))]
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RowTable:
+    """A table of values per row, in one file or in one per rank; columns are read when asked for.
+
+    Attributes:
+        path: The file, or what the files of the ranks are named after.
+        files: The files in the order of the rows.
+        pairs: Key -> whether it is a ratio, with a numerator and a denominator.
+        medians: Keys of which the median is reported.
+        lower_is_better: Keys of which less is better.
+        names: Number or query of every row.
+        of_groups: Key of a group of rows -> the key over all rows, and the name of the group.
+        buckets: Names of the buckets, head first.
+        captions: For each metric by bucket what its values are of.
+        over_all: For each metric by bucket the key of its value over all labels.
+        what_buckets_are: That in words.
+        identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
+        labels: Key of an average over labels -> its column, how it is made of codes, its bucket and group of rows.
+        order: Shape (N,), the place in the files of each row of ``names``; None for the order of the files.
+    """
+
+    path: Path
+    files: list[Path]
+    pairs: dict[str, bool]
+    medians: list[str]
+    lower_is_better: list[str]
+    names: Any
+    of_groups: dict[str, list[str]]
+    identity: dict[str, Any]
+    labels: dict[str, tuple[str, dict[str, Any], int, str | None]]
+    buckets: list[str] = field(default_factory=list)
+    captions: dict[str, str] = field(default_factory=dict)
+    over_all: dict[str, str] = field(default_factory=dict)
+    what_buckets_are: str = ""
+    order: Any = None
+
+    @classmethod
+    def open(cls, path: str | Path, whole: bool = True) -> RowTable:
+        """Open a table; ``whole`` refuses one of which ranks are missing.
+
+        Raises:
+            DataFileError: If there is no such table, or the file is damaged or of another kind.
+        """
+        path = Path(path)
+        files = [path] if path.exists() else part_paths(path) or [path]
+        check_file(files[0])
+        try:
+            with reading(files[0], "Parquet"):
+                schema = pq.read_schema(files[0])
+        except DataFileError as error:
+            raise DataFileError(files[0], error.problem, hint=HINT) from error
+        if METADATA not in (schema.metadata or {}) or schema.names[0] not in (ROW, QUERY):
+            raise DataFileError(files[0], "is no table of values per row", hint=HINT)
+        facts, (first, *columns) = json.loads(schema.metadata[METADATA]), schema.names
+        names = _read(files, [first])[first].combine_chunks()
+        if whole and len(names) != facts["num_rows"]:
+            problem = f"holds {len(names)} rows in {len(files)} file(s), but {facts['num_rows']} were evaluated"
+            raise DataFileError(path, problem, hint=TOGETHER)
+        values = [
+            one for one in columns if one != GROUP and not one.startswith(LABELS) and not one.endswith(DENOMINATOR)
+        ]
+        pairs = {
+            name.removesuffix(NUMERATOR): name.endswith(NUMERATOR) for name in values if not name.endswith(DENOMINATOR)
+        }
+        of_groups = facts.get("of_groups", {})
+        pairs |= {key: pairs[over_all] for key, (over_all, _) in of_groups.items()}
+        labels = {key: (column, spec, bucket, group) for key, column, spec, bucket, group in facts.get("labels", [])}
+        return cls(
+            path=path,
+            files=files,
+            pairs=pairs | dict.fromkeys(labels, False),
+            medians=facts["medians"],
+            lower_is_better=facts["lower_is_better"],
+            names=names,
+            of_groups=of_groups,
+            identity=_identity(path, files),
+            labels=labels,
+            **{name: facts[name] for name in SHOWN if name in facts},  # older tables lack them
+        )
+
+    def groups(self) -> Any:
+        """Return the group of each row by name, null for none; None where rows have no groups."""
+        grouped = self.of_groups or any(group for *_, group in self.labels.values())
+        return self._read([GROUP])[GROUP] if grouped else None
+
+    def joined(self, names: Any) -> RowTable:
+        """Return the table with its rows in the order of ``names``, where these are the same queries."""
+        places = pc.index_in(names, value_set=self.names)
+        if pa.types.is_integer(self.names.type) or len(names) != len(self.names) or places.null_count:
+            return self
+        return replace(self, names=self.names.take(places), order=places)
+
+    def values(self, keys: Iterable[str]) -> Values:
+        """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group."""
+        columns = {key: self._columns(key) for key in keys}
+        table = self._read(list(dict.fromkeys(name for names in columns.values() for name in names)))
+        groups = self.groups()
+        named = None if groups is None else np.array(groups.to_pylist(), dtype=object)
+        found: Values = {}
+        for key, names in columns.items():
+            if key in self.labels:
+                _, spec, bucket, of = self.labels[key]
+                lists = table[names[0]].combine_chunks()
+                lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)
+                inside = np.ones(len(lengths), bool) if of is None else np.asarray(named == of)
+                found[key] = over_labels(spec, bucket, (lengths, lists.flatten().to_numpy()), inside)
+                continue
+            sides = [table[name].to_numpy().astype(np.float64) for name in names]
+            if key in self.of_groups:
+                sides = [np.where(named == self.of_groups[key][1], side, np.nan) for side in sides]
+            found[key] = (sides[0], sides[1]) if len(sides) == 2 else sides[0]
+        return found
+
+    def _columns(self, key: str) -> list[str]:
+        if key in self.labels:
+            return [self.labels[key][0]]
+        over_all = self.of_groups.get(key, [key])[0]
+        return [over_all + NUMERATOR, over_all + DENOMINATOR] if self.pairs[key] else [over_all]
+
+    def _read(self, columns: list[str]) -> Any:
+        table = _read(self.files, columns)
+        return table if self.order is None else table.take(self.order)
+
+
+def _identity(path: Path, files: list[Path]) -> dict[str, Any]:
+    """Return what the values of all parts depend on; nothing where a part does not say it."""
+    entries = []
+    for file in files:
+        with reading(file, "Parquet"):
+            found = (pq.read_metadata(file).metadata or {}).get(IDENTITY)
+            if found is None:
+                return {}
+            entries.append(json.loads(found))
+    try:
+        return merged(entries)
+    except ValueError as error:
+        raise DataFileError(path, f"holds parts of different runs ({error})", hint=TOGETHER) from error
+
+
+def _read(files: list[Path], columns: list[str]) -> Any:
+    tables = []
+    for file in files:
+        with reading(file, "Parquet"):
+            tables.append(pq.read_table(file, columns=columns).replace_schema_metadata())
+    return pa.concat_tables(tables)
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+class RowTableWriter:
+    """A table of values per row, written as batches come.
+
+    Leaving the context completes the file.
+
+    Args:
+        path: Parquet file to write.
+        metrics: The metrics; those without values per row are left out.
+        dataset: What is evaluated, for the names of the rows.
+        over_all: For each metric by bucket the key of its value over all labels.
+        options: What is kept as the identity of the run: the options that its values depend on; None keeps none.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        metrics: Iterable[TopKMetric],
+        dataset: Dataset,
+        over_all: Mapping[str, str],
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        metrics = list(metrics)
+        self._metrics: list[Any] = [metric for metric in metrics if has_row_values(metric)]
+        averages: list[Any] = [metric for metric in metrics if has_label_cells(metric)]
+        # an area reads the scores of all labels of a row
+        fit = (one for one in averages if "area" not in spec_of(one) or dataset.num_rows * one.num_labels <= MOST)
+        self._over_labels: list[Any] = list(fit)
+        every: list[Any] = [*self._metrics, *self._over_labels]
+        self._groups = next((metric.row_groups for metric in every if metric.row_groups), None)
+        self._names = dataset.row_names
+        self._identity = None
+        if options is not None:
+            self._identity = RunDigest(every, options, _label_names(dataset, metrics), self._names)
+        facts = {**_facts(self._metrics, self._over_labels, over_all), "num_rows": dataset.num_rows}
+        self._metadata = {METADATA: json.dumps(facts)}
+        self._path = path
+        self._file: Any = None
+        self._pending: list[Any] = []
+
+    def __enter__(self) -> RowTableWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._flush()
+            if self._file is not None and self._identity is not None:
+                self._file.add_key_value_metadata({IDENTITY: json.dumps(self._identity.entries())})
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, rows: Tensor, ranking: Ranking) -> None:
+        """Add a batch: the numbers of its rows, and their ranking."""
+        if self._identity is not None:
+            self._identity.update(rows, ranking)
+        names = self._names
+        columns: dict[str, Any] = (
+            {ROW: rows.numpy()} if names is None else {QUERY: [names[row] for row in rows.tolist()]}
+        )
+        if self._groups:
+            assert ranking.rows.groups is not None
+            numbers = ranking.rows.groups.cpu().numpy().astype(np.int32)
+            columns[GROUP] = pa.array(self._groups, pa.string()).take(pa.array(numbers, mask=numbers < 0))
+        for metric in self._metrics:
+            for key, value in values_of_rows(metric, ranking).items():
+                ends = zip((NUMERATOR, DENOMINATOR), value, strict=True) if isinstance(value, tuple) else [("", value)]
+                columns |= {key + end: pa.array(side.cpu().numpy(), from_pandas=True) for end, side in ends}
+        for metric in self._over_labels:
+            for k, (lengths, codes) in zip(metric.cutoffs, LabelCells(metric).lists(ranking), strict=True):
+                stops = np.concatenate([[0], np.cumsum(lengths)])
+                columns[LABELS + metric._key(k)] = pa.LargeListArray.from_arrays(stops, codes)
+        self._pending.append(pa.table(columns))
+        if sum(table.num_rows * table.num_columns for table in self._pending) >= BUFFERED_CELLS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        table = pa.concat_tables(self._pending).replace_schema_metadata(self._metadata)
+        if self._file is None:
+            self._file = pq.ParquetWriter(self._path, table.schema)
+        self._file.write_table(table, row_group_size=table.num_rows)
+        self._pending = []
+
+
+def _facts(of_rows: Sequence[Any], over_labels: Sequence[Any], over_all: Mapping[str, str]) -> dict[str, Any]:
+    """Return what columns do not tell: the statistic made of them, which way is better, what the buckets are."""
+
+    def keys(metrics: Iterable[TopKMetric]) -> list[str]:
+        return [key for metric in metrics for key in list(metric.keys())]
+
+    every = [*of_rows, *over_labels]
+    kinds = dict.fromkeys(one.bound_buckets for one in every if one.bound_buckets is not None)
+    said = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
+    by_bucket = [captions_of(metric) for metric in every if metric.buckets is not None]
+    return {
+        "medians": keys(one for one in of_rows if isinstance(one, KForRecall) and one.statistic == "median"),
+        "lower_is_better": keys(one for one in of_rows if one.higher_is_better is False),
+        "of_groups": {
+            key: [over_all_rows, name]
+            for metric in of_rows
+            for name, group in zip(metric.row_groups or (), metric.group_keys()[1:], strict=True)
+            for key, over_all_rows in zip(metric.row_keys(group), metric.row_keys(), strict=True)
+        },
+        "buckets": list(dict.fromkeys(name for metric in every for name in metric._bucket_names)),
+        "captions": {stem: text for captions in by_bucket for stem, text in captions.items()},
+        "over_all": dict(over_all),
+        "what_buckets_are": said.pop() if len(said) == 1 else "",  # tables of several kinds of buckets have none
+        "labels": [one for metric in over_labels for one in _averages(metric)],
+    }
+
+
+def _averages(metric: Any) -> Iterator[list[Any]]:
+    """Yield for each average over labels its key, column, how it is made of codes, bucket and group of rows."""
+    spec = spec_of(metric)
+    for name, group in zip((None, *(metric.row_groups or ())), metric.group_keys(), strict=True):
+        keys = iter(metric.row_keys(group))
+        for k in metric.cutoffs:
+            for bucket in range(len(spec["sizes"])):
+                yield [next(keys), LABELS + metric._key(k), spec, bucket, name]
+
+
+def _label_names(dataset: Dataset, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:
+    """Return the name of each label of the metrics, where labels are names; labels that no file names have a number."""
+    names = dataset.label_names
+    if names is None:
+        return None
+    sizes = [len(names), *(metric.num_labels for metric in metrics if metric.num_labels is not None)]
+    return [*names, *(f"label {number} of no file" for number in range(len(names), max(sizes)))]
