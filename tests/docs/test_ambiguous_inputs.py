@@ -45,9 +45,31 @@ NAMES: dict[str, Any] = {
     "ranks": EVERYTHING.argsort(dim=1),
 }
 
+REFUSED = [
+    ("scores > 0.5, relevant", "Decisions go to a metric with a threshold", "scores, relevant"),
+    ("(scores * 9).long(), relevant", "names the label .* twice .* pass scores as floats", "scores, relevant"),
+    ("ids + 1, relevant", "holds the id 12, .* ids that start at 1 need - 1", "ids, relevant"),
+    ("scores, classes.float()", "label ids are integers .* pass target.long", "scores, classes"),
+    ("scores, padded.float()", "pass one column per label, or label ids, which are integers", "scores, padded"),
+    (
+        "scores[:, :3], padded",
+        "a gain cannot be negative; label ids of this width go to",
+        "Ranking.from_scores(scores, target_ids=padded)",
+    ),
+    ("ids, relevant.long()", "names the label 0 twice .* pass a multi-hot target as bool", "ids, relevant"),
+    ("scores, classes - 100", "leave them out with row_mask=target != -100", "scores, classes"),
+    ("scores, padded * 100", "If -100 pads rows, pass target.clamp\\(min=-1\\)", "scores, padded"),
+    ("relevant.float(), scores - 0.5", "look whether preds and target are swapped", "scores, relevant"),
+    ("relevant, scores", "a target comes second", "scores, relevant"),
+    ("classes, scores", "a target, such as class indices, comes second", "scores, classes"),
+]
+"""What has no meaning in the form that it is read in: what is passed, words of the error, what to pass instead."""
+
 
 def rows() -> Iterator[Any]:
-    """Each row of the tables, by what is passed."""
+    """Each row of the tables of the page, and what is refused, by what is passed."""
+    for given, words, instead in REFUSED:
+        yield pytest.param(given, "error", words, instead, id=given)
     for line in PAGE.read_text().splitlines():
         if line.startswith("| `"):
             row = ROW.match(line)
@@ -91,7 +113,7 @@ def test_every_row_of_the_table_is_true(given: str, told: str, words: str | None
         PrecisionAtK(k=2).update(*arguments(instead))
 
 
-def test_the_three_tables_hold_every_kind() -> None:
+def test_the_tables_hold_every_kind() -> None:
     """So that a table that is not found does not pass for one that is true."""
     told = [row.values[1] for row in rows()]
     assert {kind: told.count(kind) > 3 for kind in ("error", "warning", "nothing")} == dict.fromkeys(
