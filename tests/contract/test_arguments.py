@@ -26,28 +26,6 @@ from tailmetrics import (
 from tailmetrics._arguments import arguments
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
-NONSENSE: list[Any] = [
-    "text",
-    "",
-    object(),
-    [[1]],
-    {},
-    {"a": 1},
-    1.5,
-    float("nan"),
-    -1,
-    b"x",
-    torch.tensor([1.5]),
-    (),
-    True,
-]
-
-
-def nonsense_but(*allowed: Any) -> list[Any]:
-    """Everything that is not allowed."""
-    return [value for value in NONSENSE if not any(value is good or (type(value) is type(good)) for good in allowed)]
-
-
 WRONG: dict[str, list[Any]] = {
     "k": [0, -1, 1.0, "1", True, [], [0], [1, 1], [1, None], [1.5], {}, object(), "10", [True], [[1]], float("nan")],
     "buckets": ["quantiles", "", 3, [0, 1], torch.zeros(3), object(), {}, True],

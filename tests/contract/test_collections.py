@@ -13,18 +13,15 @@ from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, bits_of
 from tailmetrics import (
     MRR,
     AccuracyAtK,
-    CatalogCoverageAtK,
     EntropyAtK,
     F1AtK,
     GiniAtK,
-    LabelBuckets,
     LabelFrequency,
-    PopularityAtK,
     PrecisionAtK,
-    PropensityScoredPrecisionAtK,
     RecallAtK,
     TopKCollection,
     evaluate,
+    rank,
 )
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.lightning import HeadToTailReport
@@ -41,52 +38,38 @@ def values(found: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "first", "compute_groups", "prefix", "postfix"),
+    ("kinds", "first", "options"),
     [
-        pytest.param(CASES_OF_A_KIND, MISSES, True, None, None, id="misses"),
+        pytest.param(ONE_OF_EACH, MISSES, {}, id="misses"),
         pytest.param(
-            ONE_OF_EACH, EMPTY, True, "val/", "_end", marks=pytest.mark.slow, id="no relevant label, other keys"
+            CASES_OF_A_KIND, EMPTY, {"prefix": "val/", "postfix": "_end"}, marks=pytest.mark.slow, id="empty rows"
         ),
-        pytest.param(
-            ONE_OF_EACH, MISSES, False, "val/", "_end", marks=pytest.mark.slow, id="without groups, other keys"
-        ),
+        pytest.param(ONE_OF_EACH, MISSES, {"compute_groups": False}, marks=pytest.mark.slow, id="without groups"),
     ],
 )
-def test_a_plain_collection_merges_no_two_metrics(
-    kinds: Any, first: Any, compute_groups: bool, prefix: Any, postfix: Any
-) -> None:
-    """After a first batch in which all states are alike, every member still gives what it gives alone."""
-    cases = [case for case in kinds if not case.needs_scores]
-    members = {f"m{number}": case.metric() for number, case in enumerate(cases)}
+def test_a_plain_collection_merges_no_two_metrics(kinds: Any, first: Any, options: dict[str, Any]) -> None:
+    """After a first batch in which all states are alike, every member gives what it gives alone; a ranking is handed on."""
+    members = {f"m{number}": case.metric() for number, case in enumerate(kinds) if not case.needs_scores}
     alone = {name: metric.clone() for name, metric in members.items()}
-    collection = MetricCollection(members, compute_groups=compute_groups, prefix=prefix, postfix=postfix)
-    for batch in (first, HITS, first):
+    collection = MetricCollection(members, **options)
+    for batch in (first, HITS, (rank(*first, num_labels=NUM_LABELS),)):
         collection.update(*batch)
         for metric in alone.values():
             metric.update(*batch)
-    wanted = {f"{prefix or ''}{name}{postfix or ''}": metric.compute() for name, metric in alone.items()}
+    before, behind = options.get("prefix", ""), options.get("postfix", "")
+    wanted = {f"{before}{name}{behind}": metric.compute() for name, metric in alone.items()}
     assert values(collection.compute()) == values(wanted)
     collection.reset()
     collection.update(*HITS)
-    again = {name: metric.metric_state for name, metric in collection.items(keep_base=True)}
-    for name, metric in alone.items():
-        metric.reset()
-        metric.update(*HITS)
-        assert values(again[name]) == values(metric.metric_state), name
-
-
-def test_the_published_trap() -> None:
-    """P@5, R@5 and R@10 after a first batch of misses are .3, .5 and .5 of their own, not .3 three times."""
-    collection = MetricCollection({"p": PrecisionAtK(k=1), "r": RecallAtK(k=1), "r2": RecallAtK(k=2)})
-    collection.update(*MISSES)
-    collection.update(torch.tensor([[0, 1]] * 3), torch.tensor([[0, 1]] * 3))
-    found = {name: value.item() for name, value in collection.compute().items()}
-    assert found == {"p": 3 / 5, "r": 1.5 / 5, "r2": 3 / 5}
+    for name, metric in collection.items(keep_base=True):
+        alone[name].reset()
+        alone[name].update(*HITS)
+        assert values(metric.metric_state) == values(alone[name].metric_state), name
 
 
 def test_a_top_k_collection_gives_each_member_its_own_value() -> None:
     """All metrics at once, sharing rankings and per-label states, by update and by forward."""
-    cases = {f"{number}": case for number, case in enumerate(CASES_OF_A_KIND)}
+    cases = {f"{number}": case for number, case in enumerate(ONE_OF_EACH)}
     named = {name: case.metric(name=f"m{name}") for name, case in cases.items()}
     alone = {name: metric.clone() for name, metric in named.items()}
     collection = TopKCollection(named)
@@ -109,75 +92,6 @@ def test_a_top_k_collection_gives_each_member_its_own_value() -> None:
     assert values(collection.compute()) == {
         key: bits_of(value) for metric in alone.values() for key, value in metric.scalars().items()
     }
-
-
-def differing(one: Any, other: Any, *batches: Any) -> list[str]:
-    """The keys that a collection of two gives other than each alone."""
-    collection, alone = TopKCollection([one.clone(), other.clone()]), (one.clone(), other.clone())
-    grouped = MetricCollection({"one": one.clone(), "other": other.clone()})
-    for batch in batches:
-        collection.update(*batch)
-        grouped.update(*batch)
-        for metric in alone:
-            metric.update(*batch)
-    wanted = {key: bits_of(value) for metric in alone for key, value in metric.scalars().items()}
-    found = values(collection.compute())
-    in_plain = {
-        key: bits_of(value)
-        for name, metric in zip(("one", "other"), alone, strict=True)
-        for key, value in metric.scalars(grouped.compute()[name]).items()
-    }
-    return [key for key in wanted if not found[key] == wanted[key] == in_plain[key]]
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({"label_counts": [9, 9, 1, 1, 1, 1, 1, 1]}, {"label_counts": [1, 1, 1, 1, 1, 1, 9, 9]}),
-        ({"num_train": 50}, {"num_train": 5000}),
-        ({"a": 0.5}, {"a": 0.5000001}),
-        ({"b": 1.0}, {"b": 1.0000001}),
-    ],
-    ids=["counts", "rows", "a", "b"],
-)
-def test_weights_of_two_members_are_kept_apart(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Propensities enter the states, so members of other counts or parameters share none."""
-    common = {"k": 1, "label_counts": [5, 4, 3, 2, 1, 1, 1, 0], "num_train": 50}
-    pair = (
-        PropensityScoredPrecisionAtK(**{**common, **one}, name="one"),
-        PropensityScoredPrecisionAtK(**{**common, **other}, name="other"),
-    )
-    assert differing(*pair, EMPTY, HITS) == []
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (
-            PopularityAtK(k=1, label_counts=[1] * 8, name="one"),
-            PopularityAtK(k=1, label_counts=list(range(8)), name="other"),
-        ),
-        (RecallAtK(k=[1, 2], name="one"), RecallAtK(k=[2, 1], name="other")),
-        (RecallAtK(k=1, name="one"), RecallAtK(k=[1], name="other")),
-        (AccuracyAtK(k=1), AccuracyAtK(k=1, empty_target_action="skip")),
-        (F1AtK(k=1, average="macro", num_labels=8), F1AtK(k=1, average="macro", num_labels=8, labels="all")),
-        (RecallAtK(k=1, average="micro"), RecallAtK(k=1, average="macro", num_labels=8)),
-        (MRR(k=1), MRR()),
-    ],
-    ids=lambda metric: type(metric).__name__,
-)
-def test_arguments_of_two_members_are_kept_apart(one: Any, other: Any) -> None:
-    """What one argument changes does not leak into the other member."""
-    assert differing(one, other, EMPTY, MISSES, HITS) == []
-
-
-def test_buckets_of_two_members_are_kept_apart() -> None:
-    """Same names and sizes, other labels."""
-    halves = [LabelBuckets.from_assignment(half, ["head", "tail"]) for half in ([0] * 4 + [1] * 4, [0, 1] * 4)]
-    for metric in (RecallAtK, PrecisionAtK):
-        for average in ("samples", "micro", "macro"):
-            pair = [metric(k=1, buckets=half, average=average, name=str(n)) for n, half in enumerate(halves)]
-            assert differing(*pair, EMPTY, MISSES, HITS) == []
 
 
 @pytest.mark.parametrize(
@@ -232,17 +146,6 @@ def test_one_table_of_buckets_for_all() -> None:
     assert first.buckets is second.buckets is next(iter(collection.clone().values())).buckets
 
 
-def test_shared_states_take_the_memory_of_one() -> None:
-    """Coverage, Gini, entropy and popularity of the same k count in one tensor."""
-    members = [CatalogCoverageAtK, GiniAtK, EntropyAtK]
-    collection = TopKCollection([member(k=2, num_labels=8) for member in members])
-    collection.update(*HITS)
-    pointers = {
-        state.data_ptr() for metric in collection.values(copy_state=False) for state in metric.metric_state.values()
-    }
-    assert len(pointers) == len(members[0](k=2, num_labels=8).metric_state)
-
-
 @pytest.mark.parametrize("case", [case for case in FEW if not case.needs_scores], ids=str)
 def test_a_member_read_out_of_a_collection_is_its_own(case: Any) -> None:
     """Members taken by name have their own state: updating one leaves the others."""
@@ -252,19 +155,6 @@ def test_a_member_read_out_of_a_collection_is_its_own(case: Any) -> None:
     member = collection["one"].clone()
     member.update(BATCH.scores, BATCH.target)
     assert values(collection.compute()) == before
-
-
-def test_metrics_within_a_plain_collection_take_a_shared_ranking() -> None:
-    """A plain collection passes a Ranking on as it passes tensors."""
-    import tailmetrics
-
-    cases = {f"m{number}": case for number, case in enumerate(ONE_OF_EACH)}
-    collection = MetricCollection({name: case.metric() for name, case in cases.items()})
-    collection.update(tailmetrics.rank(BATCH.scores, BATCH.target))
-    for name, value in collection.compute().items():
-        metric = cases[name].metric()
-        metric.update(BATCH.scores, BATCH.target)
-        assert bits_of(value) == bits_of(metric.compute()), cases[name]
 
 
 def test_a_collection_hands_on_how_rows_are_read() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, registered, training_counts
+from exactness.bits import bits_of
 from tailmetrics import LabelBuckets, PopularityAtK, Ranking, rank, rank_chunks
 from tailmetrics._arguments import PRESENTATION, arguments
 from tailmetrics._fingerprint import difference, identity
@@ -121,9 +122,10 @@ def pairs() -> Iterator[Any]:
             yield pytest.param(name, argument, id=f"{name}-{argument}")
 
 
+@pytest.mark.filterwarnings("ignore:.*as logits are")
 @pytest.mark.parametrize(("name", "argument"), list(pairs()))
 def test_two_values_of_an_argument_are_two_metrics(name: str, argument: str) -> None:
-    """Two texts, two names of states, and processes that hold one each are told which argument differs.
+    """Two texts, two names of states, two values side by side; processes that hold one each are told what differs.
 
     States that metrics share are counts of labels, which do not depend on what is made of them: they have one name.
     """
@@ -141,6 +143,13 @@ def test_two_values_of_an_argument_are_two_metrics(name: str, argument: str) -> 
         assert not unshared(one) & unshared(other)
     if argument in ("duplicates", "ignore_index"):
         assert not {*one.metric_state} & {*other.metric_state}
+    if argument not in ("num_labels", "row_groups", "weighted"):
+        alone = [one.clone(), other.clone()]
+        collection = MetricCollection({"one": one, "other": other})  # which merges what is alike after its first batch
+        for scores in (SCORES.neg(), SCORES):
+            for member in (collection, *alone):
+                member.update(scores, CLASSES)
+        assert [bits_of(value) for value in collection.compute().values()] == [bits_of(m.compute()) for m in alone]
 
 
 IN_TEXT = VALUES.keys() - {"num_labels", "label_counts", "buckets", "weights"} | {"denominator"}

@@ -1,14 +1,14 @@
-"""TorchMetrics' own way of testing a metric, for every metric: per batch, over batches, pickled, cloned, reset, reused."""
+"""TorchMetrics' own way of testing a metric, for every metric: per batch, over batches, copied, saved, reset, reused."""
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from cases import NUM_LABELS, Case, data
 from exactness.bits import ONE_OF_EACH, bits, bits_of, states
@@ -39,87 +39,64 @@ def bits_of_every_batch(case: Case) -> Any:
     return BITS[str(case)]
 
 
-def reference(case: Case, rows: list[Any]) -> torch.Tensor:
-    """What plain loops say."""
-    return torch.tensor([evaluate(case.name, rows, case.setting(k)) for k in case.cutoffs()], dtype=torch.float64)
-
-
 def assert_is_reference(case: Case, found: torch.Tensor, rows: list[Any]) -> None:
-    """Compare with plain loops; where there is nothing to average over, 0 and NaN are both read so."""
-    wanted = reference(case, rows)
-    found = found.reshape(wanted.shape)
-    if case.arguments.get("average") in ("macro", "weighted"):
-        found, wanted = found.nan_to_num(0.0), wanted.nan_to_num(0.0)
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12, equal_nan=True)
+    """Compare with plain loops."""
+    wanted = torch.tensor([evaluate(case.name, rows, case.setting(k)) for k in case.cutoffs()], dtype=torch.float64)
+    torch.testing.assert_close(found.reshape(wanted.shape), wanted, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
 @pytest.mark.parametrize("case", [case for case in ONE_OF_EACH if case.name != "TieRateAtK"], ids=str)
 def test_forward_gives_the_value_of_each_batch_and_compute_that_of_all(case: Case) -> None:
-    """TorchMetrics' per-batch and accumulated comparison with a reference; ties are compared in test_fuzz.py."""
+    """float64, (), (len(k),), (G,) or (len(k), G), in step with the keys; twice the same; what comes later counts."""
     metric = case.metric()
-    for batch in BATCHES:
+    for number, batch in enumerate(BATCHES):
         assert_is_reference(case, metric(batch.scores, batch.target), batch.rows)
-    assert_is_reference(case, metric.compute(), [row for batch in BATCHES for row in batch.rows])
+        rows = [row for one in BATCHES[: number + 1] for row in one.rows]
+        assert_is_reference(case, metric.compute(), rows)
+        assert_is_reference(case, metric.compute(), rows)
     assert metric._update_count == len(BATCHES)
-
-
-@every_metric
-def test_output_shape_and_type(case: Case) -> None:
-    """float64, (), (len(k),), (G,) or (len(k), G), in step with the keys, without a gradient."""
-    metric = fed(case.metric())
-    value = metric.compute()
     several = [len(case.arguments["k"])] if isinstance(case.arguments.get("k"), list) else []
     wanted = several + ([11] if case.by is not None else [])
+    value, scalars = metric.compute(), metric.scalars()
     assert list(value.shape) == ([] if wanted == [1] else wanted)
-    assert value.dtype == torch.float64
-    assert not value.requires_grad
-    scalars = metric.scalars()
+    assert (value.dtype, value.requires_grad) == (torch.float64, False)
     assert all(scalar.shape == () for scalar in scalars.values())
     assert list(scalars) == metric.keys()
 
 
 @every_metric
 def test_pickled_cloned_and_deep_copied_metrics_go_on_alone(case: Case) -> None:
-    """A copy has the same state, shares none of it, and is updated as the original would be."""
+    """A copy, or a metric that loads a saved state, shares nothing and is updated as the original would be."""
     metric = fed(case.metric(), BATCHES[:2])
-    for copy in (pickle.loads(pickle.dumps(metric)), metric.clone()):
-        assert type(copy) is type(metric) and copy is not metric
-        assert states(copy) == states(metric)
-        before = states(metric)
-        copy.update(BATCHES[2].scores, BATCHES[2].target)
+    assert metric.state_dict() == {}, "nothing is saved unless it is asked for"
+    before, loaded, buffer = states(metric), case.metric(), io.BytesIO()
+    for one in (metric, loaded):
+        one.persistent(True)
+    assert set(metric.state_dict()) == set(metric.metric_state)
+    torch.save(metric.state_dict(), buffer)
+    buffer.seek(0)
+    loaded.load_state_dict(torch.load(buffer, weights_only=True))
+    for made in (pickle.loads(pickle.dumps(metric)), metric.clone(), copy.deepcopy(metric)):
+        assert type(made) is type(metric) and made is not metric
+        assert states(made) == before
+        assert bits(fed(made, BATCHES[2:])) == bits_of_every_batch(case)
         assert states(metric) == before
-        assert bits(copy) == bits_of_every_batch(case)
+    assert bits(fed(loaded, BATCHES[2:])) == bits_of_every_batch(case)
+    assert states(metric) == before
 
 
 @every_metric
-def test_reset_leaves_no_trace(case: Case) -> None:
-    """After a reset a metric is as new, state by state; used again it gives what a new one gives."""
+@pytest.mark.parametrize("inference", [False, True])
+def test_reset_leaves_no_trace(case: Case, inference: bool) -> None:
+    """As new, state by state; also in inference mode, in which Lightning validates before it trains."""
     metric, new = fed(case.metric()), case.metric()
     metric.compute()
-    metric.reset()
-    assert states(metric) == states(new)
-    assert bits(fed(metric, BATCHES[1:])) == bits(fed(new, BATCHES[1:]))
-
-
-@every_metric
-def test_states_are_accumulated_not_overwritten(case: Case) -> None:
-    """Two updates are one update with both batches, and differ from the last one alone in some state."""
-    first, second = BATCHES[:2]
-    both, at_once, last = fed(case.metric(), [first, second]), case.metric(), fed(case.metric(), [second])
-    at_once.update(torch.cat([first.scores, second.scores]), torch.cat([first.target, second.target]))
-    assert {**states(at_once), "updates": 2} == states(both)
-    assert {**states(last), "updates": 2} != states(both)
-
-
-@every_metric
-def test_compute_is_repeatable_and_forgets_nothing(case: Case) -> None:
-    """compute twice is the same; an update after it counts; forward in between counts too."""
-    metric = fed(case.metric(), BATCHES[:1])
-    assert bits(metric) == bits(metric) == bits(fed(case.metric(), BATCHES[:1]))
-    metric(BATCHES[1].scores, BATCHES[1].target)
-    metric.compute()
-    metric.update(BATCHES[2].scores, BATCHES[2].target)
-    assert bits(metric) == bits_of_every_batch(case)
+    with torch.inference_mode(inference):
+        metric.reset()
+        assert states(metric) == states(new)
+        fed(metric, BATCHES[:1])
+    assert bits(fed(metric, BATCHES[1:])) == bits_of_every_batch(case)
+    fed(metric.clone(), BATCHES[:1])
 
 
 @every_metric
@@ -137,29 +114,6 @@ def test_constants_and_hash(case: Case) -> None:
     assert metric.full_state_update is False and metric.is_differentiable is False
 
 
-@every_metric
-def test_state_dict_round_trip(case: Case) -> None:
-    """Nothing is saved by default; with persistent(True) everything is, as own tensors, through a file."""
-    metric = fed(case.metric(), BATCHES[:2])
-    assert metric.state_dict() == {}
-    metric.persistent(True)
-    saved = metric.state_dict()
-    assert set(saved) == set(metric.metric_state)
-    buffer = io.BytesIO()
-    torch.save(saved, buffer)
-    buffer.seek(0)
-    other = case.metric()
-    other.persistent(True)
-    loaded = torch.load(buffer, weights_only=True)
-    other.load_state_dict(loaded)
-    other.update(BATCHES[2].scores, BATCHES[2].target)
-    assert bits(other) == bits_of_every_batch(case)
-    assert {name: bits_of(value) for name, value in saved.items()} == {
-        name: bits_of(value) for name, value in loaded.items()
-    }
-    assert metric.state_dict().keys() == saved.keys()
-
-
 def wrong(state: torch.Tensor) -> list[Any]:
     """States that look like this one and are not."""
     return [torch.cat([state, state]), state[:0], state.double(), state.unsqueeze(0), state.tolist()]
@@ -167,7 +121,7 @@ def wrong(state: torch.Tensor) -> list[Any]:
 
 @every_metric
 def test_a_state_of_the_wrong_shape_or_type_is_not_loaded(case: Case) -> None:
-    """The error says which state has which shape and which is needed; the metric keeps what it has."""
+    """Nor merged: the error says which state has which shape and which is needed; the metric keeps what it has."""
     metric = fed(case.metric())
     metric.persistent(True)
     saved, before = metric.state_dict(), states(metric)
@@ -175,41 +129,18 @@ def test_a_state_of_the_wrong_shape_or_type_is_not_loaded(case: Case) -> None:
     for other in wrong(saved[name]):
         with pytest.raises(RuntimeError, match=rf"{case.name}.load_state_dict: {name} is .*is needed"):
             metric.load_state_dict({**saved, name: other})
-        assert states(metric) == before
-    with pytest.raises(RuntimeError, match=name):
-        metric.load_state_dict({key: value for key, value in saved.items() if key != name})
-    assert states(metric) == before
-    with pytest.raises(RuntimeError, match="Missing key"):
-        metric.load_state_dict({})
-    with pytest.raises(RuntimeError, match="Unexpected key"):
-        metric.load_state_dict({**saved, "other": saved[name]})
-
-
-@every_metric
-def test_a_state_of_the_wrong_shape_is_not_merged(case: Case) -> None:
-    """merge_state refuses states of other shapes, missing ones and other objects, and leaves the metric as it was."""
-    metric = fed(case.metric())
-    before = states(metric)
-    name = next(iter(metric.metric_state))
-    for other in wrong(metric.metric_state[name]):
         with pytest.raises(ValueError, match=rf"{case.name}.merge_state: .* other states: {name} is .*is needed"):
             metric.merge_state({**metric.metric_state, name: other})
+    without = {key: value for key, value in saved.items() if key != name}
+    for loaded, words in ((without, name), ({}, "Missing key"), ({**saved, "other": saved[name]}, "Unexpected key")):
+        with pytest.raises(RuntimeError, match=words):
+            metric.clone().load_state_dict(loaded)
     with pytest.raises(ValueError, match=f"{case.name}.merge_state: .*: {name} is missing"):
         metric.merge_state({})
     for other in ("text", None, RecallAtK(k=[77]), LabelFrequency(3)):
         with pytest.raises((TypeError, ValueError), match="merge_state: (got a|what is to be merged)"):
             metric.merge_state(other)
     assert states(metric) == before
-
-
-@every_metric
-def test_merging_adds_and_drops_a_cached_value(case: Case) -> None:
-    """A merge after compute shows in the next compute, and in the number of updates."""
-    metric = fed(case.metric(), BATCHES[:1])
-    metric.compute()
-    metric.merge_state(fed(case.metric(), BATCHES[1:]))
-    assert bits(metric) == bits_of_every_batch(case)
-    assert metric._update_count == 3
 
 
 @every_metric
@@ -234,56 +165,17 @@ NOT_DEFAULT = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("case", "options"),
-    [pytest.param(case, NOT_DEFAULT, id=f"{case}-all") for case in ONE_OF_EACH]
-    + [
-        pytest.param(case, {name: value}, id=f"{case}-{name}")
-        for case in ONE_OF_EACH
-        if case.name in ("F1AtK", "NDCGAtK", "GiniAtK", "KForRecall")
-        for name, value in NOT_DEFAULT.items()
-    ],
-)
-def test_keywords_of_torchmetrics_change_no_value(case: Case, options: dict[str, bool]) -> None:
-    """All together, and one by one where states differ; alone in its process a metric gives the same values."""
-    metric = case.metric(**options)
-    metric.update(BATCHES[0].scores, BATCHES[0].target)
-    value = metric(BATCHES[1].scores, BATCHES[1].target)
-    metric.update(BATCHES[2].scores, BATCHES[2].target)
-    assert bits(metric) == bits_of_every_batch(case)
-    assert bits_of(value) == bits(fed(case.metric(), BATCHES[1:2]))
-
-
 @every_metric
-def test_what_a_reset_in_inference_mode_leaves_can_be_updated(case: Case) -> None:
-    """Lightning validates, and resets, in inference mode; sanity checks come before training does."""
-    metric = fed(case.metric())
-    with torch.inference_mode():
-        metric.reset()
+def test_keywords_of_torchmetrics_change_no_value(case: Case) -> None:
+    """All together, and one by one for one metric; alone in its process a metric gives the same values."""
+    options = [NOT_DEFAULT]
+    options += [{name: value} for name, value in NOT_DEFAULT.items()] if case is ONE_OF_EACH[0] else []
+    for option in options:
+        metric = case.metric(**option)
         fed(metric, BATCHES[:1])
-    fed(metric, BATCHES[1:])
-    assert bits(metric) == bits_of_every_batch(case)
-    with torch.inference_mode():
-        fed(metric)
-    clone = metric.clone()
-    clone.update(BATCHES[0].scores, BATCHES[0].target)
-
-
-@every_metric
-def test_a_metric_within_a_module_is_checkpointed_with_it(case: Case) -> None:
-    """Under its name, only when persistent, next to the parameters; strict loading of both works."""
-    model, other = nn.Module(), nn.Module()
-    for module in (model, other):
-        module.layer = nn.Linear(2, 2)
-        module.metric = case.metric()
-    fed(model.metric)
-    assert set(model.state_dict()) == {"layer.weight", "layer.bias"}
-    other.load_state_dict(model.state_dict())
-    for module in (model, other):
-        module.metric.persistent(True)
-    other.load_state_dict(model.state_dict())
-    assert bits(other.metric) == bits(model.metric)
+        value = metric(BATCHES[1].scores, BATCHES[1].target)
+        assert bits(fed(metric, BATCHES[2:])) == bits_of_every_batch(case)
+        assert bits_of(value) == bits(fed(case.metric(), BATCHES[1:2]))
 
 
 def test_training_counts_live_like_a_metric() -> None:
@@ -293,9 +185,9 @@ def test_training_counts_live_like_a_metric() -> None:
     assert [value.tolist() for value in values] == [(batch.target > 0).sum(dim=0).tolist() for batch in BATCHES]
     counts = frequency.compute().tolist()
     assert counts == torch.stack(values).sum(dim=0).tolist()
-    for copy in (frequency.clone(), pickle.loads(pickle.dumps(frequency))):
-        copy.update(BATCHES[0].target)
-        assert frequency.compute().tolist() == counts != copy.compute().tolist()
+    for made in (frequency.clone(), pickle.loads(pickle.dumps(frequency))):
+        made.update(BATCHES[0].target)
+        assert frequency.compute().tolist() == counts != made.compute().tolist()
     before = states(frequency)
     for fail in (frequency.update, frequency):
         with pytest.raises(ValueError, match="LabelFrequency: target holds the id 40"):
@@ -349,42 +241,34 @@ def test_a_checkpoint_of_an_unbound_metric_and_of_other_buckets_is_refused() -> 
         other.merge_state(one)
 
 
-@pytest.mark.parametrize("members", [{"k": [1, 3]}, {"k": 1, "by": True}], ids=["several k", "buckets"])
-def test_a_collection_with_a_dict_for_output_goes_through_the_same(members: dict[str, Any]) -> None:
-    """TopKCollection: batch values, accumulated values, pickle, clone, reset, checkpoint."""
-    buckets = LabelBuckets.from_assignment([0] * 20 + [1] * 20, ["head", "tail"]) if members.pop("by", None) else None
-
-    def made() -> TopKCollection:
-        return TopKCollection([RecallAtK(**members, buckets=buckets), *extra()], prefix="val/")
-
-    def extra() -> list[TopKMetric]:
-        return [
-            case.metric() for case in ONE_OF_EACH if case.name in ("GiniAtK", "EntropyAtK", "MRR") and case.by is None
-        ]
+def test_a_collection_lives_as_its_members_do() -> None:
+    """Batch values, pickle, clone under other keys, checkpoint, reset."""
 
     def values(collection: TopKCollection) -> dict[str, Any]:
         return {key: bits_of(value) for key, value in collection.compute().items()}
 
-    collection, whole = made(), fed(made())
+    buckets = LabelBuckets.from_assignment([0] * 20 + [1] * 20, ["head", "tail"])
+    members: list[TopKMetric] = [RecallAtK(k=[1, 3]), RecallAtK(k=1, buckets=buckets)]
+    members += [
+        case.metric() for case in ONE_OF_EACH if case.name in ("GiniAtK", "EntropyAtK", "MRR") and case.by is None
+    ]
+    new = TopKCollection(members, prefix="val/")
+    collection, whole = new.clone(), fed(new.clone())
     for batch in BATCHES:
         of_batch = {key: bits_of(value) for key, value in collection(batch.scores, batch.target).items()}
-        assert of_batch == values(fed(made(), [batch]))
+        assert of_batch == values(fed(new.clone(), [batch]))
     assert values(collection) == values(whole)
-    for copy in (pickle.loads(pickle.dumps(whole)), whole.clone()):
-        assert values(copy) == values(whole)
-        fed(copy, BATCHES[:1])
-        assert values(collection) == values(whole) != values(copy)
     renamed = whole.clone(prefix="test/")
     assert [key.replace("test/", "val/") for key in renamed.compute()] == list(whole.compute())
-    whole.persistent(True)
-    other = made()
-    other.persistent(True)
-    fed(other, BATCHES[:1])
-    other.load_state_dict(whole.state_dict())
-    assert values(other) == values(whole)
-    assert values(fed(other)) == values(fed(fed(made())))
+    loaded = fed(new.clone(), BATCHES[:1])
+    for one in (whole, loaded):
+        one.persistent(True)
+    loaded.load_state_dict(whole.state_dict())
+    for made in (pickle.loads(pickle.dumps(whole)), whole.clone(), loaded):
+        assert values(made) == values(whole)
+        assert values(collection) == values(whole) != values(fed(made, BATCHES[:1]))
     whole.reset()
-    assert values(fed(whole, BATCHES[1:])) == values(fed(made(), BATCHES[1:]))
+    assert values(fed(whole, BATCHES[1:])) == values(fed(new.clone(), BATCHES[1:]))
 
 
 def test_ids_behind_what_is_read_are_checked_in_the_first_batch_alone() -> None:

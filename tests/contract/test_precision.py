@@ -104,42 +104,6 @@ def test_autocast_and_deterministic_algorithms_do_not_show(wanted: dict[str, Any
     assert [case for case in wanted if wanted[case] != found[case]] == []
 
 
-@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=str)
-def test_scores_of_half_types_are_ranked_as_what_they_are(kind: torch.dtype) -> None:
-    """Rounding makes ties, and ties go to the lower id: the same as ranking the rounded scores in float64."""
-    scores = torch.randn(40, 700, generator=torch.Generator().manual_seed(3)).to(kind)
-    target = torch.rand(40, 700, generator=torch.Generator().manual_seed(4)) < 0.02
-    metrics = [RecallAtK(k=[1, 5, 50]), RecallAtK(k=[1, 5, 50])]
-    metrics[0].update(scores, target)
-    metrics[1].update(scores.double(), target)
-    assert bits(metrics[0]) == bits(metrics[1])
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_the_number_of_threads_does_not_show(threads: int) -> None:
-    """Sums and scans cut into chunks for threads come out the same."""
-    generator = torch.Generator().manual_seed(9)
-    scores = torch.randn(50, 2000, generator=generator)
-    target = (torch.rand(50, 2000, generator=generator) < 0.01) * torch.rand(50, 2000, generator=generator)
-    kept = [
-        case for case in ONE_OF_EACH if case.by is None and case.name in ("NDCGAtK", "CrossEntropy", "MAP", "CGAtK")
-    ]
-    before, found = torch.get_num_threads(), []
-    try:
-        for number in (threads, 1):
-            torch.set_num_threads(number)
-            found.append([bits(fed_with(case.metric(num_labels=None), scores, target)) for case in kept])
-    finally:
-        torch.set_num_threads(before)
-    assert found[0] == found[1]
-
-
-def fed_with(metric: TopKMetric, scores: torch.Tensor, target: torch.Tensor) -> TopKMetric:
-    """The metric after one batch."""
-    metric.update(scores, target)
-    return metric
-
-
 def test_training_counts_and_collections_survive_the_precision_of_a_model() -> None:
     """LabelFrequency and TopKCollection inside a model that is cast to bfloat16."""
     model = nn.Module()

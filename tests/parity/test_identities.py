@@ -11,22 +11,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases import BUCKETS, CASES, NUM_LABELS, Case, Data, data, rows_of
-from exactness.bits import CASES_OF_A_KIND
+from cases import BUCKETS, CASES, Case, Data, data, rows_of
 from parity.compare import BINARY, GRADED, KS
 from tailmetrics import (
     MAP,
     MRR,
-    AccuracyAtK,
     DCGAtK,
-    F1AtK,
-    HitRateAtK,
     NDCGAtK,
     PrecisionAtK,
     PredictionProportionAtK,
     RecallAtK,
-    TopKCollection,
-    rank,
 )
 from tailmetrics.metrics import REGISTRY, TopKMetric
 from tailmetrics.metrics._rows import RelevanceMetric
@@ -85,60 +79,6 @@ def test_a_bucket_is_the_peer_with_the_targets_cut_to_it(measure: str, metric: t
         assert bucket == pytest.approx(math.fsum(values) / len(values), rel=0, abs=1e-9)
 
 
-@given(seed=SEEDS, graded=st.booleans())
-@settings(max_examples=25, deadline=None)
-def test_hits_at_one_bound_the_reciprocal_rank(seed: int, graded: bool) -> None:
-    """accuracy@1 <= MRR <= accuracy over everything retrieved, in each row; accuracy and recall grow with k."""
-    batch = data(seed=seed, num_rows=12, graded=graded)
-    ranking = rank(batch.scores, batch.target, depth=NUM_LABELS)
-    rows = AccuracyAtK([1, 5, 10, NUM_LABELS]).row_values(ranking)
-    first, fifth, tenth, last = rows.values()
-    [reciprocal] = MRR().row_values(ranking).values()
-    assert bool((first <= reciprocal).all() and (reciprocal <= last).all())
-    assert bool((first <= fifth).all() and (fifth <= tenth).all())
-    recalls = torch.stack(list(RecallAtK([1, 5, 10]).row_values(ranking).values()))
-    assert bool((recalls.diff(dim=0) >= 0).all())
-
-
-@given(seed=SEEDS)
-@settings(max_examples=25, deadline=None)
-def test_binary_relevance_makes_both_gains_equal(seed: int) -> None:
-    """2^1 - 1 is 1."""
-    batch = data(seed=seed, num_rows=12)
-    assert value(NDCGAtK(k=[3, 10]), batch) == value(NDCGAtK(k=[3, 10], gain="exponential"), batch)
-
-
-@given(seed=SEEDS, denominator=st.sampled_from(["predicted", "k"]))
-@settings(max_examples=25, deadline=None)
-def test_f1_is_the_harmonic_mean_of_precision_and_recall(seed: int, denominator: Any) -> None:
-    """Row by row, with the same denominator; 0 where both are 0."""
-    batch = data(seed=seed, num_rows=12)
-    ranking = rank(batch.scores, batch.target)
-    [precision] = PrecisionAtK(3, denominator=denominator).row_values(ranking).values()
-    [recall] = RecallAtK(3).row_values(ranking).values()
-    [f1] = F1AtK(3, denominator=denominator).row_values(ranking).values()
-    harmonic = 2 * precision * recall / (precision + recall)
-    torch.testing.assert_close(f1, harmonic.nan_to_num(0.0), rtol=0, atol=1e-12)
-
-
-RANGES = {"binary": (data(seed=63), CASES), "graded": (data(seed=63, graded=True), CASES_OF_A_KIND)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("case", "batch"),
-    [pytest.param(case, batch, id=f"{case}-{name}") for name, (batch, cases) in RANGES.items() for case in cases],
-)
-def test_values_are_in_the_declared_range(case: Case, batch: Data) -> None:
-    """Every value lies within ``bounds``, exactly; NaN, for a bucket without a row, aside."""
-    metric = case.metric()
-    low, high = type(metric).bounds
-    low = 0.0 if case.arguments.get("miss_value") == 0 else low
-    values = [one for one in value(metric, batch) if not math.isnan(one)]
-    assert values
-    assert all(low <= one <= high for one in values)
-
-
 def _monotone(case: Case) -> bool:
     """Whether the law holds: not for one rank alone, nor for a miss that may cost less than a late hit."""
     reads_relevance = issubclass(REGISTRY[case.name], RelevanceMetric) or case.name == "PositiveCoverageAtK"
@@ -180,26 +120,3 @@ def test_a_better_ranking_never_scores_worse(seed: int, graded: bool) -> None:
             found.append(value(metric, rows))
         for before, after in zip(*found, strict=True):
             assert math.isnan(before) or sign * after >= sign * before - 1e-12, case
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 4, None])
-def test_average_precision_divides_by_what_is_relevant(k: int | None) -> None:
-    """A row whose only found label is at rank 1 of n = 2 has an AP of 1/2 at any cut-off, found or not."""
-    metric = MAP(k, denominator="relevant")
-    metric.update(torch.tensor([[7, 1, 2, 3]]), torch.tensor([[7, 9]]))
-    assert float(metric.compute()) == 1 / 2
-
-
-def test_one_collection_gives_what_its_members_give_alone() -> None:
-    """One ranking as deep as the deepest member needs changes no number."""
-    members: list[TopKMetric] = [PrecisionAtK(3), MAP(), NDCGAtK(10, buckets=BUCKETS), HitRateAtK(1), MRR(2)]
-    collection = TopKCollection([metric.clone() for metric in members])
-    collection.update(BINARY.scores, BINARY.target)
-    alone: dict[str, Any] = {}
-    for metric in members:
-        metric.update(BINARY.scores, BINARY.target)
-        alone.update(metric.scalars())
-    together = collection.compute()
-    assert list(together) == list(alone)
-    for key, single in alone.items():
-        torch.testing.assert_close(together[key], single, rtol=0, atol=0, equal_nan=True)
