@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tailmetrics import (
     MAP,
@@ -24,6 +26,7 @@ from tailmetrics import (
     TopKCollection,
 )
 from tailmetrics.metrics._metric import TopKMetric
+from tailmetrics.metrics._states import Addition
 
 NUM_LABELS, NUM_ROWS = 60, 5
 COUNTS = (200 / torch.arange(1, NUM_LABELS + 1)).long()[torch.randperm(NUM_LABELS, generator=torch.manual_seed(0))]
@@ -172,3 +175,37 @@ def test_references_are_of_the_rows_of_every_update_and_forward(background: bool
         "chance": 0.25,
         "attainable": 0.5,
     }
+
+
+class _Cells(TorchDispatchMode):
+    """How many cells the results of steps of torch have, views left out."""
+
+    found = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Count the cells of one step, and take it."""
+        result = function(*args, **(kwargs or {}))
+        made = isinstance(result, torch.Tensor) and function._schema.returns[0].alias_info is None
+        self.found += result.numel() if made else 0
+        return result
+
+
+def test_references_take_steps_for_relevant_labels_alone() -> None:
+    """Of 1,000 and of 100,000 labels a batch makes as many cells, but for a tenth; the first one makes tables."""
+    found = []
+    for num_labels in (1_000, 100_000):
+        buckets = LabelBuckets.from_assignment(torch.arange(num_labels) % 5, list("abcde"))
+        counts = torch.arange(num_labels, 0, -1)
+        collection = TopKCollection(
+            [metric([1, 5], buckets=buckets, depth=20) for metric in (RecallAtK, NDCGAtK, MRR)],
+            references=["chance", "popularity", "attainable"],
+        ).bind(LabelFrequency.from_counts(counts, 1000))
+        ids = torch.arange(20).expand(30, 20).contiguous()
+        target = torch.stack([torch.arange(row, row + 3) for row in range(30)])
+        collection.update(ids, target)
+        ranking = collection.rank(ids, target)
+        with _Cells() as cells:
+            collection._note_references(ranking, Addition())
+        found.append(cells.found)
+    assert found[1] == pytest.approx(found[0], rel=0.1)
+    assert found[0] > 10_000

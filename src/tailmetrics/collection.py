@@ -22,7 +22,7 @@ from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._metric import MANY_TIED, TopKMetric, ties_in_words
-from tailmetrics.metrics._references import REFERENCES, Reference, ReferenceRanking
+from tailmetrics.metrics._references import REFERENCES, RankedCounts, Reference, ReferenceRanking
 from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.metrics._states import Addition
 from tailmetrics.metrics._ties import Ties
@@ -361,6 +361,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         if self._of_references is None and self.is_bound:
             counts = self._counts_of_training()
             known = [one for one in self._references if one != "popularity" or counts is not None]
+            self._ranked_counts = None if counts is None else RankedCounts(counts)
             members = self.members()
             self._of_references = {one: _in_any_order(members, "expected") for one in known}
             self._of_references |= {one: _in_any_order(members, one) for one in self._orders}
@@ -387,9 +388,8 @@ class TopKCollection(Mergeable, LoggedCollection):
                 if ranking.beyond is not None or not (ranking.complete or ranking.scores_all):
                     continue  # nobody knows what ties with the end of the list
             else:
-                rows = ReferenceRanking.of_rows(
-                    ranking, cast("Reference", name), self._width(ranking), self._counts_of_training()
-                )
+                reference, num_labels = cast("Reference", name), self._width(ranking)
+                rows = ReferenceRanking.of_rows(ranking, reference, num_labels, self._ranked_counts)
             for metric in metrics.values():
                 metric._note_in(addition, metric._prepared(rows))
                 read.append(metric)

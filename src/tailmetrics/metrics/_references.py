@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arithmetic import ordered_sum
@@ -39,15 +40,15 @@ class ReferenceRanking(Ranking):
 
     Attributes:
         reference: Which one.
-        counts: Shape (L,), int64: training counts, for popularity.
+        counts: Training counts, for popularity.
     """
 
     reference: Reference = "chance"
-    counts: Tensor | None = field(repr=False, default=None)
+    counts: RankedCounts | None = field(repr=False, default=None)
 
     @classmethod
     def of_rows(
-        cls, ranking: Ranking, reference: Reference, num_labels: int, counts: Tensor | None
+        cls, ranking: Ranking, reference: Reference, num_labels: int, counts: RankedCounts | None
     ) -> ReferenceRanking:
         """Return the rows of a ranking of ``num_labels`` labels as a reference ranks them."""
         nothing = ranking.ids[:, :0]
@@ -81,12 +82,13 @@ class ReferenceRanking(Ranking):
         if scope == "bucket" and buckets is not None:
             whole = sizes = buckets.label_counts.to(device).expand(self.num_rows, -1)
             if depth < num_labels and self.reference == "chance":
-                shown = _shown_of_buckets(buckets.sizes, num_labels, depth).to(device, real_dtype(device))
+                key = "chance of lengths", depth, device
+                shown = buckets.kept(
+                    key, lambda: _shown_of_buckets(buckets.sizes, num_labels, depth).to(device, real_dtype(device))
+                )
             if depth < num_labels and self.reference == "popularity":
                 assert self.counts is not None
-                first = self.counts.cpu().argsort(descending=True, stable=True)[:depth]
-                listed = torch.bincount(buckets.assignment[first], minlength=groups)
-                sizes = listed.to(device).expand(self.num_rows, -1)
+                sizes = self.counts.listed(buckets, depth, device).expand(self.num_rows, -1)
             if depth < num_labels and self.reference == "attainable":
                 sizes = self._listed_of_targets(entries, keys, buckets, depth)
         among = keys if scope == "bucket" else entries.rows
@@ -123,8 +125,7 @@ class ReferenceRanking(Ranking):
         others = (depth - n).clamp(min=0)
         before = torch.zeros_like(n).scatter_add_(0, rows, (ids - number < others[rows]).to(torch.int64))
         end = others + before
-        by_id = torch.nn.functional.one_hot(buckets.assignment, groups).cumsum(0)
-        by_id = torch.cat([by_id.new_zeros(1, groups), by_id]).to(device)
+        by_id: Tensor = buckets.kept(("by id", device), lambda: _labels_before(buckets).to(device))
         relevant = torch.zeros(self.num_rows * groups, dtype=torch.int64, device=device)
         relevant.scatter_add_(0, keys, (ids >= end[rows]).to(torch.int64))
         return by_id[end.clamp(max=len(by_id) - 1)] + relevant.view(self.num_rows, groups)
@@ -144,8 +145,8 @@ class ReferenceRanking(Ranking):
             return torch.zeros_like(entries.ids), sizes, read
         if self.reference == "popularity":
             assert self.counts is not None
-            whole = counts_above(self.counts, None).to(entries.ids.device)
-            own = whole if scope != "bucket" else counts_above(self.counts, buckets).to(entries.ids.device)
+            whole = self.counts.above(None, entries.ids.device)
+            own = whole if scope != "bucket" else self.counts.above(buckets, entries.ids.device)
             ids = entries.ids.clamp(min=0)
             return own[0][ids], own[1][ids], whole[0][ids] < depth if scope == "bucket" else read
         gains = torch.ones_like(entries.ids, dtype=torch.float64) if entries.gains is None else entries.gains
@@ -199,6 +200,19 @@ class ReferenceRanks(ExpectedRanks):
         return ranks
 
 
+@dataclass(eq=False)
+class OfKinds:
+    """The values of one metric by chance, of each kind of row that it has seen.
+
+    Attributes:
+        places: The place of each kind among the values.
+        values: Shape (K, number of kinds).
+    """
+
+    places: dict[tuple[int, ...], int] = field(default_factory=dict)
+    values: Tensor | None = None
+
+
 class Alike:
     """Rows, or rows and buckets, that chance treats alike: those with as many relevant labels of lists as long.
 
@@ -211,21 +225,29 @@ class Alike:
     def __init__(self, ranks: ReferenceRanks, sizes: Tensor, shown: Tensor | None) -> None:
         n = ranks.n_relevant
         bucket = torch.arange(n.shape[-1], device=n.device).expand(n.shape) if n.ndim > 1 else torch.zeros_like(n)
-        kinds = torch.stack([n, bucket, sizes.expand(n.shape), ranks.length.expand(n.shape)], dim=-1)
-        self._kinds, which = torch.unique(kinds.flatten(0, -2), dim=0, return_inverse=True)
+        kinds = [kind.reshape(-1) for kind in (n, bucket, sizes.expand(n.shape), ranks.length.expand(n.shape))]
+        which = torch.zeros_like(kinds[0])
+        for kind in kinds:  # numbered anew each time: numbers stay small, and ``unique`` of rows takes 50 times as long
+            which = torch.unique(which * (kind.max() + 1) + kind if len(kind) else kind, return_inverse=True)[1]
+        place = which.new_zeros(int(which.max()) + 1 if len(which) else 0)
+        place.scatter_(0, which, torch.arange(len(which), device=n.device))
+        self._kinds = torch.stack(kinds, dim=-1)[place]
         self._which, self._shown = which.view(n.shape), shown
         self._rest = ranks.relevant, ranks.num_labels, ranks.deepest
 
-    def mean_of(
-        self, value: Callable[[ReferenceRanks], Tensor], ks: tuple[int, ...], known: dict[tuple[int, ...], Tensor]
-    ) -> Tensor:
+    def mean_of(self, value: Callable[[ReferenceRanks], Tensor], ks: tuple[int, ...], known: OfKinds) -> Tensor:
         """Return the mean of a ``value`` as :meth:`ReferenceRanks.mean_of`; ``known`` keeps those of former batches."""
         kinds = [tuple(kind) for kind in self._kinds.tolist()]
-        new = [place for place, kind in enumerate(kinds) if kind not in known]
+        if not kinds:
+            return torch.zeros(len(ks), *self._which.shape, dtype=real_dtype(self._which.device))
+        new = [place for place, kind in enumerate(kinds) if kind not in known.places]
         if new:
             values = self._one_of_each(self._kinds[new]).mean_of(value, ks)
-            known |= {kinds[place]: of_kind for place, of_kind in zip(new, values.unbind(1), strict=True)}
-        return torch.stack([known[kind] for kind in kinds], dim=1)[:, self._which]
+            known.places |= {kinds[place]: len(known.places) + number for number, place in enumerate(new)}
+            known.values = values if known.values is None else torch.cat([known.values, values], dim=1)
+        assert known.values is not None
+        places = torch.tensor([known.places[kind] for kind in kinds], device=self._which.device)
+        return known.values[:, places[self._which]]
 
     def _one_of_each(self, kinds: Tensor) -> ReferenceRanks:
         """Return one row for each kind."""
@@ -261,8 +283,35 @@ def _shown_of_buckets(sizes: tuple[int, ...], num_labels: int, depth: int) -> Te
     return table
 
 
-def counts_above(counts: Tensor, buckets: LabelBuckets | None) -> Tensor:
-    """Return how many labels occur more often in training than each label, and how many as often, shape (2, L)."""
-    counts = counts.cpu()
-    above, tied = counts_among(counts, torch.zeros_like(counts) if buckets is None else buckets.assignment)
-    return torch.stack([above, tied + 1])
+def _labels_before(buckets: LabelBuckets) -> Tensor:
+    """Return how many labels of each bucket have a lower id than 0 … L, shape (L + 1, G), int64."""
+    return F.pad(F.one_hot(buckets.assignment, len(buckets)).cumsum(0), (0, 0, 1, 0))
+
+
+class RankedCounts:
+    """Training counts as scores of all labels. What takes a pass over the labels is done once, not for each batch.
+
+    Args:
+        counts: Shape (L,), int64.
+    """
+
+    def __init__(self, counts: Tensor) -> None:
+        self._counts = counts.cpu()
+        self._known: dict[tuple[object, ...], Tensor] = {}
+
+    def above(self, buckets: LabelBuckets | None, device: torch.device) -> Tensor:
+        """Return how many labels occur more often than each label, and how many as often, shape (2, L)."""
+        key = "above", None if buckets is None else buckets.digest, device
+        if key not in self._known:
+            counts = self._counts
+            above, tied = counts_among(counts, torch.zeros_like(counts) if buckets is None else buckets.assignment)
+            self._known[key] = torch.stack([above, tied + 1]).to(device)
+        return self._known[key]
+
+    def listed(self, buckets: LabelBuckets, depth: int, device: torch.device) -> Tensor:
+        """Return how many labels of each bucket are among the ``depth`` most frequent ones, shape (G,)."""
+        key = "listed", buckets.digest, depth, device
+        if key not in self._known:
+            first = self._counts.argsort(descending=True, stable=True)[:depth]
+            self._known[key] = torch.bincount(buckets.assignment[first], minlength=len(buckets)).to(device)
+        return self._known[key]

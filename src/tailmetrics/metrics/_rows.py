@@ -18,7 +18,7 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._formula import check_returned_values
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._references import ReferenceRanking, ReferenceRanks
+from tailmetrics.metrics._references import OfKinds, ReferenceRanking, ReferenceRanks
 from tailmetrics.metrics._states import Increments, PerRow, Prepared, State, weighted
 from tailmetrics.metrics._ties import ExpectedRanks, Ties, in_order, spans, tied_across
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
@@ -303,7 +303,7 @@ class RowMeanMetric(RelevanceMetric):
         if isinstance(ranks, ReferenceRanks):
             if ranks.alike is None or not self.reads_counts_alone:
                 return ranks.mean_of(self._values_at_cutoffs, ks)
-            return ranks.alike.mean_of(self._values_at_cutoffs, ks, vars(self).setdefault("_of_chance", {}))
+            return ranks.alike.mean_of(self._values_at_cutoffs, ks, vars(self).setdefault("_of_chance", OfKinds()))
         if self.in_registry:
             return self._values_at_cutoffs(ranks)
         values = [self._row_value(ranks, k) for k in ks]
