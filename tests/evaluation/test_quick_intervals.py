@@ -107,12 +107,37 @@ def by_scipy(key: str, sides: list[NDArray[np.float64]]) -> tuple[float, float]:
     return max(0.0, float(low)), min(top, float(high))
 
 
+def gap_by_rows(buckets: list[list[NDArray[np.float64]]]) -> tuple[float, float, int]:
+    """Ends of the interval of the first bucket minus the last one that has rows, and the rows: the delta method."""
+    tops, bottoms = [], []
+    for top, *bottom in buckets:
+        tops.append(np.nan_to_num(top))
+        bottoms.append(np.nan_to_num(bottom[0]) if bottom else (~np.isnan(top)).astype(float))
+    last = max(place for place, bottom in enumerate(bottoms) if bottom.any())
+    values = [tops[place].sum() / bottoms[place].sum() for place in (0, last)]
+    change = sum(
+        sign * (tops[place] - value * bottoms[place]) / bottoms[place].sum()
+        for sign, place, value in zip((1, -1), (0, last), values, strict=True)
+    )
+    units = int(((bottoms[0] != 0) | (bottoms[last] != 0)).sum())
+    half = scipy.stats.t.ppf(0.975, units - 1) * math.sqrt((change**2).sum() * units / (units - 1))
+    counted = ~np.isnan(buckets[0][0]) | ~np.isnan(buckets[last][0])
+    ends = values[0] - values[1] - half, values[0] - values[1] + half
+    return max(-1.0, ends[0]), min(1.0, ends[1]), int(counted.sum())
+
+
 def test_they_are_those_of_scipy() -> None:
     """Student's t, the delta method, Wilson, Clopper and Pearson, order statistics: for each key, bucket and group of rows."""
     report = accumulated([list(range(ROWS))]).report("")
     rows = columns()
     kinds: set[str] = set()
-    for key, interval in report.intervals.items():
+    gaps = {key: interval for key, interval in report.intervals.items() if key.endswith("/gap")}
+    assert len(gaps) == 3 * 4  # recall at two cut-offs and two micro precisions, of all rows and of each group
+    for key, interval in gaps.items():
+        low, high, n = gap_by_rows([rows[f"{key.removesuffix('/gap')}/{name}"] for name in BUCKETS.names])
+        assert (interval.value, interval.n) == (report.summaries[key], n)
+        assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-9)
+    for key, interval in (one for one in report.intervals.items() if one[0] not in gaps):
         assert interval.value == report.scalars[key] or math.isnan(interval.value)
         assert interval.n == int((~np.isnan(rows[key][0])).sum()), key
         if interval.n < 10 or (len(rows[key]) == 2 and (np.nan_to_num(rows[key][1]) != 0).sum() < 10):
@@ -121,7 +146,7 @@ def test_they_are_those_of_scipy() -> None:
         kinds.add(interval.method)
         assert (interval.low, interval.high) == pytest.approx(by_scipy(key, rows[key]), rel=1e-9, abs=1e-9), key
     assert kinds == {"Student's t", "Wilson", "Clopper-Pearson, all rows agree", "order statistics"}
-    assert set(report.intervals) == set(rows)
+    assert set(report.intervals) == {*rows, *gaps}
 
 
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 11, 64])

@@ -162,7 +162,7 @@ def test_bars_have_whiskers_a_line_and_fair_shares(shown):
     assert found == pytest.approx([end / top for one in known for end in (one.low, one.high)])
     shares = drawn["prediction_proportion@3"]
     assert not marks(shares, "line", "dashed")
-    assert len(marks(shares, "line", "solid")) == len(marks(shares, "bar"))
+    assert len(marks(shares, "line", "solid")) == 2 * len(marks(shares, "bar"))  # its interval, and the fair share
 
 
 def test_a_value_far_above_the_others_does_not_hide_them():
@@ -200,8 +200,8 @@ def test_a_bucket_tells_in_how_many_rows_it_counts(shown):
     lines = [line.strip("| \n").split(" | ") for line in markdown(report).splitlines()]
     for place, name in enumerate(buckets.names):
         rows = int((buckets.assignment[target] == place).sum())
-        (cells,) = (line for line in lines if line[:1] == [name] and len(line) == 4 + len(report.by_bucket))
-        assert cells[2:4] == [str(rows), str(rows)]
+        (cells,) = (line for line in lines if line[:1] == [name] and len(line) == 5 + len(report.by_bucket))
+        assert cells[2:5] == [str(rows), str(rows), str(ROWS)]  # of lists every row counts
 
 
 def test_a_label_that_was_never_relevant_has_no_recall():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
-from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
 
 from tailmetrics.significance import AreaRows, LabelRows, alike, compare, intervals, verdict
 
@@ -41,6 +41,24 @@ def test_rows_change_what_they_change_when_left_out():
     assert found.rows == pytest.approx((found.value - left) * (N - 1) / N * np.sqrt(N / (N - 1)), abs=1e-12)
     # and so the error of the recall of one label is that of a mean
     assert np.sqrt((found.rows**2).sum()) == pytest.approx(scipy.stats.sem(predicted[:, 0].astype(float)))
+
+
+@pytest.mark.parametrize("beta", [1.0, 2.0])
+def test_the_f_score_of_averages_has_the_error_of_its_resamples(beta):
+    """F of macro precision and macro recall by scikit-learn; the standard error is that of 300 resamples."""
+    held, predicted = rows(7, 1500)  # so that no resample is without a label
+    found = as_cells(held, predicted, top=1 + beta**2, below=(1.0, beta**2), of_averages=True).influence()
+
+    def score(held, predicted):
+        precision = precision_score(held, predicted, average="macro", zero_division=0)
+        recall = recall_score(held, predicted, average="macro", zero_division=0)
+        return (1 + beta**2) / (1 / precision + beta**2 / recall)
+
+    assert found.value == pytest.approx(score(held, predicted))
+    drawn = [np.random.default_rng(seed).integers(1500, size=1500) for seed in range(300)]
+    resampled = np.std([score(held[one], predicted[one]) for one in drawn])
+    assert np.sqrt((found.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
+    assert as_cells(held, held & ~held, top=2.0, below=(1.0, 1.0), of_averages=True).influence().value == 0
 
 
 @pytest.mark.parametrize("area", ["roc", "precision"])

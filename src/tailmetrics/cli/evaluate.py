@@ -36,7 +36,7 @@ from tailmetrics.cli.processes import Engine, Ranks, joined, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.label_cells import end_to_end
-from tailmetrics.evaluation.row_values import has_row_values
+from tailmetrics.evaluation.row_values import gaps_of, has_row_values
 from tailmetrics.frequency import frequency_of
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
@@ -87,7 +87,7 @@ def evaluate(request: Request) -> None:
                 label_names=label_names(options.label_names, dataset.label_names, inputs.files.num_labels),
                 examples=options.examples,
                 row_names=dataset.row_names,
-                intervals=None if options.intervals or options.no_intervals else resampling.confidence,
+                intervals=None if options.no_intervals else resampling.confidence,
             )
         bind(evaluation.collection, inputs, ranks, engine)
         evaluation.start(ranks.device)
@@ -106,7 +106,7 @@ def evaluate(request: Request) -> None:
         report = _report(evaluation, dataset, request)
         if options.intervals and table is not None:
             found = _intervals(table, evaluation.members, dataset.num_rows, ranks, resampling)
-            report = replace(report, intervals=found)
+            report = replace(report, intervals={**report.intervals, **found})
         with ranks.agreement():
             if folder is not None:
                 report.write(folder)
@@ -355,6 +355,7 @@ def _intervals(
                 found |= intervals(
                     {key: _end_to_end([values[key] for values, _ in parts]) for key in group},
                     medians=[key for key in parts[0][1] if key in group],
+                    gaps={name: of for metric in metrics for name, of in gaps_of(metric).items() if {*of} <= {*group}},
                     confidence=options.confidence,
                     resamples=options.resamples or 10_000,
                     seed=options.seed,

@@ -22,6 +22,7 @@ from tailmetrics.evaluation.positives import Positives
 from tailmetrics.evaluation.provenance import settings_of, versions
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scipy, quick_intervals
+from tailmetrics.evaluation.row_values import gaps_of
 from tailmetrics.evaluation.travelling import counted, packed, unpacked
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
@@ -221,7 +222,7 @@ class Evaluation:
             references={name: _read(values) for name, values in self.collection.references().items()} or None,
             tie_bounds=bounds if max(ties.values(), default=0.0) > MANY_TIES else None,
             labels=self._label_table() if self.labels else None,
-            intervals=self._intervals(scalars),
+            intervals=self._intervals({**scalars, **summaries}),
             examples=() if self.examples is None else self._examples(self.examples),
         )
 
@@ -257,7 +258,8 @@ class Evaluation:
         for cells in self.cells:
             rows = {self._set_name(key): one for key, one in cells.gathered().columns().items()}
             if rows:
-                found |= quick_intervals(rows, scalars, self.confidence)
+                gaps = gaps_of(cells.metric, self._set_name)
+                found |= quick_intervals(rows, gaps, scalars, self.confidence)
         return {key: found[key] for key in scalars if key in found}
 
     def _examples(self, examples: RowExamples) -> list[Example]:

@@ -87,13 +87,14 @@ def evaluate(
     more |= {"train_target": train_target, "row_mask": row_mask}
     more |= {"row_groups": row_groups, "labels": labels, "label_names": label_names, "batch_rows": batch_rows}
     more |= {"examples": examples, "row_names": row_names}
-    quick = CONFIDENCE if intervals is None else None
+    quick = None if intervals is False else CONFIDENCE
     found = evaluated(preds, target, rows=bool(intervals), quick=quick, **more)
     report = found.evaluation.report(title)
     if report.rows is None:
         report = replace(report, rows=found.num_rows)
     report = replace(report, notes=(*report.notes, *found.notes))
-    return report if found.rows is None else replace(report, intervals=_intervals(found.rows, intervals))
+    resampled = {} if found.rows is None else _intervals(found.rows, intervals)
+    return replace(report, intervals={**report.intervals, **resampled})
 
 
 def _intervals(rows: RowValues, asked: int | None) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def has_label_cells(metric: TopKMetric) -> bool:
     if isinstance(metric, (LabelAUC, LabelAP)):
         return metric.average != "none"
     if isinstance(metric, LabelAveragedMetric):
-        return metric.average in ("macro", "weighted") and metric.macro is None
+        return metric.average in ("macro", "weighted")
     return isinstance(metric, PositiveCoverageAtK)
 
 
@@ -50,7 +50,8 @@ def spec_of(metric: Any) -> dict[str, Any]:
     one = torch.eye(3, dtype=torch.float64)
     above, below = metric._label_ratio(*one)  # both are sums of hits, predictions and support
     weights = {"top": float(above[0]), "below": [float(below[1]), float(below[2])]}
-    return {**weights, "over": metric.labels, "weighted": metric.average == "weighted", "sizes": sizes}
+    of_averages = {} if metric.macro is None else {"of_averages": True}
+    return {**weights, "over": metric.labels, "weighted": metric.average == "weighted", "sizes": sizes, **of_averages}
 
 
 def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDArray[np.bool_]) -> OverLabels:
@@ -78,7 +79,8 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
     below = (spec["below"][0], spec["below"][1]) if "below" in spec else (0.0, 1.0)
     cells = rows[kept], label[kept] // number, flags[kept] % 2 > 0, flags[kept] > 1
     size, weighted = spec["sizes"][bucket], spec.get("weighted", False)
-    return LabelRows(*cells, inside, sum(spec["sizes"]), spec["top"], below, over, weighted, size)
+    of_averages = spec.get("of_averages", False)
+    return LabelRows(*cells, inside, sum(spec["sizes"]), spec["top"], below, over, weighted, size, of_averages)
 
 
 def end_to_end(parts: Sequence[OverLabels]) -> OverLabels:
@@ -107,18 +109,18 @@ class LabelCells:
     """
 
     def __init__(self, metric: Any) -> None:
-        self._metric = metric
+        self.metric = metric
         self._parts: list[dict[str, Any]] = []
         self._held = 0
 
     def lists(self, ranking: Ranking) -> list[Lists]:
         """Return the codes of a batch for each cut-off."""
-        metric: Any = self._metric
+        metric: Any = self.metric
         size, num_labels = ranking.num_rows, int(metric.num_labels)
         buckets = metric.bound_buckets
         bucket = np.zeros(num_labels, np.int64) if buckets is None else buckets.assignment.cpu().numpy()
         prepared = dict(metric._prepare(ranking))
-        if isinstance(self._metric, (LabelAUC, LabelAP)):
+        if isinstance(self.metric, (LabelAUC, LabelAP)):
             relevant = np.zeros((size, num_labels), bool)
             entries = metric._relevant(ranking).targets.entries
             some = (entries.ids >= 0).cpu().numpy()
@@ -126,7 +128,7 @@ class LabelCells:
             blocks = [part.cells.cpu().numpy() for part in metric._blocks(ranking)]
             bins = np.concatenate([*blocks, np.zeros(0, np.int64)]).reshape(size, -1) % metric.bins
             return [(np.full(size, num_labels), (bucket * BINS + 2 * bins + relevant).ravel())]
-        coverage = isinstance(self._metric, PositiveCoverageAtK)
+        coverage = isinstance(self.metric, PositiveCoverageAtK)
         name: Callable[[str], str] = str if coverage else metric._label_state
         held = _cells(prepared.get(name("observed" if coverage else "support")))
         found = []
@@ -181,9 +183,9 @@ class LabelCells:
             return self
         shares: list[Any] = [None] * distributed.get_world_size()
         distributed.all_gather_object(shares, self.state_bytes())
-        total = LabelCells(self._metric)
+        total = LabelCells(self.metric)
         for share in shares:
-            one = LabelCells(self._metric)
+            one = LabelCells(self.metric)
             one.load_state_bytes(share)
             total.merge_state(one)
         return total
@@ -217,7 +219,7 @@ class LabelCells:
         """
         if self._held > MOST:
             raise ValueError(
-                f"{type(self._metric).__name__}: rows touch more than {MOST:,} labels, which are not kept; leave "
+                f"{type(self.metric).__name__}: rows touch more than {MOST:,} labels, which are not kept; leave "
                 "averages over labels out of resampled intervals and comparisons, or evaluate fewer rows."
             )
         joined = self._joined()
@@ -226,10 +228,10 @@ class LabelCells:
     def of_lists(self, lists: Sequence[Lists], inside: NDArray[np.bool_], groups: Ints) -> dict[str, OverLabels]:
         """Return what rows add by key, for all rows and each group."""
         found: dict[str, OverLabels] = {}
-        spec = spec_of(self._metric)
-        for number, group in enumerate(self._metric.group_keys()):
+        spec = spec_of(self.metric)
+        for number, group in enumerate(self.metric.group_keys()):
             within = inside if number == 0 else inside & (groups == number - 1)
-            keys = iter(self._metric.row_keys(group))
+            keys = iter(self.metric.row_keys(group))
             for pair in lists:
                 for bucket in range(len(spec["sizes"])):
                     found[next(keys)] = over_labels(spec, bucket, pair, within)

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
-from math import inf
+from math import inf, isnan
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
-from tailmetrics.evaluation.row_values import has_row_values
-from tailmetrics.metrics import KForRecall, TopKMetric
+from tailmetrics.evaluation.row_values import gaps_of, has_row_values
+from tailmetrics.metrics import KForRecall, PredictionProportionAtK, TieRateAtK, TopKMetric
 from tailmetrics.metrics._fixed_point import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
@@ -30,7 +30,8 @@ SMALLEST = torch.iinfo(torch.int64).min
 def has_moments(metric: TopKMetric, device: torch.device | str) -> bool:
     """Whether a metric has quick intervals: its rows have values, all of one weight, in numbers exact enough."""
     exact = real_dtype(torch.device(device)) == torch.float64
-    return exact and has_row_values(metric) and not metric.weighted and has_scipy()
+    has_rows = has_row_values(metric) or isinstance(metric, (PredictionProportionAtK, TieRateAtK))
+    return exact and has_rows and not metric.weighted and has_scipy()
 
 
 def has_scipy() -> bool:
@@ -38,11 +39,11 @@ def has_scipy() -> bool:
     return find_spec("scipy") is not None
 
 
-def quick_intervals(rows: Any, scalars: Mapping[str, float], confidence: float) -> dict[str, Interval]:
-    """Return quick intervals of averages over labels, with the values that the metrics have."""
+def quick_intervals(rows: Any, gaps: Any, scalars: Mapping[str, float], confidence: float) -> dict[str, Interval]:
+    """Return quick intervals of averages over labels and of their gaps, with the values that the metrics have."""
     from tailmetrics.significance import intervals
 
-    found = intervals(rows, resamples=0, confidence=confidence)
+    found = intervals(rows, gaps=gaps, resamples=0, confidence=confidence)
     return {key: replace(one, value=scalars[key]) for key, one in found.items() if key in scalars}
 
 
@@ -57,6 +58,8 @@ class RowMoments(ExactMetric):
     sums: Tensor
     rows: Tensor
     ends: Tensor
+    products: Tensor
+    both: Tensor
     _metric: Any
 
     def __init__(self, metric: Any, **kwargs: Any) -> None:
@@ -72,6 +75,16 @@ class RowMoments(ExactMetric):
         self.add_state("sums", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("rows", torch.zeros(2, keys, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("ends", torch.full((2, keys), SMALLEST), dist_reduce_fx="max")
+        keys_of_groups = [key for group in metric.group_keys() for key in metric.row_keys(group)]
+        place = {key: at for at, key in enumerate(keys_of_groups)}
+        # which bucket is the rarest that was measured shows at the end: the first one is held against each other
+        named = {} if self._is_median else gaps_of(metric)
+        self._gaps = {name: [place[key] for key in keys] for name, keys in named.items()}
+        first = [places[0] for places in self._gaps.values() for _ in places[1:]]
+        others = [place for places in self._gaps.values() for place in places[1:]]
+        self._first, self._others = torch.tensor(first), torch.tensor(others)
+        self.add_state("products", torch.zeros(4, len(first), self._fixed_point.columns, dtype=torch.int64), "sum")
+        self.add_state("both", torch.zeros(2, len(first), dtype=torch.int64), "sum")
 
     @property
     def _terms(self) -> int:
@@ -95,6 +108,12 @@ class RowMoments(ExactMetric):
             self.sums = self.sums + self._fixed_point.add_up(torch.stack(terms), dim=2)
             told = bottoms != 0
             value = tops / torch.where(told, bottoms, 1.0)
+        if len(self._first):
+            one, other = self._first.to(tops.device), self._others.to(tops.device)
+            below = counted.to(tops.dtype) if bottoms is None else bottoms
+            pairs = [above[one] * under[other] for above in (tops, below) for under in (tops, below)]
+            self.products = self.products + self._fixed_point.add_up(torch.stack(pairs), dim=2)
+            self.both = self.both + torch.stack([(side[one] & side[other]).sum(dim=1) for side in (counted, told)])
         self.rows = self.rows + torch.stack([counted.sum(dim=1), told.sum(dim=1)])
         ends = (
             torch.stack([torch.where(told, end, -inf).amax(dim=1) for end in (value, -value)])
@@ -136,7 +155,7 @@ class RowMoments(ExactMetric):
             named: Puts prefix and postfix around a key.
             confidence: Of the intervals.
         """
-        from tailmetrics.significance.estimating import quick_interval, quick_median
+        from tailmetrics.significance.estimating import quick_gap, quick_interval, quick_median
 
         self._update_count = max(1, self._update_count)
         states = self.compute()
@@ -148,7 +167,18 @@ class RowMoments(ExactMetric):
             ]
             return dict(zip(keys, found, strict=True))
         sums = [self._sums(scalars[key], states, place) for place, key in enumerate(keys)]
-        return {key: quick_interval(one, confidence) for key, one in zip(keys, sums, strict=True)}
+        of_keys = {key: quick_interval(one, confidence) for key, one in zip(keys, sums, strict=True)}
+        pair = 0
+        for name, (first, *others) in self._gaps.items():
+            measured = [place for place in others if not isnan(sums[place].value)]
+            if measured and not isnan(sums[first].value):
+                at = pair + others.index(measured[-1])
+                unit = self._fixed_point.unit
+                products = [Fraction(int(one), unit) for one in self._fixed_point.totals(states["products"][:, at])]
+                both = int(states["both"][0, at]), int(states["both"][1, at])
+                of_keys[named(name)] = quick_gap(sums[first], sums[measured[-1]], products, both, confidence)
+            pair += len(others)
+        return of_keys
 
     def _end(self, states: Mapping[str, Tensor], which: int, place: int) -> float:
         return float(_real(states["ends"][which, place]))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailmetrics._summaries import UNSEEN
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.label_cells import LabelCells, has_label_cells
 from tailmetrics.metrics import KForRecall, TopKMetric
+from tailmetrics.metrics._shown import ShownMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 
@@ -18,8 +20,19 @@ Column = NDArray[np.float64]
 
 
 def has_row_values(metric: TopKMetric) -> bool:
-    """Whether rows have a value of their own: not what is shown over all rows, nor an average over labels."""
-    return hasattr(metric, "row_values") and getattr(metric, "average", "samples") in ("samples", "micro")
+    """Whether rows have a value to compare runs by: not an average over labels, nor what is shown, good or bad."""
+    by_rows = getattr(metric, "average", "samples") in ("samples", "micro")
+    return hasattr(metric, "row_values") and by_rows and not isinstance(metric, ShownMetric)
+
+
+def gaps_of(metric: TopKMetric, named: Callable[[str], str] = str) -> dict[str, list[str]]:
+    """Return the name of each gap with the keys of its buckets, head first, without labels that training never saw."""
+    found: dict[str, list[str]] = {}
+    for key in (key for group in metric.group_keys() for key in metric.row_keys(group)):
+        stem, _, bucket = key.rpartition("/")
+        if metric.buckets is not None and bucket != UNSEEN:
+            found.setdefault(named(f"{stem}/gap"), []).append(named(key))
+    return found
 
 
 def values_of_rows(metric: Any, ranking: Ranking) -> dict[str, Any]:
@@ -71,15 +84,9 @@ class RowValues:
     @property
     def gaps(self) -> dict[str, list[str]]:
         """Name of a gap -> the keys of its buckets, head first, without labels that training never saw."""
-        found: dict[str, list[str]] = {}
-        for metric in [*self._metrics, *(one for one, _ in self._cells)]:
-            for group in metric.group_keys() if metric.buckets is not None else ():
-                for key in metric.row_keys(group):
-                    stem, _, bucket = key.rpartition("/")
-                    if bucket != "unseen":
-                        name = self._collection._set_name(f"{stem}/gap")
-                        found.setdefault(name, []).append(self._collection._set_name(key))
-        return found
+        metrics = [*self._metrics, *(one for one, _ in self._cells)]
+        of_each = (gaps_of(metric, self._collection._set_name) for metric in metrics)
+        return {name: keys for of_one in of_each for name, keys in of_one.items()}
 
     @property
     def medians(self) -> list[str]:

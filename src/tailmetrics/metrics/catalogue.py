@@ -560,6 +560,17 @@ class PredictionProportionAtK(ShownMetric):
             for number, k in enumerate(self.ks)
         ]
 
+    def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
+        """Return the value of each row by key, without row groups, shape (N,), float64; NaN: does not count."""
+        self._check(ranking)
+        shares = [self._shown_of(ranking, k).T.to(torch.float64) / k for k in self.ks]
+        return dict(zip(self.row_keys(), _counted(torch.cat(shares), ranking), strict=True))
+
+
+def _counted(values: Tensor, ranking: Ranking) -> Tensor:
+    """Return values of rows (…, N), NaN where a row does not count."""
+    return values if ranking.row_mask is None else torch.where(ranking.row_mask, values, torch.nan)
+
 
 @final
 class TieRateAtK(ShownMetric):
@@ -615,3 +626,10 @@ class TieRateAtK(ShownMetric):
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         rows = int(states["rows"])
         return [ratios([tied], [rows]) for tied in states["tied"].tolist()]
+
+    def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
+        """Return whether each row is tied by key, without row groups, shape (N,), float64; NaN: does not count."""
+        self._check(ranking)
+        tied = torch.stack([ranking.tied_at(k) for k in self.ks]).to(torch.float64)
+        known = tied if ranking.values is not None else torch.full_like(tied, torch.nan)
+        return dict(zip(self.row_keys(), _counted(known, ranking), strict=True))

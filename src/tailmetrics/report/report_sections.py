@@ -35,6 +35,7 @@ from tailmetrics.report.formatting import (
     sentences,
     short_name,
     what_buckets_are,
+    with_interval,
     without_zero,
 )
 
@@ -118,6 +119,14 @@ def _of_intervals(report: Report) -> str:
     return f"± is half the width of {said}; [low, high] are its ends where it is not symmetric"
 
 
+def _without_intervals(report: Report) -> str:
+    """Return which metrics have no interval where others have one, and why."""
+    lacking = dict.fromkeys(report.split(key).metric for key in report.scalars if key not in report.intervals)
+    if not lacking or not report.intervals:
+        return ""
+    return f"no interval: {', '.join(lacking)}, as no row or label has a value of which they are the mean"
+
+
 def _scopes(report: Report, metrics: Sequence[str]) -> str:
     """Return what a table of several metrics shows: each scope once, with its metrics."""
     found: dict[str, list[str]] = {}
@@ -131,7 +140,7 @@ def _scopes(report: Report, metrics: Sequence[str]) -> str:
 
 def _overall(report: Report) -> Section:
     lines = [[key, report.text(key)] for key in report.overall]
-    caption = sentences(_rows_of(report), _of_intervals(report))
+    caption = sentences(_rows_of(report), _of_intervals(report), _without_intervals(report))
     asides = ["lower is better" if report.less_is_better(key) else "" for key in report.overall]
     return Section("overall", "Over all labels", caption, header=["metric", "value"], lines=lines, asides=asides)
 
@@ -350,9 +359,18 @@ def _tail(report: Report) -> Section | None:
         texts = [number(report.by_bucket[metric][end], place) for end in pair or ()]
         cells = [f"{text}{name}" for text, name in zip(texts, names, strict=True)] or ["–", "–"]
         found = {what: report.summaries.get(report.key(metric, what), math.nan) for what in sums}
+        gap = report.intervals.get(report.key(metric, "gap"))
         of_all = number(math.nan if whole is None else whole, place)
         lines.append(
-            [metric, of_all, *cells, *(number(value, place and what == "gap") for what, value in found.items())]
+            [
+                metric,
+                of_all,
+                *cells,
+                *(
+                    with_interval(value, gap if what == "gap" else None, place and what == "gap")
+                    for what, value in found.items()
+                ),
+            ]
         )
     head, tail = same or ("head", "tail")
     rarest = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"

@@ -161,16 +161,25 @@ class Sums:
     bottoms: tuple[Fraction, Fraction, Fraction] | None = None
     units: int = 0
 
+    @property
+    def below(self) -> tuple[Fraction, Fraction, Fraction]:
+        """Sums of denominators, of their squares and of numerators times denominators; those of a mean are 1."""
+        return (Fraction(self.n), Fraction(self.n), self.tops[0]) if self.bottoms is None else self.bottoms
+
+    @property
+    def weighing(self) -> int:
+        """The rows that have a denominator."""
+        return self.n if self.bottoms is None else self.units
+
+    def variance(self) -> Fraction:
+        """Return the sum over rows of the square of what each adds beyond the value."""
+        (top, squares), (bottom, bottom_squares, products) = self.tops, self.below
+        ratio = top / bottom
+        return (squares - 2 * ratio * products + ratio * ratio * bottom_squares) / bottom**2
+
     def error(self) -> float:
-        """Return the standard error: the deviation of what rows add beyond the value, over the root of their number."""
-        top, squares = self.tops
-        if self.bottoms is None:
-            units, beyond, size = self.n, squares - top * top / self.n, Fraction(self.n)
-        else:
-            bottom, bottom_squares, products = self.bottoms
-            units, ratio, size = self.units, top / bottom, bottom
-            beyond = squares - 2 * ratio * products + ratio * ratio * bottom_squares
-        return sqrt(max(0.0, float(beyond * units / (units - 1)))) / float(size)
+        """Return the standard error of the value."""
+        return sqrt(max(0.0, float(self.variance() * self.weighing / (self.weighing - 1))))
 
 
 def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
@@ -187,7 +196,7 @@ def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
     bounds = (0.0, 1.0) if sums.shares else (-inf if sums.ends[0] < 0 else 0.0, inf)
     facts = Facts(
         sums.value,
-        (sums.n if sums.bottoms is None else sums.units) if finite else 0,
+        sums.weighing if finite else 0,
         (0.0, 1.0) if sums.shares else None,
         round(top) if sums.bottoms is None and sums.shares and top == squares else None,
         sums.ends[0] == sums.ends[1],
@@ -197,6 +206,35 @@ def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
         facts, confidence, lambda: student(sums.value, sums.error(), facts.units - 1, bounds, confidence)
     )  # fmt: skip
     return Interval(sums.value, ends[0], ends[1], sums.n, confidence, ends[2])
+
+
+def quick_gap(
+    first: Sums, last: Sums, products: Sequence[Fraction], both: tuple[int, int], confidence: float
+) -> Interval:
+    """Return the first value minus the last one with a quick interval.
+
+    Args:
+        first: Sums of the first bucket.
+        last: Sums of the last one.
+        products: Sums over rows of numerator times numerator, numerator times denominator, denominator times numerator
+            and denominator times denominator, of the first bucket and the last one.
+        both: Rows that count in both, and those that have a denominator in both.
+        confidence: Of the interval.
+    """
+    value, units = first.value - last.value, first.weighing + last.weighing - both[1]
+    bounds = (-1.0, 1.0) if first.shares else (-inf, inf)
+    finite = all(map(isfinite, (*first.ends, *last.ends))) and first.weighing > 0 < last.weighing
+    error = effective = 0.0
+    if finite:
+        ratios = [one.tops[0] / one.below[0] for one in (first, last)]
+        tops, top_bottom, bottom_top, bottoms = products
+        shared = tops - ratios[1] * top_bottom - ratios[0] * bottom_top + ratios[0] * ratios[1] * bottoms
+        variance = first.variance() + last.variance() - 2 * shared / (first.below[0] * last.below[0])
+        error = sqrt(max(0.0, float(variance * units / max(units - 1, 1))))
+        effective = float(min(one.below[0] ** 2 / one.below[1] for one in (first, last)))
+    facts = Facts(value, units if finite else 0, bounds if first.shares else None, None, error == 0, effective)
+    ends = choose(facts, confidence, lambda: student(value, error, units - 1, bounds, confidence))
+    return Interval(value, ends[0], ends[1], first.n + last.n - both[0], confidence, ends[2])
 
 
 def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: float = 0.95) -> Interval:
@@ -326,7 +364,9 @@ class Estimate:
         found = [(float(np.var(runs, ddof=1)) / len(runs), float(len(runs) - 1)) for runs in several]
         first, *second = (side.influence for side in self.models)
         if self._labels_too and first is not None:
-            found.append((first.minus(second[0]) if second and second[0] is not None else first).of_drawn_labels())
+            found.append(
+                (first.plus(second[0], its=-1.0) if second and second[0] is not None else first).of_drawn_labels()
+            )
         return found
 
     def error(self, draws: Array | None = None) -> tuple[float, float]:

@@ -52,16 +52,16 @@ class Influence:
     units: float
     of_labels: Array
 
-    def minus(self, other: Influence) -> Influence:
-        """Return what the difference of two values depends on."""
+    def plus(self, other: Influence, mine: float = 1.0, its: float = 1.0) -> Influence:
+        """Return what ``mine`` times this value plus ``its`` times another one depends on."""
         numbers, places = np.unique(np.concatenate([self.cells[0], other.cells[0]]), return_inverse=True)
         cells = np.zeros(numbers.size)
-        np.add.at(cells, places, np.concatenate([self.cells[1], -other.cells[1]]))
+        np.add.at(cells, places, np.concatenate([mine * self.cells[1], its * other.cells[1]]))
         return replace(
             self,
-            value=self.value - other.value,
-            rows=self.rows - other.rows,
-            labels=self.labels - other.labels,
+            value=mine * self.value + its * other.value,
+            rows=mine * self.rows + its * other.rows,
+            labels=mine * self.labels + its * other.labels,
             cells=(numbers, cells),
         )
 
@@ -118,6 +118,7 @@ class LabelRows(OverLabels):
         over: The labels of the average: those that are relevant somewhere, or predicted too, or all.
         weighted: Whether labels are weighted by their support.
         size: How many labels the average is over, where that is all; None for L.
+        of_averages: Whether this is the F-score of the mean precision and the mean recall, not the mean of F-scores.
     """
 
     rows: Ints
@@ -131,9 +132,12 @@ class LabelRows(OverLabels):
     over: LabelSet = "present"
     weighted: bool = False
     size: int | None = None
+    of_averages: bool = False
 
     def influence(self) -> Influence:
         """Return what the value depends on."""
+        if self.of_averages:
+            return self._influence_of_averages()
         flags = self.predicted & self.held, self.predicted, self.held
         counts = [np.bincount(self.labels[some], minlength=self.num_labels) for some in flags]
         values, weights = self._of(*counts)
@@ -160,6 +164,18 @@ class LabelRows(OverLabels):
             np.where(left_out, np.nan, values),
             1 / np.maximum(of_label, 1),
         )
+
+    def _influence_of_averages(self) -> Influence:
+        """Return what F = t / (a/p + b/r) of mean precision p and mean recall r depends on; dF/dp = a F^2 / (t p^2)."""
+        parts = [replace(self, of_averages=False, top=1.0, below=below) for below in ((1.0, 0.0), (0.0, 1.0))]
+        precision, recall = (part.influence() for part in parts)
+        both = precision.value * recall.value  # 0, or NaN without a row: then nothing changes the value
+        if not both > 0:
+            return replace(precision.plus(recall, 0.0, 0.0), value=both)
+        value = self.top / (self.below[0] / precision.value + self.below[1] / recall.value)
+        slopes = (self.below[0] / precision.value**2, self.below[1] / recall.value**2)
+        changed = precision.plus(recall, *(slope * value**2 / self.top for slope in slopes))
+        return replace(changed, value=value, of_labels=replace(self, of_averages=False).influence().of_labels)
 
     def _of(self, hits: Ints, predicted: Ints, support: Ints) -> tuple[Array, Array]:
         """Return the value of labels and their weights, of any shape."""
