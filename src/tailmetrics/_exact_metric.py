@@ -83,7 +83,7 @@ class Mergeable(ABC):
             )
         if differs is not None:
             raise ValueError(
-                f"{caller}: what is to be merged has other states: {differs}. Merge what was made with the same "
+                f"{caller}: the metric to be merged has other states: {differs}. Merge what was made with the same "
                 "arguments, buckets and counts."
             )
         for part, (states, updates) in zip(parts.values(), others, strict=True):

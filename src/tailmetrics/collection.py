@@ -135,7 +135,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         """Raise if the class overrides ``update``, for those who hand rankings to it."""
         if type(self).update is not TopKCollection.update:
             raise TypeError(
-                f"{caller}: {type(self).__name__} overrides update(), which is not called with preds and target here; "
+                f"{caller}: {type(self).__name__} overrides update(), which would not be called here; "
                 "pass a TopKCollection, and change the batches instead."
             )
 
@@ -336,7 +336,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         vars(self).pop("_queries_seen", None)
 
     def compute(self) -> dict[str, Any]:
-        """Return the scalars of all members in one flat dict; over processes, states are sent for all at once."""
+        """Return the scalars of all members in one flat dict; processes send the states of all members at once."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
         computed = {name: metric for name, metric in members if metric.keys()}
         with self._sent_together(computed):
@@ -503,7 +503,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             return per_label(list(members.values()), self._training_counts, zero_division)
 
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-        """Return the tail in one number: a gap and a spread for each cut-off of each member by bucket.
+        """Return a gap and a spread between buckets, for each cut-off of each member by bucket.
 
         ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one;
         ``recall@10/spread`` the standard deviation over the mean of the buckets (Elliot's PopREO). Both read the

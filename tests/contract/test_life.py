@@ -138,7 +138,7 @@ def test_a_state_of_the_wrong_shape_or_type_is_not_loaded(case: Case) -> None:
     with pytest.raises(ValueError, match=f"{case.name}.merge_state: .*: {name} is missing"):
         metric.merge_state({})
     for other in ("text", None, RecallAtK(k=[77]), LabelFrequency(3)):
-        with pytest.raises((TypeError, ValueError), match="merge_state: (got a|what is to be merged)"):
+        with pytest.raises((TypeError, ValueError), match="merge_state: (got a|the metric to be merged)"):
             metric.merge_state(other)
     assert states(metric) == before
 

@@ -18,10 +18,10 @@ INTERRUPTED = 130
 FAILED = 2
 AGAIN = 0.05
 """Seconds after which an interrupt that Python has dropped comes again: the removal is over by then."""
-PROGRAM = """How good a ranking model is, from its most frequent labels to its rarest.
+PROGRAM = """Evaluate models that rank labels, from their most frequent labels to their rarest.
 
-  tailmetrics evaluate   one run: predictions against what is relevant
-  tailmetrics compare    several runs: which differences are more than chance
+  tailmetrics evaluate   evaluates the predictions of one run
+  tailmetrics compare    says which differences between runs are more than chance
 
 tailmetrics evaluate --help and tailmetrics compare --help list the options of each."""
 

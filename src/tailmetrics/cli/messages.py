@@ -32,7 +32,7 @@ class CommandError(Exception):
 
 
 class CommandWarning(UserWarning):
-    """What the command line has decided, or what a reader of its numbers should know."""
+    """A decision of the command line, or a fact that a reader of its numbers should know."""
 
 
 REPORTED = (CommandError, ArgumentError, ValueError, OSError)

@@ -88,7 +88,7 @@ class Outputs:
             raise CommandError(f"{goal}: is there already", "add --overwrite to replace it, or name another place.")
 
     def place(self) -> list[Path]:
-        """Move everything to where it belongs, and return the paths.
+        """Move all files to their folders, and return the paths.
 
         Raises:
             CommandError: If a file cannot be moved.

@@ -29,14 +29,14 @@ Prints the metrics, overall and from the most frequent labels to the rarest, and
 
   tailmetrics evaluate --preset recsys --preds scores.csv --target test.csv --train-target train.csv --out report
 
-Row i of one file belongs to row i of the other, or every line names its query (TREC, JSON Lines, CSV). Files may be
-compressed (.gz, .bz2, .zst), and be folders of parts, patterns in quotes, or addresses (s3://).
-Under torchrun the rows are shared over the processes, and the numbers are the same."""
+Row i of the predictions belongs to row i of the targets. Lines that name their query (TREC, JSON Lines, CSV) are
+joined by it. A file may be compressed (.gz, .bz2, .zst), a folder of parts, a pattern in quotes, or an address (s3://).
+Under torchrun each process reads a share of the rows, and the numbers are the same."""
 COMPARE = """Compare runs row by row.
 
   tailmetrics compare old.parquet new.parquet --out comparison
 
-Takes tables written by tailmetrics evaluate --per-row, or predictions (--preds) with one target and one config."""
+It takes tables that tailmetrics evaluate --per-row wrote, or predictions (--preds) with one target and one config."""
 METRICS = (
     "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
     "--metrics.help RecallAtK lists the arguments of a class."
@@ -85,7 +85,7 @@ def parse(argv: Sequence[str] | None) -> Request:
     evaluate = _command(EVALUATE, usage, {"evaluation": EvaluateOptions})
     commands.add_subcommand("evaluate", evaluate, help=EVALUATE.splitlines()[0])
     compare = _command(COMPARE, "tailmetrics compare TABLE TABLE ... [options]", {"comparison": CompareOptions})
-    text = "Tables of values per row, one for each run; runs of one model with commas between."
+    text = "Tables of values per row, one for each run. Commas join several runs of one model."
     compare.add_argument("tables", type=str, nargs="*", help=text)
     commands.add_subcommand("compare", compare, help=COMPARE.splitlines()[0])
     parsed = parser.parse_args(argv)
@@ -101,7 +101,7 @@ def _command(description: str, usage: str, options: dict[str, type]) -> Argument
     parser = ArgumentParser(
         description=description,
         usage=usage,
-        epilog=f"formats (--format), told from the name or the first lines of a file:\n{formats}",
+        epilog=f"formats (--format), found from the name or the first lines of a file:\n{formats}",
         formatter_class=_Help,
         exit_on_error=False,
         allow_abbrev=False,

@@ -69,7 +69,7 @@ class Ranks:
             raise first
 
     def gather(self, value: Any) -> list[Any]:
-        """Return the values of all ranks on the first one, and nothing on the others."""
+        """Return the values of all processes on the first one, and nothing on the others."""
         if self.world_size == 1:
             return [value]
         found: list[Any] | None = [None] * self.world_size if self.is_first else None

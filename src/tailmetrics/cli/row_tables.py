@@ -144,7 +144,7 @@ class RowTable:
         )
 
     def groups(self) -> Any:
-        """Return the group of each row by name, null for none; None where rows have no groups."""
+        """Return the name of the group of each row, null for a row without one; None if no row has one."""
         grouped = self.of_groups or any(group for *_, group in self.labels.values())
         return self._read([GROUP])[GROUP] if grouped else None
 
@@ -221,9 +221,9 @@ class RowTableWriter:
     Args:
         path: Parquet file to write.
         metrics: The metrics; those without values per row are left out.
-        dataset: What is evaluated, for the names of the rows.
+        dataset: The data; the names of the rows come from it.
         over_all: For each metric by bucket the key of its value over all labels.
-        options: What is kept as the identity of the run: the options that its values depend on; None keeps none.
+        options: The options that values depend on, kept as the identity of the run; None keeps none.
     """
 
     def __init__(

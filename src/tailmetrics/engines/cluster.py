@@ -68,7 +68,7 @@ class Work:
         return COUNTED + bytes(total.state_bytes())
 
     def counted(self, result: bytes) -> Any:
-        """Return what a result has counted, or raise its error."""
+        """Return the label counts of a result, or raise its error."""
         if result[:1] == REFUSED:
             raise pickle.loads(result[1:])
         counter = deepcopy(self.counter)

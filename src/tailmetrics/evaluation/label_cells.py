@@ -196,9 +196,9 @@ class LabelCells:
         return {name: np.concatenate([part[name] for part in self._parts]) for name in names}
 
     def columns(self) -> dict[str, OverLabels]:
-        """Return what rows add by key; nothing where there are too many of them, or none.
+        """Return, by key, what each row adds; nothing if there are no rows, or too many.
 
-        Rows come in an order of their content, so that batches and processes make no difference to a single bit.
+        Rows are ordered by their content, so that any batches and processes give the same bits.
         """
         joined = self._joined()
         if not joined:

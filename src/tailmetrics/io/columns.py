@@ -28,11 +28,11 @@ class Columns:
         scores: Parquet, predictions: lists of their scores.
         labels: Parquet, targets: lists of label ids.
         gains: Parquet, targets: lists of their gains.
-        query: The query, user or row that a line, or a row of lists, belongs to.
+        query: The query, user or row of a line or of a list.
         item: CSV, TSV, JSON Lines: the item, document or label.
         score: CSV, TSV, JSON Lines, predictions: the score.
         gain: CSV, TSV, JSON Lines, targets: the gain or grade.
-        rank: CSV, TSV, JSON Lines, predictions without a score: the rank, least first.
+        rank: CSV, TSV, JSON Lines, predictions without a score: the rank, 1 for the best.
     """
 
     ids: str = "ids"
@@ -75,7 +75,7 @@ def plain(name: str) -> str:
 
 
 def is_usual(name: str, field: str) -> bool:
-    """Whether a column's name is one of those that stand for a field."""
+    """Whether the name of a column is one of the usual names of a field."""
     return plain(name) in USUAL[field].split()
 
 

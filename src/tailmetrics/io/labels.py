@@ -199,7 +199,7 @@ class NameGathering:
         self._paths: list[FilePath] = []
 
     def add(self, path: FilePath, blocks: Iterable[Any]) -> None:
-        """Add the names of a file, arrow string arrays."""
+        """Add the names of a file, given as Arrow string arrays."""
         self._begin(path)
         self._add(blocks, len(self._paths) - 1)
 

@@ -262,10 +262,10 @@ HINT = "all parts must be written alike; a pattern such as 'folder/*.parquet' ch
 
 
 class Parts(Source):
-    """Files of one layout, whose rows are counted through; parts without a row are left out.
+    """Files of one layout, read as one file; parts without a row are left out.
 
     Args:
-        path: How messages call all of them.
+        path: The name of all files in messages.
         sources: The files, in their order.
     """
 

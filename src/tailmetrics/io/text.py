@@ -99,7 +99,7 @@ def evened(path: FilePath) -> Plain:
 
 
 def wrong_number(path: FilePath, name: str, text: str, place: str, needed: str = "a number") -> DataFileError:
-    """Return the error of a field that is no number."""
+    """Return the error for a field that is not a number."""
     return DataFileError(path, f"{name} {text.strip()!r} is not {needed}", place, f"every {name} must be {needed}.")
 
 

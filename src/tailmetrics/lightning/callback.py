@@ -239,7 +239,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         checkpoint.setdefault("HeadToTailReport", {})[self.name] = state
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Take what a checkpoint has, unless there are training counts already."""
+        """Load counts and history of a checkpoint; training counts that are there already stay."""
         state = checkpoint.get("HeadToTailReport", {}).get(self.name)
         if state is not None:
             self._labels.load_state_dict(state)

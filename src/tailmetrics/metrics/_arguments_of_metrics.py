@@ -318,7 +318,7 @@ def _check_buckets(caller: str, buckets: Any) -> Buckets | None:
     elif buckets is not None and not isinstance(buckets, LabelBuckets):
         raise TypeError(
             f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
-            "LabelBuckets.deciles(counts), or 'deciles' to be completed by bind."
+            "LabelBuckets.deciles(counts), or 'deciles', and call bind(frequency) later."
         )
     known: Buckets | None = buckets
     return known

@@ -460,7 +460,7 @@ def _check_rows(
         if largest >= len(row_groups):
             raise ValueError(
                 f"{caller}: row_groups holds {largest}, but there are {len(row_groups)} groups "
-                f"({', '.join(row_groups)}); groups count from 0."
+                f"({', '.join(row_groups)}); numbers of groups start at 0."
             )
 
 

@@ -360,7 +360,7 @@ def _worth(persistence: float, k: int) -> Tensor:
 
 @final
 class RBPAtK(RowMeanMetric):
-    """Rank-biased precision: the share of relevant labels that a reader meets who goes on with a fixed chance.
+    """Rank-biased precision: the expected share of relevant labels for a reader who stops at any rank by chance.
 
     Higher is better, in [0, 1); NaN before any row.
 

@@ -169,7 +169,7 @@ def _check_weights(caller: str, weights: Any) -> Tensor:
 
 
 class PropensityArguments(RelevanceArguments, total=False):
-    """What propensity-scored metrics take by name."""
+    """Keyword arguments of propensity-scored metrics."""
 
     label_counts: Any
     num_train: int | None

@@ -237,7 +237,7 @@ def read_batch_rows(
                 f"[{num_rows}], -1 for a row that counts only overall."
             )
         if validate and num_rows and int(groups.min()) < -1:
-            raise ValueError(f"{caller}: row_groups holds {int(groups.min())}; groups count from 0, and -1 is none.")
+            raise ValueError(f"{caller}: row_groups holds {int(groups.min())}; numbers start at 0, and -1 is none.")
         groups = groups.to(device, torch.int64)
     if weights is not None:
         weights = weights.to(device, torch.float64)

@@ -106,7 +106,7 @@ def plain(value: float) -> float | str | None:
 
 
 def summary_of_counts(counts: Tensor) -> dict[str, Any]:
-    """Return what tells training counts apart, at any number of labels."""
+    """Return a short summary of training counts; different counts have different summaries."""
     digest = sha256(counts.cpu().to(torch.int64).numpy().tobytes()).hexdigest()
     return {"labels": counts.numel(), "occurrences": int(counts.sum()), "sha256": digest}
 
