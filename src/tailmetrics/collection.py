@@ -30,9 +30,8 @@ from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates
-from tailmetrics.ranking._lists import QueriesSeen
 from tailmetrics.ranking._ranking import rank_or_take
-from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._reading import Depth, QueriesSeen
 
 ORDERS: tuple[Ties, ...] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`TopKCollection.orders` has values of."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 from tailmetrics import rank
-from tailmetrics.ranking import _lists
+from tailmetrics.ranking._kernels import Kernels
 
 SCORES = torch.tensor([[3.0, 2, 1], [1.0, 2, 2], [5.0, 5, 4], [2.0, -torch.inf, 1], [2.0, 1, 0], [1.0, 1, 0]])
 IDS = torch.tensor([[7, 4, 9], [1, 8, 3], [2, 6, 1], [5, 4, 3], [6, -1, -1], [9, 1, 0]])
@@ -55,13 +54,13 @@ def test_nan_is_named_by_its_row_in_the_batch() -> None:
 def test_only_rows_out_of_order_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists from a file are ranked: of these six, four hold a tie or a score out of order; padding is none."""
     seen: list[int] = []
-    plain = _lists._sorted
+    plain = Kernels.best_first
 
-    def counting(scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    def counting(kernels: Kernels, scores: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         seen.append(len(ids))
-        return plain(scores, ids)
+        return plain(kernels, scores, ids)
 
-    monkeypatch.setattr(_lists, "_sorted", counting)
+    monkeypatch.setattr(Kernels, "best_first", counting)
     target = torch.zeros(6, dtype=torch.int64)
     rank((SCORES, IDS), target, num_labels=10)
     assert seen == [4]

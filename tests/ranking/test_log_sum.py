@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics.ranking import _device
-from tailmetrics.ranking import _scores as scores_module
 from tailmetrics.ranking._device import force_plain, one_thread, over_threads
+from tailmetrics.ranking._kernels import Kernels
 from tailmetrics.ranking._scores import log_of, log_sum, terms_added_up
 
 
@@ -32,7 +32,7 @@ def test_the_plain_form_has_the_bits_of_the_cpu(width: int, monkeypatch: pytest.
     for dtype in (torch.float16, torch.float32, torch.float64):
         wanted = log_normaliser(scores.to(dtype))
         for together in (1, 3 * width, 2**23):
-            monkeypatch.setattr(scores_module, "TOGETHER_ON_DEVICE", together)
+            monkeypatch.setattr(Kernels, "TERMS", together)
             with force_plain():
                 found = log_normaliser(scores.to(dtype))
                 assert log_normaliser(scores[:0]).shape == (0,)

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from hatch_build import compile_native
 from tailmetrics.ranking import native
+from tailmetrics.ranking._hits import NOT_RANKED, Hits
 
 THREADS = [1, 2, 3, 4, 40]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-NOT_RANKED = native.NOT_RANKED
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -122,8 +122,8 @@ def _placed(found: list[list[tuple[int, int, float]]], width: int) -> tuple[np.n
     return ranks, labels, gains
 
 
-def _equal(found: tuple[Tensor | None, ...], wanted: tuple[np.ndarray, ...]) -> None:
-    for one, other in zip(found, wanted, strict=True):
+def _equal(found: Hits, wanted: tuple[np.ndarray, ...]) -> None:
+    for one, other in zip((found.ranks, found.ids, found.gains), wanted, strict=True):
         if one is not None:
             np.testing.assert_array_equal(one.numpy(), other)
 
@@ -142,15 +142,17 @@ def test_hits_are_where_the_wanted_labels_stand(length: int, most: int, threads:
         places = {label: list(ids[row]).index(label) + 1 for label in gain_of if label in ids[row]}
         found.append(sorted((place, label, gain_of[label]) for label, place in places.items()))
     preds, target, weights = torch.tensor(ids), torch.tensor(wanted), torch.tensor(gains)
-    for width in {0, 2, most}:
-        expected = _placed(found, width)
-        _equal(native.hits(preds, target, width, threads), expected)
-        _equal(native.hits(preds, target, width, threads, gains=weights), expected)
-        wide = torch.full((37, most + 3), 3)
-        wide[:, :most] = target
-        _equal(native.hits(preds, wide[:, :most], width, threads, gains=weights), expected)
-        starts = torch.arange(38) * most
-        _equal(native.hits(preds, target.view(-1), width, threads, starts, weights.view(-1)), expected)
+    expected = _placed(found, max(1, min(length, most)))
+    _equal(native.hits(preds, target, most, threads), expected)
+    _equal(native.hits(preds, target, most, threads, gains=weights), expected)
+    wide = torch.full((37, most + 3), 3)
+    wide[:, :most] = target
+    _equal(native.hits(preds, wide[:, :most], most, threads, gains=weights), expected)
+    starts = torch.arange(38) * most
+    _equal(native.hits(preds, target.view(-1), most, threads, starts, weights.view(-1)), expected)
+    if most:
+        with pytest.raises(IndexError, match="larger than the labels"):
+            native.hits(preds, target.view(-1), most - 1, threads, starts)
 
 
 def test_hits_of_a_mask_are_its_true_cells() -> None:
@@ -164,9 +166,9 @@ def test_hits_of_a_mask_are_its_true_cells() -> None:
     wide[:, :30] = target
     for threads in (1, 4):
         for form in (target, wide[:, :30], target.t().contiguous().t()):
-            _equal(native.hits(torch.tensor(ids), form, 12, threads), _placed(found, 12))
+            _equal(native.hits(torch.tensor(ids), form, 30, threads), _placed(found, 12))
     with pytest.raises(IndexError, match="larger than the labels"):
-        native.hits(torch.full((1, 3), 30), target[:1], 3, 1)
+        native.hits(torch.full((1, 3), 30), target[:1], 30, 1)
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -177,23 +179,22 @@ def test_check_finds_what_lists_must_not_hold(scale: int, threads: int) -> None:
     ids[ids >= 0] *= scale if scale < 2**61 else 1
     ids += (ids > 0) * (scale if scale == 2**61 else 0)
     check = native.check_lists(torch.tensor(ids), threads)
-    assert check[:4] == (ids.min(), ids.max(), None, None)
+    assert check == (ids.min(), ids.max(), None, None)
     ids[31, 5], ids[33, 5] = -7, -1
     ids[38, 9], ids[38, 17], ids[37, 4], ids[37, 3] = ids[38, 2], ids[38, 2], ids[37, 20], -1
     marks = np.zeros(ids.shape, bool)
     for row, places in ((38, (9, 17)), (37, (20,))):
         marks[row, list(places)] = True
-    check = native.check_lists(torch.tensor(ids), threads, mark=True)
-    assert check[:4] == (-7, ids.max(), 31, 37)
-    assert check.repeated is not None
-    np.testing.assert_array_equal(check.repeated.numpy(), marks)
+    repeated = torch.empty(ids.shape, dtype=torch.bool)
+    assert native.check_lists(torch.tensor(ids), threads, repeated) == (-7, ids.max(), 31, 37)
+    np.testing.assert_array_equal(repeated.numpy(), marks)
 
 
 def test_check_of_what_holds_no_id() -> None:
     """No rows, no places, and nothing but -1, which may stand any number of times."""
     for shape in ((0, 4), (4, 0)):
-        assert native.check_lists(torch.empty(shape, dtype=torch.int64), 2)[:4] == (0, -1, None, None)
-    assert native.check_lists(torch.full((9, 5), -1), 2)[:4] == (-1, -1, None, None)
+        assert native.check_lists(torch.empty(shape, dtype=torch.int64), 2) == (0, -1, None, None)
+    assert native.check_lists(torch.full((9, 5), -1), 2) == (-1, -1, None, None)
 
 
 @pytest.mark.parametrize("table", [torch.uint8, torch.int32], ids=str)
@@ -204,35 +205,33 @@ def test_ranks_within_buckets_count_the_listed_labels_of_the_same(threads: int, 
     ids = _lists(33, 25, 60, repeats=False)
     bucket_of = np.random.default_rng(5).integers(num_buckets, size=60)
     target, gains = torch.tensor(_lists(33, 12, 60, repeats=False, seed=2)), torch.rand(33, 12, dtype=torch.float64)
-    ranks, labels, hit_gains = native.hits(torch.tensor(ids), target, 12, 1, gains=gains)
-    assert hit_gains is not None
+    hits = native.hits(torch.tensor(ids), target, 12, 1, gains=gains)
+    assert hits.gains is not None
     within: list[list[tuple[int, int, float]]] = [[] for _ in range(33 * num_buckets)]
     kept: list[list[tuple[int, int, float]]] = [[] for _ in range(33 * num_buckets)]
     lengths = np.zeros((33, num_buckets), int)
     for row in range(33):
-        hits = {
-            rank: gain
-            for rank, gain in zip(ranks[row].tolist(), hit_gains[row].tolist(), strict=True)
-            if rank < NOT_RANKED
-        }
+        gain_at = dict(zip(hits.ranks[row].tolist(), hits.gains[row].tolist(), strict=True))
         for place, label in enumerate(ids[row]):
             bucket = bucket_of[label]
             lengths[row, bucket] += label >= 0 and place < depth
-            if place + 1 in hits:
-                kept[row * num_buckets + bucket].append((place + 1, label, hits[place + 1]))
+            if place + 1 in gain_at:
+                kept[row * num_buckets + bucket].append((place + 1, label, gain_at[place + 1]))
                 if place < depth:
-                    hit = (lengths[row, bucket], label, hits[place + 1])
+                    hit = (lengths[row, bucket], label, gain_at[place + 1])
                     within[row * num_buckets + bucket].append(hit)
     buckets = torch.tensor(bucket_of).to(table)
     for wanted, listed in ((within, torch.tensor(ids)[:, :depth]), (kept, None)):
-        *found, length = native.within_buckets(listed, buckets, num_buckets, ranks, labels, hit_gains, width, threads)
-        _equal(tuple(part.flatten(0, 1) for part in found if part is not None), _placed(wanted, width))
+        found, length = native.within_buckets(listed, buckets, num_buckets, hits, threads, width)
+        assert found.gains is not None
+        flat = Hits(found.ranks.flatten(0, 1), found.ids.flatten(0, 1), found.gains.flatten(0, 1))
+        _equal(flat, _placed(wanted, width))
         np.testing.assert_array_equal(length.numpy(), lengths if listed is not None else 0 * lengths)
-    assert native.within_buckets(None, buckets, num_buckets, ranks, labels, None, width, threads)[2] is None
-    with pytest.raises(IndexError):
-        native.within_buckets(torch.tensor(ids), buckets[:9], num_buckets, ranks, labels, None, width, threads)
-    with pytest.raises(IndexError):
-        native.within_buckets(torch.tensor(ids), buckets, num_buckets - 1, ranks, labels, None, width, threads)
+    without = Hits(hits.ranks, hits.ids, None)
+    assert native.within_buckets(None, buckets, num_buckets, without, threads)[0].gains is None
+    for table_of, number in ((buckets[:9], num_buckets), (buckets, num_buckets - 1)):
+        with pytest.raises(IndexError):
+            native.within_buckets(torch.tensor(ids), table_of, number, without, threads)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -244,22 +243,19 @@ def test_rank_counts_compare_each_score_with_each_wanted_one(kind: str, dtype: t
         lists = _lists(shape[0], most, max(1, shape[1]), repeats=most > 4, seed=7)[:, : 0 if not shape[1] else None]
         wanted, starts = torch.tensor(lists.reshape(-1)), torch.arange(shape[0] + 1) * lists.shape[1]
         numbers = scores.to(torch.float64).numpy()
-        expected, own = np.zeros((3, wanted.numel()), int), np.zeros(wanted.numel())
+        expected, own = np.zeros((3, wanted.numel()), int), np.full(wanted.numel(), np.nan)
         for t, label in enumerate(wanted.tolist()):
             row = numbers[t // lists.shape[1]]
             if label >= 0:
                 own[t] = row[label]
                 equal = row == own[t]
-                expected[:, t] = (row > own[t]).sum(), equal[:label].sum(), equal.sum()
-        _equal(native.rank_counts(scores, starts, wanted, threads), tuple(expected))
-        half = shape[1] // 2
-        pieces = [
-            native.rank_counts(piece, starts, wanted, threads, torch.tensor(own), first)
-            for piece, first in ((scores[:, :half], 0), (scores[:, half:], half))
-        ]
-        _equal(tuple(one + other for one, other in zip(*pieces, strict=True)), tuple(expected))
-    with pytest.raises(IndexError):
-        native.rank_counts(torch.zeros(1, 3), torch.tensor([0, 1]), torch.tensor([3]), 1)
+                expected[:, t] = (row > own[t]).sum(), equal.sum(), equal[:label].sum()
+        given, half = torch.tensor(own), shape[1] // 2
+        whole = native.rank_counts(scores, starts, wanted, given, threads)
+        np.testing.assert_array_equal(whole.numpy(), expected)
+        left = native.rank_counts(scores[:, :half], starts, wanted, given, threads)
+        right = native.rank_counts(scores[:, half:], starts, wanted - half, given, threads)
+        np.testing.assert_array_equal((left + right).numpy(), expected)
 
 
 @pytest.mark.parametrize("width", [0, 1, 7, 64, 5003])
@@ -271,12 +267,14 @@ def test_relevant_labels_are_counted(width: int) -> None:
     table = torch.tensor(bucket_of, dtype=torch.int32)
     whole = torch.tensor(mask)
     for view, of, threads in ((whole[:, :width], bucket_of, 1), (whole[::2], bucket_of, 4), (whole.t(), None, 2)):
-        np.testing.assert_array_equal(native.count_true(view, threads).numpy(), view.numpy().sum(axis=1))
+        np.testing.assert_array_equal(
+            native.count_by_bucket(view, None, 1, threads)[:, 0].numpy(), view.numpy().sum(axis=1)
+        )
         if of is not None:
             expected = np.stack([np.bincount(of[: view.shape[1]][row], minlength=5) for row in view.numpy()])
             np.testing.assert_array_equal(native.count_by_bucket(view, table, 5, threads).numpy(), expected)
     other_bytes = (whole * 6).to(torch.uint8).view(torch.bool)  # torch shows them as True too
-    np.testing.assert_array_equal(native.count_true(other_bytes, 3).numpy(), mask.sum(axis=1))
+    np.testing.assert_array_equal(native.count_by_bucket(other_bytes, None, 1, 3)[:, 0].numpy(), mask.sum(axis=1))
     labels = _lists(21, 6, width + 3, repeats=True)
     expected = np.stack([np.bincount(bucket_of[row[row >= 0]], minlength=5) for row in labels])
     np.testing.assert_array_equal(native.count_by_bucket(torch.tensor(labels), table, 5, 3).numpy(), expected)
@@ -290,7 +288,7 @@ def test_a_library_of_another_text_is_not_used(library: Path, tmp_path: Path, mo
     (tmp_path / "_native.so").write_bytes(b"no library")
     assert native.load(tmp_path / "_native.so")[0] is None
     assert native.load(tmp_path / "nothing.so") == (None, "torch (installed without a C compiler)")
-    monkeypatch.setattr(native, "source_number", lambda: 1)
+    monkeypatch.setattr(native, "crc32", lambda text: 1)
     assert native.load(library) == (None, "torch (_native.c has changed since it was compiled: make native)")
 
 

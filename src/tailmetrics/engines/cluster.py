@@ -18,7 +18,7 @@ from tailmetrics.evaluation.evaluating import prepared
 from tailmetrics.evaluation.row_groups import group_numbers
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.ranking._reading import ExplicitTarget
+from tailmetrics.ranking._targets import ExplicitTarget
 from tailmetrics.report.report import Report
 
 FAN_IN = 8

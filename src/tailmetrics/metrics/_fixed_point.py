@@ -18,14 +18,8 @@ from tailmetrics.ranking._kernels_cpu import kernels_for
 
 LIMB_BITS = 26
 
-SMALL = 2**16
-"""Limbs up to which the CPU makes all of them at once: what costs there are calls; beyond, it is memory."""
-
 EXACT_TERMS = 2**26
 """Fewer whole numbers below 2^27 than this add up to less than 2^53: exact in float64, whatever the order."""
-
-BLOCK_LIMBS = 5 * 2**20
-"""Limbs that a device makes at once: 40 MB."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +61,10 @@ class FixedPoint:
         """
         if self.limbs == 0:
             return values.sum(dim=dim, dtype=torch.int64).unsqueeze(-1)
-        if values.numel() * self.columns > SMALL and kernels_for(values.device).reads:
-            exact = values.dtype == torch.float64 and values.shape[dim] < EXACT_TERMS
-            kind = None if exact else torch.int64
-            one_by_one = [limb.sum(dim=dim, dtype=kind) for limb in self._one_by_one(values)]
-            return torch.stack(one_by_one, dim=-1).to(torch.int64)
+        at_once = kernels_for(values.device).LIMBS
         limbs_of_all = (1 + self.columns) * values.numel()
-        if limbs_of_all > BLOCK_LIMBS and values.shape[dim] > 1:
-            height = max(1, BLOCK_LIMBS // (limbs_of_all // values.shape[dim]))
+        if limbs_of_all > at_once and values.shape[dim] > 1:
+            height = max(1, at_once // (limbs_of_all // values.shape[dim]))
             return torch.stack([self.add_up(part, dim) for part in torch.split(values, height, dim)]).sum(dim=0)
         limbs, too_large = self._limbs(values)
         exact = limbs.dtype == torch.float64 and limbs.shape[dim + 1] < EXACT_TERMS

@@ -28,9 +28,8 @@ from tailmetrics.metrics._states import (
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
 from tailmetrics.ranking._inputs import Batch, Context
-from tailmetrics.ranking._lists import QueriesSeen
 from tailmetrics.ranking._ranking import rank_or_take
-from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._reading import Depth, QueriesSeen
 from tailmetrics.ranking._targets import BatchRows
 
 MANY_TIED = 0.01

@@ -21,7 +21,7 @@ from tailmetrics.metrics._arithmetic import ordered_sum
 from tailmetrics.metrics._ties import ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
-from tailmetrics.ranking._hits import Entries, Hits, Padding
+from tailmetrics.ranking._hits import Entries, Hits
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._scores import counts_among
 from tailmetrics.ranking._target_ranks import RelevantLabels
@@ -96,7 +96,7 @@ class ReferenceRanking(Ranking):
         keys = torch.where((entries.ids >= 0) & read, keys, self.num_rows * groups)
         order = above.argsort(stable=True)
         order = order[keys[order].argsort(stable=True)]
-        padding = Padding(keys[order], self.num_rows * groups, entries.width, targets.kernels.reads)
+        padding = targets.kernels.padding(keys[order], self.num_rows * groups, entries.width)
         shape = (self.num_rows, padding.width) if buckets is None else (self.num_rows, groups, padding.width)
         gains = None if entries.gains is None else padding.place(entries.gains[order], 0.0).view(shape)
         ranks = padding.place(above[order] + 1, NOT_RANKED).view(shape)

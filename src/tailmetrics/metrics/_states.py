@@ -10,8 +10,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from tailmetrics.metrics._fixed_point import COUNT, SMALL, SUMS_OF_WEIGHTS, FixedPoint
-from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint
 from tailmetrics.ranking._targets import BatchRows
 
 Reduction: TypeAlias = Literal["sum", "max"]
@@ -195,19 +194,16 @@ class Addition:
                 kind = one.fixed_point, one.values.shape[1:], one.row_axis, one.values.dtype
                 alike.setdefault(kind, []).append((state, one))
         for pairs in alike.values():
-            first, several = pairs[0][1], len(pairs) > 1
-            numbers = sum(one.values.numel() for _, one in pairs) * first.fixed_point.columns if several else 0
-            # where a CPU has many values, it is memory that costs, not calls
-            if several and not (numbers > SMALL and kernels_for(first.values.device).reads):
-                joined = first.fixed_point.add_up(torch.cat([one.values for _, one in pairs]), first.row_axis)
-                totals = torch.split(joined, [len(one.values) for _, one in pairs])
-                for (state, _), total in zip(pairs, totals, strict=True):
-                    states.append(state)
-                    amounts.append(total.view(state.shape))
-            else:
-                for state, one in pairs:
-                    states.append(state)
-                    amounts.append(one.fixed_point.add_up(one.values, one.row_axis).view(state.shape))
+            state, first = pairs[0]
+            if len(pairs) == 1:
+                states.append(state)
+                amounts.append(first.fixed_point.add_up(first.values, first.row_axis).view(state.shape))
+                continue
+            joined = first.fixed_point.add_up(torch.cat([one.values for _, one in pairs]), first.row_axis)
+            totals = torch.split(joined, [len(one.values) for _, one in pairs])
+            for (state, _), total in zip(pairs, totals, strict=True):
+                states.append(state)
+                amounts.append(total.view(state.shape))
         return states, amounts
 
 

@@ -20,7 +20,6 @@ from tailmetrics.metrics._shown import ShownMetric, check_finite
 from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once
-from tailmetrics.ranking._hits import Padding
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._validation import warn_of_probabilities
 
@@ -159,7 +158,7 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     keys = torch.where(entries.ids >= 0, keys, ranking.num_rows * groups)
     order = entries.ids.argsort(stable=True)
     order = order[keys[order].argsort(stable=True)]
-    padding = Padding(keys[order], ranking.num_rows * groups, entries.width, ranking.targets.kernels.reads)
+    padding = ranking.targets.kernels.padding(keys[order], ranking.num_rows * groups, entries.width)
     losses = padding.place(loss[order], 0.0)
     n = padding.place((entries.ids[order] >= 0).to(torch.int64), 0).sum(dim=-1)
     value = torch.where(losses.isinf().any(dim=-1), torch.inf, divide(ordered_sum(losses), n))

@@ -17,12 +17,12 @@ from tailmetrics.ranking._device import once, program_threads
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._inputs import Batch, Context, as_tensor, is_csr, rows_of_sequences
 from tailmetrics.ranking._kernels_cpu import kernels_for
-from tailmetrics.ranking._lists import check_not_nan, retrieved
 from tailmetrics.ranking._pieces import Best, Beyond, Standings, best_of, count_piece, merged, own_scores
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
-from tailmetrics.ranking._reading import read_target
+from tailmetrics.ranking._reading import retrieved
 from tailmetrics.ranking._scores import log_of, shift_of, terms_added_up
-from tailmetrics.ranking._targets import read_batch_rows
+from tailmetrics.ranking._targets import read_batch_rows, read_target
+from tailmetrics.ranking._validation import check_not_nan
 
 Chunk: TypeAlias = "Tensor | tuple[int, Tensor]"
 Chunks: TypeAlias = "Iterable[Chunk] | Callable[[], Iterable[Chunk]]"

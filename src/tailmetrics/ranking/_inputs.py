@@ -14,7 +14,6 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics.ranking._kernels import PLAIN, Kernels
-from tailmetrics.ranking._kernels_cpu import kernels_for
 
 Duplicates: TypeAlias = Literal["error", "first"]
 
@@ -224,11 +223,7 @@ def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
         raise TypeError(
             f"{caller}: {argument} is {shape_of(value)}; pass bool, integers, or float16 to float64 or bfloat16."
         )
-    if is_csr(value):
-        if kernels_for(value.device).reads:
-            check_structure(caller, argument, value)
-        return value
-    return value.resolve_neg()
+    return value if is_csr(value) else value.resolve_neg()
 
 
 def _from_numpy(caller: str, argument: str, array: np.ndarray[Any, Any]) -> Tensor:
@@ -265,48 +260,25 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
         raise ValueError(
             f"{caller}: {argument} stores {len(matrix.indices)} columns but {len(matrix.data)} values; rebuild it."
         )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")  # said once a process, by torch
-        return _csr(caller, argument, matrix)
-
-
-def _csr(caller: str, argument: str, matrix: Any) -> Tensor:
     if matrix.shape[0] * matrix.shape[1] >= 2**63:
         raise ValueError(
             f"{caller}: {argument} is sparse of shape {list(matrix.shape)}, more than 2^63 cells; number the labels "
             "from 0 without gaps."
         )
-    return torch.sparse_csr_tensor(
-        torch.from_numpy(matrix.indptr.astype(np.int64)),
-        torch.from_numpy(matrix.indices.astype(np.int64)),
-        _from_numpy(caller, argument, np.array(matrix.data)),
-        size=matrix.shape,
-        check_invariants=False,  # check_structure does, and names the caller
-    )
-
-
-def check_structure(caller: str, argument: str, matrix: Tensor) -> None:
-    """Raise unless the row pointers of a CSR matrix ascend from 0 to the number of stored entries."""
-    crow, stored = matrix.crow_indices(), matrix.values().numel()
-    shaped = matrix.ndim == 2 and matrix.values().ndim == 1 and crow.numel() == matrix.shape[0] + 1
-    if not shaped or int(crow[0]) != 0 or int(crow[-1]) != stored or bool((crow.diff() < 0).any()):
-        raise ValueError(
-            f"{caller}: {argument} is no valid CSR matrix of shape [N, L]: its row pointers must ascend from 0 to the "
-            f"number of stored entries, {stored}; rebuild it with torch.sparse_csr_tensor(..., check_invariants=True)."
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")  # said once a process, by torch
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(np.int64)),
+            torch.from_numpy(matrix.indices.astype(np.int64)),
+            _from_numpy(caller, argument, np.array(matrix.data)),
+            size=matrix.shape,
+            check_invariants=False,  # csr_entries does, and names the caller
         )
 
 
 def is_csr(value: Tensor) -> bool:
     """Whether a tensor is sparse CSR."""
     return value.layout == torch.sparse_csr
-
-
-def csr_entries(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows, columns and values of the stored entries of a CSR matrix, each of shape (nnz,)."""
-    crow, columns, values = matrix.crow_indices(), matrix.col_indices(), matrix.values().detach()
-    rows = torch.arange(matrix.shape[0], device=crow.device)
-    rows = rows.repeat_interleave(crow.diff().to(torch.int64), output_size=values.numel())
-    return rows, columns.to(torch.int64), values
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ chooses its form once, when it is read; formulas, states and rankings never ask.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import isqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -47,6 +47,9 @@ SORTED_TOGETHER = 2**23
 
 FEW_TARGETS = 32
 """Up to this many relevant labels in a row counting better scores is cheaper than sorting the row."""
+
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,13 @@ class Kernels:
     reads = False
     """Whether values may be looked at, and sizes may depend on them."""
 
+    LIMBS = 5 * 2**20
+    """Limbs of real numbers that are made at once: 40 MB, in few large steps."""
+
+    def padding(self, keys: Tensor, num_keys: int, width: int) -> Padding:
+        """Return what puts values side by side, no wider than it must be where values may be read."""
+        return Padding(keys, num_keys, width, self.reads)
+
     # what the labels of a row are
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
@@ -146,7 +156,37 @@ class Kernels:
         repeated[:, 1:] = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
         return torch.zeros_like(repeated).scatter_(1, order, repeated)
 
+    def rows_to_warn_of(self, value: Tensor, num_rows: int) -> Tensor | None:
+        """Return the first rows of a matrix, to be looked at; None where looking would wait for a device."""
+        return None
+
+    def highest(self, scores: Tensor, values: Tensor) -> Tensor:
+        """Return a score of each row (N, 1) that is NaN if one of ``scores`` is; ``values`` are the best of them."""
+        return scores.amax(dim=1, keepdim=True)  # a negative NaN would sort last here, as its bits do
+
+    def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return scored candidates (N, C) in order: the best first, of equal scores the lower id."""
+        order = ids.argsort(dim=1, stable=True)
+        order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
+        return scores.gather(1, order), ids.gather(1, order)
+
     # what is relevant
+
+    def form_of_gains(self, targets: Targets) -> Targets:
+        """Return a dense matrix of gains in the form in which its cells are found fastest."""
+        return targets
+
+    def real_entries(self, targets: Targets) -> Entries:
+        """Return all relevant labels, none of them void; it waits for a device."""
+        dense = targets.dense
+        if dense is None:
+            entries = targets.entries.at(targets.entries.ids >= 0)
+        else:
+            rows, ids = (dense > 0).nonzero().unbind(1)
+            gains = None if targets.binary else dense[rows, ids].to(real_dtype(dense.device))
+            entries = Entries(rows, ids, gains, 0)
+            entries = entries if targets.row_mask is None else entries.at(targets.row_mask[rows])
+        return replace(entries, width=int(torch.bincount(entries.rows, minlength=1).max()))
 
     def without_void(self, entries: Entries) -> Entries:
         """Return the entries without void ones, and without gains where all are 1, as far as values may be read."""
@@ -252,7 +292,7 @@ class Kernels:
         order = torch.where(entries.ids >= 0, value, 0).argsort(descending=True, stable=True)
         order = order[keys[order].argsort(stable=True)]
         num_keys = targets.num_rows * (1 if buckets is None else len(buckets))
-        best = Padding(keys[order], num_keys, min(max(k, DEEP), most), self.reads).place(value[order], 0.0)
+        best = self.padding(keys[order], num_keys, min(max(k, DEEP), most)).place(value[order], 0.0)
         return best if buckets is None else best.view(targets.num_rows, len(buckets), best.shape[-1])
 
     # where it stands
@@ -274,17 +314,6 @@ class Kernels:
         ranks = torch.where(hits, places, constant(NOT_RANKED, hits.device))
         return PlacedHits(*_narrowed(found, *ranks.sort(dim=1)), lambda values, _: values[:, :deepest], found)
 
-    def gains(self, found: Any, depth: int) -> Tensor:
-        """Return the gain of each of the first ``depth`` places of the lists, 0 where it is no hit, float64."""
-        hits: Tensor = found.hits[:, :depth]
-        if found.gains is None:
-            return hits.to(real_dtype(hits.device))
-        return torch.where(hits, found.gains[:, :depth], 0.0)
-
-    def placed(self, ids: Tensor, buckets: LabelBuckets) -> Any:
-        """Return what is known of lists (N, D) by bucket before anything is looked up, for :meth:`within_buckets`."""
-        return self.ranks_within(ids, buckets)
-
     def ranks_within(self, ids: Tensor, buckets: LabelBuckets) -> tuple[Tensor, Tensor, Tensor]:
         """Return the bucket of each place of lists (N, D), its rank within it, and the length of each (N, G), int64.
 
@@ -297,19 +326,19 @@ class Kernels:
         ranks = counts.gather(2, bucket.unsqueeze(2)).squeeze(2)
         return bucket, ranks.to(torch.int64), counts[:, -1, : len(buckets)].to(torch.int64)
 
-    def within_buckets(self, found: Any, placed: Any, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
+    def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
         """Return the hits by their rank among the labels of their bucket, and how many labels the lists have of each.
 
         Args:
             found: What :meth:`look_up` returned.
-            placed: What :meth:`placed` returned of the lists, which may be cut.
+            ids: Shape (N, D), int64: the lists, which may be cut.
             buckets: G buckets.
             deepest: No greater rank is read.
 
         Returns:
             Hits of shape (N, G, W), lengths of shape (N, G), int64.
         """
-        bucket, ranks, length = placed
+        bucket, ranks, length = self.ranks_within(ids, buckets)
         return _table_of_hits(found, bucket, ranks, len(buckets), deepest), length
 
     def of_buckets(self, found: Any, buckets: LabelBuckets, deepest: int) -> Hits:
@@ -326,7 +355,7 @@ class Kernels:
         keys = torch.where(ranks < NOT_RANKED, rows * len(buckets) + buckets.of(ids), num_rows * len(buckets))
         order = keys.argsort(stable=True)  # keeps the order by rank within a bucket
         gains = None if hits.gains is None else hits.gains.reshape(-1)[order]
-        padding = Padding(keys[order], num_rows * len(buckets), width, self.reads)
+        padding = self.padding(keys[order], num_rows * len(buckets), width)
         found, shape = padding.hits(ranks[order], ids[order], gains), (num_rows, len(buckets), padding.width)
         gains = None if found.gains is None else found.gains.view(shape)
         return Hits(found.ranks.view(shape), found.ids.view(shape), gains)
@@ -336,7 +365,7 @@ class Kernels:
         order = ranks.argsort(stable=True)
         order = order[entries.rows[order].argsort(stable=True)]
         gains = None if entries.gains is None else entries.gains[order]
-        padding = Padding(entries.rows[order], num_rows, entries.width, self.reads)
+        padding = self.padding(entries.rows[order], num_rows, entries.width)
         return padding.hits(ranks[order], entries.ids[order], gains)
 
     # what stands above it
@@ -398,6 +427,29 @@ class Kernels:
         parts = zip(*(torch.split(part, height) for part in (scores, limits, number)), strict=True)
         counts = torch.cat([count(*part) for part in parts], dim=1)
         return torch.stack([padding.read(count) for count in counts])
+
+    TERMS = 2**22
+    """Scores whose exponentials are added up together, in few large steps: 32 MB."""
+
+    def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
+        """Add terms (N, C) of at most 1 up as whole numbers, which is exact.
+
+        In few and slower steps, whose number is what costs on a device. Dividing by a power of two, cutting off behind
+        the point and the remainder are exact: the bits are those of the CPU.
+
+        Args:
+            terms: Floating; they are overwritten.
+            bits: How many digits behind the point the first whole number has; the second has the next ones.
+            added: Takes the sums of both, shape (2, N).
+        """
+        unit = 2.0**-bits
+        torch.sum(torch.div(terms, unit, rounding_mode="floor"), dim=1, dtype=added.dtype, out=added[0])
+        rest = terms.remainder_(unit).div_(unit**2, rounding_mode="floor")
+        torch.sum(rest, dim=1, dtype=added.dtype, out=added[1])
+
+    def over_rows(self, work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
+        """Return what ``work`` returns for parts of the rows of a matrix and the number of their first row."""
+        return [work(matrix, 0)]
 
     def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
         """Return how many scores (N, L) of each row are above a number or one per label (L,), shape (N,), int64."""

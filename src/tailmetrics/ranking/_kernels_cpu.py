@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ from torch import Tensor
 
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import FORCED, is_compiling, num_threads, over_threads, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck, Padding
-from tailmetrics.ranking._kernels import PLAIN, Kernels, above, plain_top_k
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck
+from tailmetrics.ranking._kernels import PLAIN, Found, Kernels, above, plain_top_k
 
 if TYPE_CHECKING:
     from tailmetrics.buckets import LabelBuckets
@@ -36,6 +37,8 @@ class CpuKernels(Kernels):
     """The steps of a batch on the CPU, without native code."""
 
     reads = True
+    LIMBS = 2**16
+    """Limbs of real numbers that are made at once: half a megabyte, which stays in the cache."""
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
         if not scores.numel() or k == 0:
@@ -48,7 +51,30 @@ class CpuKernels(Kernels):
             ids[tied, :k] = plain_top_k(scores[tied], k)[1]
         return values, ids[:, :k], distinct
 
+    def rows_to_warn_of(self, value: Tensor, num_rows: int) -> Tensor | None:
+        return value[:num_rows]
+
+    def highest(self, scores: Tensor, values: Tensor) -> Tensor:
+        return values[:, :1]  # NaN comes first
+
+    def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Sort only the rows that are out of order: most files and indexes give lists."""
+        ahead, behind = scores[:, :-1], scores[:, 1:]
+        in_order = ((ahead > behind) | (behind == -torch.inf)).all(dim=1)
+        if bool(in_order.all()):
+            return scores, ids
+        rows = in_order.logical_not().nonzero().squeeze(1)
+        scores, ids = scores.clone(), ids.clone()
+        scores[rows], ids[rows] = super().best_first(scores[rows], ids[rows])
+        return scores, ids
+
     # what is relevant
+
+    def form_of_gains(self, targets: Targets) -> Targets:
+        return replace(targets, dense=None, given=targets.entries)
+
+    def real_entries(self, targets: Targets) -> Entries:
+        return targets.entries
 
     def without_void(self, entries: Entries) -> Entries:
         relevant = entries.ids >= 0
@@ -97,6 +123,10 @@ class CpuKernels(Kernels):
 
     # where it stands
 
+    def hits(self, found: Any, deepest: int) -> Hits:
+        hits: Hits = found
+        return hits
+
     def deepest(self, k: int, depth: int) -> int:
         return max(1, depth)
 
@@ -104,22 +134,11 @@ class CpuKernels(Kernels):
         found = super().look_up(targets, ids)
         rows, places = (torch.from_numpy(part) for part in found.hits.numpy().nonzero())
         gains = None if found.gains is None else found.gains[rows, places]
-        padding = Padding(rows, len(ids), ids.shape[1], self.reads)
-        return padding.hits(places + 1, found.ids[rows, places], gains)
+        return self.padding(rows, len(ids), ids.shape[1]).hits(places + 1, found.ids[rows, places], gains)
 
-    def gains(self, found: Any, depth: int) -> Tensor:
-        hits: Hits = found
-        gains = torch.zeros(len(hits.ranks), depth + 1, dtype=torch.float64)
-        place = (hits.ranks - 1).clamp(max=depth)
-        given = torch.ones_like(place, dtype=torch.float64) if hits.gains is None else hits.gains
-        return gains.scatter_(1, place, given)[:, :depth]
-
-    def placed(self, ids: Tensor, buckets: LabelBuckets) -> Any:
-        return ids
-
-    def within_buckets(self, found: Any, placed: Any, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
-        hits, depth = found, placed.shape[1]
-        bucket = buckets.of(placed)
+    def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
+        hits, depth = found, ids.shape[1]
+        bucket = buckets.of(ids)
         shown = hits.ranks <= depth
         row, column = shown.nonzero(as_tuple=True)
         rank, bucket_of_hit = hits.ranks[row, column], buckets.of(hits.ids[row, column])
@@ -129,7 +148,7 @@ class CpuKernels(Kernels):
             same = bucket[row[part]] == bucket_of_hit[part, None]
             within[part] = (same & (places <= rank[part, None])).sum(dim=1)
         ranks = torch.full_like(hits.ranks, NOT_RANKED).index_put_((row, column), within)
-        return self.split(Hits(ranks, hits.ids, hits.gains), buckets), buckets.totals(placed)
+        return self.split(Hits(ranks, hits.ids, hits.gains), buckets), buckets.totals(ids)
 
     def of_buckets(self, found: Any, buckets: LabelBuckets, deepest: int) -> Hits:
         return self.split(found, buckets)
@@ -138,6 +157,16 @@ class CpuKernels(Kernels):
 
     def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:
         return targets.entries
+
+    TERMS = 2**18
+    """2 MB, which stay in the cache from step to step."""
+
+    def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
+        torch.sum(terms.mul_(2.0**bits).floor(), dim=1, dtype=added.dtype, out=added[0])
+        torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=added.dtype, out=added[1])
+
+    def over_rows(self, work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
+        return over_threads(work, matrix)
 
     def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
         height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
@@ -165,18 +194,18 @@ class NativeKernels(CpuKernels):
     """The steps of a batch on the CPU, those that read much in C, over the threads of the program."""
 
     def look_through(self, ids: Tensor) -> ListCheck:
-        return ListCheck(*native.check_lists(ids, num_threads())[:4])
+        return native.check_lists(ids, num_threads())
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
         return native.top_k(scores, k, num_threads())
 
     def repeated(self, ids: Tensor) -> Tensor:
-        repeated = native.check_lists(ids, num_threads(), mark=True).repeated
-        assert repeated is not None
+        repeated = torch.empty(ids.shape, dtype=torch.bool)
+        native.check_lists(ids, num_threads(), repeated)
         return repeated
 
     def count_true(self, mask: Tensor) -> Tensor:
-        return native.count_true(mask, num_threads())
+        return native.count_by_bucket(mask, None, 1, num_threads()).squeeze(1)
 
     def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
         labels = targets.padded if targets.dense is None else targets.dense
@@ -186,50 +215,27 @@ class NativeKernels(CpuKernels):
         return counts if targets.row_mask is None else counts * targets.row_mask[:, None]
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
-        if targets.dense is not None and targets.binary:
-            width = min(ids.shape[1], self.most(targets.n_relevant, 0))
-            return Hits(*native.hits(ids, targets.dense, max(1, width), num_threads()))
         if targets.padded is not None:
-            width = min(ids.shape[1], targets.padded.shape[1])
-            return Hits(*native.hits(ids, targets.padded, max(1, width), num_threads()))
-        entries, most = targets.entries, self.most(targets.n_relevant, 0)
-        found = native.hits(
-            ids, entries.ids, max(1, min(ids.shape[1], most)), num_threads(), targets.starts, entries.gains, most
-        )
-        return Hits(*found)
+            return native.hits(ids, targets.padded, targets.padded.shape[1], num_threads())
+        most = self.most(targets.n_relevant, 0)
+        if targets.dense is not None and targets.binary:
+            return native.hits(ids, targets.dense, most, num_threads())
+        return native.hits(ids, targets.entries.ids, most, num_threads(), targets.starts, targets.entries.gains)
 
-    def within_buckets(self, found: Any, placed: Any, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
-        return _by_bucket(found, placed, buckets)
+    def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
+        return native.within_buckets(ids, buckets.table_on(CPU_DEVICE), len(buckets), found, num_threads())
 
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
-        return _by_bucket(hits, None, buckets)[0]
+        return native.within_buckets(None, buckets.table_on(CPU_DEVICE), len(buckets), hits, num_threads())[0]
 
     def exact_ranks(self, scores: Tensor, entries: Entries) -> Tensor:
-        starts = starts_of(entries.rows, len(scores))
-        above, before, _ = native.rank_counts(scores, starts, entries.ids, num_threads())
         own = scores[entries.rows, entries.ids]
+        above, _, before = self.counts_above(scores, entries.rows, own, entries.ids)
         return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED)
 
     def counts_above(self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-        starts = starts_of(rows, len(scores))
-        # labels before the first column have no equal score before them, which -1 would leave out altogether
-        above, before, equal = native.rank_counts(
-            scores, starts, labels.clamp(min=0), num_threads(), own.to(torch.float64)
-        )
-        return torch.stack([above, equal, torch.where(labels >= 0, before, 0)])
-
-
-def _by_bucket(hits: Hits, ids: Tensor | None, buckets: LabelBuckets) -> tuple[Hits, Tensor]:
-    """Return hits by bucket: within lists ``ids`` (N, D), or, without lists, with the ranks that they have."""
-    given = hits.ranks, hits.ids, hits.gains, hits.ranks.shape[1]
-    table = buckets.table_on(CPU_DEVICE)
-    ranks, labels, gains, length = native.within_buckets(ids, table, len(buckets), *given, num_threads())
-    return Hits(ranks, labels, gains), length
-
-
-def starts_of(rows: Tensor, num_rows: int) -> Tensor:
-    """Return where the entries of each row begin, and where the last end, shape (N + 1,); ``rows`` ascend."""
-    return torch.searchsorted(rows, whole_numbers(num_rows + 1, rows.device))
+        starts = torch.searchsorted(rows, whole_numbers(len(scores) + 1, rows.device))
+        return native.rank_counts(scores, starts, labels, own.to(torch.float64), num_threads())
 
 
 CPU = NativeKernels() if native.available() else CpuKernels()

@@ -103,11 +103,11 @@ typedef struct {
     atomic_llong *tied; /* becomes 1 if a row has equal values or NaN */
 } TopK;
 typedef struct {
-    Scores scores;                           /* of labels from `first` on */
-    const int64_t *starts, *wanted;          /* [N + 1], [T]; -1 for none */
-    const double *own;                       /* [T], scores of the wanted labels, or NULL: all are in `scores` */
-    int64_t first, most;                     /* `most` wanted labels are in a row */
-    int64_t *above, *before, *equal;         /* [T] */
+    Scores scores;
+    const int64_t *starts, *wanted;  /* [N + 1], [T]: columns, which may lie outside of `scores` */
+    const double *own;               /* [T], the scores of the wanted labels */
+    int64_t most;                    /* no row has more of them */
+    int64_t *above, *equal, *before; /* [T], 0 at first */
 } Counts;
 
 INLINE float from_half(uint16_t half) {
@@ -675,19 +675,14 @@ static int OF(top_k)(const TopK *task, int64_t threads) {
     return run(OF(top_k_rows), task, task->scores.num_rows, room, cost, threads);
 }
 
-INLINE REAL OF(own)(const Counts *task, int64_t row, int64_t t) { /* the score of a wanted label */
-    REAL score;
-    return task->own ? (REAL)task->own[t] : *OF(real)(&task->scores, row, task->wanted[t] - task->first, 1, &score);
-}
-
 /* Count what is above each wanted label of a row, and equal: a tile at a time, once for each of them. */
 INLINE void OF(count_few)(const Counts *task, int64_t row, REAL *tile) {
     for (int64_t first = 0; first < task->scores.width; first += TILE) {
         int64_t count = smaller(TILE, task->scores.width - first);
         const REAL *scores = OF(real)(&task->scores, row, first, count, tile);
         for (int64_t t = task->starts[row]; t < task->starts[row + 1]; t++) {
-            int64_t place = task->wanted[t] - task->first - first, lower = smaller(place, count), before = 0;
-            REAL own = task->wanted[t] < 0 ? (REAL)NAN : OF(own)(task, row, t); /* NaN: nothing is above or equal */
+            int64_t place = task->wanted[t] - first, lower = smaller(place, count), before = 0;
+            REAL own = (REAL)task->own[t]; /* of NaN nothing is above or equal */
             INTEGER above = 0, reached = 0;
             for (int64_t i = 0; i < count; i++) {
                 above += scores[i] > own;
@@ -724,11 +719,6 @@ CLONES static int OF(count_rows)(const void *argument, int64_t first_row, int64_
     uint32_t *places = parts.other_ids; /* of labels in the order of keys */
     for (int64_t row = first_row; row < end_row; row++) {
         int64_t begin = task->starts[row], end = task->starts[row + 1];
-        for (int64_t t = begin; t < end; t++) {
-            task->above[t] = task->before[t] = task->equal[t] = 0;
-            if (!task->own && task->wanted[t] - task->first >= width)
-                return NO_SUCH_LABEL;
-        }
         if (end - begin <= MANY) {
             OF(count_few)(task, row, parts.tile);
             continue;
@@ -743,11 +733,11 @@ CLONES static int OF(count_rows)(const void *argument, int64_t first_row, int64_
             places[parts.ids[i]] = (uint32_t)i;
         int64_t not_numbers = OF(first_reaching)(keys, width, LEAST + 1);
         for (int64_t t = begin; t < end; t++) {
-            INTEGER key = task->wanted[t] < 0 ? LEAST : OF(key)(OF(own)(task, row, t));
-            if (key == LEAST)
+            INTEGER key = OF(key)((REAL)task->own[t]);
+            if (key == LEAST) /* NaN */
                 continue;
             int64_t low = OF(first_reaching)(keys, width, key), high = OF(first_reaching)(keys, width, key + 1);
-            int64_t label = task->wanted[t] - task->first;
+            int64_t label = task->wanted[t];
             task->above[t] = low - not_numbers;
             task->equal[t] = high - low;
             task->before[t] = label < 0 ? 0 : label < width ? places[label] - low : high - low;

@@ -11,16 +11,15 @@ from torch import Tensor
 
 from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count, check_ids_in_range, check_number, shape_of
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import once, one_thread
+from tailmetrics.ranking._device import once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates, rows_of_sequences
 from tailmetrics.ranking._kernels import Kernels
-from tailmetrics.ranking._lists import read_flat, side_by_side
 from tailmetrics.ranking._pieces import Beyond
-from tailmetrics.ranking._reading import Depth, ExplicitTarget, read_batch
+from tailmetrics.ranking._reading import Depth, read_batch, read_flat, side_by_side
 from tailmetrics.ranking._scores import log_sum
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
-from tailmetrics.ranking._targets import BatchRows, Targets, read_batch_rows
+from tailmetrics.ranking._targets import BatchRows, ExplicitTarget, Targets, read_batch_rows
 
 DEFAULT_DEPTH = 500
 """How deep scores are ranked unless asked for otherwise."""
@@ -247,7 +246,9 @@ class Ranking(TargetRanks):
     @once
     def gains(self) -> Tensor:
         """Gain of each listed label, 0 where it is not relevant, shape (N, K), float64."""
-        return self.targets.kernels.gains(self._found_by(self.targets.kernels), self.depth)
+        hits = self.hits
+        gains = torch.zeros(self.num_rows, self.depth + 1, dtype=real_dtype(self.ids.device), device=self.ids.device)
+        return gains.scatter_(1, (hits.ranks - 1).clamp(max=self.depth), self.target_gains)[:, :-1]
 
     @once
     def relevant(self) -> RelevantLabels:
@@ -260,18 +261,16 @@ class Ranking(TargetRanks):
         On the CPU these are the hits.
         """
         memo = self._memo
-        if ("found", kernels.reads) not in memo:
+        if ("found", kernels) not in memo:
             ids = self.ids if self.repeated is None else self.ids.masked_fill(self.repeated, -1)
-            memo["found", kernels.reads] = kernels.look_up(self.targets, ids)
-        return memo["found", kernels.reads]
+            memo["found", kernels] = kernels.look_up(self.targets, ids)
+        return memo["found", kernels]
 
     @once
     def hits(self) -> Hits:
         """The relevant labels that the list holds, by rank."""
         kernels = self.targets.kernels
-        found = self._found_by(kernels)
-        hits: Hits = found if kernels.reads else kernels.hits(found, max(1, self.depth))
-        return hits
+        return kernels.hits(self._found_by(kernels), max(1, self.depth))
 
     @property
     def exact(self) -> TargetRanks:
@@ -316,7 +315,7 @@ class Ranking(TargetRanks):
 
     def up_to(self, k: int) -> TargetRanks:
         """Return ranks that answer for cut-offs up to ``k``: on a device without what stands far below."""
-        if self.targets.form.reads:
+        if k >= self.depth:
             return self
         kernels = self.targets.kernels
         deepest = kernels.deepest(k, self.depth)
@@ -381,8 +380,8 @@ class Ranking(TargetRanks):
             self._memo[memo] = RelevantLabels(self.targets, buckets)
         relevant, kernels = self._memo[memo], self.targets.kernels
         if scope == "bucket":
-            placed, found = self._placed(buckets, depth), self._found_by(kernels)
-            hits, length = kernels.within_buckets(found, placed, buckets, deepest)
+            found = self._found_by(kernels)
+            hits, length = kernels.within_buckets(found, self.ids[:, :depth], buckets, deepest)
             max_k = EVERYTHING if deepest >= depth else deepest
             return TargetRanks(lambda: hits, relevant, length, self.num_labels, max_k, deepest)
         length = self.length[:, None].expand(-1, len(buckets))
@@ -393,14 +392,6 @@ class Ranking(TargetRanks):
         max_k, found = self.max_k if deepest >= self.depth else deepest, self._found_by(kernels)
         rest = relevant, length, self.num_labels, max_k, deepest
         return TargetRanks(lambda: kernels.of_buckets(found, buckets, deepest), *rest)
-
-    def _placed(self, buckets: LabelBuckets, depth: int) -> Any:
-        """Return what the kernels know of the first ``depth`` labels of each list by bucket."""
-        kernels = self.targets.kernels
-        memo = ("placed", buckets.digest, depth, kernels.reads)
-        if memo not in self._memo:
-            self._memo[memo] = kernels.placed(self.ids[:, :depth], buckets)
-        return self._memo[memo]
 
     def listed_ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:
         """Return the rank that ``scope`` gives to each listed label, shape (N, K) or (N, depth), int64."""
@@ -516,17 +507,18 @@ def rank_rows(context: Context, batch: Batch, depth: Depth, scored: bool | None 
         _check_options(context)
     if context.ignore_index is not None or getattr(batch.preds, "ndim", 0) != 2:
         batch = rows_of_sequences(context, batch)
-    context, predictions, lists, targets = read_batch(context, batch.preds, batch.target, batch.row_mask, depth, scored)
-    main, dense = predictions.main, predictions.dense
+    context, lists, targets = read_batch(context, batch.preds, batch.target, batch.row_mask, depth, scored)
     has_rows = batch.row_groups is not None or batch.row_weights is not None
     return Ranking(
         lists.ids,
         lists.complete,
         context.num_labels,
         lists.values,
-        None if dense is None else dense.detach(),
+        lists.scores,
         targets,
-        read_batch_rows(context, main.shape[0], main.device, batch.row_groups, batch.row_weights) if has_rows else ROWS,
+        read_batch_rows(context, len(lists.ids), lists.ids.device, batch.row_groups, batch.row_weights)
+        if has_rows
+        else ROWS,
         lists.repeated,
         ignore_index=context.ignore_index,
     )
@@ -544,19 +536,18 @@ def rank_flat(context: Context, batch: Batch, indexes: Any, ids: Any = None) -> 
     if ids is None:
         context = replace(context, num_labels=None)  # documents have no labels that could be out of range
     with one_thread():
-        flat = read_flat(context, batch, indexes, ids)
-    lists = flat.lists
+        context, lists, targets, rows, queries, documents = read_flat(context, batch, indexes, ids)
     return Ranking(
         lists.ids,
         lists.complete,
         context.num_labels,
         lists.values,
         None,
-        flat.targets,
-        flat.rows,
+        targets,
+        rows,
         lists.repeated,
-        documents=flat.documents,
-        queries=flat.queries,
+        documents=documents,
+        queries=queries,
         ignore_index=context.ignore_index,
     )
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import joined, over_threads, real_dtype
+from tailmetrics.ranking._device import joined, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED, Entries
 from tailmetrics.ranking._kernels import above
 from tailmetrics.ranking._kernels_cpu import kernels_for
@@ -91,13 +91,6 @@ def _of_lists(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[Su
         yield Suggestions(number, rows, torch.where(suggested, ids, -1).reshape(-1))
 
 
-TOGETHER = 2**18
-"""Scores whose exponentials are added up together on the CPU: 2 MB, which stay in the cache from step to step."""
-
-TOGETHER_ON_DEVICE = 2**22
-"""The same on a device, where few large steps are better: 32 MB."""
-
-
 def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Return the largest score of each row, and log Σ exp(score - largest) over all L labels, natural log.
 
@@ -113,10 +106,7 @@ def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
     if not num_labels:
         real = real_dtype(scores.device)
         return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
-    if not kernels_for(scores.device).reads:
-        largest, sums = terms_added_up(scores, None, num_labels)
-        return largest, log_of(sums, num_labels)
-    parts = over_threads(lambda part, _: terms_added_up(part, None, num_labels), scores)
+    parts = kernels_for(scores.device).over_rows(lambda part, _: terms_added_up(part, None, num_labels), scores)
     sums = joined([sums for _, sums in parts], 1)
     return joined([largest for largest, _ in parts]), log_of(sums, num_labels)
 
@@ -139,39 +129,16 @@ def terms_added_up(scores: Tensor, largest: Tensor | None, num_labels: int) -> t
         ``largest``, and shape (2, N): what each term has above its ``_bits`` digits behind the point, and the same of
         the next digits. Sums of several pieces add up without a loss.
     """
-    bits, real = _bits(num_labels), real_dtype(scores.device)
-    exact = None if real == torch.float64 else torch.int64  # whole numbers that float32 has too few digits for
-    on_cpu = kernels_for(scores.device).reads
-    by_block = largest is None and on_cpu  # while a block is in the cache
-    if largest is None:
-        largest = scores.new_empty(len(scores), dtype=real) if by_block else shift_of(scores.amax(dim=1))
-    sums = torch.empty(2, len(scores), dtype=exact or real, device=scores.device)
-    # the same buffers for all blocks: fresh ones of this size may come to lie each behind the last, up to a gigabyte
-    height = min(_height(scores), max(1, len(scores)))
-    buffers = scores.new_empty(2, height if on_cpu else 0, scores.shape[1], dtype=real)
+    bits, real, kernels = _bits(num_labels), real_dtype(scores.device), kernels_for(scores.device)
+    largest = shift_of(scores.amax(dim=1)) if largest is None else largest
+    # as whole numbers where float32 has too few digits for them
+    kind = real if real == torch.float64 else torch.int64
+    sums = torch.empty(2, len(scores), dtype=kind, device=scores.device)
+    height = max(1, kernels.TERMS // max(1, scores.shape[1]))
     parts = (torch.split(part, height, dim=-1) for part in (largest, sums))
     for part, shift, added in zip(torch.split(scores, height), *parts, strict=True):
-        if by_block:
-            shift.copy_(shift_of(part.amax(dim=1)))
-        if on_cpu:
-            terms, whole = buffers[:, : len(part)]
-            torch.sub(part, shift[:, None], out=terms).exp_().mul_(2.0**bits)
-            torch.sum(torch.floor(terms, out=whole), dim=1, dtype=sums.dtype, out=added[0])
-            torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=sums.dtype, out=added[1])
-        else:
-            _add_up_on_device((part - shift[:, None]).exp_(), 2.0**-bits, added)
+        kernels.add_up_terms((part - shift[:, None]).exp_(), bits, added)
     return largest, sums
-
-
-def _add_up_on_device(terms: Tensor, unit: float, added: Tensor) -> None:
-    """Add the digits up in fewer and slower steps, whose number is what costs on a device.
-
-    Dividing by a power of two, cutting off behind the point and the remainder are exact: the bits are those of the CPU.
-    """
-    whole = torch.div(terms, unit, rounding_mode="floor")
-    torch.sum(whole, dim=1, dtype=added.dtype, out=added[0])
-    rest = terms.remainder_(unit).div_(unit**2, rounding_mode="floor")
-    torch.sum(rest, dim=1, dtype=added.dtype, out=added[1])
 
 
 def log_of(sums: Tensor, num_labels: int) -> Tensor:
@@ -185,11 +152,6 @@ def log_of(sums: Tensor, num_labels: int) -> Tensor:
 def _bits(num_labels: int) -> int:
     """Return how many digits behind the point L terms of at most 1 may have so that their sum is exact in float64."""
     return 53 - max(0, num_labels - 1).bit_length()
-
-
-def _height(scores: Tensor) -> int:
-    together = TOGETHER if kernels_for(scores.device).reads else TOGETHER_ON_DEVICE
-    return max(1, together // max(1, scores.shape[1]))
 
 
 BLOCK_SCORES = 2**21

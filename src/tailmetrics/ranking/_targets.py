@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import INTEGERS, shape_of
-from tailmetrics.ranking._device import is_compiling, once, real_dtype
+from tailmetrics._checks import INTEGERS, check_row_mask, shape_of
+from tailmetrics.ranking._device import is_compiling, once
 from tailmetrics.ranking._hits import Entries
-from tailmetrics.ranking._inputs import Context, csr_entries
+from tailmetrics.ranking._inputs import Context, as_tensor, is_column_of_ids
 from tailmetrics.ranking._kernels import PLAIN, Kernels
-from tailmetrics.ranking._validation import check_csr, check_gains, check_lists, check_width
+from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.ranking._validation import check_gains, check_lists, csr_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,17 +107,7 @@ class Targets:
 
     def without_void(self) -> Targets:
         """Return the same with entries that are all relevant labels; it waits for a device."""
-        if self.kernels.reads:
-            return self
-        if self.dense is None:
-            entries = self.entries.at(self.entries.ids >= 0)
-        else:
-            rows, ids = (self.dense > 0).nonzero().unbind(1)
-            gains = None if self.binary else self.dense[rows, ids].to(real_dtype(self.device))
-            entries = Entries(rows, ids, gains, 0)
-            entries = entries if self.row_mask is None else entries.at(self.row_mask[rows])
-        longest = int(torch.bincount(entries.rows, minlength=1).max())
-        return replace(self, dense=None, padded=None, given=replace(entries, width=longest), filled=False)
+        return replace(self, dense=None, padded=None, given=self.kernels.real_entries(self), filled=False)
 
     def at_least(self, min_gain: float) -> Targets:
         """Return the same with only the labels of a gain of at least ``min_gain`` > 0 as relevant."""
@@ -130,7 +121,84 @@ class Targets:
         return replace(self, dense=None, padded=None, given=relevant, filled=False)
 
 
-def targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor | None) -> Targets:
+@dataclass(frozen=True)
+class ExplicitTarget:
+    """The target in one of the forms that leave nothing to guess; None for the forms that were not given."""
+
+    ids: Any = None
+    mask: Any = None
+    gains: Any = None
+
+
+def read_target(
+    context: Context, target: Any, num_rows: int, scores_shape: torch.Size | None, device: torch.device
+) -> Targets:
+    """Tell which form ``target`` has, check it against ``preds``, and bring it to what a ranking reads."""
+    caller, gains, argument = context.caller, None, "target"
+    if not isinstance(target, (Tensor, ExplicitTarget)) and is_column_of_ids(target):
+        target = ExplicitTarget(ids=target)
+    if isinstance(target, ExplicitTarget):
+        argument, target, gains = _choose(caller, target)
+    target = as_tensor(caller, argument, target)
+    if target.device != device:
+        raise ValueError(f"{caller}: {argument} is on {target.device}, preds on {device}; move both to one device.")
+    if target.ndim not in (1, 2) or target.shape[0] != num_rows:
+        raise ValueError(
+            f"{caller}: {argument} is {shape_of(target)}, but preds has {num_rows} rows; pass one row of target per "
+            "row of preds: [N], [N, M] or [N, L]."
+        )
+    is_matrix = argument in ("target_mask", "target_gains") or (
+        argument == "target" and target.ndim == 2 and (target.dtype not in INTEGERS or target.shape == scores_shape)
+    )
+    if not is_matrix and target.layout == torch.strided:
+        return _targets_from_ids(context, argument, target, gains)
+    if target.ndim != 2:
+        raise ValueError(f"{caller}: {argument} is {shape_of(target)}; pass shape [N, L], one column per label.")
+    if context.num_labels not in (None, target.shape[1]):
+        raise ValueError(
+            f"{caller}: {argument} has {target.shape[1]} columns, but there are {context.num_labels} labels; "
+            "pass one column per label, or label ids, which are integers."
+        )
+    return (_targets_from_csr if target.layout == torch.sparse_csr else _targets_from_matrix)(context, argument, target)
+
+
+def _choose(caller: str, given: ExplicitTarget) -> tuple[str, Any, Tensor | None]:
+    """Return the name and value of the one target given, and the gains that go with ids."""
+    named = {"target_ids": given.ids, "target_mask": given.mask, "target_gains": given.gains}
+    present = [name for name, value in named.items() if value is not None]
+    if present == ["target_ids", "target_gains"]:
+        return "target_ids", given.ids, as_tensor(caller, "target_gains", given.gains)
+    if len(present) != 1:
+        raise TypeError(
+            f"{caller}: got {' and '.join(present) or 'no target'}; pass one of target_ids, target_mask, target_gains "
+            "(or target_gains beside target_ids, one gain per id)."
+        )
+    if present == ["target_mask"]:
+        mask = as_tensor(caller, "target_mask", given.mask)
+        if mask.dtype != torch.bool:
+            raise TypeError(f"{caller}: target_mask is {shape_of(mask)}; pass bool of shape [N, L].")
+    return present[0], named[present[0]], None
+
+
+def read_training_target(context: Context, target: Any, target_ids: Any, row_mask: Any) -> Targets:
+    """Read a target that comes without ``preds``; integers of width ``num_labels`` are a matrix."""
+    caller, context = context.caller, replace(context, counts_repeats=True)
+    if (target is None) == (target_ids is None):
+        got = "both target and target_ids" if target is not None else "neither target nor target_ids"
+        raise TypeError(f"{caller}: got {got}; pass one of them.")
+    argument, value = ("target", target) if target_ids is None else ("target_ids", target_ids)
+    ids_only = target_ids is not None or is_column_of_ids(value)
+    value = as_tensor(caller, argument, value)
+    given = ExplicitTarget(ids=value) if ids_only else value
+    num_rows = value.shape[0] if value.ndim else 0
+    row_mask = check_row_mask(caller, row_mask, num_rows, value.device)
+    context = replace(context, row_mask=row_mask, kernels=kernels_for(value.device))
+    assert context.num_labels is not None
+    shape = torch.Size((num_rows, context.num_labels))
+    return read_target(context, given, num_rows, shape, value.device)
+
+
+def _targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor | None) -> Targets:
     """Return targets given as label ids: shape [N] (one per row, -1 for none) or [N, M] padded with -1."""
     caller, row_mask = context.caller, context.row_mask
     if ids.dtype not in INTEGERS or ids.ndim not in (1, 2):
@@ -158,32 +226,25 @@ def targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tensor
     return Targets(len(ids), context.num_labels, row_mask, context.kernels, given=entries)
 
 
-def targets_from_matrix(context: Context, argument: str, matrix: Tensor) -> Targets:
+def _targets_from_matrix(context: Context, argument: str, matrix: Tensor) -> Targets:
     """Return targets given as a dense [N, L] matrix: bool multi-hot, or gains of any number type."""
     row_mask = context.row_mask
-    check_width(context.caller, argument, matrix.shape[1], context.num_labels)
     matrix, kernels = matrix.detach(), context.kernels
     targets = Targets(len(matrix), matrix.shape[1], row_mask, kernels, dense=matrix)
     if matrix.dtype == torch.bool:
         return targets
-    if not kernels.reads:
-        if context.validate:
-            check_gains(context.caller, argument, matrix, row_mask)
-        return targets
-    entries = targets.entries
+    targets = kernels.form_of_gains(targets)
     if context.validate:
-        check_gains(context.caller, argument, matrix, row_mask, entries.gains)
-    return replace(targets, dense=None, given=entries)
+        check_gains(context.caller, argument, matrix, row_mask, None if targets.given is None else targets.given.gains)
+    return targets
 
 
-def targets_from_csr(context: Context, argument: str, matrix: Tensor) -> Targets:
+def _targets_from_csr(context: Context, argument: str, matrix: Tensor) -> Targets:
     """Return targets given as CSR [N, L] whose stored values are gains; a stored zero is not relevant."""
     caller, row_mask = context.caller, context.row_mask
     num_rows, width = matrix.shape
-    check_width(caller, argument, width, context.num_labels)
-    rows, ids, values = csr_entries(matrix)
+    rows, ids, values = csr_entries(context, argument, matrix)
     if context.validate:
-        check_csr(caller, argument, matrix, rows)
         check_gains(caller, argument, values, None if row_mask is None else row_mask[rows])
     relevant = values > 0 if row_mask is None else (values > 0) & row_mask[rows]
     gains = None if values.dtype == torch.bool else values.to(torch.float64)

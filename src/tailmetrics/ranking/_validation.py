@@ -14,35 +14,58 @@ from tailmetrics._checks import LARGEST_GAIN, check_ends, check_ids_in_range, sh
 from tailmetrics.ranking._inputs import Context, as_tensor
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
-SORTED_ELEMENTS = 2**16
-"""Labels sorted together: half a megabyte, which stays in the cache."""
 
+def csr_entries(context: Context, argument: str, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows, columns and values of the stored entries of a CSR matrix, each of shape (nnz,).
 
-def check_csr(caller: str, argument: str, matrix: Tensor, rows: Tensor) -> None:
-    """Raise unless the columns of a CSR matrix are in range and distinct within their row."""
+    Raises:
+        ValueError: If it is no valid matrix, or its columns are out of range or stand twice in a row.
+    """
+    crow, values = matrix.crow_indices(), matrix.values().detach()
+    stored, rows = values.numel(), torch.arange(matrix.shape[0], device=matrix.device)
+    if context.validate:
+        shaped = matrix.ndim == 2 and values.ndim == 1 and crow.numel() == len(rows) + 1
+        if not shaped or int(crow[0]) != 0 or int(crow[-1]) != stored or bool((crow.diff() < 0).any()):
+            raise ValueError(
+                f"{context.caller}: {argument} is no valid CSR matrix of shape [N, L]: its row pointers must ascend "
+                f"from 0 to the number of stored entries, {stored}; rebuild it with torch.sparse_csr_tensor(..., "
+                "check_invariants=True)."
+            )
+    rows = rows.repeat_interleave(crow.diff().to(torch.int64), output_size=stored)
     columns = matrix.col_indices().to(torch.int64)
-    check_ids_in_range(caller, argument, columns, matrix.shape[1], None)
+    if context.validate:
+        _check_columns(context.caller, argument, rows, columns, matrix.shape[1])
+    return rows, columns, values
+
+
+def _check_columns(caller: str, argument: str, rows: Tensor, columns: Tensor, width: int) -> None:
+    """Raise unless the columns of a CSR matrix are in range and distinct within their row."""
+    check_ids_in_range(caller, argument, columns, width, None)
     if columns.numel() and int(columns.min()) < 0:
         raise ValueError(f"{caller}: {argument} stores the column {int(columns.min())}; columns start at 0.")
-    keys = rows * matrix.shape[1] + columns
+    keys = rows * width + columns
     if bool((keys[1:] > keys[:-1]).all()):  # in order, as most are: nothing can repeat
         return
-    keys = _sorted(keys)
+    keys = keys.sort().values
     repeated = (keys[1:] == keys[:-1]).nonzero()
     if repeated.numel():
-        row, column = divmod(int(keys[repeated[0, 0]]), matrix.shape[1])
+        row, column = divmod(int(keys[repeated[0, 0]]), width)
         raise ValueError(
             f"{caller}: {argument} stores column {column} twice in row {row}; "
             "add the entries up first (scipy: matrix.sum_duplicates())."
         )
 
 
-def check_width(caller: str, argument: str, width: int, num_labels: int | None) -> None:
-    """Raise unless a matrix has one column per label."""
-    if num_labels is not None and width != num_labels:
+def check_not_nan(context: Context, scores: Tensor, rows: Tensor | None = None) -> None:
+    """Raise if scores (N, ...) of a row that counts hold NaN; ``rows`` tell the row of each where they are entries."""
+    wrong, row_mask = scores.isnan().flatten(1).any(dim=1), context.row_mask
+    if row_mask is not None:
+        wrong = wrong & (row_mask if rows is None else row_mask[rows])
+    if bool(wrong.any()):
+        place = wrong.nonzero()[0, 0]
         raise ValueError(
-            f"{caller}: {argument} has {width} columns, but there are {num_labels} labels; "
-            "pass one column per label, or label ids, which are integers."
+            f"{context.caller}: preds holds NaN in row {int(place if rows is None else rows[place])}; a score must be "
+            "a number (-inf for a label that is not retrieved)."
         )
 
 
@@ -84,13 +107,6 @@ def check_gains(
         raise ValueError(
             f"{caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
         )
-
-
-def _sorted(values: Tensor) -> Tensor:
-    """Return ``values`` sorted along the last axis; numpy's sort is several times faster than torch's on a CPU."""
-    if values.device.type != "cpu":
-        return values.sort(dim=-1).values
-    return torch.from_numpy(np.sort(values.numpy(), axis=-1))
 
 
 def check_lists(
@@ -224,14 +240,14 @@ def _first_rows(caller: str, value: Any, row_mask: Tensor | None) -> Tensor | No
     """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
     if not (isinstance(value, (Tensor, np.ndarray)) and value.ndim in (1, 2)):
         return None
-    if isinstance(value, Tensor) and (value.layout != torch.strided or not kernels_for(value.device).reads):
+    if isinstance(value, Tensor) and value.layout != torch.strided:
         return None
     value = value[None] if value.ndim == 1 else value
-    rows = max(1, SAMPLED_CELLS // max(1, value.shape[1]))
-    sample = as_tensor(caller, "target", value[:rows]).detach()
-    if row_mask is not None and len(row_mask) == len(value):
-        sample = sample[row_mask[:rows]]
-    return sample if sample.numel() else None
+    value = as_tensor(caller, "target", value).detach()
+    sample = kernels_for(value.device).rows_to_warn_of(value, max(1, SAMPLED_CELLS // max(1, value.shape[1])))
+    if sample is not None and row_mask is not None and len(row_mask) == len(value):
+        sample = sample[row_mask[: len(sample)]]
+    return sample if sample is not None and sample.numel() else None
 
 
 def _is_whole(sample: Tensor) -> bool:
