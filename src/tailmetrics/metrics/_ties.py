@@ -291,7 +291,10 @@ def tied_across(
             return PerRow(untied, total=torch.tensor((0, num_rows)) if reads else None)
         return PerRow(torch.stack([torch.zeros_like(row_mask), row_mask], dim=1))
     as_next &= values[:, 1 : end + 1] > -torch.inf
-    tied = as_next[:, [cut - 1 for cut in cuts if cut <= end]].any(dim=1)
+    tied = torch.zeros_like(as_next[:, 0])
+    for cut in cuts:
+        if cut <= end:
+            tied |= as_next[:, cut - 1]
     if buckets is not None:
         rows = as_next.any(dim=1).nonzero().squeeze(1) if reads else slice(None)
         tied[rows] |= _tied_within(values[rows, :end], ranking.ids[rows, :end], ks, buckets, reads)

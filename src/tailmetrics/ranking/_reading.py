@@ -166,7 +166,7 @@ def _ranked(context: Context, scores: Tensor | None, ids: Tensor | None, depth: 
         lists = _lists_from_ids(context, read, depth.complete and read.shape[1] == ids.shape[1])
     elif ids is not None:
         lists = _lists_from_candidates(context, scores, ids, depth.complete)
-    elif is_csr(scores):
+    elif scores.layout == torch.sparse_csr:
         lists = _lists_from_csr(context, scores, depth.lists)
     else:
         lists = _lists_from_scores(context, scores.detach(), scores.shape[1] if depth.scores is None else depth.scores)
