@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cases import data
 from exactness.bits import CASES_OF_A_KIND
 from tailmetrics import CGAtK, LabelFrequency, NDCGAtK, PropensityScoredPrecisionAtK, rank
+from tailmetrics.metrics import _fixed_point
 from tailmetrics.metrics._fixed_point import REAL, UNIT, WEIGHT, FixedPoint
 from tailmetrics.ranking._device import force_plain
 from tailmetrics.ranking._kernels import Kernels
@@ -170,6 +171,7 @@ def test_limbs_made_at_once_are_those_made_one_by_one(kind: FixedPoint, monkeypa
     limbs, too_large = kind._limbs(values)
     assert torch.equal(limbs if too_large is None else torch.cat([limbs, too_large.unsqueeze(0)]), wanted)
     for block in (2**23, 700, 1):
+        monkeypatch.setattr(_fixed_point, "FEW_LIMBS", 1)
         monkeypatch.setattr(Kernels, "LIMBS", block)
         monkeypatch.setattr(CpuKernels, "LIMBS", block)
         part = values if block > 1 else values[-20:]

@@ -18,6 +18,9 @@ from tailmetrics.ranking._kernels_cpu import kernels_for
 
 LIMB_BITS = 26
 
+FEW_LIMBS = 2**10
+"""Limbs that are made at once on any processor."""
+
 EXACT_TERMS = 2**26
 """Fewer whole numbers below 2^27 than this add up to less than 2^53: exact in float64, whatever the order."""
 
@@ -61,8 +64,8 @@ class FixedPoint:
         """
         if self.limbs == 0:
             return values.sum(dim=dim, dtype=torch.int64).unsqueeze(-1)
-        at_once = kernels_for(values.device).LIMBS
         limbs_of_all = (1 + self.columns) * values.numel()
+        at_once = FEW_LIMBS if limbs_of_all <= FEW_LIMBS else kernels_for(values.device).LIMBS
         if limbs_of_all > at_once and values.shape[dim] > 1:
             height = max(1, at_once // (limbs_of_all // values.shape[dim]))
             return torch.stack([self.add_up(part, dim) for part in torch.split(values, height, dim)]).sum(dim=0)

@@ -95,7 +95,20 @@ def read_batch(
     targets = read_target(context, target, main.shape[0], shape, main.device)
     if context.num_labels is None:
         context = replace(context, num_labels=targets.num_labels)
-    lists = _ranked(context, scores, ids, depth)
+    if scores is None:
+        # the first batch is checked whole, later ones as far as they are read: what stands behind changes no value
+        read = main if depth.lists is None or context.warns else main[:, : depth.lists]
+        lists = _lists_from_ids(context, read, depth.complete and read.shape[1] == main.shape[1])
+    elif ids is not None:
+        lists = _lists_from_candidates(context, scores, ids, depth.complete)
+    elif scores.layout == torch.sparse_csr:
+        lists = _lists_from_csr(context, scores, depth.lists)
+    else:
+        lists = _lists_from_scores(context, scores.detach(), scores.shape[1] if depth.scores is None else depth.scores)
+    if depth.lists is not None and lists.ids.shape[1] > depth.lists:
+        values = None if lists.values is None else lists.values[:, : depth.lists + 1]
+        repeated = None if lists.repeated is None else lists.repeated[:, : depth.lists]
+        lists = Lists(lists.ids[:, : depth.lists], values, False, repeated, lists.scores)
     if context.warns and context.validate and not depth.decisions:
         if scores is None:
             warn_of_ids(context, main)
@@ -156,25 +169,6 @@ def _check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None
 
 
 # preds as ranked lists
-
-
-def _ranked(context: Context, scores: Tensor | None, ids: Tensor | None, depth: Depth) -> Lists:
-    if scores is None:
-        assert ids is not None
-        # the first batch is checked whole, later ones as far as they are read: what stands behind changes no value
-        read = ids if depth.lists is None or context.warns else ids[:, : depth.lists]
-        lists = _lists_from_ids(context, read, depth.complete and read.shape[1] == ids.shape[1])
-    elif ids is not None:
-        lists = _lists_from_candidates(context, scores, ids, depth.complete)
-    elif scores.layout == torch.sparse_csr:
-        lists = _lists_from_csr(context, scores, depth.lists)
-    else:
-        lists = _lists_from_scores(context, scores.detach(), scores.shape[1] if depth.scores is None else depth.scores)
-    if depth.lists is None or lists.ids.shape[1] <= depth.lists:
-        return lists
-    values = None if lists.values is None else lists.values[:, : depth.lists + 1]
-    repeated = None if lists.repeated is None else lists.repeated[:, : depth.lists]
-    return Lists(lists.ids[:, : depth.lists], values, False, repeated, lists.scores)
 
 
 def _lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
