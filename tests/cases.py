@@ -49,19 +49,16 @@ class Case:
 
     def metric(self, **more: Any) -> TopKMetric:
         """The metric."""
-        arguments: dict[str, Any] = {**self.arguments, **more}
+        facts: dict[str, Any] = {"num_labels": NUM_LABELS}
         if self.by is not None:
-            arguments["buckets"] = BUCKETS
-            if issubclass(REGISTRY[self.name], RelevanceMetric):
-                arguments["scope"] = self.by
-        if self.name.startswith("Propensity"):
-            arguments.update(label_counts=training_counts(), num_train=NUM_TRAIN)
-        if self.name in ("PopularityAtK", "PopularityLiftAtK", "NoveltyAtK"):
-            arguments.update(label_counts=training_counts())
-        if self.name == "NoveltyAtK":
-            arguments.update(num_train=NUM_TRAIN)
-        arguments.setdefault("num_labels", NUM_LABELS)
-        return REGISTRY[self.name](**arguments)
+            facts["buckets"] = BUCKETS
+            facts |= {"scope": self.by} if issubclass(REGISTRY[self.name], RelevanceMetric) else {}
+        counted = self.name.startswith("Propensity") and "weights" not in more
+        if counted or self.name in ("PopularityAtK", "PopularityLiftAtK", "NoveltyAtK"):
+            facts["label_counts"] = training_counts()
+        if counted or self.name == "NoveltyAtK":
+            facts["num_train"] = NUM_TRAIN
+        return REGISTRY[self.name](**{**facts, **self.arguments, **more})
 
     def setting(self, cut: Any) -> Setting:
         """The same for the oracle, at a cut-off or a threshold."""

@@ -8,21 +8,9 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
+import tailmetrics as tm
 from cases import FEW, NUM_LABELS, data
 from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, bits_of
-from tailmetrics import (
-    MRR,
-    AccuracyAtK,
-    EntropyAtK,
-    F1AtK,
-    GiniAtK,
-    LabelFrequency,
-    PrecisionAtK,
-    RecallAtK,
-    TopKCollection,
-    evaluate,
-    rank,
-)
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.lightning import HeadToTailReport
 
@@ -52,7 +40,7 @@ def test_a_plain_collection_merges_no_two_metrics(kinds: Any, first: Any, option
     members = {f"m{number}": case.metric() for number, case in enumerate(kinds) if not case.needs_scores}
     alone = {name: metric.clone() for name, metric in members.items()}
     collection = MetricCollection(members, **options)
-    for batch in (first, HITS, (rank(*first, num_labels=NUM_LABELS),)):
+    for batch in (first, HITS, (tm.rank(*first, num_labels=NUM_LABELS),)):
         collection.update(*batch)
         for metric in alone.values():
             metric.update(*batch)
@@ -72,7 +60,7 @@ def test_a_top_k_collection_gives_each_member_its_own_value() -> None:
     cases = {f"{number}": case for number, case in enumerate(ONE_OF_EACH)}
     named = {name: case.metric(name=f"m{name}") for name, case in cases.items()}
     alone = {name: metric.clone() for name, metric in named.items()}
-    collection = TopKCollection(named)
+    collection = tm.TopKCollection(named)
     for rows in (slice(0, 4), slice(4, 11)):
         collection.update(BATCH.scores[rows], BATCH.target[rows])
         for metric in alone.values():
@@ -95,12 +83,12 @@ def test_a_top_k_collection_gives_each_member_its_own_value() -> None:
 
 
 @pytest.mark.parametrize(
-    "collection", [TopKCollection, lambda members: MetricCollection(dict(zip("ab", members, strict=True)))]
+    "collection", [tm.TopKCollection, lambda members: MetricCollection(dict(zip("ab", members, strict=True)))]
 )
 @pytest.mark.parametrize("strict_first", [True, False])
 def test_a_member_that_refuses_empty_rows_refuses_them_in_company(collection: Any, strict_first: bool) -> None:
     """empty_target_action="error" raises whatever other member has the same numbers, from the first batch to the last."""
-    members = [RecallAtK(k=1, empty_target_action="error", name="strict"), RecallAtK(k=1)]
+    members = [tm.RecallAtK(k=1, empty_target_action="error", name="strict"), tm.RecallAtK(k=1)]
     together = collection(members if strict_first else members[::-1])
     with pytest.raises(ValueError, match="no relevant label"):
         together.update(*EMPTY)
@@ -113,18 +101,18 @@ def test_a_member_that_refuses_empty_rows_refuses_them_in_company(collection: An
 def test_members_of_other_label_sets_do_not_share() -> None:
     """Two numbers of labels in one collection are an error, at construction or at the first update."""
     with pytest.raises(ValueError, match="labels"):
-        TopKCollection([GiniAtK(k=1, num_labels=8), EntropyAtK(k=1, num_labels=9)]).update(
+        tm.TopKCollection([tm.GiniAtK(k=1, num_labels=8), tm.EntropyAtK(k=1, num_labels=9)]).update(
             torch.randn(3, 8), torch.tensor([1, 2, 3])
         )
 
 
 def test_members_can_be_added_later_or_the_error_says_no() -> None:
     """By add_metrics and by assignment: counted from then on, or refused; keys stay unique."""
-    collection = TopKCollection([RecallAtK(k=[1, 2])])
+    collection = tm.TopKCollection([tm.RecallAtK(k=[1, 2])])
     for add in (
-        lambda: collection.add_metrics(MRR()),
-        lambda: collection.add_metrics({"f1": F1AtK(k=2)}),
-        lambda: collection.__setitem__("accuracy", AccuracyAtK(k=2)),
+        lambda: collection.add_metrics(tm.MRR()),
+        lambda: collection.add_metrics({"f1": tm.F1AtK(k=2)}),
+        lambda: collection.__setitem__("accuracy", tm.AccuracyAtK(k=2)),
     ):
         try:
             add()
@@ -133,14 +121,14 @@ def test_members_can_be_added_later_or_the_error_says_no() -> None:
     collection.update(*HITS)
     assert not any(value.isnan() for value in collection.compute().values())
     with pytest.raises((TypeError, ValueError), match="TopKCollection"):
-        collection.add_metrics({"again": RecallAtK(k=1)})
+        collection.add_metrics({"again": tm.RecallAtK(k=1)})
 
 
 def test_one_table_of_buckets_for_all() -> None:
     """Copies, pickles aside, share the buckets; binding a collection gives every member the same object."""
-    frequency = LabelFrequency(NUM_LABELS)
+    frequency = tm.LabelFrequency(NUM_LABELS)
     frequency.update(BATCH.target)
-    collection = TopKCollection([RecallAtK(k=1, buckets="deciles"), PrecisionAtK(k=1, buckets="deciles")])
+    collection = tm.TopKCollection([tm.RecallAtK(k=1, buckets="deciles"), tm.PrecisionAtK(k=1, buckets="deciles")])
     collection.bind(frequency)
     first, second = collection.values()
     assert first.buckets is second.buckets is next(iter(collection.clone().values())).buckets
@@ -149,7 +137,7 @@ def test_one_table_of_buckets_for_all() -> None:
 @pytest.mark.parametrize("case", [case for case in FEW if not case.needs_scores], ids=str)
 def test_a_member_read_out_of_a_collection_is_its_own(case: Any) -> None:
     """Members taken by name have their own state: updating one leaves the others."""
-    collection = TopKCollection({"one": case.metric(), "gini": GiniAtK(k=[7], num_labels=NUM_LABELS)})
+    collection = tm.TopKCollection({"one": case.metric(), "gini": tm.GiniAtK(k=[7], num_labels=NUM_LABELS)})
     collection.update(BATCH.scores, BATCH.target)
     before = values(collection.compute())
     member = collection["one"].clone()
@@ -160,8 +148,8 @@ def test_a_member_read_out_of_a_collection_is_its_own(case: Any) -> None:
 def test_a_collection_hands_on_how_rows_are_read() -> None:
     """``duplicates`` and ``ignore_index`` are those of every member that says nothing; one that says other is refused."""
     ids, target = torch.tensor([[0, 0, 2], [1, 2, 0]]), torch.tensor([2, -100])
-    alone = RecallAtK(k=2, duplicates="first", ignore_index=-100)
-    collection = TopKCollection([RecallAtK(k=2), PrecisionAtK(k=3)], duplicates="first", ignore_index=-100)
+    alone = tm.RecallAtK(k=2, duplicates="first", ignore_index=-100)
+    collection = tm.TopKCollection([tm.RecallAtK(k=2), tm.PrecisionAtK(k=3)], duplicates="first", ignore_index=-100)
     collection.update(ids, target)
     alone.update(ids, target)
     found = collection.compute()
@@ -171,12 +159,12 @@ def test_a_collection_hands_on_how_rows_are_read() -> None:
     assert list(member.metric_state) == list(alone.metric_state)
     assert repr(member) == "RecallAtK(k=2, duplicates='first', ignore_index=-100)"
     with pytest.raises(ValueError, match="members have ignore_index=-1 and -100, but share one ranking"):
-        TopKCollection([RecallAtK(k=2, ignore_index=-1), PrecisionAtK(k=3)], ignore_index=-100)
+        tm.TopKCollection([tm.RecallAtK(k=2, ignore_index=-1), tm.PrecisionAtK(k=3)], ignore_index=-100)
     with pytest.raises(ValueError, match="TopKCollection: duplicates='last' is not known"):
-        TopKCollection([RecallAtK(k=2)], duplicates="last")  # type: ignore[arg-type]
+        tm.TopKCollection([tm.RecallAtK(k=2)], duplicates="last")  # type: ignore[arg-type]
 
 
-class Flipped(RecallAtK):  # type: ignore[misc]
+class Flipped(tm.RecallAtK):  # type: ignore[misc]
     """Ranks the lowest scores first, by a method that a collection does not call."""
 
     stem = "flipped"
@@ -186,7 +174,7 @@ class Flipped(RecallAtK):  # type: ignore[misc]
         super().update(-preds, target, *args, **kwargs)
 
 
-class FlippedCollection(TopKCollection):
+class FlippedCollection(tm.TopKCollection):
     """The same for all members."""
 
     def update(self, preds: Any, target: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -197,14 +185,14 @@ class FlippedCollection(TopKCollection):
 def test_an_update_of_ones_own_is_not_passed_over() -> None:
     """Alone it is called; where rankings are handed on, the class is refused in one sentence."""
     scores, target = torch.tensor([[0.9, 0.1]]), torch.tensor([1])
-    metric, collection = Flipped(k=1), FlippedCollection([RecallAtK(k=1)])
+    metric, collection = Flipped(k=1), FlippedCollection([tm.RecallAtK(k=1)])
     metric.update(scores, target)
     collection.update(scores, target)
     assert float(metric.compute()) == float(collection.compute()["recall@1"]) == 1.0
     refusals: list[Any] = [
-        lambda: TopKCollection([Flipped(k=1)]),
-        lambda: evaluate(scores, target, metrics=[Flipped(k=1)]),
-        lambda: evaluate(scores, target, metrics=collection),
+        lambda: tm.TopKCollection([Flipped(k=1)]),
+        lambda: tm.evaluate(scores, target, metrics=[Flipped(k=1)]),
+        lambda: tm.evaluate(scores, target, metrics=collection),
         lambda: Evaluation(collection),
         lambda: HeadToTailReport([Flipped(k=1)]),
         lambda: HeadToTailReport(collection),
@@ -216,7 +204,7 @@ def test_an_update_of_ones_own_is_not_passed_over() -> None:
 
 def test_what_would_be_lost_when_states_are_given_back_is_refused() -> None:
     """An update between ``sync`` and ``unsync``, of a metric and of a collection."""
-    collection = TopKCollection([RecallAtK(k=1), PrecisionAtK(k=1)])
+    collection = tm.TopKCollection([tm.RecallAtK(k=1), tm.PrecisionAtK(k=1)])
     members = list(collection.members().values())
     collection.update(*HITS)
     for member in members:

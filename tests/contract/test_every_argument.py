@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from inspect import Parameter
 from typing import Any
 
 import pytest
@@ -66,41 +65,18 @@ OTHERS: dict[str, tuple[Any, Any]] = {
 WITH: dict[str, dict[str, Any]] = {
     "scope": {"buckets": BUCKETS},
     "depth": {"buckets": BUCKETS},
-    "labels": {"average": "macro", "num_labels": NUM_LABELS},
-    "macro": {"average": "macro", "num_labels": NUM_LABELS},
-    "average": {"num_labels": NUM_LABELS},
-    "preset": {"label_counts": COUNTS, "num_train": NUM_TRAIN},
+    "labels": {"average": "macro"},
+    "macro": {"average": "macro"},
 }
 """What else has to be given for an argument to mean anything."""
 
 
 def made(name: str, argument: str, value: Any) -> TopKMetric:
     """A metric with all that it needs, and one argument of this value."""
-    metric = REGISTRY[name]
-    known = arguments(metric)
-    facts = {"label_counts": COUNTS, "num_train": NUM_TRAIN, "num_labels": NUM_LABELS}
-    if argument == "weights":
-        facts = {"num_labels": NUM_LABELS}
-    if argument == "buckets" or "buckets" in WITH.get(argument, {}):
-        facts.pop("num_labels", None)
-    needed = {one.name: VALUES[one.name][0] for one in known.values() if one.default is Parameter.empty}
-    given = {key: one for key, one in facts.items() if key in known and (key in metric_needs(name) or key == argument)}
-    more = {key: one for key, one in WITH.get(argument, {}).items() if key in known}
-    if name in ("LabelAUC", "LabelAP"):
-        given |= {"num_labels": NUM_LABELS}
-        given.pop("num_labels" if argument == "buckets" else "", None)
-    if argument == "num_labels" and value != NUM_LABELS and "label_counts" in given:
+    given = {key: one for key, one in WITH.get(argument, {}).items() if key in arguments(REGISTRY[name])}
+    if argument == "num_labels" and value != NUM_LABELS and name.startswith(("Propensity", "Popularity", "Novelty")):
         given["label_counts"] = torch.cat([COUNTS, COUNTS[:1]])
-    return metric(**{**needed, **given, **more, argument: value})
-
-
-def metric_needs(name: str) -> tuple[str, ...]:
-    """The facts of training that a class needs."""
-    return {"NoveltyAtK": ("label_counts", "num_train"), "PopularityAtK": ("label_counts",),
-            "PopularityLiftAtK": ("label_counts",)}.get(
-        name, ("label_counts", "num_train") if name.startswith("Propensity") else
-        ("num_labels",) if "num_labels" in REGISTRY[name].needs else ()
-    )  # fmt: skip
+    return registered(name, **{**given, argument: value})
 
 
 def pairs() -> Iterator[Any]:

@@ -57,15 +57,11 @@ def snapshot(value: Any) -> Any:
     return [value.requires_grad, value.stride(), wide.contiguous().numpy().tobytes()]
 
 
-def is_clear(error: Exception) -> bool:
-    """Whether the message names a caller, says what arrived, and what to do instead."""
-    return bool(re.match(r"[A-Z]\w+(\.\w+)?: \S.*[;(] ?.*\S\.$", str(error), re.DOTALL)) and len(str(error)) > 50
-
-
 def assert_clear(error: Exception) -> None:
-    """A TypeError or ValueError in the house style."""
+    """A TypeError or ValueError that names a caller, says what arrived, and what to do instead."""
     assert type(error) in (TypeError, ValueError), f"{type(error).__name__}: {error}"
-    assert is_clear(error), str(error)
+    assert re.match(r"[A-Z]\w+(\.\w+)?: \S.*[;(] ?.*\S\.$", str(error), re.DOTALL), str(error)
+    assert len(str(error)) > 50, str(error)
 
 
 def outcome(metric: Any, arguments: tuple[Any, ...], by_forward: bool) -> Exception | None:
@@ -196,15 +192,6 @@ def test_a_collection_is_updated_as_a_whole_or_not_at_all(batch: tuple[Any, Any,
         assert_clear(error)
         assert {name: states(metric) for name, metric in whole.items(keep_base=True, copy_state=False)} == before
     assert snapshot(batch) == given_before
-
-
-def all_members_refuse(batch: tuple[Any, Any, Any]) -> bool:
-    """Whether the batch is wrong in form for metrics of 40 labels."""
-    try:
-        read(*batch, NUM_LABELS)
-    except (Refused, Unsure):
-        return True
-    return False
 
 
 @given(st.data(), st.sampled_from([0, 1, 3]), st.sampled_from([40, 40, 5, 41]), st.booleans())

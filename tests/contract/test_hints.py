@@ -11,19 +11,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from torchmetrics.functional.classification import multiclass_calibration_error, multilabel_f1_score
 
-from tailmetrics import (
-    MRR,
-    CalibrationErrorAtK,
-    CrossEntropy,
-    F1AtThreshold,
-    LabelFrequency,
-    PrecisionAtK,
-    Ranking,
-    RecallAtK,
-    RecallAtThreshold,
-    TopKCollection,
-    rank,
-)
+import tailmetrics as tm
 
 G = torch.Generator().manual_seed(0)
 LOGITS = torch.randn(60, 8, generator=G)
@@ -49,47 +37,47 @@ Made = Callable[[], Any]
 HINTS: list[tuple[str, Made, str, Made, float]] = [
     (
         "probabilities",
-        lambda: value(CrossEntropy(), SHARES, CLASSES),
+        lambda: value(tm.CrossEntropy(), SHARES, CLASSES),
         r"If these are probabilities, pass preds.log\(\)",
-        lambda: value(CrossEntropy(), SHARES.log(), CLASSES),
+        lambda: value(tm.CrossEntropy(), SHARES.log(), CLASSES),
         float(cross_entropy(LOGITS, CLASSES)),
     ),
     (
         "probabilities to calibrate",
-        lambda: value(CalibrationErrorAtK(k=1), SHARES, CLASSES),
+        lambda: value(tm.CalibrationErrorAtK(k=1), SHARES, CLASSES),
         r"If these are probabilities, pass preds.log\(\)",
-        lambda: value(CalibrationErrorAtK(k=1), SHARES.log(), CLASSES),
+        lambda: value(tm.CalibrationErrorAtK(k=1), SHARES.log(), CLASSES),
         float(multiclass_calibration_error(SHARES, CLASSES, 8)),
     ),
     (
         "logits",
-        lambda: value(F1AtThreshold(0.5), LOGITS, RELEVANT),
+        lambda: value(tm.F1AtThreshold(0.5), LOGITS, RELEVANT),
         r"If the threshold is a probability, pass preds.sigmoid\(\)",
-        lambda: value(F1AtThreshold(0.5), LOGITS.sigmoid(), RELEVANT),
+        lambda: value(tm.F1AtThreshold(0.5), LOGITS.sigmoid(), RELEVANT),
         float(multilabel_f1_score(LOGITS, RELEVANT, 8, average="micro")),
     ),
     (
         "logits of candidates, a threshold per label",
-        lambda: value(F1AtThreshold(torch.full((8,), 0.5)), (LOGITS, torch.arange(8).expand(60, 8)), RELEVANT),
+        lambda: value(tm.F1AtThreshold(torch.full((8,), 0.5)), (LOGITS, torch.arange(8).expand(60, 8)), RELEVANT),
         r"If the threshold is a probability, pass preds.sigmoid\(\)",
         lambda: value(
-            F1AtThreshold(torch.full((8,), 0.5)), (LOGITS.sigmoid(), torch.arange(8).expand(60, 8)), RELEVANT
+            tm.F1AtThreshold(torch.full((8,), 0.5)), (LOGITS.sigmoid(), torch.arange(8).expand(60, 8)), RELEVANT
         ),
         float(multilabel_f1_score(LOGITS, RELEVANT, 8, average="micro")),
     ),
     (
         "rows that do not count",
-        lambda: value(CrossEntropy(), LOGITS, MARKED),
+        lambda: value(tm.CrossEntropy(), LOGITS, MARKED),
         "leave them out with row_mask=target != -100",
-        lambda: value(CrossEntropy(), LOGITS, MARKED, row_mask=MARKED != -100),
+        lambda: value(tm.CrossEntropy(), LOGITS, MARKED, row_mask=MARKED != -100),
         float(cross_entropy(LOGITS, MARKED)),
     ),
     (
         "documents that do not count",
-        lambda: value(MRR(), LOGITS[0, :4], torch.tensor([-100, 0, 1, -100]), indexes=torch.zeros(4).long()),
+        lambda: value(tm.MRR(), LOGITS[0, :4], torch.tensor([-100, 0, 1, -100]), indexes=torch.zeros(4).long()),
         "left out by ignore_index=-100",
         lambda: value(
-            MRR(ignore_index=-100),
+            tm.MRR(ignore_index=-100),
             torch.tensor([9.0, 1, 2, 3]),
             torch.tensor([-100, 0, 1, -100]),
             indexes=torch.zeros(4).long(),
@@ -98,96 +86,96 @@ HINTS: list[tuple[str, Made, str, Made, float]] = [
     ),
     (
         "padding of other libraries",
-        lambda: value(RecallAtK(k=2), LOGITS, PADDED),
+        lambda: value(tm.RecallAtK(k=2), LOGITS, PADDED),
         r"If -100 pads rows, pass target.clamp\(min=-1\)",
-        lambda: value(RecallAtK(k=2), LOGITS, PADDED.clamp(min=-1)),
+        lambda: value(tm.RecallAtK(k=2), LOGITS, PADDED.clamp(min=-1)),
         RECALL,
     ),
     (
         "integer scores",
-        lambda: value(RecallAtK(k=2, num_labels=8), BEST.argsort(dim=1).neg().add(7).mul(3), RELEVANT),
+        lambda: value(tm.RecallAtK(k=2, num_labels=8), BEST.argsort(dim=1).neg().add(7).mul(3), RELEVANT),
         r"pass integer scores as floats, preds.float\(\)",
-        lambda: value(RecallAtK(k=2, num_labels=8), BEST.argsort(dim=1).neg().add(7).mul(3).float(), RELEVANT),
+        lambda: value(tm.RecallAtK(k=2, num_labels=8), BEST.argsort(dim=1).neg().add(7).mul(3).float(), RELEVANT),
         RECALL,
     ),
     (
         "ranks of the labels",
-        lambda: value(RecallAtK(k=2), BEST.argsort(dim=1).float(), RELEVANT),
+        lambda: value(tm.RecallAtK(k=2), BEST.argsort(dim=1).float(), RELEVANT),
         "If these are ranks of the labels, pass -preds",
-        lambda: value(RecallAtK(k=2), -BEST.argsort(dim=1).float(), RELEVANT),
+        lambda: value(tm.RecallAtK(k=2), -BEST.argsort(dim=1).float(), RELEVANT),
         RECALL,
     ),
     (
         "integer ranks of the labels",
-        lambda: value(RecallAtK(k=2), BEST.argsort(dim=1), RELEVANT),
+        lambda: value(tm.RecallAtK(k=2), BEST.argsort(dim=1), RELEVANT),
         r"If these are ranks of the labels, pass -preds.float\(\)",
-        lambda: value(RecallAtK(k=2), -BEST.argsort(dim=1).float(), RELEVANT),
+        lambda: value(tm.RecallAtK(k=2), -BEST.argsort(dim=1).float(), RELEVANT),
         RECALL,
     ),
     (
         "ids as floats",
-        lambda: value(RecallAtK(k=1), BEST.float(), CLASSES),
+        lambda: value(tm.RecallAtK(k=1), BEST.float(), CLASSES),
         r"if they are label ids, best first, pass preds.long\(\)",
-        lambda: value(RecallAtK(k=1), BEST.float().long()[:, :7], CLASSES),
+        lambda: value(tm.RecallAtK(k=1), BEST.float().long()[:, :7], CLASSES),
         ACCURACY,
     ),
     (
         "ids of all labels",
-        lambda: value(RecallAtK(k=2), BEST, RELEVANT),
+        lambda: value(tm.RecallAtK(k=2), BEST, RELEVANT),
         r"if they are ids, Ranking.from_ids\(preds, ...\)",
-        lambda: value(RecallAtK(k=2), Ranking.from_ids(BEST, target_mask=RELEVANT)),
+        lambda: value(tm.RecallAtK(k=2), tm.Ranking.from_ids(BEST, target_mask=RELEVANT)),
         RECALL,
     ),
     (
         "decisions as scores",
         lambda: (
-            value(RecallAtThreshold(0.5), (LOGITS > 0).float(), RELEVANT)
-            + value(PrecisionAtK(k=1), (LOGITS > 0).float(), RELEVANT)
+            value(tm.RecallAtThreshold(0.5), (LOGITS > 0).float(), RELEVANT)
+            + value(tm.PrecisionAtK(k=1), (LOGITS > 0).float(), RELEVANT)
         ),
         r"or preds.bool\(\) to a metric with a threshold, such as F1AtThreshold",
-        lambda: value(F1AtThreshold(0.5), (LOGITS > 0).float().bool(), RELEVANT),
+        lambda: value(tm.F1AtThreshold(0.5), (LOGITS > 0).float().bool(), RELEVANT),
         float(multilabel_f1_score(LOGITS, RELEVANT, 8, average="micro")),
     ),
     (
         "class indices as floats",
-        lambda: value(RecallAtK(k=1), LOGITS, CLASSES.float()),
+        lambda: value(tm.RecallAtK(k=1), LOGITS, CLASSES.float()),
         r"pass target.long\(\)",
-        lambda: value(RecallAtK(k=1), LOGITS, CLASSES.float().long()),
+        lambda: value(tm.RecallAtK(k=1), LOGITS, CLASSES.float().long()),
         ACCURACY,
     ),
     (
         "ids whose width is the number of labels",
-        lambda: rank(LOGITS, torch.where(RELEVANT, torch.arange(8), -1)),
+        lambda: tm.rank(LOGITS, torch.where(RELEVANT, torch.arange(8), -1)),
         r"label ids of this width go to Ranking.from_scores\(..., target_ids=\)",
         lambda: value(
-            RecallAtK(k=2),
-            Ranking.from_scores(LOGITS, target_ids=torch.where(RELEVANT, torch.arange(8), -1)),
+            tm.RecallAtK(k=2),
+            tm.Ranking.from_scores(LOGITS, target_ids=torch.where(RELEVANT, torch.arange(8), -1)),
         ),
         RECALL,
     ),
     (
         "a multi-hot matrix of integers",
-        lambda: value(RecallAtK(k=2), BEST[:, :4], RELEVANT.long()),
+        lambda: value(tm.RecallAtK(k=2), BEST[:, :4], RELEVANT.long()),
         r"pass a multi-hot target as bool, target.bool\(\)",
-        lambda: value(RecallAtK(k=2), BEST[:, :4], RELEVANT.long().bool()),
+        lambda: value(tm.RecallAtK(k=2), BEST[:, :4], RELEVANT.long().bool()),
         RECALL,
     ),
     (
         "labels that are named twice",
-        lambda: value(PrecisionAtK(k=2), torch.tensor([[1, 1, 0]]), torch.tensor([1])),
+        lambda: value(tm.PrecisionAtK(k=2), torch.tensor([[1, 1, 0]]), torch.tensor([1])),
         "pass duplicates='first' to count later places as misses",
-        lambda: value(PrecisionAtK(k=2, duplicates="first"), torch.tensor([[1, 1, 0]]), torch.tensor([1])),
+        lambda: value(tm.PrecisionAtK(k=2, duplicates="first"), torch.tensor([[1, 1, 0]]), torch.tensor([1])),
         1 / 2,
     ),
     (
         "labels of documents that are named twice",
-        lambda: Ranking.from_flat(
+        lambda: tm.Ranking.from_flat(
             torch.tensor([0.9, 0.8]), torch.tensor([1, 0]), torch.zeros(2).long(), torch.zeros(2).long()
         ),
         "duplicates='first'",
         lambda: value(
-            PrecisionAtK(k=2),
-            Ranking.from_flat(
+            tm.PrecisionAtK(k=2),
+            tm.Ranking.from_flat(
                 torch.tensor([0.9, 0.8]),
                 torch.tensor([1, 0]),
                 torch.zeros(2).long(),
@@ -199,17 +187,17 @@ HINTS: list[tuple[str, Made, str, Made, float]] = [
     ),
     (
         "ids from 1",
-        lambda: value(RecallAtK(k=2, num_labels=8), BEST[:, :3] + 1, RELEVANT),
+        lambda: value(tm.RecallAtK(k=2, num_labels=8), BEST[:, :3] + 1, RELEVANT),
         "ids that start at 1 need - 1",
-        lambda: value(RecallAtK(k=2, num_labels=8), BEST[:, :3] + 1 - 1, RELEVANT),
+        lambda: value(tm.RecallAtK(k=2, num_labels=8), BEST[:, :3] + 1 - 1, RELEVANT),
         RECALL,
     ),
     (
         "answers that are no label",
-        lambda: value(PrecisionAtK(k=3, num_labels=4), NONE, torch.tensor([2, 1])),
+        lambda: value(tm.PrecisionAtK(k=3, num_labels=4), NONE, torch.tensor([2, 1])),
         "keeps its place under an id of its own",
         lambda: value(
-            PrecisionAtK(k=3, num_labels=5, duplicates="first"), NONE.where(NONE >= 0, 4), torch.tensor([2, 1])
+            tm.PrecisionAtK(k=3, num_labels=5, duplicates="first"), NONE.where(NONE >= 0, 4), torch.tensor([2, 1])
         ),
         1 / 3,
     ),
@@ -232,13 +220,13 @@ def test_who_follows_a_hint_gets_the_number_of_the_reference(
 
 def test_members_of_a_collection_are_warned_of_once() -> None:
     """Two thresholds on logits, and two metrics that take a softmax of probabilities: two warnings, in the first batch."""
-    members = [F1AtThreshold(0.5), RecallAtThreshold(0.5), CrossEntropy(), CalibrationErrorAtK(k=1)]
-    collection = TopKCollection(members)
+    members = [tm.F1AtThreshold(0.5), tm.RecallAtThreshold(0.5), tm.CrossEntropy(), tm.CalibrationErrorAtK(k=1)]
+    collection = tm.TopKCollection(members)
     with pytest.warns(UserWarning, match="pass preds.sigmoid") as said:
         collection.update(LOGITS, CLASSES)
     assert len(said) == 1
     with pytest.warns(UserWarning, match="pass preds.log") as said:
-        TopKCollection([metric.clone() for metric in (CrossEntropy(), CalibrationErrorAtK(k=1))]).update(
+        tm.TopKCollection([metric.clone() for metric in (tm.CrossEntropy(), tm.CalibrationErrorAtK(k=1))]).update(
             SHARES, CLASSES
         )
     assert len(said) == 1
@@ -250,12 +238,12 @@ def test_a_threshold_is_compared_in_the_type_of_the_scores() -> None:
         scores = torch.full((2, 3), 0.3, dtype=torch.float64).to(dtype)
         for threshold in (0.3, torch.full((3,), 0.3, dtype=torch.float64), torch.full((3,), 0.3)):
             for preds in (scores, (scores, torch.arange(3).expand(2, 3))):
-                assert value(RecallAtThreshold(threshold), preds, torch.ones(2, 3).bool()) == 0.0
+                assert value(tm.RecallAtThreshold(threshold), preds, torch.ones(2, 3).bool()) == 0.0
 
 
 def test_training_counts_need_no_distinct_ids() -> None:
     """An interaction that is repeated counts twice; tokens (B, T) are counted one by one."""
-    frequency = LabelFrequency(4)
+    frequency = tm.LabelFrequency(4)
     frequency.update(torch.tensor([[0, 2, 0], [3, -1, -1]]))
     assert frequency.compute().tolist() == [2, 0, 1, 1]
     assert frequency.num_rows == 2

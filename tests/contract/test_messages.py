@@ -54,6 +54,8 @@ def with_too_few_values() -> sp.csr_matrix:
 
 Call = Callable[[], Any]
 MESSAGES: list[tuple[Call, str]] = [
+    (lambda: rank([[0.5, 0.1]], TARGET), "rank: preds is a list; pass a tensor, such as torch.tensor"),
+    (lambda: KForRecall(0.8, "mean"), "KForRecall: too many positional arguments; .*, most of them by name only"),  # type: ignore[misc]
     (lambda: rank(SCORES, [[1], [0, 3]]), r"rank: target is a list; .*pad_sequence\(tensors, .*padding_value=-1\)"),
     (
         lambda: rank(SCORES, np.array([[1], [0, 3]], dtype=object)),

@@ -13,28 +13,9 @@ from torchmetrics import MetricCollection
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 import processes
+import tailmetrics as tm
 from cases import BUCKETS, CASES, NUM_LABELS, NUM_TRAIN, data, training_counts
 from exactness.bits import ONE_OF_EACH, bits_of
-from tailmetrics import (
-    MAP,
-    MRR,
-    AccuracyAtK,
-    CatalogCoverageAtK,
-    EntropyAtK,
-    F1AtK,
-    GiniAtK,
-    HitRateAtK,
-    KForRecall,
-    LabelBuckets,
-    LabelFrequency,
-    NDCGAtK,
-    PopularityAtK,
-    PositiveCoverageAtK,
-    PrecisionAtK,
-    PropensityScoredPrecisionAtK,
-    RecallAtK,
-    TopKCollection,
-)
 from tailmetrics._fingerprint import as_text
 
 WORLD = 3
@@ -80,65 +61,75 @@ PATTERNS = [[HIT, MISS], [MISS, HIT, HIT], []]
 """First batches that hit on one process, miss on another, and are lacking on a third."""
 
 
-def ten() -> TopKCollection:
+def ten() -> tm.TopKCollection:
     """Metrics at three cut-offs in eleven buckets."""
-    classes = (PrecisionAtK, RecallAtK, F1AtK, HitRateAtK, NDCGAtK, MAP, MRR)
-    psp = PropensityScoredPrecisionAtK(k=3, buckets=BUCKETS, label_counts=COUNTS, num_train=NUM_TRAIN)
-    return TopKCollection([*(one([1, 3, 5], buckets=BUCKETS) for one in classes), psp])
+    classes = (tm.PrecisionAtK, tm.RecallAtK, tm.F1AtK, tm.HitRateAtK, tm.NDCGAtK, tm.MAP, tm.MRR)
+    psp = tm.PropensityScoredPrecisionAtK(k=3, buckets=BUCKETS, label_counts=COUNTS, num_train=NUM_TRAIN)
+    return tm.TopKCollection([*(one([1, 3, 5], buckets=BUCKETS) for one in classes), psp])
 
 
-def per_label() -> TopKCollection:
+def per_label() -> tm.TopKCollection:
     """Counts per label, shared and not, and flags per label."""
     many: dict[str, Any] = {"k": 3, "num_labels": NUM_LABELS}
-    return TopKCollection([
-        CatalogCoverageAtK(**many),
-        GiniAtK(**many),
-        EntropyAtK(**many),
-        PositiveCoverageAtK(**many),
-        F1AtK(average="macro", **many),
-        RecallAtK(average="none", **many),
-        KForRecall(min_recall=0.5, buckets=BUCKETS),
+    return tm.TopKCollection([
+        tm.CatalogCoverageAtK(**many),
+        tm.GiniAtK(**many),
+        tm.EntropyAtK(**many),
+        tm.PositiveCoverageAtK(**many),
+        tm.F1AtK(average="macro", **many),
+        tm.RecallAtK(average="none", **many),
+        tm.KForRecall(min_recall=0.5, buckets=BUCKETS),
     ])  # fmt: skip
 
 
 def of_torchmetrics() -> list[MetricCollection]:
     """Collections whose members must not be merged, however the first batches of the processes differ."""
-    members = {"p": PrecisionAtK(k=1), "r": RecallAtK(k=1), "r3": RecallAtK(k=3), "a": AccuracyAtK(k=1), "m": MRR(k=3)}
-    members |= {"gini": GiniAtK(k=1, num_labels=8), "coverage": CatalogCoverageAtK(k=1, num_labels=8)}
-    return [MetricCollection(members), MetricCollection(members, compute_groups=False), TopKCollection(members)]
+    members = {
+        "p": tm.PrecisionAtK(k=1),
+        "r": tm.RecallAtK(k=1),
+        "r3": tm.RecallAtK(k=3),
+        "a": tm.AccuracyAtK(k=1),
+        "m": tm.MRR(k=3),
+    }
+    members |= {"gini": tm.GiniAtK(k=1, num_labels=8), "coverage": tm.CatalogCoverageAtK(k=1, num_labels=8)}
+    return [MetricCollection(members), MetricCollection(members, compute_groups=False), tm.TopKCollection(members)]
 
 
 DIFFERENT: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
-    "class": (lambda: PrecisionAtK(k=5), lambda: RecallAtK(k=5), "it is PrecisionAtK on process 0 and RecallAtK on"),
-    "several k": (lambda: RecallAtK(k=5), lambda: RecallAtK(k=[5]), "k is 5 on process 0 and (5) on process"),
+    "class": (
+        lambda: tm.PrecisionAtK(k=5),
+        lambda: tm.RecallAtK(k=5),
+        "it is PrecisionAtK on process 0 and RecallAtK on",
+    ),
+    "several k": (lambda: tm.RecallAtK(k=5), lambda: tm.RecallAtK(k=[5]), "k is 5 on process 0 and (5) on process"),
     "deciles": (
-        lambda: RecallAtK(k=1, buckets=BUCKETS),
-        lambda: RecallAtK(k=1, buckets=LabelBuckets.deciles(COUNTS.flip(0))),
+        lambda: tm.RecallAtK(k=1, buckets=BUCKETS),
+        lambda: tm.RecallAtK(k=1, buckets=tm.LabelBuckets.deciles(COUNTS.flip(0))),
         f"buckets is LabelBuckets {BUCKETS.digest[:8]}… on process 0 and LabelBuckets ",
     ),
     "not bound": (
-        lambda: RecallAtK(k=1, buckets=BUCKETS),
-        lambda: RecallAtK(k=1, buckets="deciles"),
+        lambda: tm.RecallAtK(k=1, buckets=BUCKETS),
+        lambda: tm.RecallAtK(k=1, buckets="deciles"),
         "on process 0 and 'deciles' on process",
     ),
     "counts that states do not show": (
-        lambda: PopularityAtK(k=1, label_counts=COUNTS),
-        lambda: PopularityAtK(k=1, label_counts=COUNTS + 1),
+        lambda: tm.PopularityAtK(k=1, label_counts=COUNTS),
+        lambda: tm.PopularityAtK(k=1, label_counts=COUNTS + 1),
         "label_counts is int64(40,)",
     ),
     "a member": (
-        lambda: TopKCollection([PrecisionAtK(k=1), RecallAtK(k=1)]),
-        lambda: TopKCollection([PrecisionAtK(k=1), RecallAtK(k=2)]),
+        lambda: tm.TopKCollection([tm.PrecisionAtK(k=1), tm.RecallAtK(k=1)]),
+        lambda: tm.TopKCollection([tm.PrecisionAtK(k=1), tm.RecallAtK(k=2)]),
         "member 2, RecallAtK: k is 1 on process 0 and 2 on process",
     ),
     "a collection and a metric": (
-        lambda: TopKCollection([PrecisionAtK(k=1), RecallAtK(k=1)]),
-        lambda: PrecisionAtK(k=1),
+        lambda: tm.TopKCollection([tm.PrecisionAtK(k=1), tm.RecallAtK(k=1)]),
+        lambda: tm.PrecisionAtK(k=1),
         "there are PrecisionAtK, RecallAtK on process 0 and PrecisionAtK on process",
     ),
     "training counts": (
-        lambda: LabelFrequency(12),
-        lambda: LabelFrequency(13),
+        lambda: tm.LabelFrequency(12),
+        lambda: tm.LabelFrequency(13),
         "num_labels is 12 on process 0 and 13 on process",
     ),
 }
@@ -212,10 +203,10 @@ def of_collections(rank: int) -> Found:
     for number, collection in enumerate(of_torchmetrics()):
         found[f"pattern {number}"] = bits(fed(collection, PATTERNS[rank]).compute())
     found["values of labels"] = bits(fed(per_label(), dealt(rank)).per_label())
-    frequency = fed(LabelFrequency(NUM_LABELS), [(target,) for _, target in dealt(rank)])  # type: ignore[misc]
+    frequency = fed(tm.LabelFrequency(NUM_LABELS), [(target,) for _, target in dealt(rank)])  # type: ignore[misc]
     with counted() as calls:
         found["counts"] = bits(frequency.compute())
-    bound = TopKCollection([RecallAtK(k=[1, 3], buckets="deciles")]).bind(frequency)
+    bound = tm.TopKCollection([tm.RecallAtK(k=[1, 3], buckets="deciles")]).bind(frequency)
     found["bound"] = bits(fed(bound, dealt(rank)).compute())
     return found | {"counts, calls": len(calls), "rows": frequency.num_rows}
 
@@ -225,7 +216,7 @@ def of_what_differs(rank: int) -> Found:
     found: Found = {}
     for name, (one, other, _) in DIFFERENT.items():
         metric = (other if rank == WORLD - 1 else one)()
-        members = list(metric.members().values()) if isinstance(metric, TopKCollection) else [metric]
+        members = list(metric.members().values()) if isinstance(metric, tm.TopKCollection) else [metric]
         before = [bits(member.metric_state) for member in members]
         try:
             found[name] = f"no error, but {metric.compute()}"
@@ -233,7 +224,7 @@ def of_what_differs(rank: int) -> Found:
             found[name] = str(error)
         assert [bits(member.metric_state) for member in members] == before
         assert not any(member._is_synced for member in members), name
-    return found | {"agreed": bits(fed(RecallAtK(k=3), dealt(rank)).compute())}
+    return found | {"agreed": bits(fed(tm.RecallAtK(k=3), dealt(rank)).compute())}
 
 
 def of_options(rank: int) -> Found:
@@ -245,21 +236,21 @@ def of_options(rank: int) -> Found:
         gathered.append(1)
         return gather_all_tensors(tensor, group)
 
-    metric = fed(RecallAtK(k=3, dist_sync_fn=own), dealt(rank))
+    metric = fed(tm.RecallAtK(k=3, dist_sync_fn=own), dealt(rank))
     found["own function"] = bits(metric.compute()), len(gathered), len(metric.metric_state)
-    collection = TopKCollection([RecallAtK(k=3, dist_sync_fn=own), PrecisionAtK(k=3)])
+    collection = tm.TopKCollection([tm.RecallAtK(k=3, dist_sync_fn=own), tm.PrecisionAtK(k=3)])
     found["own function in a collection"] = bits(fed(collection, dealt(rank)).compute()), len(gathered)
     for option in ({"sync_on_compute": False}, {"distributed_available_fn": lambda: False}):
         with counted() as calls:
-            alone = bits(fed(RecallAtK(k=3, **option), [step(rank)]).compute())
-            together = fed(TopKCollection([RecallAtK(k=3, **option)]), [step(rank)]).compute()
+            alone = bits(fed(tm.RecallAtK(k=3, **option), [step(rank)]).compute())
+            together = fed(tm.TopKCollection([tm.RecallAtK(k=3, **option)]), [step(rank)]).compute()
         assert calls == []
         found[f"not {next(iter(option))}"] = alone, bits(together["recall@3"])
-    metric = fed(RecallAtK(k=3, compute_with_cache=False), dealt(rank))
+    metric = fed(tm.RecallAtK(k=3, compute_with_cache=False), dealt(rank))
     with counted() as calls:
         found["not cached"] = bits(metric.compute()), len(calls)
         metric.compute()
-    unbound = RecallAtK(k=3, buckets="deciles")
+    unbound = tm.RecallAtK(k=3, buckets="deciles")
     with pytest.raises(ValueError, match="RecallAtK: buckets='deciles' has no label counts yet"):
         unbound.compute()
     return found | {"not cached, calls": len(calls), "unbound": unbound._is_synced}
@@ -269,13 +260,13 @@ def of_groups(rank: int) -> Found:
     """Members of different process groups, in the order that each process likes."""
     made = [distributed.new_group([0, 1]), distributed.new_group([2])]
     mine, ranks = (made[0], [0, 1]) if rank < 2 else (made[1], [2])
-    members = {"all": RecallAtK(k=3, name="all"), "mine": RecallAtK(k=3, name="mine", process_group=mine)}
+    members = {"all": tm.RecallAtK(k=3, name="all"), "mine": tm.RecallAtK(k=3, name="mine", process_group=mine)}
     names = sorted(members, reverse=bool(rank % 2))
-    collection = fed(TopKCollection([members[name] for name in names]), [step(rank)])
+    collection = fed(tm.TopKCollection([members[name] for name in names]), [step(rank)])
     with counted() as calls:
         values = collection.compute()
     with pytest.raises(ValueError, match="is not in process_group; compute in the processes of the group only"):
-        RecallAtK(k=3, process_group=made[1] if rank < 2 else made[0]).compute()
+        tm.RecallAtK(k=3, process_group=made[1] if rank < 2 else made[0]).compute()
     return {"all": bits(values["all"]), "mine": bits(values["mine"]), "ranks": ranks, "group calls": len(calls)}
 
 
@@ -309,8 +300,8 @@ def test_uneven_batches_and_a_rank_without_any(results: list[Found]) -> None:
 @pytest.mark.slow
 def test_collections_give_the_bits_of_one_process(results: list[Found]) -> None:
     """Also after one of them was given more rows; of labels, of buckets that are bound, and whatever hits first."""
-    frequency = fed(LabelFrequency(NUM_LABELS), [(target,) for _, target in ALL])  # type: ignore[misc]
-    bound = TopKCollection([RecallAtK(k=[1, 3], buckets="deciles")]).bind(frequency)
+    frequency = fed(tm.LabelFrequency(NUM_LABELS), [(target,) for _, target in ALL])  # type: ignore[misc]
+    bound = tm.TopKCollection([tm.RecallAtK(k=[1, 3], buckets="deciles")]).bind(frequency)
     of_patterns = [batch for batches in PATTERNS for batch in batches]
     for found in results:
         for name, make in (("ten", ten), ("per label", per_label)):
@@ -354,24 +345,24 @@ def test_processes_that_differ_raise_everywhere(results: list[Found]) -> None:
             assert words in found[name]
             assert f"on process {WORLD - 1}" in found[name]
             assert "Make the same metrics" in found[name]
-        assert found["agreed"] == alone(RecallAtK(k=3), ALL)
+        assert found["agreed"] == alone(tm.RecallAtK(k=3), ALL)
 
 
 @pytest.mark.slow
 def test_how_to_synchronise_is_said_as_to_torchmetrics(results: list[Found]) -> None:
     """A function of one's own for each state; none at all; without a cache each time; members in groups of their own."""
-    wanted = alone(RecallAtK(k=3), ALL)
+    wanted = alone(tm.RecallAtK(k=3), ALL)
     for rank, found in enumerate(results):
         value, calls, states = found["own function"]
         assert (value, calls) == (wanted, states)
-        both = alone(TopKCollection([RecallAtK(k=3), PrecisionAtK(k=3)]), ALL)
+        both = alone(tm.TopKCollection([tm.RecallAtK(k=3), tm.PrecisionAtK(k=3)]), ALL)
         assert found["own function in a collection"] == (both, 2 * states)
-        local = alone(RecallAtK(k=3), [step(rank)])
+        local = alone(tm.RecallAtK(k=3), [step(rank)])
         assert found["not sync_on_compute"] == found["not distributed_available_fn"] == (local, local)
         assert (found["not cached"], found["not cached, calls"]) == ((wanted, 2), 4)
         assert not found["unbound"]
-        assert found["all"] == alone(RecallAtK(k=3), STEPS)
-        assert found["mine"] == alone(RecallAtK(k=3), [step(one) for one in found["ranks"]])
+        assert found["all"] == alone(tm.RecallAtK(k=3), STEPS)
+        assert found["mine"] == alone(tm.RecallAtK(k=3), [step(one) for one in found["ranks"]])
         assert found["group calls"] == 4
 
 

@@ -14,22 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
+import tailmetrics as tm
 from cases import ALL_CASES, BUCKETS, NUM_LABELS, Case, data, fed, floats, rows_of, training_counts
 from exactness.bits import bits_of
 from oracle import NAN, ROW_METRICS, evaluate
-from tailmetrics import (
-    MRR,
-    AccuracyAtK,
-    CrossEntropy,
-    KForRecall,
-    LabelFrequency,
-    PopularityAtK,
-    PrecisionAtK,
-    PropensityScoredPrecisionAtK,
-    RecallAtK,
-    TopKCollection,
-    functional,
-)
 from tailmetrics._arguments import arguments
 from tailmetrics.metrics import REGISTRY
 from tailmetrics.ranking._device import force_plain
@@ -155,31 +143,31 @@ def test_a_worked_weighted_median() -> None:
     """First hits at 1, 2 and 4: weights 1 1 2 have the middle between 2 and 4; weights 3 1 1 have it at 1."""
     ids = torch.tensor([[0, 1, 2, 3]]).expand(3, -1)
     for weights, wanted in (([1.0, 1.0, 2.0], 3), ([3.0, 1.0, 1.0], 1), ([1.0, 1.0, 1.0], 2), ([0.0, 1.0, 0.0], 2)):
-        metric = KForRecall(min_recall=1.0, num_labels=NUM_LABELS, weighted=True)
+        metric = tm.KForRecall(min_recall=1.0, num_labels=NUM_LABELS, weighted=True)
         fed(metric, ids, torch.tensor([0, 1, 3]), row_weights=torch.tensor(weights))
         assert float(metric.compute()) == wanted
 
 
 def test_what_weighs_nothing_counts_nothing() -> None:
     """Without any weight the value is NaN; ``row_mask`` drops a weight with its row, even one that is NaN."""
-    nothing = fed(RecallAtK(k=3, weighted=True), SCORES, GAINS, row_weights=torch.zeros(36))
+    nothing = fed(tm.RecallAtK(k=3, weighted=True), SCORES, GAINS, row_weights=torch.zeros(36))
     assert math.isnan(float(nothing.compute()))
     weights = torch.arange(36.0)
     spoilt = weights.masked_fill(~MASK, math.nan)
-    found = fed(RecallAtK(k=3, weighted=True), SCORES, GAINS, row_mask=MASK, row_weights=spoilt)
-    wanted = fed(RecallAtK(k=3, weighted=True), SCORES[MASK], GAINS[MASK], row_weights=weights[MASK])
+    found = fed(tm.RecallAtK(k=3, weighted=True), SCORES, GAINS, row_mask=MASK, row_weights=spoilt)
+    wanted = fed(tm.RecallAtK(k=3, weighted=True), SCORES[MASK], GAINS[MASK], row_weights=weights[MASK])
     assert bits_of(found.compute()) == bits_of(wanted.compute())
 
 
 def test_a_collection_gives_each_member_what_it_takes() -> None:
     """Weights go to members that are weighted, groups to all members or to one that has groups of its own."""
     weights = torch.arange(36.0)
-    members = [RecallAtK(k=3, weighted=True, name="w"), RecallAtK(k=3), MRR(row_groups=NAMES)]
-    found = fed(TopKCollection(members), SCORES, GAINS, row_weights=weights, row_groups=GROUPS).compute()
+    members = [tm.RecallAtK(k=3, weighted=True, name="w"), tm.RecallAtK(k=3), tm.MRR(row_groups=NAMES)]
+    found = fed(tm.TopKCollection(members), SCORES, GAINS, row_weights=weights, row_groups=GROUPS).compute()
     assert set(found) == {"w", "recall@3", "mrr", "mrr/en", "mrr/de"}
     assert bits_of(found["w"]) == bits_of(fed(members[0].clone(), SCORES, GAINS, row_weights=weights).compute())
-    assert bits_of(found["recall@3"]) == bits_of(fed(RecallAtK(k=3), SCORES, GAINS).compute())
-    whole = TopKCollection([RecallAtK(k=3, buckets=BUCKETS), MRR()], prefix="val/", row_groups=NAMES)
+    assert bits_of(found["recall@3"]) == bits_of(fed(tm.RecallAtK(k=3), SCORES, GAINS).compute())
+    whole = tm.TopKCollection([tm.RecallAtK(k=3, buckets=BUCKETS), tm.MRR()], prefix="val/", row_groups=NAMES)
     keys = set(fed(whole, SCORES, GAINS, row_groups=GROUPS).compute())
     by_bucket = [f"recall@3/{name}" for name in BUCKETS.names]
     assert keys == {f"val/{key}" for one in ["mrr", *by_bucket] for key in (one, *(keyed(one, name) for name in NAMES))}
@@ -189,7 +177,7 @@ def test_a_bucket_name_is_refused_as_a_group() -> None:
     """One key would mean two things."""
     for buckets in (BUCKETS, "deciles"):
         with pytest.raises(ValueError, match=r"row_groups.*decile_1"):
-            RecallAtK(k=5, buckets=buckets, row_groups=["decile_1"])
+            tm.RecallAtK(k=5, buckets=buckets, row_groups=["decile_1"])
 
 
 AT = torch.tensor([4])
@@ -209,7 +197,7 @@ WRONG_ROWS += [({}, "row_weights", TIMES), ({}, "row_groups", GROUPS), ({}, "row
 def test_wrong_rows_are_refused_and_count_nothing(made: dict[str, Any], argument: str, wrong: Any) -> None:
     """The error names the argument; the metric is as before."""
     right = {} if not made else {argument: {"row_groups": GROUPS, "row_weights": TIMES}[argument]}
-    metric = fed(RecallAtK(k=5, **made), SCORES, GAINS, **right)
+    metric = fed(tm.RecallAtK(k=5, **made), SCORES, GAINS, **right)
     before = bits_of(metric.compute())
     with pytest.raises((TypeError, ValueError), match=f"RecallAtK: .*{argument}"):
         metric.update(SCORES, GAINS, **{argument: wrong})
@@ -248,8 +236,8 @@ def test_every_form_may_have_leading_axes() -> None:
     ids = logits.argsort(dim=-1, descending=True)[..., :6]
     multi_hot = torch.rand(3, 5, NUM_LABELS, generator=torch.Generator().manual_seed(2)) < 0.2
     for preds, own in ((ids, target.clamp(min=-1)), (logits, multi_hot), (logits, multi_hot * 2.0)):
-        wanted = fed(RecallAtK(k=3, num_labels=NUM_LABELS), preds.flatten(0, 1), own.flatten(0, 1))
-        assert bits_of(fed(RecallAtK(k=3, num_labels=NUM_LABELS), preds, own).compute()) == bits_of(wanted.compute())
+        wanted = fed(tm.RecallAtK(k=3, num_labels=NUM_LABELS), preds.flatten(0, 1), own.flatten(0, 1))
+        assert bits_of(fed(tm.RecallAtK(k=3, num_labels=NUM_LABELS), preds, own).compute()) == bits_of(wanted.compute())
 
 
 def test_tokens_have_the_loss_and_the_accuracy_of_torch_and_torchmetrics() -> None:
@@ -258,14 +246,14 @@ def test_tokens_have_the_loss_and_the_accuracy_of_torch_and_torchmetrics() -> No
     logits, target = tokens(10, 8)
     rows, kept = kept_rows(logits, target)
     losses = torch.nn.functional.cross_entropy(rows, kept, reduction="none")
-    found = fed(CrossEntropy(ignore_index=-100), logits, target).compute()
+    found = fed(tm.CrossEntropy(ignore_index=-100), logits, target).compute()
     assert float(found) == pytest.approx(float(losses.mean()), rel=1e-9)
-    by_decile = floats(fed(CrossEntropy(ignore_index=-100, buckets=BUCKETS), logits, target).compute())
+    by_decile = floats(fed(tm.CrossEntropy(ignore_index=-100, buckets=BUCKETS), logits, target).compute())
     wanted = [float(losses[BUCKETS.assignment[kept] == bucket].mean()) for bucket in range(len(BUCKETS))]
     assert by_decile == pytest.approx(wanted, rel=1e-9, nan_ok=True)
     for k in (1, 3):
         peer = peers.MulticlassAccuracy(NUM_LABELS, top_k=k, average="micro", ignore_index=-100)
-        accuracy = fed(AccuracyAtK(k, ignore_index=-100), logits, target).compute()
+        accuracy = fed(tm.AccuracyAtK(k, ignore_index=-100), logits, target).compute()
         assert float(accuracy) == pytest.approx(float(peer(logits.movedim(-1, 1), target)), abs=1e-6)
 
 
@@ -274,17 +262,17 @@ def test_any_number_may_be_ignored(ignored: int) -> None:
     """A token id too; -1 stays a row without a relevant label; another number below it is refused."""
     logits = torch.tensor([[2.0, 1.0, 0.0, -1.0]] * 4)
     target = torch.tensor([1, ignored, -1, 1])
-    assert float(fed(AccuracyAtK(k=2, ignore_index=ignored), logits, target).compute()) == 2 / 3
+    assert float(fed(tm.AccuracyAtK(k=2, ignore_index=ignored), logits, target).compute()) == 2 / 3
     with pytest.raises(ValueError, match="-7"):
-        MRR(ignore_index=ignored).update(logits, target.index_fill(0, torch.tensor([0]), -7))
+        tm.MRR(ignore_index=ignored).update(logits, target.index_fill(0, torch.tensor([0]), -7))
 
 
 def test_a_collection_ranks_a_sequence_once() -> None:
     """All members see the same rows, and what is shown of them."""
     logits, target = tokens(4, 6)
-    members = [AccuracyAtK(k=1, buckets="deciles"), MRR(), PopularityAtK(k=2, label_counts=training_counts())]
-    collection = TopKCollection([metric.clone() for metric in members], ignore_index=-100)
-    frequency = LabelFrequency.from_counts(training_counts(), 200)
+    members = [tm.AccuracyAtK(k=1, buckets="deciles"), tm.MRR(), tm.PopularityAtK(k=2, label_counts=training_counts())]
+    collection = tm.TopKCollection([metric.clone() for metric in members], ignore_index=-100)
+    frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
     found = fed(collection.bind(frequency), logits, target).compute()
     for metric in members:
         for key, value in fed(metric.bind(frequency), *kept_rows(logits, target)).scalars().items():
@@ -295,7 +283,7 @@ def test_a_collection_ranks_a_sequence_once() -> None:
 def test_shapes_that_do_not_fit_are_refused(cut: Any) -> None:
     """The error says what arrived; nothing is counted."""
     logits, target = tokens(4, 6)
-    metric = MRR(ignore_index=-100)
+    metric = tm.MRR(ignore_index=-100)
     with pytest.raises(ValueError, match="MRR: "):
         metric.update(logits, cut(target))
     assert metric.update_count == 0
@@ -341,7 +329,7 @@ def test_a_later_copy_is_a_miss_at_its_rank(case: Case, form: str) -> None:
 def test_repeated_ids_are_refused_by_default() -> None:
     """The message names the row and the way out; the metric is as before."""
     ids, target = torch.tensor([[1, 2], [3, 3]]), torch.tensor([1, 3])
-    for metric in (RecallAtK(k=2), RecallAtK(k=2, duplicates="error")):
+    for metric in (tm.RecallAtK(k=2), tm.RecallAtK(k=2, duplicates="error")):
         with pytest.raises(ValueError, match=r"label 3 twice in row 1.*duplicates='first'"):
             metric.update(ids, target)
         assert metric.update_count == 0
@@ -353,20 +341,13 @@ def test_weights_of_labels_replace_training_counts() -> None:
     for case in KINDS:
         if case.name.startswith("Propensity") and "preset" not in case.arguments:
             a, b = case.arguments.get("a", 0.55), case.arguments.get("b", 1.5)
-            factors = functional.inverse_propensities(counts, 200, a, b)
+            factors = tm.functional.inverse_propensities(counts, 200, a, b)
             given = {key: one for key, one in case.arguments.items() if key not in ("a", "b")}
             given |= {} if case.by is None else {"buckets": BUCKETS, "scope": case.by}
             weighted = fed(REGISTRY[case.name](weights=factors, **given), SCORES, GAINS)
             wanted = floats(fed(case.metric(), SCORES, GAINS).compute())
             assert floats(weighted.compute()) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
     factors = torch.tensor([0.0, 4.0, 1.0])
-    metric = PropensityScoredPrecisionAtK(k=1, weights=factors)
+    metric = tm.PropensityScoredPrecisionAtK(k=1, weights=factors)
     fed(metric, torch.tensor([[0], [2]]), torch.tensor([[0, 1], [2, -1]]))
     assert float(metric.compute()) == (0 + 1) / (4 + 1)
-
-
-def test_precision_of_weighted_rows_by_hand() -> None:
-    """Micro precision with weights 1 and 3: one hit of two places in the first row, two of two in the second: 7/8."""
-    metric = PrecisionAtK(k=2, average="micro", weighted=True, num_labels=4)
-    fed(metric, torch.tensor([[0, 1], [2, 3]]), torch.tensor([[0, -1], [2, 3]]), row_weights=torch.tensor([1, 3]))
-    assert float(metric.compute()) == (1 + 3 * 2) / (2 + 3 * 2)

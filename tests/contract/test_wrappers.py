@@ -11,7 +11,7 @@ from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MetricTracker,
 
 from cases import BUCKETS, Case, data
 from exactness.bits import ONE_OF_EACH, bits_of
-from tailmetrics import MRR, KForRecall, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics import MRR, PrecisionAtK, RecallAtK, TopKCollection
 
 EPOCHS = [data(seed=71 + epoch, num_rows=9, graded=True, ties=False) for epoch in range(3)]
 every_metric = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
@@ -105,13 +105,3 @@ def test_arithmetic_of_metrics() -> None:
         composed.update(batch.scores, batch.target)
     p, r = (alone(metric, *EPOCHS) for metric in (PrecisionAtK(k=3), RecallAtK(k=3)))
     assert composed.compute() == 2 * p * r / (p + r)
-
-
-def test_a_tracker_needs_a_direction_where_members_have_several_keys() -> None:
-    """Given one, lower-is-better keys are reported as epochs, not as a best value of the wrong end."""
-    tracker = MetricTracker(TopKCollection([KForRecall(0.5)]), maximize=False)
-    for batch in EPOCHS:
-        tracker.increment()
-        tracker.update(batch.scores, batch.target)
-    wanted = min(alone(KForRecall(0.5), batch).item() for batch in EPOCHS)
-    assert tracker.best_metric() == {"median_k_for_recall@0.5": wanted}

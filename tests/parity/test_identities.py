@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import pytrec_eval
@@ -12,14 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import BUCKETS, CASES, Case, Data, data, rows_of
-from parity.compare import BINARY, GRADED, KS
+from parity.compare import GRADED
 from tailmetrics import (
     MAP,
     MRR,
-    DCGAtK,
     NDCGAtK,
-    PrecisionAtK,
-    PredictionProportionAtK,
     RecallAtK,
 )
 from tailmetrics.metrics import REGISTRY, TopKMetric
@@ -33,23 +29,6 @@ def value(metric: TopKMetric, batch: Data) -> list[float]:
     metric.update(batch.scores, batch.target)
     flat: list[float] = metric.compute().reshape(-1).tolist()
     return flat
-
-
-@pytest.mark.parametrize("k", KS)
-@pytest.mark.parametrize("batch", [BINARY, data(seed=61), data(seed=62, graded=True)], ids=["short", "tied", "graded"])
-def test_global_precision_adds_up_over_buckets(batch: Data, k: int) -> None:
-    """With denominator='k' and empty_target_action='neg' the buckets' precisions sum to P@k; so does DCG."""
-    part: dict[str, Any] = {"buckets": BUCKETS, "scope": "global", "empty_target_action": "neg"}
-    by_bucket = value(PrecisionAtK(k, denominator="k", **part), batch)
-    assert math.fsum(by_bucket) == pytest.approx(*value(PrecisionAtK(k, denominator="k"), batch), abs=1e-12)
-    assert math.fsum(value(DCGAtK(k, **part), batch)) == pytest.approx(*value(DCGAtK(k), batch), abs=1e-12)
-
-
-@pytest.mark.parametrize("k", KS)
-def test_prediction_proportions_add_up_to_the_places_filled(k: int) -> None:
-    """The buckets' proportions sum to the proportion without buckets."""
-    parts = value(PredictionProportionAtK(k, buckets=BUCKETS), BINARY)
-    assert math.fsum(parts) == pytest.approx(*value(PredictionProportionAtK(k), BINARY), abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -10,21 +10,9 @@ import torch
 from napkinxc import metrics as napkinxc
 from scipy.sparse import csr_matrix
 
+import tailmetrics as tm
 from cases import NUM_LABELS, NUM_TRAIN, training_counts
 from parity.compare import BINARY, assert_value, top
-from tailmetrics import (
-    DCGAtK,
-    F1AtK,
-    HitRateAtK,
-    LabelFrequency,
-    NDCGAtK,
-    PositiveCoverageAtK,
-    PrecisionAtK,
-    PropensityScoredNDCGAtK,
-    PropensityScoredPrecisionAtK,
-    PropensityScoredRecallAtK,
-    RecallAtK,
-)
 from tailmetrics.functional import inverse_propensities
 from tailmetrics.metrics import TopKMetric
 
@@ -38,11 +26,11 @@ TRAINING = {"label_counts": training_counts(), "num_train": NUM_TRAIN}
 @pytest.mark.parametrize(
     ("peer", "metric", "arguments"),
     [
-        (napkinxc.precision_at_k, PrecisionAtK, {"denominator": "k"}),
-        (napkinxc.recall_at_k, RecallAtK, {}),
-        (napkinxc.dcg_at_k, DCGAtK, {}),
-        (napkinxc.ndcg_at_k, NDCGAtK, {}),
-        (napkinxc.abandonment_at_k, HitRateAtK, {}),
+        (napkinxc.precision_at_k, tm.PrecisionAtK, {"denominator": "k"}),
+        (napkinxc.recall_at_k, tm.RecallAtK, {}),
+        (napkinxc.dcg_at_k, tm.DCGAtK, {}),
+        (napkinxc.ndcg_at_k, tm.NDCGAtK, {}),
+        (napkinxc.abandonment_at_k, tm.HitRateAtK, {}),
     ],
 )
 def test_measures_at_k(peer: Any, metric: type[TopKMetric], arguments: dict[str, Any]) -> None:
@@ -53,12 +41,12 @@ def test_measures_at_k(peer: Any, metric: type[TopKMetric], arguments: dict[str,
 def test_coverage_of_the_observed_labels() -> None:
     """coverage_at_k is positive coverage of the labels in the targets, which in six rows are not all labels."""
     true, ranked = TRUE[:6], RANKED[:6]
-    metric = PositiveCoverageAtK(EVERY_K, num_labels=NUM_LABELS)
+    metric = tm.PositiveCoverageAtK(EVERY_K, num_labels=NUM_LABELS)
     metric.update(BINARY.scores[:6], BINARY.target[:6])
     peer = napkinxc.coverage_at_k(true, ranked, k=10)
     np.testing.assert_allclose(metric.compute(), peer, rtol=0, atol=1e-9)
     observed = len({label for row in true for label in row})
-    known = PositiveCoverageAtK(EVERY_K, num_labels=NUM_LABELS, denominator="known")
+    known = tm.PositiveCoverageAtK(EVERY_K, num_labels=NUM_LABELS, denominator="known")
     known.update(BINARY.scores[:6], BINARY.target[:6])
     np.testing.assert_allclose(known.compute(), peer * observed / NUM_LABELS, rtol=0, atol=1e-9)
     assert observed < NUM_LABELS
@@ -67,9 +55,9 @@ def test_coverage_of_the_observed_labels() -> None:
 @pytest.mark.parametrize(
     ("peer", "metric", "arguments"),
     [
-        (napkinxc.psprecision_at_k, PropensityScoredPrecisionAtK, {}),
-        (napkinxc.psndcg_at_k, PropensityScoredNDCGAtK, {}),
-        (napkinxc.psdcg_at_k, PropensityScoredNDCGAtK, {"normalization": "sum"}),
+        (napkinxc.psprecision_at_k, tm.PropensityScoredPrecisionAtK, {}),
+        (napkinxc.psndcg_at_k, tm.PropensityScoredNDCGAtK, {}),
+        (napkinxc.psdcg_at_k, tm.PropensityScoredNDCGAtK, {"normalization": "sum"}),
     ],
 )
 def test_propensity_scored_measures(peer: Any, metric: type[TopKMetric], arguments: dict[str, Any]) -> None:
@@ -82,13 +70,13 @@ def test_inverse_propensity(preset: Any, a: float, b: float) -> None:
     """The weights from training rows, as counted by LabelFrequency, and the metric that a preset makes of them."""
     generator = torch.Generator().manual_seed(31)
     training = torch.rand(NUM_TRAIN, NUM_LABELS, generator=generator) < torch.linspace(0, 0.5, NUM_LABELS) ** 3
-    frequency = LabelFrequency(NUM_LABELS)
+    frequency = tm.LabelFrequency(NUM_LABELS)
     frequency.update(training[:150])
     frequency.update(training[150:])
     peer = napkinxc.Jain_et_al_inverse_propensity(csr_matrix(training.numpy().astype(int)), A=a, B=b)
     ours = inverse_propensities(frequency.compute(), frequency.num_rows, a, b)
     np.testing.assert_allclose(ours, peer, rtol=0, atol=1e-9)
-    metric = PropensityScoredPrecisionAtK(EVERY_K, preset=preset).bind(frequency)
+    metric = tm.PropensityScoredPrecisionAtK(EVERY_K, preset=preset).bind(frequency)
     assert_value(metric, BINARY, napkinxc.psprecision_at_k(TRUE, RANKED, peer, k=10))
 
 
@@ -99,15 +87,15 @@ def test_inverse_propensity(preset: Any, a: float, b: float) -> None:
 def test_f1_of_the_top_k(peer: Any, metric: dict[str, Any], k: int) -> None:
     """Micro and samples F1 of lists cut at k."""
     cut = [ranked[:k] for ranked in RANKED]
-    assert_value(F1AtK(k, **metric), BINARY, [peer(TRUE, cut)])
+    assert_value(tm.F1AtK(k, **metric), BINARY, [peer(TRUE, cut)])
 
 
 @pytest.mark.parametrize(
     ("peer", "metric"),
     [
-        (napkinxc.macro_precision_at_k, PrecisionAtK),
-        (napkinxc.macro_recall_at_k, RecallAtK),
-        (napkinxc.macro_f1_measure_at_k, F1AtK),
+        (napkinxc.macro_precision_at_k, tm.PrecisionAtK),
+        (napkinxc.macro_recall_at_k, tm.RecallAtK),
+        (napkinxc.macro_f1_measure_at_k, tm.F1AtK),
     ],
 )
 def test_macro_averages_at_five(peer: Any, metric: type[TopKMetric]) -> None:
@@ -129,7 +117,7 @@ def test_deviation_propensity_scored_recall_is_a_mean_of_rows_first() -> None:
     true, ranked = [[0, 1], [2]], [[1], [2]]
     peer = napkinxc.psrecall_at_k(true, ranked, weights, k=1)
     assert peer == pytest.approx([(w1 / 2 + w2 / 1) / (w0 / 2 + w2 / 1)])
-    ours = PropensityScoredRecallAtK(1, label_counts=[0, 1, 2], num_train=100)
+    ours = tm.PropensityScoredRecallAtK(1, label_counts=[0, 1, 2], num_train=100)
     ours.update(torch.tensor(ranked), torch.tensor([[0, 1], [2, -1]]))
     assert float(ours.compute()) == pytest.approx((w1 + w2) / (w0 + w1 + w2))
 
@@ -137,7 +125,7 @@ def test_deviation_propensity_scored_recall_is_a_mean_of_rows_first() -> None:
 def test_propensity_scored_recall_agrees_on_rows_with_one_relevant_label() -> None:
     """There the two readings are the same, empty rows included."""
     first = [true[:1] for true in TRUE]
-    metric = PropensityScoredRecallAtK(EVERY_K, **TRAINING)
+    metric = tm.PropensityScoredRecallAtK(EVERY_K, **TRAINING)
     metric.update(BINARY.scores, torch.tensor([label for true in first for label in true or [-1]]))
     peer = napkinxc.psrecall_at_k(first, RANKED, WEIGHTS, k=10)
     np.testing.assert_allclose(metric.compute(), peer, rtol=0, atol=1e-9)
@@ -147,7 +135,7 @@ def test_deviation_a_repeated_id_counts_twice() -> None:
     """NapkinXC gives a list that shows its only relevant id twice a recall of 2; here that list is refused."""
     assert napkinxc.recall_at_k([[1]], [[1, 1]], k=2).tolist() == [1, 2]
     with pytest.raises(ValueError, match="label 1 twice in row 0"):
-        RecallAtK(2).update(torch.tensor([[1, 1]]), torch.tensor([1]))
+        tm.RecallAtK(2).update(torch.tensor([[1, 1]]), torch.tensor([1]))
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
@@ -158,7 +146,7 @@ def test_deviation_minus_infinity_is_retrieved() -> None:
     stored = csr_matrix(([0.5], ([0], [1])), shape=(1, 2))
     assert napkinxc.recall_at_k(csr_matrix([[1, 0]]), stored, k=2).tolist() == [0, 0]
     for preds in (torch.from_numpy(scores), stored):
-        metric = RecallAtK(2)
+        metric = tm.RecallAtK(2)
         metric.update(preds, torch.tensor([0]))
         assert float(metric.compute()) == 0
 
@@ -168,4 +156,4 @@ def test_deviation_few_training_rows_make_weights_below_one() -> None:
     frequent, rare = napkinxc.Jain_et_al_inverse_propensity([[0, 1], [0]])
     assert rare < frequent < 1
     with pytest.raises(ValueError, match="num_train"):
-        PropensityScoredPrecisionAtK(1, label_counts=[2, 1], num_train=2)
+        tm.PropensityScoredPrecisionAtK(1, label_counts=[2, 1], num_train=2)

@@ -24,36 +24,22 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
+import tailmetrics as tm
 from cases import NUM_LABELS, Data
 from parity.compare import BINARY, FULL, FULL_GRADED, KS, assert_rows, assert_value, class_indices, top
-from tailmetrics import (
-    MAP,
-    AccuracyAtK,
-    CoverageError,
-    CrossEntropy,
-    DCGAtK,
-    F1AtK,
-    FBetaAtK,
-    LabelBuckets,
-    NDCGAtK,
-    PrecisionAtK,
-    RankingLoss,
-    RecallAtK,
-    RowAUC,
-)
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
 SCORES, CLASSES = class_indices(seed=21)
 RATIOS = [
-    ("PrecisionAtK", PrecisionAtK, precision_score),
-    ("RecallAtK", RecallAtK, recall_score),
-    ("F1AtK", F1AtK, f1_score),
+    ("PrecisionAtK", tm.PrecisionAtK, precision_score),
+    ("RecallAtK", tm.RecallAtK, recall_score),
+    ("F1AtK", tm.F1AtK, f1_score),
 ]
 
 
 @pytest.mark.parametrize("k", [*KS, None])
 @pytest.mark.parametrize("gain", ["linear", "exponential"])
-@pytest.mark.parametrize(("metric", "peer"), [(NDCGAtK, ndcg_score), (DCGAtK, dcg_score)])
+@pytest.mark.parametrize(("metric", "peer"), [(tm.NDCGAtK, ndcg_score), (tm.DCGAtK, dcg_score)])
 def test_cumulative_gain(metric: type[TopKMetric], peer: Any, gain: str, k: int | None) -> None:
     """dcg_score and ndcg_score are linear; of 2^g - 1 they give the exponential gain. Rows without a gain count 0."""
     gains = FULL_GRADED.target if gain == "linear" else FULL_GRADED.target.exp2() - 1
@@ -65,13 +51,13 @@ def test_cumulative_gain(metric: type[TopKMetric], peer: Any, gain: str, k: int 
 def test_average_precision_of_whole_rankings() -> None:
     """label_ranking_average_precision_score is MAP with rows that have nothing to find at 1."""
     peer = label_ranking_average_precision_score(FULL.target, FULL.scores)
-    assert_value(MAP(empty_target_action="pos"), FULL, [peer])
+    assert_value(tm.MAP(empty_target_action="pos"), FULL, [peer])
 
 
 @pytest.mark.parametrize("k", KS)
 def test_top_k_accuracy(k: int) -> None:
     """top_k_accuracy_score is accuracy@k."""
-    metric = AccuracyAtK(k)
+    metric = tm.AccuracyAtK(k)
     metric.update(SCORES, CLASSES)
     peer = top_k_accuracy_score(CLASSES, SCORES, k=k, labels=range(SCORES.shape[1]))
     assert float(metric.compute()) == pytest.approx(peer, rel=0, abs=1e-9)
@@ -90,7 +76,9 @@ def test_classification_averages(name: str, metric: type[TopKMetric], peer: Any,
 
 @pytest.mark.parametrize("k", KS)
 @pytest.mark.parametrize("average", ["weighted", "macro", "micro", "samples"])
-@pytest.mark.parametrize(("name", "metric", "peer"), [*RATIOS, ("FBetaAtK", FBetaAtK, partial(fbeta_score, beta=2.0))])
+@pytest.mark.parametrize(
+    ("name", "metric", "peer"), [*RATIOS, ("FBetaAtK", tm.FBetaAtK, partial(fbeta_score, beta=2.0))]
+)
 def test_multilabel_averages(name: str, metric: type[TopKMetric], peer: Any, average: str, k: int) -> None:
     """On the top k as a 0/1 matrix, short lists and empty rows included; the macro mean is then over all columns."""
     labels = {"labels": "all"} if average == "macro" else {}
@@ -102,22 +90,24 @@ def test_multilabel_averages(name: str, metric: type[TopKMetric], peer: Any, ave
 @pytest.mark.parametrize(
     ("metric", "peer"),
     [
-        (CoverageError, coverage_error),
-        (RankingLoss, label_ranking_loss),
-        (RowAUC, partial(roc_auc_score, average="samples")),
+        (tm.CoverageError, coverage_error),
+        (tm.RankingLoss, label_ranking_loss),
+        (tm.RowAUC, partial(roc_auc_score, average="samples")),
     ],
 )
 def test_areas_and_losses_of_rows(metric: type[TopKMetric], peer: Any, ties: bool) -> None:
     """Rows without a pair included where the peer takes them, sample_weight, and equal scores."""
     scores = FULL.scores.mul(2).round() if ties else FULL.scores
-    kept = FULL.target.any(1) & ~FULL.target.all(1) if metric is RowAUC else torch.ones(len(scores), dtype=torch.bool)
+    kept = (
+        FULL.target.any(1) & ~FULL.target.all(1) if metric is tm.RowAUC else torch.ones(len(scores), dtype=torch.bool)
+    )
     ours = metric()
     ours.update(scores, FULL.target)
     assert float(ours.compute()) == pytest.approx(peer(FULL.target[kept], scores[kept]), rel=0, abs=1e-9)
     weights = torch.rand(len(scores), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     weighted = metric(weighted=True)
     weighted.update(scores, FULL.target, row_weights=weights)
-    if metric is RowAUC:  # whose weights are those of cells there
+    if metric is tm.RowAUC:  # whose weights are those of cells there
         rows = [roc_auc_score(*row) for row in zip(FULL.target[kept], scores[kept], strict=True)]
         expected = float(np.average(rows, weights=weights[kept]))
     else:
@@ -134,7 +124,7 @@ def test_gauc_of_recbole() -> None:
         if 0 < size < n:
             above += size * float(size * (n + 1) - size * (size + 1) / 2 - sum(ranks)) / (size * (n - size))
             below += size
-    metric = RowAUC(weighted=True)
+    metric = tm.RowAUC(weighted=True)
     metric.update(FULL.scores.round(), FULL.target, row_weights=FULL.target.sum(1))
     assert float(metric.compute()) == pytest.approx(above / below, rel=0, abs=1e-9)
 
@@ -159,7 +149,7 @@ def test_values_of_each_label(name: str, metric: type[TopKMetric], peer: Any) ->
 
 def test_log_loss() -> None:
     """log_loss of the softmax is the cross-entropy of the scores."""
-    metric = CrossEntropy()
+    metric = tm.CrossEntropy()
     metric.update(SCORES, CLASSES)
     peer = log_loss(CLASSES, SCORES.softmax(1), labels=range(SCORES.shape[1]))
     assert float(metric.compute()) == pytest.approx(peer, rel=0, abs=1e-9)
@@ -172,7 +162,7 @@ def test_deviation_ndcg_score_averages_over_ties() -> None:
     assert ndcg_score([[1, 0]], tied) == ndcg_score([[0, 1]], tied)
     values = []
     for relevant in (0, 1):
-        metric = NDCGAtK(2)
+        metric = tm.NDCGAtK(2)
         metric.update(torch.from_numpy(tied), torch.tensor([relevant]))
         values.append(float(metric.compute()))
     assert values == pytest.approx([1, 1 / math.log2(3)])
@@ -183,7 +173,7 @@ def test_deviation_ndcg_score_knows_no_short_list() -> None:
     scores = np.array([[0.5, -np.inf]])
     with pytest.raises(ValueError, match="infinity"):
         ndcg_score([[1, 0]], scores)
-    metric = NDCGAtK(2)
+    metric = tm.NDCGAtK(2)
     metric.update(torch.from_numpy(scores), torch.tensor([1]))
     assert float(metric.compute()) == 0
 
@@ -194,7 +184,7 @@ def test_deviation_top_k_accuracy_gives_ties_to_the_higher_class() -> None:
     targets = {0: 1, 2: 0}
     for target, ours in targets.items():
         column = torch.full((3,), target)
-        metric = AccuracyAtK(1)
+        metric = tm.AccuracyAtK(1)
         metric.update(constant, column)
         peer = top_k_accuracy_score(column, constant, k=1, labels=range(3))
         assert (float(metric.compute()), peer) == (ours, 1 - ours)
@@ -203,7 +193,7 @@ def test_deviation_top_k_accuracy_gives_ties_to_the_higher_class() -> None:
 def test_deviation_label_ranking_average_precision_gives_ties_the_worst_rank() -> None:
     """One of two tied labels is relevant: precision 1/2 there, and 1 or 1/2 by id here."""
     assert label_ranking_average_precision_score([[1, 0]], [[0.5, 0.5]]) == 1 / 2
-    metric = MAP()
+    metric = tm.MAP()
     metric.update(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))
     assert float(metric.compute()) == 1
 
@@ -212,7 +202,7 @@ def test_deviation_log_loss_clips_probabilities() -> None:
     """A target of probability 0 costs -ln of the float's epsilon there, and inf here."""
     eps = np.finfo(np.float64).eps
     assert log_loss([1], [[1.0, 0.0]], labels=[0, 1]) == pytest.approx(-math.log(eps))
-    metric = CrossEntropy()
+    metric = tm.CrossEntropy()
     metric.update(torch.tensor([[0.0, -math.inf]]), torch.tensor([1]))
     assert float(metric.compute()) == math.inf
 
@@ -221,7 +211,7 @@ def test_deviation_macro_over_predicted_classes_depends_on_wrong_guesses() -> No
     """One class right, one wrong guess: 2/3 over the class in the targets (default), 1/3 over both (scikit-learn)."""
     assert f1_score([0, 0], [0, 3], average="macro", zero_division=0) == pytest.approx(1 / 3)
     for labels, expected in (("present", 2 / 3), ("union", 1 / 3), ("all", 1 / 6)):
-        metric = F1AtK(1, average="macro", labels=labels, num_labels=4)
+        metric = tm.F1AtK(1, average="macro", labels=labels, num_labels=4)
         metric.update(torch.tensor([[0], [3]]), torch.tensor([0, 0]))
         assert float(metric.compute()) == pytest.approx(expected)
 
@@ -254,7 +244,7 @@ def test_averages_by_bucket_are_those_of_the_columns_of_the_bucket(seed: int) ->
     groups, weights = rng.integers(0, 2, num_rows), rng.integers(0, 5, num_rows) / 4
     assignment = rng.integers(0, 3, num_labels)
     assignment[0] = 3  # a bucket of one label: in scope "bucket" each row predicts it
-    buckets = LabelBuckets.from_assignment(assignment.tolist(), list("abcd"))
+    buckets = tm.LabelBuckets.from_assignment(assignment.tolist(), list("abcd"))
     columns = [assignment == bucket for bucket in range(4)]
     within = np.zeros_like(target)
     for column in columns:
