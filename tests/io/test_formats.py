@@ -217,9 +217,7 @@ def test_formats_are_listed_once():
 
 def test_a_source_of_ones_own_reads_rows(tmp_path, rows_of):
     """A format whose rows stand one below the other returns a Source, such as that of another format."""
-    register_format(
-        Format(name="matrix", holds="CSR", suffixes=("matrix",), opener=lambda asked: NpzSource(asked.path))
-    )
+    register_format(Format(name="matrix", holds="CSR", suffixes=("matrix",), opener=NpzSource))
     try:
         path = write(tmp_path / "p.matrix", "npz")
         assert {row: preds for row, (preds, _) in rows_of(read(path, target_for("npz", tmp_path))).items()} == BY_ROW

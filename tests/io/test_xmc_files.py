@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailmetrics.io import DataFileError, read, read_target, xmc
+from tailmetrics.io import DataFileError, read, read_target, text
 
 SCORES = "4 6\n0:0.5 3:-0.25\n\n5:1e-3\n1:2 2:.5 0:1\n"
 LABELS = "4 6\n3:1 \n0:1 5:2\n\n1:1\n"
@@ -22,7 +22,7 @@ def write(tmp_path):
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_scores_and_labels(write, rows_of, monkeypatch, batch_rows, block, line_end):
     """label:value lines read as written, an empty line as an empty row, for any block size and line end."""
-    monkeypatch.setattr(xmc, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text, "BLOCK_BYTES", block)
     preds = write("p.txt", SCORES.replace("\n", line_end))
     target = write("y.txt", LABELS.replace("\n", line_end))
     dataset = read(preds, target, batch_rows=batch_rows)
@@ -46,7 +46,7 @@ def test_data_files_give_their_labels(write, targets_of):
 @pytest.mark.parametrize("block", [5, 2**23])
 def test_a_rank_parses_only_its_lines(write, rows_of, monkeypatch, block):
     """A broken line is seen by the rank whose row it is, and by no other."""
-    monkeypatch.setattr(xmc, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text, "BLOCK_BYTES", block)
     preds = write("p.txt", SCORES.replace("5:1e-3", "5:x"))
     target = write("y.txt", LABELS)
     assert rows_of(read(preds, target, rank=0, world_size=4)) == {0: ({0: 0.5, 3: -0.25}, {3: 1})}

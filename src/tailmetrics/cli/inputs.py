@@ -43,7 +43,7 @@ from tailmetrics.io.files import (
 )
 from tailmetrics.io.formats import Format, format_of_parts
 from tailmetrics.io.labels import load_names
-from tailmetrics.io.lines import KeyedFile, Lines
+from tailmetrics.io.lines import KeyedFile
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
 
@@ -388,18 +388,16 @@ def _of_queries(
 
     def opened(part: Part, form: Format) -> Any:
         try:
-            found: Any = form.open(part.path, None, columns, part.partition)
+            return form.open(part.path, None, columns, part.partition)
         except DataFileError as error:
             if columns.item not in error.problem:
                 raise
             hint = in_options(error.hint) or "name a column of the targets, or a file of groups."
             raise CommandError(unknown, hint) from error
-        return replace(found, has_empty_lists=True) if isinstance(found, Lines) else found  # a row may have no group
 
     database = Database()
-    KeyedFile(path_of(path), [(part.path, partial(opened, part, form)) for part, form in parts]).load(
-        database, "grouped"
-    )
+    files = [(part.path, partial(opened, part, form)) for part, form in parts]
+    KeyedFile(path_of(path), files, may_lack_items=True).load(database, "grouped")
     load_names(database, queries)
     joined = "FROM labels l LEFT JOIN grouped g ON g.query = l.item GROUP BY l.item, l.id"
     twice = database.row(

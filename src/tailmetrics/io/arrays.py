@@ -1,8 +1,7 @@
 """Files of arrays, mapped: ``.npy``, ``.pt``, safetensors, and scipy's CSR in ``.npz``.
 
 Integers are label ids, floats scores or gains, bool multi-hot targets. An array may also be a sparse CSR tensor or a
-pair (scores, ids), as from ``torch.topk``. scipy's archive is read as a stream: the row boundaries (``indptr``, 8 bytes
-a row) whole, columns and values batch by batch.
+pair (scores, ids), as from ``torch.topk``.
 """
 
 from __future__ import annotations
@@ -10,17 +9,16 @@ from __future__ import annotations
 import zipfile
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import FilePath, Plain, check_file
+from tailmetrics.io.files import Plain, check_file, folder_for
 from tailmetrics.io.formats import Opening
-from tailmetrics.io.labels import UNKNOWN_HINT
-from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source
+from tailmetrics.io.rows import Array, Ragged, Rows, Source
 
 NUMPY = b"\x93NUMPY"
 NAMED_ROWS = 2**16
@@ -62,12 +60,14 @@ class ArraySource(Source):
         self.string_ids = True
         self._may_be_multi_hot = False
 
-    def distinct_names(self) -> Iterator[list[str]]:
+    def distinct_names(self) -> Iterator[Any]:
         """Yield the label ids as text."""
-        numbering, self.numbering = self.numbering, None
-        for rows in self.batches(0, self.num_rows, NAMED_ROWS):
-            yield list(map(str, np.unique(rows.ids).tolist())) if isinstance(rows, Ragged) else []
-        self.numbering = numbering
+        import pyarrow as pa
+
+        for first in range(0, self.num_rows, NAMED_ROWS):
+            rows = self._rows(self._mapped(), first, first + NAMED_ROWS)
+            assert isinstance(rows, Ragged)
+            yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
 
     def read_as_multi_hot(self, num_labels: int | None) -> None:
         """Take integers of shape [N, L] for multi-hot rows or gains, as ``metric.update`` does beside scores [N, L]."""
@@ -84,33 +84,30 @@ class ArraySource(Source):
     def _numbered(self, rows: Rows, first: int) -> Rows:
         if self.numbering is None or not isinstance(rows, Ragged):
             return rows
-        ids = self.numbering.encode_whole(rows.ids)
-        if ids.size and ids.min() < 0:
-            entry = int(ids.argmin())
-            problem = f"holds the unknown label {str(rows.ids[entry])!r}"
-            raise self.error(first + rows.row_of(entry), problem, UNKNOWN_HINT)
-        return Ragged(rows.offsets, ids, rows.values)
+        import pyarrow as pa
+
+        names = pa.array(map(str, rows.ids.tolist()), pa.string())
+        return Ragged(rows.offsets, self.label_ids(names, rows.lengths, first), rows.values)
 
     def _rows(self, array: Any, start: int, stop: int) -> Rows:
         if isinstance(array, tuple):
             scores, ids = (_numpy(part[start:stop]) for part in array)
-            return _candidates(scores, ids)
+            present = ids != -1
+            return Ragged.from_lengths(present.sum(axis=1), ids[present], scores[present])
         if _is_csr(array):
-            return _csr_rows(array, start, stop)
+            offsets = _numpy(array.crow_indices()[start : stop + 1]).astype(np.int64)
+            ids, values = (_numpy(part[offsets[0] : offsets[-1]]) for part in (array.col_indices(), array.values()))
+            return Ragged(offsets - offsets[0], ids, values)
         part = _numpy(array[start:stop])
         if self.dense:
             return part
         part = part.reshape(len(part), -1)
         present = part != -1
-        if self.role == "preds":
-            self._check_padding(present, start)
-        return Ragged.from_lengths(present.sum(axis=1), part[present])
-
-    def _check_padding(self, present: Array, start: int) -> None:
         gap = (present[:, 1:] > present[:, :-1]).any(axis=1)
-        if gap.any():
+        if self.role == "preds" and gap.any():
             hint = "-1 pads the end of a row of ranked ids, best first."
             raise self.error(start + int(gap.argmax()), "holds -1 before a label id", hint)
+        return Ragged.from_lengths(present.sum(axis=1), part[present])
 
     def _check(self, array: Any) -> None:
         hint = TARGET_HINT if self.role == "target" else PREDS_HINT
@@ -118,23 +115,18 @@ class ArraySource(Source):
         if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
             held = ", ".join(type(part).__name__ for part in parts)
             raise DataFileError(self.path, f"holds {held}, not an array", hint=hint)
-        if not self._fits(parts):
+        first, kinds = parts[0], "".join(_kind(part) for part in parts)
+        if len(parts) > 1:
+            fits = self.role != "target" and kinds == "fi" and first.ndim == 2 and first.shape == parts[1].shape
+        elif _is_csr(first):
+            fits = kinds in "bif"
+        elif self.role == "preds":
+            fits = kinds in "if" and first.ndim == 2
+        else:
+            fits = kinds in "bif" and (first.ndim == 2 or (kinds == "i" and first.ndim == 1))
+        if not fits:
             held = " and ".join(f"{part.dtype} {list(part.shape)}" for part in parts)
             raise DataFileError(self.path, f"holds {held}, which cannot be {self.role}", hint=hint)
-
-    def _fits(self, parts: tuple[Any, ...]) -> bool:
-        kinds = "".join(_kind(part) for part in parts)
-        if self.role != "target" and len(parts) == 2:
-            return kinds == "fi" and parts[0].ndim == 2 and parts[0].shape == parts[1].shape
-        if len(parts) != 1:
-            return False
-        if _is_csr(parts[0]):
-            return kinds in "bif"
-        if kinds not in ("if" if self.role == "preds" else "bif"):
-            return False
-        if self.role == "preds":
-            return bool(parts[0].ndim == 2)
-        return parts[0].ndim == 2 or (kinds == "i" and parts[0].ndim == 1)
 
 
 def _is_csr(array: Any) -> bool:
@@ -156,17 +148,6 @@ def _numpy(part: Any) -> Array:
         half = part.is_floating_point() and part.dtype not in (torch.float16, torch.float32, torch.float64)
         return np.array((part.float() if half else part).numpy())
     return np.array(part, dtype=part.dtype.newbyteorder("="))
-
-
-def _candidates(scores: Array, ids: Array) -> Ragged:
-    present = ids != -1
-    return Ragged.from_lengths(present.sum(axis=1), ids[present], scores[present])
-
-
-def _csr_rows(matrix: Tensor, start: int, stop: int) -> Ragged:
-    offsets = _numpy(matrix.crow_indices()[start : stop + 1]).astype(np.int64)
-    entries = slice(int(offsets[0]), int(offsets[-1]))
-    return Ragged(offsets - offsets[0], _numpy(matrix.col_indices()[entries]), _numpy(matrix.values()[entries]))
 
 
 class NumpySource(ArraySource):
@@ -228,21 +209,6 @@ class SafetensorsSource(ArraySource):
         return names or list(held)
 
 
-def open_npy(asked: Opening) -> ArraySource:
-    """Open an array of numpy."""
-    return NumpySource(asked)
-
-
-def open_pt(asked: Opening) -> ArraySource:
-    """Open a file of torch."""
-    return TorchSource(asked)
-
-
-def open_safetensors(asked: Opening) -> ArraySource:
-    """Open a file of tensors."""
-    return SafetensorsSource(asked)
-
-
 # -- scipy ------------------------------------------------------------------------------------------------------------
 
 
@@ -251,96 +217,49 @@ HINT = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
 
 
 class NpzSource(Source):
-    """A CSR matrix [N, L]: stored entries are scored candidates or gains, a stored zero included."""
+    """A CSR matrix [N, L]: stored entries are scored candidates or gains, a stored zero included.
 
-    def __init__(self, path: str | FilePath) -> None:
-        self.path = check_file(path)
-        self._plain = Plain(self.path)
-        with reading(self.path, FORM), zipfile.ZipFile(self._plain.path) as archive:
-            self._check_members(archive)
-            self.num_rows, self.num_labels = (int(size) for size in _whole(archive, "shape"))
-            self._indptr: Ints = _whole(archive, "indptr").astype(np.int64)
-            lengths = {name: _length(archive, name) for name in ("indices", "data")}
-        self._check_structure(lengths)
-        self.cells_per_row = int(self._indptr[-1]) / max(self.num_rows, 1)
+    The archive is unpacked into a folder that goes with this object, and its arrays are mapped.
+    """
 
-    def _check_members(self, archive: zipfile.ZipFile) -> None:
-        names = set(archive.namelist())
-        if "format.npy" not in names:
-            held = ", ".join(sorted(name.removesuffix(".npy") for name in names))
-            raise DataFileError(self.path, f"is not {FORM}: it holds {held or 'nothing'}", hint=HINT)
-        stored = _whole(archive, "format").item()
-        stored = stored.decode() if isinstance(stored, bytes) else stored
-        if stored != "csr":
-            raise DataFileError(self.path, f"holds a sparse matrix in the format {stored}, not csr", hint=HINT)
+    def __init__(self, asked: Opening) -> None:
+        self.path = check_file(asked.path)
+        self._folder = folder_for(self)
+        plain = Plain(self.path)
+        with reading(self.path, FORM), zipfile.ZipFile(plain.path) as archive:
+            names = {name.removesuffix(".npy") for name in archive.namelist()}
+            if "format" not in names:
+                held = ", ".join(sorted(names)) or "nothing"
+                raise DataFileError(self.path, f"is not {FORM}: it holds {held}", hint=HINT)
+            for name in ("format", "shape", "indptr", "indices", "data"):
+                archive.extract(f"{name}.npy", self._folder)
+        with reading(self.path, FORM):
+            stored = np.asarray(self._mapped("format")).item()
+            stored = stored.decode() if isinstance(stored, bytes) else stored
+            if stored != "csr":
+                raise DataFileError(self.path, f"holds a sparse matrix in the format {stored}, not csr", hint=HINT)
+            self.num_rows, self.num_labels = (int(size) for size in self._mapped("shape"))
+            self._check_structure()
 
-    def _check_structure(self, lengths: dict[str, int]) -> None:
-        indptr = self._indptr
-        if len(indptr) != self.num_rows + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+    def _mapped(self, name: str) -> Array:
+        return np.asarray(np.load(self._folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
+
+    def _check_structure(self) -> None:
+        offsets = self._offsets = self._mapped("indptr").astype(np.int64)
+        if len(offsets) != self.num_rows + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
             raise DataFileError(self.path, f"indptr does not describe {self.num_rows} rows", hint=HINT)
-        for name, length in lengths.items():
-            if length != indptr[-1]:
-                problem = f"{name} holds {length} entries, but indptr ends at {int(indptr[-1])}"
+        for name, kinds in (("indices", "iu"), ("data", "biuf")):
+            array = self._mapped(name)
+            if array.dtype.kind not in kinds or array.ndim != 1:
+                raise DataFileError(self.path, f"{name} is {array.dtype} {list(array.shape)}", hint=HINT)
+            if len(array) != offsets[-1]:
+                problem = f"{name} holds {len(array)} entries, but indptr ends at {int(offsets[-1])}"
                 raise DataFileError(self.path, problem, hint=HINT)
+        self.cells_per_row = int(offsets[-1]) / max(self.num_rows, 1)
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
-        """Yield the rows as the two arrays of the archive stream by."""
-        with (
-            reading(self.path, FORM),
-            zipfile.ZipFile(self._plain.path) as archive,
-            _Member(archive, "indices", "iu") as indices,
-            _Member(archive, "data", "biuf") as data,
-        ):
-            indices.skip(int(self._indptr[start]))
-            data.skip(int(self._indptr[start]))
-            for first in range(start, stop, size):
-                offsets = self._indptr[first : min(first + size, stop) + 1]
-                count = int(offsets[-1] - offsets[0])
-                yield Ragged(offsets - offsets[0], indices.read(count), data.read(count))
-
-
-class _Member:
-    """One array of the archive, read from front to back."""
-
-    def __init__(self, archive: zipfile.ZipFile, name: str, kinds: str) -> None:
-        self._file = archive.open(f"{name}.npy")
-        shape, self._dtype = _header(self._file)
-        if self._dtype.kind not in kinds or len(shape) != 1:
-            raise ValueError(f"{name} is {self._dtype}{list(shape)}")
-
-    def __enter__(self) -> _Member:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._file.close()
-
-    def skip(self, count: int) -> None:
-        self._file.seek(count * self._dtype.itemsize, 1)
-
-    def read(self, count: int) -> Array:
-        content = self._file.read(count * self._dtype.itemsize)
-        if len(content) < count * self._dtype.itemsize:
-            raise EOFError("an array ends early")
-        return np.frombuffer(content, self._dtype).astype(self._dtype.newbyteorder("="), copy=False)
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)
-    return shape, dtype
-
-
-def _length(archive: zipfile.ZipFile, name: str) -> int:
-    with archive.open(f"{name}.npy") as file:
-        return _header(file)[0][0]
-
-
-def _whole(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(f"{name}.npy") as file:
-        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-
-
-def open_npz(asked: Opening) -> Source:
-    """Open a matrix of scipy."""
-    return NpzSource(asked.path)
+        """Yield the rows as copies of what is mapped."""
+        for first in range(start, stop, size):
+            offsets = self._offsets[first : min(first + size, stop) + 1]
+            ids, values = (_numpy(self._mapped(name)[offsets[0] : offsets[-1]]) for name in ("indices", "data"))
+            yield Ragged(offsets - offsets[0], ids, values)

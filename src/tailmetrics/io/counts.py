@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics.io.columns import Columns, is_usual, plain
-from tailmetrics.io.database import Database
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, suffix_of
 from tailmetrics.io.formats import Opening
-from tailmetrics.io.labels import Numbering
-from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.rows import Array
-from tailmetrics.io.text import Table
+from tailmetrics.io.text import LARGEST, Table, numbered_lines, whole
 
 FORMS_OF_TABLES = {"csv": "CSV", "tsv": "TSV"}
 COUNT = "count"
-LARGEST = 2**63 - 1
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
@@ -57,7 +52,7 @@ def read_label_counts(
         counts = _text(path)
     elif suffix in FORMS_OF_TABLES:
         with reading(path, "CSV"):
-            counts = _csv(path, (label, count), num_labels, label_names)
+            counts = _csv(path, label, count, num_labels, label_names)
     else:
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
     if (counts < 0).any():
@@ -74,8 +69,8 @@ def counted_names(path: str | FilePath, label: str = "label") -> set[str] | None
     path = check_file(path)
     if suffix_of(path) not in FORMS_OF_TABLES:
         return None
-    labels, _ = _columns(path, (label, COUNT))
-    return None if labels is None else set(labels.to_pylist())
+    names = {name for _, name, _ in _columns(path, label, COUNT)}
+    return None if names <= {None} else {str(name) for name in names}
 
 
 def _array(path: FilePath, suffix: str) -> Array:
@@ -96,84 +91,58 @@ def _array(path: FilePath, suffix: str) -> Array:
 
 
 def _text(path: FilePath) -> Array:
-    from tailmetrics.io.xmc import parse_numbers, place_of_word, read_blocks
-
-    with reading(path, "text"):
-        parts = [np.empty(0, dtype=np.int64)]
-        for lines in read_blocks(path):
-            per_line, words = lines.words()
-            if (per_line > 1).any():
-                index = int((per_line > 1).argmax())
-                raise DataFileError(path, f"there are {per_line[index]} words", lines.place(index), HINT)
-            parts.append(parse_numbers(words, int, path, "count", place_of_word(lines, per_line)))
-    return np.concatenate(parts)
+    counts = []
+    for number, text in numbered_lines(path):
+        words = text.split()
+        if len(words) > 1:
+            raise DataFileError(path, f"there are {len(words)} words", f"line {number}", HINT)
+        counts.append(whole(path, "count", text, number))
+    return np.array(counts, dtype=np.int64)
 
 
 def _label_column(table: Table, label: str, count: str) -> str | None:
     """Return the column of labels: as named, or a usual name; None where counts stand alone.
 
     Raises:
-        DataFileError: If there are other columns, but none that is known to hold labels.
+        DataFileError: If there are other columns, but none that is known to hold labels, or one is there twice.
     """
-    _check_column(table, count)
     others = [name for name in table.header if name != count]
-    if label not in others and others:
-        usual = [name for name in others if is_usual(name, "item") or plain(name) in ("label", "labelid", "name")]
-        if len(usual) != 1:
-            problem = f"there is no column {label!r} beside {count!r}, but {', '.join(map(repr, others))}"
-            raise DataFileError(
-                table.path, problem, table.where, "call the columns label and count, or leave count alone."
-            )
+    usual = [name for name in others if is_usual(name, "item") or plain(name) in ("label", "labelid", "name")]
+    if label not in others and len(usual) == 1:
         label = usual[0]
-    if not others:
-        return None
-    _check_column(table, label)
-    return label
+    for name in (count, label) if others else (count,):
+        if table.header.count(name) != 1:
+            problem = f"there {'are several columns' if name in table.header else 'is no column'} {name!r}"
+            hint = f"its columns are {', '.join(table.header)}; call them label and count, or leave count alone."
+            raise DataFileError(table.path, problem, table.where, hint)
+    return label if others else None
 
 
-def _check_column(table: Table, name: str) -> None:
-    if table.header.count(name) != 1:
-        problem = f"there {'are several columns' if name in table.header else 'is no column'} {name!r}"
-        raise DataFileError(table.path, problem, table.where, "the columns are label and count.")
-
-
-def _csv(path: FilePath, names: tuple[str, str], num_labels: int | None, label_names: Sequence[str] | None) -> Array:
-    from tailmetrics.io.xmc import parse_numbers
-
-    labels, counts = _columns(path, names)
-
-    def place(index: int) -> str:
-        return _table(path).place(index)
-
-    numbers = parse_numbers(counts, int, path, names[1], place)
-    if labels is None:
-        return numbers
-    if label_names is None:
-        return _by_label(path, parse_numbers(labels, int, path, names[0], place), numbers, num_labels)
-    ids = Numbering(label_names).encode(labels)
-    if (ids < 0).any():
-        index = int((ids < 0).argmax())
-        hint = "label_names holds the name of every label."
-        raise DataFileError(path, f"unknown label {labels[index].as_py()!r}", place(index), hint)
-    return _by_label(path, ids, numbers, num_labels)
-
-
-def _table(path: FilePath) -> Table:
-    return Table.of(Opening(path, None, Columns()), FORMS_OF_TABLES[suffix_of(path)])
-
-
-def _columns(path: FilePath, names: tuple[str, str]) -> tuple[Any, Any]:
-    """Return the columns of labels and of counts, arrow string arrays; None for labels that are not named."""
-    table = _table(path)
-    label, count = _label_column(table, *names), names[1]
-    fields = {"query": label or count, "item": count}
+def _columns(path: FilePath, label: str, count: str) -> Iterator[tuple[int, str | None, str]]:
+    """Yield the number, the label and the count of each line; the label is None where counts stand alone."""
     with reading(path, "CSV"):
-        database = Database()
-        KeyedFile(path, [(path, lambda: table.lines(fields, None))]).load(database, "lines")
-        labels, counts = (
-            database.names(f"SELECT {name} FROM lines ORDER BY rowid").column for name in ("query", "item")
-        )
-    return None if label is None else labels.combine_chunks(), counts.combine_chunks()
+        table = Table.of(Opening(path, None, Columns()), FORMS_OF_TABLES[suffix_of(path)])
+        name = _label_column(table, label, count)
+        at, counted = None if name is None else table.header.index(name), table.header.index(count)
+        for number, text in numbered_lines(path):
+            fields = table.fields(number, text)
+            if fields is not None:
+                yield number, None if at is None else fields[at], fields[counted]
+
+
+def _csv(path: FilePath, label: str, count: str, num_labels: int | None, names: Sequence[str] | None) -> Array:
+    ids = None if names is None else {name: place for place, name in enumerate(names)}
+    labels, counts = [], []
+    for number, name, text in _columns(path, label, count):
+        counts.append(whole(path, count, text, number))
+        if name is not None and ids is None:
+            labels.append(whole(path, label, name, number))
+        elif name is not None and ids is not None:
+            if name not in ids:
+                hint = "label_names holds the name of every label."
+                raise DataFileError(path, f"unknown label {name!r}", f"line {number}", hint)
+            labels.append(ids[name])
+    return _by_label(path, np.array(labels), np.array(counts), num_labels) if labels else np.array(counts, np.int64)
 
 
 def _by_label(path: FilePath, labels: Array, counts: Array, num_labels: int | None) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -16,7 +16,9 @@ from tailmetrics.io.database import Database
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, PathLike, Plain, check_file, suffix_of
 from tailmetrics.io.formats import Role
+from tailmetrics.io.lines import triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, entry_keys
+from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, whole
 
 
 class Batch(NamedTuple):
@@ -88,14 +90,10 @@ class Files:
 
     def _checked(self, source: Source, role: Role, repeats: bool = False) -> Iterator[Rows]:
         first = self.start
-        for rows in source.batches(self.start, self.stop, self.batch_rows):
-            if len(rows) < min(self.batch_rows, self.stop - first):
-                raise _ends_early(source, first + len(rows))
+        for rows in source.all_batches(self.start, self.stop, self.batch_rows):
             check_rows(rows, role, source, first, self.columns, repeats)
             yield rows
             first += len(rows)
-        if first < self.stop:
-            raise _ends_early(source, first)
 
     def _target_tensor(self, source: Source, target: Rows) -> Tensor:
         try:
@@ -103,11 +101,6 @@ class Files:
         except ValueError as error:
             hint = "pass num_labels, or leave the gains out if all are 1."
             raise DataFileError(source.path, "holds gains, but the number of labels is not known", hint=hint) from error
-
-
-def _ends_early(source: Source, row: int) -> DataFileError:
-    hint = "the file may be truncated or corrupt: write it again."
-    return DataFileError(source.path, f"ends after {row} rows, but declares {source.num_rows}", hint=hint)
 
 
 @final
@@ -303,8 +296,15 @@ def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
 def read_filter(path: PathLike, num_rows: int, num_labels: int | None) -> Filter:
     """Read pairs of row and label numbers: text, or a ``.npy`` array [P, 2]."""
     path = check_file(path)
-    with reading(path, "a filter file"):
-        pairs = _array(path) if suffix_of(path) == "npy" else _text(path)
+    if suffix_of(path) == "npy":
+        with reading(path, "a filter file"):
+            pairs = np.load(Plain(path).path, allow_pickle=False)
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+            raise DataFileError(path, f"holds {pairs.dtype} {list(pairs.shape)}", hint="pairs are integers [P, 2].")
+        pairs = pairs.astype(np.int64)
+    else:
+        cells = (whole(path, "row or label", word, number) for number, words in _words(path) for word in words)
+        pairs = np.fromiter(cells, np.int64).reshape(-1, 2)
     for word, column, limit in (("row", pairs[:, 0], num_rows), ("label", pairs[:, 1], num_labels)):
         wrong = (column < 0) if limit is None else (column < 0) | (column >= limit)
         if wrong.any():
@@ -325,40 +325,19 @@ def read_keyed_filter(path: PathLike, database: Database) -> Filter:
 
     path = check_file(path)
     database.run("CREATE TABLE filtered (query VARCHAR, item VARCHAR)")
-    with reading(path, "a filter file"):
-        for words in _words(path):
-            pairs = pa.table({"query": words[::2], "item": words[1::2]})
-            database.run("INSERT INTO filtered SELECT query, item FROM given", given=pairs)
+    for block in triples((f"line {number}", *words, None) for number, words in _words(path)):
+        pairs = pa.table({"query": block.query, "item": block.item})
+        database.run("INSERT INTO filtered SELECT query, item FROM given", given=pairs)
     found = database.arrays(
         "SELECT kept.rowid AS row, id FROM filtered JOIN kept USING (query) JOIN labels USING (item)"
     )
     return Filter(found["row"], found["id"])
 
 
-def _array(path: FilePath) -> Array:
-    pairs = np.load(Plain(path).path, allow_pickle=False)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise DataFileError(path, f"holds {pairs.dtype} {list(pairs.shape)}", hint="pairs are integers [P, 2].")
-    return np.asarray(pairs.astype(np.int64))
-
-
-def _text(path: FilePath) -> Array:
-    from tailmetrics.io.xmc import parse_numbers
-
-    def place(index: int) -> str:
-        return f"pair {index // 2 + 1}"
-
-    parts = [parse_numbers(words, int, path, "row or label", place) for words in _words(path)]
-    return np.concatenate(parts).reshape(-1, 2) if parts else np.empty((0, 2), dtype=np.int64)
-
-
-def _words(path: FilePath) -> Any:
-    from tailmetrics.io.xmc import read_blocks
-
-    for lines in read_blocks(path):
-        counts, words = lines.words()
-        wrong = (counts != 2) & (counts != 0)
-        if wrong.any():
-            index = int(wrong.argmax())
-            raise DataFileError(path, f"there are {counts[index]} words, not 2", lines.place(index), FILTER_HINT)
-        yield words
+def _words(path: FilePath) -> Iterator[tuple[int, tuple[str, str]]]:
+    with reading(path, "a filter file"):
+        for number, text in numbered_lines(path):
+            words = BLANKS.split(text.strip(BLANK))
+            if len(words) != 2:
+                raise DataFileError(path, f"there are {len(words)} words, not 2", f"line {number}", FILTER_HINT)
+            yield number, (words[0], words[1])

@@ -31,6 +31,10 @@ PARQUET, ARROW, FEATHER_1, STREAM = b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\
 """First bytes of files of columns; the last of an Arrow stream, such as ``datasets`` saves."""
 JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)')
 """A dict whose first value is a dict or a list, an empty one, or a list."""
+QUOTED = (",", ";")
+"""What separates fields that can stand in quotes."""
+COLUMNS = ("parquet", "pq", "arrow", "feather", "ipc")
+JSON = ("jsonl", "ndjson", "json")
 EARLIEST = 10**8
 """A whole number from here on is a time, such as the seconds since 1970 of files of ratings, and no grade."""
 
@@ -54,7 +58,7 @@ class Opening(NamedTuple):
 Opener: TypeAlias = Callable[[Opening], "Source | Lines | Iterator[Triples]"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Format:
     """One format of files.
 
@@ -62,11 +66,10 @@ class Format:
         name: How ``format=`` and ``--format`` call it.
         holds: What a file holds, for the help of the command line.
         suffixes: Suffixes of its files, without the dot; several formats can share one.
-        opener: Opens a file; or ``"module:function"``, imported when the first file is opened.
-        lines: Whether the lines of a file name their query (the opener then returns ``Lines`` or yields
-            ``Triples``), or row i of one file
-            belongs to row i of the other (it returns a ``Source``).
+        opener: Opens a file; or ``"module:function"`` of this package, imported when the first file is opened.
         recognises: Whether the first bytes of a file are of this format; None never to be told by them.
+        lines: Whether the lines of a file name their query (the opener then returns ``Lines`` or yields
+            ``Triples``), or row i of one file belongs to row i of the other (it returns a ``Source``).
         ties: Which of two labels with equal scores is ranked first.
     """
 
@@ -74,8 +77,8 @@ class Format:
     holds: str
     suffixes: tuple[str, ...]
     opener: Opener | str
-    lines: bool = False
     recognises: Callable[[Head], bool] | None = None
+    lines: bool = False
     ties: Literal["lower id", "last name"] = "lower id"
 
     def open(
@@ -86,7 +89,7 @@ class Format:
         with reading(path, self.name):
             if isinstance(opener, str):
                 module, _, function = opener.partition(":")
-                opener = getattr(import_module(module), function)
+                opener = getattr(import_module(f"tailmetrics.io.{module}"), function)
             return opener(Opening(path, role, columns, partition))
 
 
@@ -189,7 +192,7 @@ class Head:
         if form == "TSV":
             return "\t"
         possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
-        counts = {one: len(split(first, one)) for one in possible}
+        counts = {one: len(split(first, one) or first.split(one)) for one in possible}
         return "::" if counts.get("::", 0) > 2 else max(possible, key=lambda one: counts[one])
 
     def has_names(self, fields: Sequence[str]) -> bool:
@@ -205,42 +208,36 @@ class Head:
         Raises:
             DataFileError: If that cannot be told.
         """
-        rows = self.fields(delimiter)
-        if self.is_unnamed(delimiter, len(rows[0]) if rows else 0):
-            return ["query", "item", value, "time"][: len(rows[0])]
+        if self.is_unnamed(delimiter):
+            return ["query", "item", value, "time"][: len(self.fields(delimiter)[0])]
         hint = "columns=Columns(query='0', item='1') names columns by their places, from 0."
         raise DataFileError(self._path, "does not name its columns, and they do not tell", "line 1", hint)
 
-    def is_unnamed(self, delimiter: str, count: int = 0) -> bool:
+    def is_unnamed(self, delimiter: str) -> bool:
         """Whether each line holds a query, an item, perhaps a number, and behind it a time, as files of ratings do."""
         rows = self.fields(delimiter)
-        width = len(rows[0]) if rows else 0
-        if not 2 <= width <= 4 or (count and width != count) or any(len(row) != width for row in rows):
+        if not rows or {len(row) for row in rows} not in ({2}, {3}, {4}):
             return False
-        numbered = all(is_number(row[2]) for row in rows) if width > 2 else True
-        timed = all(is_number(row[3]) and float(row[3]) >= EARLIEST for row in rows) if width > 3 else True
-        return numbered and timed
+        numbered = all(is_number(number) for row in rows for number in row[2:])
+        return numbered and all(float(time) >= EARLIEST for row in rows for time in row[3:])
 
 
 def split(line: str, delimiter: str) -> list[str]:
-    """Return the fields of a line; the line itself where its quotes are wrong. Blanks around a field do not count."""
-    line = line.rstrip("\r\n")
-    if delimiter not in (",", ";"):
-        return [field.strip() for field in line.split(delimiter)]
+    """Return the fields of a line, without the blanks around them; none where its quotes are wrong."""
     try:
-        return [field.strip() for field in next(csv.reader([line], delimiter=delimiter), [])]
+        fields = next(csv.reader([line], delimiter=delimiter, strict=True), []) if delimiter in QUOTED else None
     except csv.Error:
-        return [line]
+        return []
+    return [field.strip(" \t\r") for field in (line.split(delimiter) if fields is None else fields)]
 
 
-def is_parquet(head: Head) -> bool:
-    """Whether a file opens as Parquet does, and is no long table."""
-    return head.data.startswith(PARQUET) and not is_long(head)
+def _opens(*starts: bytes, near: bytes = b"") -> Callable[[Head], bool]:
+    """Return whether a file opens with one of some words, and has another one near them."""
+    return lambda head: head.data.startswith(starts) and near in head.data[:300]
 
 
-def is_arrow(head: Head) -> bool:
-    """Whether a file opens as Arrow and Feather do, and is no long table."""
-    return head.data.startswith((ARROW, STREAM, FEATHER_1)) and not is_long(head)
+is_npz, is_pt = _opens(b"PK\x03\x04", near=b".npy"), _opens(b"PK\x03\x04", near=b"/data.pkl")
+is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARROW, STREAM, FEATHER_1)
 
 
 def is_long(head: Head) -> bool:
@@ -257,21 +254,6 @@ def is_long(head: Head) -> bool:
 def is_safetensors(head: Head) -> bool:
     """Whether a file opens with the length of a header, and with the header, of safetensors."""
     return head.data[8:10] == b'{"' and int.from_bytes(head.data[:8], "little") < 10**8
-
-
-def is_npy(head: Head) -> bool:
-    """Whether a file opens as an array of numpy does."""
-    return head.data.startswith(b"\x93NUMPY")
-
-
-def is_zip_of_arrays(head: Head) -> bool:
-    """Whether a file is an archive whose first member is an array."""
-    return head.data.startswith(b"PK\x03\x04") and b".npy" in head.data[:100]
-
-
-def is_torch(head: Head) -> bool:
-    """Whether a file opens as those of ``torch.save`` do."""
-    return head.data.startswith(b"PK\x03\x04") and b"/data.pkl" in head.data[:300]
 
 
 def is_run(head: Head) -> bool:
@@ -344,27 +326,20 @@ def is_lists(head: Head) -> bool:
     A column that is known to hold one item per line says otherwise, unless blanks stand in it between what looks like
     ids; and so does a query in the place of the list.
     """
-    for rows in (head.fields(","), head.fields("\t"), head.fields(";")):
-        if _is_lists(rows):
-            one_number = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
-            known = any(is_usual(name, "item") or name.lower() in one_number for name in rows[0])
-            single = (known or head.columns.item in rows[0]) and not _holds_ids([row[1] for row in rows[1:]])
-            return not single and not is_usual(rows[0][1], "query")
+    for delimiter in (",", "\t", ";"):
+        header, *rows = head.fields(delimiter) or [[]]
+        if not rows or any(len(row) != 2 for row in (header, *rows)) or not names_lists(header):
+            continue
+        if len({query for query, _ in rows}) == len(rows):
+            single = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
+            known = head.columns.item in header or any(
+                is_usual(name, "item") or name.lower() in single for name in header
+            )
+            listed = [field.split() for _, field in rows]
+            # every word has a digit, as ids do and titles do not
+            ids = max(map(len, listed)) > 1 and all(re.search(r"\d", word) for words in listed for word in words)
+            return (ids or not known) and not is_usual(header[1], "query")
     return False
-
-
-def _holds_ids(fields: Sequence[str]) -> bool:
-    """Whether some fields hold several words, and every word has a digit, as ids do and titles do not."""
-    words = [field.split() for field in fields]
-    return any(len(some) > 1 for some in words) and all(re.search(r"\d", word) for some in words for word in some)
-
-
-def _is_lists(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether two columns are named, and each line below has a query of its own."""
-    if len(rows) < 2 or any(len(row) != 2 for row in rows) or not names_lists(rows[0]):
-        return False
-    queries = [row[0] for row in rows[1:]]
-    return len(set(queries)) == len(queries)
 
 
 def names_lists(header: Sequence[str]) -> bool:
@@ -391,119 +366,83 @@ def is_number(word: str) -> bool:
 
 
 for _form in (
+    Format("npz", "CSR matrix of scipy: stored entries are scores or gains", ("npz",), "arrays:NpzSource", is_npz),
     Format(
-        name="npz",
-        holds="CSR matrix of scipy: stored entries are scores or gains",
-        suffixes=("npz",),
-        opener="tailmetrics.io.arrays:open_npz",
-        recognises=is_zip_of_arrays,
+        "npy",
+        "array of numpy: scores [N, L], ranked ids [N, K], class indices [N]",
+        ("npy",),
+        "arrays:NumpySource",
+        is_npy,
     ),
     Format(
-        name="npy",
-        holds="array of numpy: scores [N, L], ranked ids [N, K], class indices [N]",
-        suffixes=("npy",),
-        opener="tailmetrics.io.arrays:open_npy",
-        recognises=is_npy,
+        "pt", "tensor of torch: as npy, or a pair (scores, ids), or CSR", ("pt", "pth"), "arrays:TorchSource", is_pt
     ),
     Format(
-        name="pt",
-        holds="tensor of torch: as npy, or a pair (scores, ids), or CSR",
-        suffixes=("pt", "pth"),
-        opener="tailmetrics.io.arrays:open_pt",
-        recognises=is_torch,
+        "safetensors",
+        "tensors scores and ids, or labels; or one tensor, as npy",
+        ("safetensors",),
+        "arrays:SafetensorsSource",
+        is_safetensors,
     ),
     Format(
-        name="safetensors",
-        holds="tensors scores and ids, or labels; or one tensor, as npy",
-        suffixes=("safetensors",),
-        opener="tailmetrics.io.arrays:open_safetensors",
-        recognises=is_safetensors,
+        "long",
+        "columns query, item, and score or gain, in Parquet or Arrow",
+        COLUMNS,
+        "tables:read_long",
+        is_long,
+        True,
     ),
     Format(
-        name="parquet",
-        holds="list columns ids and scores, or labels and gains; or one list of structs",
-        suffixes=("parquet", "pq"),
-        opener="tailmetrics.io.tables:open_lists",
-        recognises=is_parquet,
+        "parquet",
+        "list columns ids and scores, or labels and gains; or structs",
+        COLUMNS[:2],
+        "tables:open_lists",
+        is_parquet,
     ),
     Format(
-        name="arrow",
-        holds="as parquet, in Arrow, Feather or a data set saved by Hugging Face",
-        suffixes=("arrow", "feather", "ipc"),
-        opener="tailmetrics.io.tables:open_lists",
-        recognises=is_arrow,
+        "arrow",
+        "as parquet, in Arrow, Feather or a data set saved by Hugging Face",
+        COLUMNS[2:],
+        "tables:open_lists",
+        is_arrow,
     ),
     Format(
-        name="long",
-        holds="columns query, item, and score or gain, in Parquet or Arrow",
-        suffixes=("parquet", "pq", "arrow", "feather", "ipc"),
-        opener="tailmetrics.io.tables:read_long",
-        lines=True,
-        recognises=is_long,
+        "trec",
+        "run 'query Q0 document rank score tag', or qrels 'query 0 document grade'",
+        ("run", "trec", "qrel", "qrels", "txt", "tsv"),
+        "text:read_trec",
+        is_trec,
+        True,
+        "last name",
     ),
     Format(
-        name="trec",
-        holds="run 'query Q0 document rank score tag', or qrels 'query 0 document grade'",
-        suffixes=("run", "trec", "qrel", "qrels", "txt", "tsv"),
-        opener="tailmetrics.io.text:read_trec",
-        lines=True,
-        recognises=is_trec,
-        ties="last name",
+        "msmarco",
+        "ranked list 'query passage rank', targets as in trec",
+        ("txt", "tsv"),
+        "text:read_msmarco",
+        is_msmarco,
+        True,
     ),
     Format(
-        name="msmarco",
-        holds="ranked list 'query passage rank', targets as in trec",
-        suffixes=("txt", "tsv"),
-        opener="tailmetrics.io.text:read_msmarco",
-        lines=True,
-        recognises=is_msmarco,
+        "jsonl", "objects with query, item, and score or gain, one per line", JSON, "text:read_jsonl", is_jsonl, True
     ),
+    Format("json", "{query: {item: score or gain}}, or {query: [items]}", ("json",), "tables:read_json", is_json, True),
     Format(
-        name="jsonl",
-        holds="objects with query, item, and score or gain, one per line",
-        suffixes=("jsonl", "ndjson", "json"),
-        opener="tailmetrics.io.text:read_jsonl",
-        lines=True,
-        recognises=is_jsonl,
+        "lists",
+        "two columns, a query and its labels separated by blanks, as at Kaggle",
+        ("csv", "tsv"),
+        "text:read_lists",
+        is_lists,
+        True,
     ),
+    Format("csv", "columns query, item, and score or gain", ("csv", "dat"), "text:read_table", is_csv, True),
+    Format("tsv", "as csv, separated by tabs, without quotes", ("tsv", "inter", "data"), "text:read_tsv", is_tsv, True),
     Format(
-        name="json",
-        holds="a dict from query to a dict from item to score or gain, or to a list of items",
-        suffixes=("json",),
-        opener="tailmetrics.io.tables:read_json",
-        lines=True,
-        recognises=is_json,
-    ),
-    Format(
-        name="lists",
-        holds="two columns, a query and its labels separated by blanks, as in submissions to Kaggle",
-        suffixes=("csv", "tsv"),
-        opener="tailmetrics.io.text:read_lists",
-        lines=True,
-        recognises=is_lists,
-    ),
-    Format(
-        name="csv",
-        holds="columns query, item, and score or gain",
-        suffixes=("csv", "dat"),
-        opener="tailmetrics.io.text:read_table",
-        lines=True,
-        recognises=is_csv,
-    ),
-    Format(
-        name="tsv",
-        holds="as csv, separated by tabs, without quotes",
-        suffixes=("tsv", "inter", "data"),
-        opener="tailmetrics.io.text:read_tsv",
-        lines=True,
-        recognises=is_tsv,
-    ),
-    Format(
-        name="xmc",
-        holds="text of the Extreme Classification Repository: header 'rows labels', lines 'label:score'",
-        suffixes=("txt",),
-        opener="tailmetrics.io.xmc:open_xmc",
-        recognises=is_xmc,
+        "xmc",
+        "text of the XMC repository: header 'rows labels', lines 'label:score'",
+        ("txt",),
+        "text:XmcSource",
+        is_xmc,
     ),
 ):
     register_format(_form)

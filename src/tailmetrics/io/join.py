@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailmetrics.io.database import Database
-from tailmetrics.io.labels import UNKNOWN_HINT, LabelRule, Labels, check_agreement
+from tailmetrics.io.labels import LabelRule, Labels, check_agreement
 from tailmetrics.io.lines import KeyedFile
-from tailmetrics.io.rows import Ints, Ragged, Source, starts
+from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source, starts
 
 NAME_BYTES = 256
 """What a name takes in a join, its place in the table of hashes included: names that fit are joined at once."""

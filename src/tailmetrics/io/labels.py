@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from tailmetrics.io.columns import Columns
-from tailmetrics.io.database import MEMORY, Database, Names, blocks_of
+from tailmetrics.io.database import MEMORY, Database, blocks_of
 from tailmetrics.io.errors import DataFileError, note
 from tailmetrics.io.files import FilePath, PathLike, find
 from tailmetrics.io.formats import format_of_parts
 from tailmetrics.io.lines import KeyedFile
-from tailmetrics.io.rows import Ints, Source
-
-UNKNOWN_HINT = "number the labels over all files at once: label_names=read_label_names(preds, target, train)."
+from tailmetrics.io.rows import Source
 
 WHOLE = "0|[1-9][0-9]{0,17}"
 """A whole number as a computer writes it (7, not 07 or +7), small enough for 64 bits."""
@@ -198,35 +196,35 @@ class NameGathering:
         self._database.run("CREATE TABLE held (name VARCHAR, file BIGINT)")
         self._paths: list[FilePath] = []
 
-    def add(self, path: FilePath, blocks: Iterable[Any]) -> None:
-        """Add the names of a file, given as Arrow string arrays."""
-        self._begin(path)
-        self._add(blocks, len(self._paths) - 1)
+    def add(self, source: Source, path: FilePath | None = None) -> None:
+        """Add the names of files of rows, which an error calls ``path``."""
+        file = self._begin(path or source.path)
+        for one in source.files:
+            for names in one.distinct_names():
+                self._add(names, file)
 
-    def add_lines(self, file: KeyedFile) -> None:
+    def add_lines(self, lines: KeyedFile) -> None:
         """Add the items of files of lines."""
-        self._begin(file.name)
-        file.load(self._database, "lines")
-        self._database.run(
-            f"INSERT INTO held SELECT DISTINCT item, {len(self._paths) - 1} FROM lines WHERE item IS NOT NULL"
-        )
+        file = self._begin(lines.name)
+        lines.load(self._database, "lines")
+        self._database.run(f"INSERT INTO held SELECT DISTINCT item, {file} FROM lines WHERE item IS NOT NULL")
         self._database.run("DROP TABLE lines")
 
     def add_more(self, names: Iterable[str]) -> None:
         """Add names that no file needs to have in common with others."""
-        self._add(blocks_of(list(names)), -1)
+        for block in blocks_of(list(names)):
+            self._add(block, -1)
 
-    def _begin(self, path: FilePath) -> None:
+    def _begin(self, path: FilePath) -> int:
         if path not in self._paths[-1:]:
             self._paths.append(path)
+        return len(self._paths) - 1
 
-    def _add(self, blocks: Iterable[Any], file: int) -> None:
+    def _add(self, names: Any, file: int) -> None:
         import pyarrow as pa
 
-        for block in blocks:
-            if len(block):
-                table = pa.table({"name": block.cast(pa.large_string())})
-                self._database.run(f"INSERT INTO held SELECT DISTINCT name, {file} FROM given", given=table)
+        table = pa.table({"name": names.cast(pa.large_string())})
+        self._database.run(f"INSERT INTO held SELECT DISTINCT name, {file} FROM given", given=table)
 
     def ordered(self, rule: LabelRule, as_written: bool) -> Sequence[str] | None:
         """Return the names in the order of their label ids; None if there are none.
@@ -290,7 +288,7 @@ def read_label_names(
             if string_ids:
                 rows.read_as_names()
             if rows.string_ids:
-                gathered.add(one.name, _distinct(rows))
+                gathered.add(rows, one.name)
             else:
                 numbered.append(one.name)
     if len(set(numbered)) == len(found) or (numbered and num_labels is not None and string_ids is None):
@@ -311,52 +309,21 @@ def number_strings(
         if not source.string_ids:
             source.read_as_names()
     written = [source for source in sources if source.string_ids]
-    if written and label_names is None:
+    if not written:
+        return label_names
+    if label_names is None:
         if len(written) < len(sources):
             other = next(source for source in sources if not source.string_ids)
             hint = "write both alike, or pass label_names, the name of every label id."
             raise DataFileError(written[0].path, f"has strings for label ids, but {other.path} has numbers", hint=hint)
         gathered = NameGathering(memory)
         for source in written:
-            gathered.add(source.path, _distinct(source))
+            gathered.add(source)
         label_names = gathered.ordered(LabelRule(None, True, None, False), as_names) or ()
+    numbering = {name: place for place, name in enumerate(label_names)}
+    if len(numbering) < len(label_names):
+        raise ValueError(f"label_names: {len(label_names) - len(numbering)} names are repeated; pass each once.")
     for source in written:
-        source.number_by(Numbering(label_names or ()))
+        for file in source.files:
+            file.numbering = numbering
     return label_names
-
-
-def _distinct(source: Source) -> Iterator[Any]:
-    return (block for names in source.distinct_names() for block in blocks_of(names))
-
-
-class Numbering:
-    """Numbers for strings: their place among the names given.
-
-    Args:
-        names: The only names there are.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        check_distinct(names)
-        self._codes: dict[str, int] = {name: code for code, name in enumerate(names)}
-
-    def encode(self, strings: Any) -> Ints:
-        """Return the number of every string of an arrow array; -1 where it is not among the names."""
-        encoded = strings.dictionary_encode()
-        return self._coded(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
-
-    def encode_whole(self, numbers: Ints) -> Ints:
-        """Return the number of the text of every whole number; -1 where it is not among the names."""
-        distinct, places = np.unique(numbers, return_inverse=True)
-        return self._coded(list(map(str, distinct.tolist())), places)
-
-    def _coded(self, names: list[str], places: Ints) -> Ints:
-        table = [self._codes.get(name, -1) for name in names]
-        return np.asarray(np.array(table, dtype=np.int64)[places])
-
-
-def check_distinct(names: Sequence[str]) -> None:
-    """Raise if a name is given twice."""
-    repeated = len(names) - len(set(names)) if not isinstance(names, Names) else 0
-    if repeated:
-        raise ValueError(f"label_names: {repeated} names are repeated; pass each once.")

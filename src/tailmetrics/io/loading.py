@@ -266,12 +266,15 @@ def _same_keys(first: Source, last: Source) -> bool:
     """Whether two files name the same queries in the same order."""
     if first.num_rows != last.num_rows:
         return False
-    here, there = (chain.from_iterable(block.to_pylist() for block in source.queries()) for source in (first, last))
+    here, there = (
+        chain.from_iterable(block.to_pylist() for file in source.files for block in file.queries())
+        for source in (first, last)
+    )
     return all(map(eq, here, there))
 
 
 def _as_lines(source: Source) -> KeyedFile:
-    return KeyedFile(source.path, [(source.path, source.lines)])
+    return KeyedFile(source.path, [(file.path, file.lines) for file in source.files])
 
 
 def _dataset_of_join(joined: Joined, filter_path: PathLike | None, batch_rows: int, trimmed: dict[str, Any]) -> Dataset:

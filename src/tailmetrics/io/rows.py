@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
@@ -15,7 +16,6 @@ from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.files import FilePath
 
 if TYPE_CHECKING:
-    from tailmetrics.io.labels import Numbering
     from tailmetrics.io.lines import Triples
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
@@ -143,6 +143,7 @@ def _joined_lists(parts: list[Ragged]) -> Ragged:
 # -- files of rows ----------------------------------------------------------------------------------------------------
 
 
+UNKNOWN_HINT = "number the labels over all files at once: label_names=read_label_names(preds, target, train)."
 KEY_HINT = "a column query says which row is which, columns=Columns(query=NAME) that it has another name."
 
 
@@ -156,7 +157,7 @@ class Source(ABC):
         cells_per_row: About how many numbers a row holds; large rows are read in smaller batches.
         dense: Whether rows are a matrix with a column for every label.
         string_ids: Whether label ids are strings, to be numbered by ``numbering`` before rows are read.
-        numbering: Label ids of strings.
+        numbering: Label ids by their names, where these are strings.
         layout: How a row is laid out, in words; parts of one data set have the same.
         ends: Row numbers at which a file is best cut (ends of row groups), ascending; None when anywhere is as good.
         key: Name of the column that says which query a row is; None where a row is known by its number alone.
@@ -168,7 +169,7 @@ class Source(ABC):
     cells_per_row: float = 1.0
     dense: bool = False
     string_ids: bool = False
-    numbering: Numbering | None = None
+    numbering: Mapping[str, int] | None = None
     layout: str = ""
     ends: Ints | None = None
     key: str | None = None
@@ -180,8 +181,27 @@ class Source(ABC):
         Called once per pass over the data; a source can be read any number of times.
         """
 
-    def distinct_names(self) -> Iterator[list[str]]:
-        """Yield the string ids; a name may come more than once."""
+    def all_batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+        """Yield the same batches.
+
+        Raises:
+            DataFileError: If the rows end before they should, as those of a damaged file do.
+        """
+        first = start
+        for rows in self.batches(start, stop, size):
+            yield rows
+            first += len(rows)
+        if first < stop:
+            hint = "the file may be truncated or corrupt: write it again."
+            raise DataFileError(self.path, f"ends after {first} rows, but declares {self.num_rows}", hint=hint)
+
+    @property
+    def files(self) -> Sequence[Source]:
+        """Itself, or the files that it consists of."""
+        return [self]
+
+    def distinct_names(self) -> Iterator[Any]:
+        """Yield the string ids, arrow string arrays; a name may come more than once."""
         return iter(())
 
     def queries(self) -> Iterator[Any]:
@@ -205,13 +225,25 @@ class Source(ABC):
         hint = "leave string_ids out: here a label id is the number of a column."
         raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
 
-    def number_by(self, numbering: Numbering) -> None:
-        """Let label ids that are strings be numbered."""
-        self.numbering = numbering
-
     def read_as_multi_hot(self, num_labels: int | None) -> None:
         """Take whole numbers of shape [N, L] for a matrix; only files that can hold either have anything to decide."""
         return
+
+    def label_ids(self, names: Any, lengths: Ints, first: int) -> Ints:
+        """Return the label ids of names, an arrow string array, of rows of these lengths from ``first``.
+
+        Raises:
+            DataFileError: If a name is not known.
+        """
+        assert self.numbering is not None
+        encoded = names.dictionary_encode()
+        known = [self.numbering.get(name, -1) for name in encoded.dictionary.to_pylist()]
+        ids: Ints = np.array(known, dtype=np.int64)[encoded.indices.to_numpy()]
+        if ids.size and ids.min() < 0:
+            entry = int(ids.argmin())
+            row = first + bisect_right(starts(lengths).tolist(), entry) - 1
+            raise self.error(row, f"holds the unknown label {names[entry].as_py()!r}", UNKNOWN_HINT)
+        return ids
 
     def place(self, row: int) -> str:
         """Return how an error names a row of this file."""
@@ -279,6 +311,11 @@ class Parts(Source):
         self.ends = np.concatenate([np.asarray(own) + start for own, start in zip(ends, self._starts, strict=False)])
         self._agree()
 
+    @property
+    def files(self) -> Sequence[Source]:
+        """The parts."""
+        return self._sources
+
     def read_as_names(self) -> None:
         """Take whole numbers for names in every part."""
         for source in self._sources:
@@ -291,26 +328,6 @@ class Parts(Source):
             source.read_as_multi_hot(num_labels)
         self._agree()
 
-    def queries(self) -> Iterator[Any]:
-        """Yield the queries of all parts."""
-        for source in self._sources:
-            yield from source.queries()
-
-    def lines(self) -> Iterator[Triples]:
-        """Yield the entries of all parts."""
-        for source in self._sources:
-            yield from source.lines()
-
-    def number_by(self, numbering: Numbering) -> None:
-        """Let every part number its strings alike."""
-        for source in self._sources:
-            source.number_by(numbering)
-
-    def distinct_names(self) -> Iterator[list[str]]:
-        """Yield the string ids of all parts."""
-        for source in self._sources:
-            yield from source.distinct_names()
-
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Yield the rows across the borders of parts."""
         yield from rebatch(self._rows(start, stop, size), size)
@@ -318,21 +335,12 @@ class Parts(Source):
     def _rows(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         for source, first in zip(self._sources, self._starts, strict=False):
             begin, end = max(start - first, 0), min(stop - first, source.num_rows)
-            if begin >= end:
-                continue
-            read = 0
-            for rows in source.batches(begin, end, size):
-                yield rows
-                read += len(rows)
-            if read < end - begin:
-                hint = "the file may be truncated or corrupt: write it again."
-                problem = f"ends after {begin + read} rows, but declares {source.num_rows}"
-                raise DataFileError(source.path, problem, hint=hint)
+            if begin < end:
+                yield from source.all_batches(begin, end, size)
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
         """Return the error that a row of one of the parts causes."""
-        part = max(0, int(np.searchsorted(self._starts, row, side="right")) - 1)
-        part = min(part, len(self._sources) - 1)
+        part = min(bisect_right(self._starts, row), len(self._sources)) - 1
         return self._sources[part].error(row - self._starts[part], problem, hint)
 
     def label(self, label_id: int) -> str:

@@ -24,10 +24,9 @@ import pyarrow.parquet as pq
 from tailmetrics.io.columns import Columns, choose, is_usual, plain
 from tailmetrics.io.database import literal, quoted
 from tailmetrics.io.errors import DataFileError, note, reading
-from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, stream
+from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream
 from tailmetrics.io.formats import ARROW, FEATHER_1, PARQUET, STREAM, Format, Opening, Role
-from tailmetrics.io.labels import UNKNOWN_HINT
-from tailmetrics.io.lines import Lines, Opened, Triples
+from tailmetrics.io.lines import Lines, Opened, Triples, triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Source, rebatch, starts
 
 BUFFER_BYTES = 2**20
@@ -39,22 +38,21 @@ class Table(ABC):
 
     Attributes:
         path: The file.
-        form: What an error calls its format.
+        form: What an error calls the format.
         schema: Names and types of its columns.
         ends: Row numbers at which row groups or batches end, ascending; the last one is the number of rows.
+        num_rows: Rows in the file.
         cells_per_row: About how many numbers a row holds.
     """
 
-    path: FilePath
     form: str
     schema: Any
-    ends: Ints
-    cells_per_row: float = 1.0
+    cells_per_row: float
 
-    @property
-    def num_rows(self) -> int:
-        """Rows in the file."""
-        return int(self.ends[-1]) if len(self.ends) else 0
+    def __init__(self, path: FilePath, lengths: Sequence[int]) -> None:
+        self.path = path
+        self.ends: Ints = np.cumsum(lengths, dtype=np.int64)
+        self.num_rows = sum(lengths)
 
     def batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
         """Yield the rows from ``start`` up to ``stop`` as record batches of at most ``size``, with their first row."""
@@ -79,21 +77,20 @@ class ParquetTable(Table):
     form = "Parquet"
 
     def __init__(self, path: FilePath) -> None:
-        self.path = path
         with reading(path, self.form):
             self._plain = None if codec_of(path) is None else Plain(path)
+            self._file = path if self._plain is None else self._plain.path
             with self._open() as file:
                 metadata, self.schema = file.metadata, file.schema_arrow
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-        self.ends = np.cumsum([group.num_rows for group in groups], dtype=np.int64)
+        super().__init__(path, [group.num_rows for group in groups])
         # Encoded numbers take two bytes or more; pyarrow aborts when asked for the exact count in a damaged footer.
         self.cells_per_row = sum(group.total_byte_size for group in groups) / 2 / max(self.num_rows, 1)
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
-        path = self.path if self._plain is None else self._plain.path
-        with path.open("rb") as opened, pq.ParquetFile(opened, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
-            yield file
+        with self._file.open("rb") as file, pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES) as opened:
+            yield opened
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
         with self._open() as file:
@@ -101,62 +98,48 @@ class ParquetTable(Table):
 
 
 class ArrowTable(Table):
-    """An Arrow file or stream, mapped."""
+    """An Arrow file or stream, mapped, so that only what is asked for is read."""
 
     form = "Arrow"
 
     def __init__(self, path: FilePath) -> None:
-        self.path = path
         self._plain = Plain(path)
         with reading(path, self.form):
-            with self._plain.path.open("rb") as file:
-                self._is_stream = file.read(len(ARROW)) != ARROW
-            self.schema, lengths = self._measured()
-        self.ends = np.cumsum(lengths, dtype=np.int64)
+            lengths = [len(batch) for batch in self._batches(None, None)]
+        super().__init__(path, lengths)
         self.cells_per_row = self._plain.path.stat().st_size / 4 / max(self.num_rows, 1)
 
-    def _measured(self) -> tuple[Any, list[int]]:
-        """Return the schema and the rows of each batch; mapped, so that only their headers are read."""
+    def _batches(self, columns: Sequence[str] | None, groups: range | None) -> Iterator[Any]:
+        options = None
+        if columns is not None:
+            options = pa.ipc.IpcReadOptions(included_fields=[self.schema.get_field_index(name) for name in columns])
         with pa.memory_map(str(self._plain.path)) as file:
-            reader = self._reader(file, [])
-            return reader.schema, [len(batch) for batch in self._all(reader)]
-
-    def _reader(self, file: Any, columns: Sequence[str]) -> Any:
-        opened = pa.ipc.open_stream if self._is_stream else pa.ipc.open_file
-        if not columns:
-            return opened(file)
-        fields = [self.schema.get_field_index(name) for name in columns]
-        return opened(file, options=pa.ipc.IpcReadOptions(included_fields=fields))
-
-    def _all(self, reader: Any) -> Iterator[Any]:
-        if self._is_stream:
-            yield from reader
-        else:
-            yield from map(reader.get_batch, range(reader.num_record_batches))
+            is_stream = file.read(len(ARROW)) != ARROW
+            file.seek(0)
+            reader = (pa.ipc.open_stream if is_stream else pa.ipc.open_file)(file, options=options)
+            if columns is None:
+                self.schema = reader.schema
+            if is_stream:
+                yield from reader if groups is None else islice(reader, groups.start, groups.stop)
+            else:
+                yield from map(reader.get_batch, range(reader.num_record_batches) if groups is None else groups)
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
-        with pa.memory_map(str(self._plain.path)) as file:
-            reader = self._reader(file, columns)
-            for batch in (
-                islice(reader, groups.start, groups.stop) if self._is_stream else map(reader.get_batch, groups)
-            ):
-                batch.validate(full=True)  # a damaged file may hold offsets outside of it, which nothing else checks
-                yield from (batch.slice(first, size) for first in range(0, len(batch), size))
+        for batch in self._batches(columns, groups):
+            batch.validate(full=True)  # a damaged file may hold offsets outside of it, which nothing else checks
+            yield from (batch.slice(first, size) for first in range(0, len(batch), size))
 
 
 def open_table(path: str | FilePath) -> Table:
     """Open a file of columns; its first bytes tell which."""
     path = check_file(path)
-    with reading(path, "a table"):
-        plain = Plain(path) if codec_of(path) is not None else None
-        with (path if plain is None else plain.path).open("rb") as file:
-            start = file.read(len(ARROW))
+    start = head(path)
     if start.startswith(PARQUET):
         return ParquetTable(path)
     if start.startswith(FEATHER_1):
         hint = "write it again: pyarrow.feather.write_feather(table, path), version 2."
         raise DataFileError(path, "is Feather of version 1", hint=hint)
-    if start == ARROW or start.startswith(STREAM):
+    if start.startswith((ARROW, STREAM)):
         return ArrowTable(path)
     hint = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
     raise DataFileError(path, "cannot be read as a table: it is neither Parquet nor Arrow", hint=hint)
@@ -188,10 +171,6 @@ class Column(NamedTuple):
     def __str__(self) -> str:
         return self.name if self.field is None else f"{self.name}.{self.field}"
 
-    def of(self, batch: Any) -> Any:
-        """Return the lists of a batch."""
-        return batch.column(self.name)
-
 
 class ListSource(Source):
     """Lists of label ids, with lists of their scores or gains if the file has them."""
@@ -202,6 +181,7 @@ class ListSource(Source):
         self._role = role
         self._table = table
         self._ids, self._values = ids, values
+        self._columns = [ids.name, *([] if values is None else [values.name])]
         self.string_ids = _is_string(ids.kind)
         self.num_rows = table.num_rows
         self.ends = table.ends
@@ -215,77 +195,64 @@ class ListSource(Source):
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows as pages are decoded."""
+        yield from rebatch(self._read(start, stop, size), size)
+
+    def _batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
         with reading(self.path, self._table.form):
-            yield from rebatch(self._read(start, stop, size), size)
+            yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
+
+    def _read(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
+        for first, batch in self._batches(self._columns, start, stop, size):
+            ids, lengths = self._flat(self._ids, batch, first)
+            if self.string_ids:
+                numbers = self.label_ids(pc.cast(ids, pa.string()), lengths, first)
+            else:
+                numbers = ids.to_numpy(zero_copy_only=False)
+            yield Ragged.from_lengths(lengths, numbers, self._listed(batch, lengths, first))
 
     def queries(self) -> Iterator[Any]:
         """Yield the queries of the rows."""
-        if self.key is not None:
-            with reading(self.path, self._table.form):
-                for first, batch in self._table.batches([self.key], 0, self.num_rows, 2**16):
-                    column = batch.column(self.key)
-                    if column.null_count:
-                        row = int(pc.is_null(column).index(True).as_py())
-                        raise self.error(first + row, f"has no {self.key!r}", "every row names its query.")
-                    yield pc.cast(column, pa.string())
+        for first, batch in self._batches([self.key], 0, self.num_rows, 2**16) if self.key is not None else ():
+            yield self._keys(batch, first)
+
+    def _keys(self, batch: Any, first: int) -> Any:
+        column = batch.column(self.key)
+        if column.null_count:
+            row = int(pc.index(pc.is_null(column), True).as_py())
+            raise self.error(first + row, f"has no {self.key!r}", "every row names its query.")
+        return pc.cast(column, pa.string())
 
     def lines(self) -> Iterator[Triples]:
         """Yield the entries of all rows; of predictions without scores, minus their place is the score."""
         if self.key is None:
             yield from super().lines()
-        columns = dict.fromkeys(one.name for one in (self._ids, self._values) if one is not None)
         seen: set[str] = set()
-        with reading(self.path, self._table.form):
-            batches = self._table.batches(list(columns), 0, self.num_rows, LINED_ROWS)
-            for (first, batch), keys in zip(batches, self._keys_by(LINED_ROWS), strict=True):
-                self._check_once(keys, first, seen)
-                yield self._triples(batch, keys, first)
-
-    def _keys_by(self, rows: int) -> Iterator[Any]:
-        assert self.key is not None
-        for _, batch in self._table.batches([self.key], 0, self.num_rows, rows):
-            yield pc.cast(batch.column(self.key), pa.string())
-
-    def _check_once(self, keys: Any, first: int, seen: set[str]) -> None:
-        for row, key in enumerate(keys.to_pylist()):
-            if key is None or key in seen:
-                hint = f"files whose {self.key!r} differ are joined by it, so that each of them stands there once."
-                raise self.error(first + row, f"has {'no' if key is None else 'a second list of'} {key!r}", hint)
-            seen.add(key)
+        for first, batch in self._batches([str(self.key), *self._columns], 0, self.num_rows, LINED_ROWS):
+            keys = self._keys(batch, first)
+            for row, key in enumerate(keys.to_pylist()):
+                if key in seen:
+                    hint = f"files whose {self.key!r} differ are joined by it, so that each of them stands there once."
+                    raise self.error(first + row, f"has a second list of {key!r}", hint)
+                seen.add(key)
+            yield self._triples(batch, keys, first)
 
     def _triples(self, batch: Any, keys: Any, first: int) -> Triples:
         """Return one triple for each entry, and one without an item for an empty list."""
         ids, lengths = self._flat(self._ids, batch, first)
         values = self._listed(batch, lengths, first)
-        place = np.arange(len(ids)) - np.repeat(starts(lengths)[:-1], lengths)
         if values is None and self._role == "preds":
-            values = -place.astype(np.float64)
+            values = np.repeat(starts(lengths)[:-1], lengths) - np.arange(len(ids), dtype=np.float64)
         row = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
         entry = np.full(len(row), -1)
         entry[np.repeat(lengths > 0, np.maximum(lengths, 1))] = np.arange(len(ids))
-        taken = pa.array(entry, mask=entry < 0)
+        items = pc.cast(ids, pa.string()).take(pa.array(entry, mask=entry < 0))
         value = None if values is None else np.append(values.astype(np.float64), 0.0)[entry]
-        items = pc.cast(ids, pa.string()).take(taken)
         return Triples(keys.take(pa.array(row)), items, value, lambda index: self.place(first + int(row[index])))
 
-    def distinct_names(self) -> Iterator[list[str]]:
+    def distinct_names(self) -> Iterator[Any]:
         """Yield the names of some thousand rows at a time, decoding the whole column."""
-        if not self.string_ids:
-            return
-        with reading(self.path, self._table.form):
-            for first, batch in self._table.batches([self._ids.name], 0, self.num_rows, 2**16):
-                names, _ = self._flat(self._ids, batch, first)
-                yield pc.unique(pc.cast(names, pa.string())).to_pylist()
-
-    def _read(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
-        columns = dict.fromkeys(one.name for one in (self._ids, self._values) if one is not None)
-        for first, batch in self._table.batches(list(columns), start, stop, size):
-            yield self._ragged(batch, first)
-
-    def _ragged(self, batch: Any, first: int) -> Ragged:
-        ids, lengths = self._flat(self._ids, batch, first)
-        rows = Ragged.from_lengths(lengths, self._numbers(ids, lengths, first))
-        return Ragged(rows.offsets, rows.ids, self._listed(batch, lengths, first))
+        for first, batch in self._batches([self._ids.name], 0, self.num_rows, 2**16) if self.string_ids else ():
+            yield pc.unique(pc.cast(self._flat(self._ids, batch, first)[0], pa.string()))
 
     def _listed(self, batch: Any, lengths: Array, first: int) -> Array | None:
         """Return the scores or gains of all entries; None where there are none. Ranks become minus themselves."""
@@ -301,27 +268,15 @@ class ListSource(Source):
 
     def _flat(self, column: Column, batch: Any, first: int) -> tuple[Any, Array]:
         """Return the entries of all lists one behind the other, and the lengths, 0 where there is no list."""
-        lists = column.of(batch)
+        lists = batch.column(column.name)
         flat = pc.list_flatten(lists)
         lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         if column.field is not None:
             flat = pc.struct_field(flat, column.field)
         if flat.null_count:
-            entry = int(pc.is_null(flat).to_numpy(zero_copy_only=False).argmax())
-            row = _row_of(entry, lengths)
+            row = _row_of(int(pc.index(pc.is_null(flat), True).as_py()), lengths)
             raise self.error(first + row, "holds a null inside a list", "leave the entry out of both lists.")
         return flat, lengths
-
-    def _numbers(self, ids: Any, lengths: Array, first: int) -> Array:
-        if not self.string_ids:
-            return np.asarray(ids.to_numpy(zero_copy_only=False))
-        assert self.numbering is not None
-        numbers = self.numbering.encode(pc.cast(ids, pa.string()))
-        if numbers.size and numbers.min() < 0:
-            entry = int(numbers.argmin())
-            row = _row_of(entry, lengths)
-            raise self.error(first + row, f"holds the unknown label {str(ids[entry])!r}", UNKNOWN_HINT)
-        return numbers
 
 
 def open_lists(asked: Opening) -> ListSource:
@@ -433,8 +388,7 @@ def read_long(asked: Opening) -> Lines:
 
     def batches(names: Sequence[str]) -> Iterator[Any]:
         with reading(table.path, table.form):
-            for _, batch in table.batches(names, 0, table.num_rows, LONG_ROWS):
-                yield batch
+            yield from (batch for _, batch in table.batches(names, 0, table.num_rows, LONG_ROWS))
 
     return _long(asked, table.schema, batches)
 
@@ -443,48 +397,48 @@ def _long(asked: Opening, schema: Any, batches: Callable[[Sequence[str]], Iterat
     path, role, columns, partition = asked
     given = [name for name in partition if name not in schema.names]
     chosen = choose(path, [*schema.names, *given], role, columns, "its columns")
-    stored = [name for name in chosen.names if name in schema.names]
+    stored = list(dict.fromkeys(name for name in chosen.names if name in schema.names))
+    kinds = {name: _plain_type(schema.field(name).type) for name in stored}
     for name in (chosen.query, chosen.item):
-        if name in stored:
-            _check_id(path, name, schema.field(name).type)
+        kind = kinds.get(name, pa.null())
+        if not (_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+            problem = f"its column {name!r} is {schema.field(name).type}"
+            raise DataFileError(path, problem, hint="queries and items are whole numbers or strings.")
 
-    def text(name: str) -> str:
-        return f"{quoted(name)}::VARCHAR" if name in stored else literal(partition[name])
+    def reader() -> Any:
+        fields = pa.schema([pa.field(name, kind) for name, kind in kinds.items()])
+        return pa.RecordBatchReader.from_batches(fields, (batch.cast(fields) for batch in batches(stored)))
 
-    def wrong(record: int, field: str) -> DataFileError:
-        name = chosen.by_field[field]
-        hint = "every row names its query and its item, and has a number: leave out what was not scored."
-        return DataFileError(path, f"has no {name!r}", f"row {record}", hint)
+    def exact() -> Iterator[Triples]:
+        first = 0
+        for batch in batches(stored):
+            for name in stored:
+                if batch.column(name).null_count:
+                    row = first + int(pc.index(pc.is_null(batch.column(name)), True).as_py())
+                    hint = "every row names its query and its item, and has a number: leave out what was not scored."
+                    raise DataFileError(path, f"has no {name!r}", f"row {row}", hint)
+            query, item = (
+                pc.cast(batch.column(name), pa.string()) if name in kinds else pa.repeat(partition[name], len(batch))
+                for name in (chosen.query, chosen.item)
+            )
+            with reading(path, "a table"):
+                value = None if chosen.value is None else np.array(batch.column(chosen.value).cast(pa.float64()))
+            value = -value if chosen.is_rank and value is not None else value
+            yield Triples(query, item, value, lambda index, first=first: f"row {first + index}")  # type: ignore[misc]
+            first += len(batch)
 
-    value = None if chosen.value is None else f"{'-' if chosen.is_rank else ''}{quoted(chosen.value)}::DOUBLE"
-    fields = [pa.field(name, _plain_type(schema.field(name).type)) for name in dict.fromkeys(stored)]
-    return Lines(
-        form="a table",
-        source="given",
-        query=text(chosen.query),
-        item=text(chosen.item),
-        value=value,
-        arrow=lambda: _reader(pa.schema(fields), batches(list(dict.fromkeys(stored)))),
-        wrong=wrong,
-        place=lambda record: f"row {record}",
+    query, item = (
+        f"{quoted(name)}::VARCHAR" if name in kinds else literal(partition[name])
+        for name in (chosen.query, chosen.item)
     )
-
-
-def _reader(schema: Any, batches: Iterator[Any]) -> Any:
-    return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in batches))
+    value = chosen.value and f"{'-' if chosen.is_rank else ''}{quoted(chosen.value)}::DOUBLE"
+    return Lines(form="a table", source="given", query=query, item=item, value=value, arrow=reader, exact=exact)
 
 
 def _plain_type(kind: Any) -> Any:
     """Return the type of what a dictionary or a view holds."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.large_string() if _is_string(kind) else kind
-
-
-def _check_id(path: FilePath, name: str, kind: Any) -> None:
-    plain_kind = _plain_type(kind)
-    if not (_is_string(kind) or pa.types.is_integer(plain_kind) or pa.types.is_null(plain_kind)):
-        hint = "queries and items are whole numbers or strings."
-        raise DataFileError(path, f"its column {name!r} is {kind}", hint=hint)
 
 
 # -- in memory --------------------------------------------------------------------------------------------------------
@@ -532,23 +486,21 @@ def read_json(asked: Opening) -> Opened:
 
 def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
     """Yield the entries of a dict; of a list of predictions the first is the best one."""
-    path, ranked = asked.path, asked.role == "preds"
-    query: list[str] = []
-    item: list[str | None] = []
-    value: list[float] = []
-    with reading(path, "a dict"):
-        for name, listed in run.items():
-            entries: list[tuple[Any, Any]] = []
-            if isinstance(listed, Mapping):
-                entries = list(listed.items())
-            elif isinstance(listed, (list, tuple)) or hasattr(listed, "tolist"):
-                some = listed.tolist() if hasattr(listed, "tolist") else listed
-                entries = [(one, -place if ranked else 1) for place, one in enumerate(some)]
+
+    def entries() -> Iterator[tuple[str, str, str | None, float]]:
+        for query, listed in run.items():
+            where = f"query {query!r}"
+            some = listed.tolist() if hasattr(listed, "tolist") else listed
+            if isinstance(some, (list, tuple)):
+                pairs = [(one, -place if asked.role == "preds" else 1) for place, one in enumerate(some)]
+            elif isinstance(some, Mapping):
+                pairs = list(some.items())
             else:
                 problem = f"holds {type(listed).__name__}, not a dict or a list"
-                raise DataFileError(path, problem, f"query {name!r}", f"pass {FORMS}.")
-            query.extend([str(name)] * max(1, len(entries)))
-            item.extend([str(one) for one, _ in entries] or [None])
-            value.extend([float(number) for _, number in entries] or [0.0])
-        columns = pa.array(query, pa.string()), pa.array(item, pa.string()), np.array(value)
-        yield Triples(*columns, lambda index: f"query {query[index]!r}")
+                raise DataFileError(asked.path, problem, where, f"pass {FORMS}.")
+            yield from ((where, str(query), str(item), float(value)) for item, value in pairs)
+            if not pairs:
+                yield where, str(query), None, 0.0
+
+    with reading(asked.path, "a dict"):
+        yield from triples(entries())

@@ -1,112 +1,130 @@
-"""Text files whose lines name their query: CSV and its kin, lists, TREC, MS MARCO and JSON Lines, read by DuckDB.
+"""Text files: CSV and its kin, lists, TREC, MS MARCO and JSON Lines, whose lines name their query, and XMC.
 
-Every record is one line. In CSV a field may stand in double quotes, within its line; in TSV a quote is a character like
-any other. What does not keep to that is refused with its line, because a quote left open would swallow the lines below.
+LF, CR LF or CR ends a line, and every record is one line. A file is read twice over: by a statement of DuckDB, which
+takes only what is plainly right, and, where that finds anything else, line by line. The second way says which line is
+wrong, and reads what is only unusual, such as blank lines and several blanks between fields.
+
+In CSV a field may stand in double quotes; in TSV a quote is a character like any other. What does not keep to that is
+refused with its line, because a quote left open would swallow the lines below.
 
 TREC files keep to the conventions of NIST's trec_eval. The rank column of a run is not looked at: lines are ordered by
 score, which trec_eval holds in single precision. A grade of 0 or less is not relevant. Fields are separated by blanks,
 what stands behind the tag of a run is not read, and a line that begins with ``#`` is a comment.
+
+Row i of a file of the Extreme Classification Repository is row i of the other file. Score and label files open with
+``rows labels`` and hold ``label:value label:value`` per line; an empty line is an empty row. napkinXC writes the same
+without the first line. Data files open with ``rows features labels`` and hold ``label,label feature:value``: targets
+only.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tailmetrics.io.columns import USUAL, Chosen, Columns, choose, is_usual
-from tailmetrics.io.database import Database, literal, named, quoted, trimmed
+from tailmetrics.io.columns import USUAL, Columns, choose, is_usual
+from tailmetrics.io.database import literal, named, quoted, trimmed
 from tailmetrics.io.errors import DataFileError, note, reading
-from tailmetrics.io.files import FilePath, Plain, check_file, folder_for, stream
-from tailmetrics.io.formats import EARLIEST, Head, Opening, is_qrels, is_run, names_lists, split
-from tailmetrics.io.lines import Lines, Opened, Triples
-from tailmetrics.io.rows import Array
+from tailmetrics.io.files import FilePath, Plain, check_file, head, size_of, stream
+from tailmetrics.io.formats import EARLIEST, QUOTED, Head, Opening, is_qrels, is_run, names_lists, split
+from tailmetrics.io.lines import Entry, Lines, Triples, triples
+from tailmetrics.io.rows import Ragged, Source
 
 LARGEST = 2**63 - 1
 LONGEST = 2 * 10**6
 """Bytes of a line at most, as DuckDB has it."""
+LONGEST_ROW = 2**27
+"""Bytes of a row of XMC at most: a row of a million labels and their scores takes a tenth."""
 BLOCK_BYTES = 2**20
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLANK = " \t\v\f\r"
+BLANKS = re.compile(f"[{BLANK}]+")
+WHOLE = "[+-]?[0-9]{1,18}"
 QUOTE_HINT = (
     "a field in quotes begins and ends with one and stays on its line, with quotes inside it doubled; write the file "
     "without this column, or as TSV, which has no quotes."
 )
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "::": "::"}
 RECORD_HINT = 'a line is one object, such as {"query": "q1", "item": 7, "score": 0.5}.'
-RECORDS = 2**14
-"""Objects that are parsed by Python at a time."""
 
 
-def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that hold anything, with their numbers from 1; LF, CR LF or CR ends a line.
+def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file with their numbers from 1.
 
     Raises:
-        DataFileError: If one is not UTF-8, or longer than DuckDB reads.
+        DataFileError: If one is not UTF-8, or longer than any is.
     """
-    number, rest, begun = 0, b"", False
+    number, rest = 0, b""
     with stream(path) as file:
         while True:
             block = bytes(file.read(BLOCK_BYTES))
-            block, begun = block if begun else block.removeprefix(BYTE_ORDER_MARK), True
             whole = (rest + block).splitlines(keepends=True)
             rest = whole.pop() if block and whole else b""  # it may go on, or be a CR before its LF
             for line in whole:
                 number += 1
-                yield from _decoded(path, number, line.rstrip(b"\r\n"))
-            if len(rest) > LONGEST:
-                problem = f"is longer than {LONGEST:,} bytes"
+                try:
+                    text = line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    hint = "text files are read as UTF-8: convert the file, or name its format."
+                    raise DataFileError(path, "is not UTF-8 text", f"line {number}", hint) from error
+                yield number, text
+            if len(rest) > longest:
+                problem = f"is longer than {longest:,} bytes"
                 raise DataFileError(path, problem, f"line {number + 1}", "is it a text file, with ends of lines?")
             if not block:
                 return
 
 
-def _decoded(path: FilePath, number: int, line: bytes) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that hold anything, with their numbers."""
+    return ((number, text) for number, text in every_line(path) if text.strip(BLANK))
+
+
+def wrong_number(path: FilePath, name: str, text: str, number: int, needed: str = "a number") -> DataFileError:
+    """Return the error of a field that is no number."""
+    problem = f"{name} {text!r} is not {needed}"
+    return DataFileError(path, problem, f"line {number}", f"every {name} must be {needed}.")
+
+
+def real(path: FilePath, name: str, text: str, number: int) -> float:
+    """Return the number that a text spells; 1_000 is none, nor are digits beyond ASCII, which Python takes."""
     try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        hint = "text files are read as UTF-8: convert the file, or name its format."
-        raise DataFileError(path, "is not UTF-8 text", f"line {number}", hint) from error
-    if text.strip():
-        yield number, text
-
-
-def _record(path: FilePath, record: int, skipped: int = 0) -> tuple[int, str]:
-    """Return number and text of a line: blank ones and the first ``skipped`` ones do not count."""
-    lines = (pair for pair in numbered_lines(path) if pair[0] > skipped)
-    return next((pair for index, pair in enumerate(lines) if index == record), (0, ""))
-
-
-def _place(path: FilePath, record: int, skipped: int = 0) -> str:
-    return f"line {_record(path, record, skipped)[0]}"
-
-
-def evened(path: FilePath) -> Plain:
-    """Return a copy in which a line feed ends each line and nothing stands on those that hold but blanks."""
-    plain = Plain(path)
-    copy = folder_for(plain) / "even"
-    last = 1
-    with copy.open("w", encoding="utf-8", newline="") as file:
-        for number, text in numbered_lines(path):
-            file.write("\n" * (number - last) + text.rstrip("\r"))
-            last = number
-    plain.path = copy
-    return plain
-
-
-def wrong_number(path: FilePath, name: str, text: str, place: str, needed: str = "a number") -> DataFileError:
-    """Return the error for a field that is not a number."""
-    return DataFileError(path, f"{name} {text.strip()!r} is not {needed}", place, f"every {name} must be {needed}.")
-
-
-def _check_text(path: FilePath) -> None:
-    """Raise if a line is not UTF-8, or too long."""
-    for _ in numbered_lines(path):
+        if "_" not in text and text.isascii():
+            return float(text)
+    except ValueError:
         pass
+    raise wrong_number(path, name, text, number)
+
+
+def whole(path: FilePath, name: str, text: str, number: int) -> int:
+    """Return the whole number that a text spells, if 64 bits hold it."""
+    text = text.strip(BLANK)
+    if re.fullmatch("[+-]?[0-9]+", text, re.ASCII) and len(text) < 25 and abs(int(text)) <= LARGEST:
+        return int(text)
+    raise wrong_number(path, name, text, number, f"a whole number of at most {LARGEST}")
+
+
+def read_by_line(path: FilePath, form: str, parse: Callable[[int, str], Iterable[Entry]]) -> Iterator[Triples]:
+    """Yield what a function finds in each line that holds anything, given its number and text."""
+    with reading(path, form):
+        entries = ((f"line {number}", *entry) for number, text in numbered_lines(path) for entry in parse(number, text))
+        yield from triples(entries)
+
+
+def read_csv(plain: Plain, delimiter: str, kinds: Mapping[str, str], quote: str = "", skipped: int = 0) -> str:
+    """Return a file as DuckDB's reader of CSV reads it."""
+    columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
+    return (
+        f"read_csv({named(plain.path)}, delim={literal(delimiter)}, quote={literal(quote)}, escape={literal(quote)}, "
+        f"columns={{{columns}}}, auto_detect=false, header=false, skip={skipped}, compression='none')"
+    )
 
 
 # -- CSV, TSV and lists -----------------------------------------------------------------------------------------------
@@ -118,14 +136,12 @@ class Table:
 
     Attributes:
         path: The file.
-        form: What an error calls its format.
         delimiter: What stands between fields.
         header: Names of the columns; their places, from 0, where the file does not name them.
         skipped: Lines up to the names, included; 0 where there are none.
     """
 
     path: FilePath
-    form: str
     delimiter: str
     header: list[str]
     skipped: int
@@ -135,116 +151,42 @@ class Table:
         """Return a table by its first lines; a note says what columns without names are taken for."""
         path, role, columns, _ = asked
         head = Head(path, columns)
-        number, first = _record(path, 0)
+        number, first = next(numbered_lines(path), (0, ""))
         delimiter = head.delimiter(first, form)
-        if delimiter in (",", ";") and first.count('"') % 2:
+        if delimiter in QUOTED and first.count('"') % 2:
             raise DataFileError(path, "has a quote that does not close", f"line {number}", QUOTE_HINT)
         fields = split(first, delimiter)
-        if head.has_names(fields):
-            return cls(path, form, delimiter, [_untyped(name) for name in fields], number)
+        if head.has_names(fields):  # RecBole writes the type behind a name, such as user_id:token
+            return cls(path, delimiter, [re.sub(r":(token|float)(_seq)?$", "", name) for name in fields], number)
         if columns.by_place:
-            return cls(path, form, delimiter, [str(place) for place in range(len(fields))], 0)
+            return cls(path, delimiter, [str(place) for place in range(len(fields))], 0)
         header = head.guessed(delimiter, "gain" if role == "target" else "score")
         if role is not None:
             said = ", ".join(f"column {place} is the {name}" for place, name in enumerate(header))
             note(path, f"has no line of names: {said}; columns=Columns(query='0', item='1') chooses others.")
-        return cls(path, form, delimiter, header, 0)
+        return cls(path, delimiter, header, 0)
 
     @property
     def where(self) -> str:
         """How an error names the line of the names."""
-        return f"line {self.skipped}" if self.skipped else "line 1"
+        return f"line {self.skipped or 1}"
 
-    @property
-    def quotes(self) -> bool:
-        """Whether fields can stand in quotes."""
-        return self.delimiter in (",", ";")
+    def fields(self, number: int, text: str) -> list[str] | None:
+        """Return the fields of a line; None of that of the names.
 
-    def source(self, plain: Plain, numbers: Sequence[str] = ()) -> str:
-        """Return the table as SQL reads it, its columns ``c0``, ``c1``, …; those of numbers as such."""
-        kinds = {f"c{place}": "DOUBLE" if name in numbers else "VARCHAR" for place, name in enumerate(self.header)}
-        quote = '"' if self.quotes else ""
-        return read_csv(plain, self.delimiter, kinds, quote, self.skipped)
-
-    def check_quotes(self, plain: Plain, database: Database) -> None:
-        """Raise if a field in quotes goes on in the next line, which a forgotten quote looks like."""
-        if not self.quotes or not _holds(self.path, b'"'):
-            return
-        whole = f"concat({', '.join(f'c{place}' for place in range(len(self.header)))})"
-        with database.in_order():
-            found = database.row(
-                f"SELECT record FROM (SELECT row_number() OVER () AS record, {whole} AS whole FROM "
-                f"{self.source(plain)}) WHERE contains(whole, chr(10)) LIMIT 1"
-            )
-        if found is not None:
-            place = _place(self.path, found[0] - 1, self.skipped)
-            raise DataFileError(self.path, "has a quote that does not close", place, QUOTE_HINT)
-
-    def rejected(self, line: int, text: str, reason: str, column: str | None) -> DataFileError:
-        """Return the error of a line that the reader of CSV rejects."""
-        _check_text(self.path)
-        place = f"line {line}"
-        if "QUOTE" in reason:
-            return DataFileError(self.path, "has a quote that does not close", place, QUOTE_HINT)
-        lines = (text for number, text in numbered_lines(self.path) if number == line)
-        fields = split(next(lines, text), self.delimiter)
-        if "COLUMNS" in reason:
+        Raises:
+            DataFileError: If they are not as many as there are names, or a quote does not close.
+        """
+        if number <= self.skipped:
+            return None
+        fields = split(text, self.delimiter)
+        if not fields:
+            raise DataFileError(self.path, "has a quote that does not close", f"line {number}", QUOTE_HINT)
+        if len(fields) != len(self.header):
             problem = f"there are {len(fields)} fields, but {len(self.header)} names of columns"
             hint = f"fields are separated by {SEPARATORS[self.delimiter]}; {self.where} names the columns."
-            return DataFileError(self.path, problem, place, hint)
-        at = int(column[1:]) if column is not None else len(fields)
-        if reason == "CAST" and at < len(fields):
-            return wrong_number(self.path, self.header[at], fields[at], place)
-        return DataFileError(self.path, f"cannot be read as {self.form}: {reason.lower()}", place, "correct the line.")
-
-    def lines(self, fields: Mapping[str, str], value: str | None, plain: Plain | None = None) -> Lines:
-        """Return the lines, of which ``fields`` says what the columns query, item and value are.
-
-        Lines that do not all end alike, or hold but blanks, are tried once more in a copy.
-        """
-        otherwise = None if plain is not None else lambda: self.lines(fields, value, evened(self.path))
-        plain = plain or Plain(self.path)
-        places = {field: f"c{self.header.index(name)}" for field, name in fields.items()}
-        number, as_numbers = places.get("value", ""), [fields["value"]] if value else []
-        if value and _holds(self.path, b"_"):  # the reader of CSV takes 1_0 for 10
-            number, as_numbers = plain_number(number), []
-        return Lines(
-            form=self.form,
-            source=self.source(plain, as_numbers),
-            query=trimmed(places["query"]),
-            item=trimmed(places["item"]),
-            value=value and value.format(number),
-            check=partial(self.check_quotes, plain),
-            wrong=partial(self.wrong, fields),
-            place=self.place,
-            rejected=self.rejected,
-            otherwise=otherwise,
-        )
-
-    def place(self, record: int) -> str:
-        """Return how an error names a record."""
-        return _place(self.path, record, self.skipped)
-
-    def wrong(self, fields: Mapping[str, str], record: int, field: str) -> DataFileError:
-        """Return the error of a record in which a field is empty, or no number."""
-        place = self.place(record)
-        if field == "value":
-            line = next((text for number, text in numbered_lines(self.path) if f"line {number}" == place), "")
-            at = self.header.index(fields[field])
-            return wrong_number(
-                self.path, fields[field], dict(enumerate(split(line, self.delimiter))).get(at, ""), place
-            )
-        return DataFileError(self.path, f"the {field} is empty", place, f"every line names its {field}.")
-
-
-def read_csv(plain: Plain, delimiter: str, kinds: Mapping[str, str], quote: str = "", skipped: int = 0) -> str:
-    """Return a file as DuckDB's reader of CSV reads it, keeping what it rejects."""
-    columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in kinds.items())
-    return (
-        f"read_csv({named(plain.path)}, delim={literal(delimiter)}, quote={literal(quote)}, escape={literal(quote)}, "
-        f"columns={{{columns}}}, auto_detect=false, header=false, skip={skipped}, store_rejects=true, "
-        "compression='none')"
-    )
+            raise DataFileError(self.path, problem, f"line {number}", hint)
+        return fields
 
 
 def read_table(asked: Opening, form: str = "CSV") -> Lines:
@@ -253,8 +195,37 @@ def read_table(asked: Opening, form: str = "CSV") -> Lines:
     with reading(path, form):
         table = Table.of(asked, form)
         columns = asked.columns if table.skipped or asked.columns.by_place else Columns()
-        fields = choose(path, table.header, asked.role, columns, table.where)
-        return table.lines(fields.by_field, None if fields.value is None else "-{}" if fields.is_rank else "{}")
+        chosen = choose(path, table.header, asked.role, columns, table.where)
+        plain = Plain(path)
+        has_quotes, has_underscores = _holds(path, b'"', b"_")
+    query, item, *value = (table.header.index(name) for name in chosen.names)
+    sign = -1.0 if chosen.is_rank else 1.0
+
+    def parse(number: int, text: str) -> Iterator[Entry]:
+        fields = table.fields(number, text)
+        if fields is not None:
+            held = sign * real(path, str(chosen.value), fields[value[0]], number) if value else None
+            yield fields[query], fields[item], held
+
+    kinds = {f"c{place}": "VARCHAR" for place in range(len(table.header))}
+    is_whole, scored = "TRUE", f"c{value[0]}" if value else None
+    if has_quotes and table.delimiter in QUOTED:  # a quote that does not close reaches over ends of lines
+        is_whole = f"NOT regexp_matches(concat({', '.join(kinds)}), '[\\n\\r]')"
+    if scored and has_underscores:  # DuckDB takes 1_0 for 10
+        scored = f"CASE WHEN NOT contains({scored}, '_') THEN try_cast({scored} AS DOUBLE) END"
+    elif scored and is_whole == "TRUE":
+        kinds[scored] = "DOUBLE"
+    elif scored:
+        scored = f"try_cast({scored} AS DOUBLE)"
+    return Lines(
+        form=form,
+        source=read_csv(plain, table.delimiter, kinds, '"' if table.delimiter in QUOTED else "", table.skipped),
+        query=f"CASE WHEN {is_whole} THEN {trimmed(f'c{query}')} END",
+        item=trimmed(f"c{item}"),
+        value=scored and ("-" if chosen.is_rank else "") + scored,
+        exact=lambda: read_by_line(path, form, parse),
+        kept=plain,
+    )
 
 
 def read_tsv(asked: Opening) -> Lines:
@@ -262,90 +233,52 @@ def read_tsv(asked: Opening) -> Lines:
     return read_table(asked, "TSV")
 
 
-def read_lists(asked: Opening) -> Lines:
+def read_lists(asked: Opening) -> Iterator[Triples]:
     """Read lists of predictions, the best first, or of targets: a query and its labels on every line."""
-    path = check_file(asked.path)
+    path, columns = check_file(asked.path), asked.columns
     with reading(path, "lists"):
         table = Table.of(asked, "lists")
-        query, listed = _columns_of_lists(table, asked.columns)
-    if asked.role is not None:
-        said = f"column {table.header[query]!r} is the query, {table.header[listed]!r} the list of its labels"
-        note(path, f"{said}; format='csv' reads pairs.")
-    return _lists(table, query, listed, asked.role == "preds")
-
-
-def _lists(table: Table, query: int, listed: int, ranked: bool, copy: Plain | None = None) -> Lines:
-    plain = copy or Plain(table.path)
-    text = trimmed(f"c{listed}")
-    numbered = (
-        f"SELECT row_number() OVER () - 1 AS record, {trimmed(f'c{query}')} AS query, "
-        f"CASE WHEN {text} <> '' THEN string_split_regex({text}, '[ \\t\\r]+') ELSE [NULL] END AS words "
-        f"FROM {table.source(plain)}"
-    )
-    entries = "SELECT record, query, unnest(words) AS item, unnest(range(len(words))) AS place"
-    return Lines(
-        form="lists",
-        source=f"({entries} FROM ({numbered}))",
-        query="query",
-        item="item",
-        value="-place::DOUBLE" if ranked else None,
-        has_empty_lists=True,
-        check=partial(_check_lists, table, plain, numbered),
-        wrong=partial(table.wrong, {}),
-        place=table.place,
-        rejected=table.rejected,
-        recorded=True,
-        otherwise=None if copy else lambda: _lists(table, query, listed, ranked, evened(table.path)),
-    )
-
-
-def _check_lists(table: Table, plain: Plain, numbered: str, database: Database) -> None:
-    """Raise if a query has two lists."""
-    table.check_quotes(plain, database)
-    with database.in_order():
-        twice = database.row(
-            f"SELECT query, min(record) AS first FROM ({numbered}) GROUP BY 1 HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
-        )
-        if twice is not None:
-            (second,) = database.row(f"SELECT record FROM ({numbered}) WHERE query = ? AND record > ? LIMIT 1", *twice)
-            hint = "a query has one line, with all of its list; format='csv' reads pairs of query and item."
-            raise DataFileError(table.path, f"has a second list of query {twice[0]!r}", table.place(second), hint)
-
-
-def _columns_of_lists(table: Table, columns: Any) -> tuple[int, int]:
-    if len(table.header) != 2:
-        problem = f"has {len(table.header)} columns, not 2"
-        raise DataFileError(table.path, problem, table.where, "a line is a query and the labels of its list: id,a b c.")
-    if not table.skipped or not names_lists(table.header):
-        first = split(_record(table.path, 0)[1], table.delimiter)
-        problem = f"{' and '.join(map(repr, first))} are no names of columns"
-        raise DataFileError(table.path, problem, table.where, "the first line names the two columns: id,predicted.")
+        if len(table.header) != 2:
+            hint = "a line is a query and the labels of its list: id,a b c."
+            raise DataFileError(path, f"has {len(table.header)} columns, not 2", table.where, hint)
+        if not table.skipped or not names_lists(table.header):
+            first = split(next(numbered_lines(path))[1], table.delimiter)
+            problem = f"{' and '.join(map(repr, first))} are no names of columns"
+            raise DataFileError(path, problem, table.where, "the first line names the two columns: id,predicted.")
     query = 1 if columns.query == table.header[1] or columns.item == table.header[0] else 0
-    return query, 1 - query
+    if asked.role is not None:
+        said = f"column {table.header[query]!r} is the query, {table.header[1 - query]!r} the list of its labels"
+        note(path, f"{said}; format='csv' reads pairs.")
+    seen: set[str] = set()
+
+    def parse(number: int, text: str) -> Iterator[Entry]:
+        fields = table.fields(number, text)
+        if fields is None:
+            return
+        name, listed = fields[query], fields[1 - query]
+        if name in seen:
+            hint = "a query has one line, with all of its list; format='csv' reads pairs of query and item."
+            raise DataFileError(path, f"has a second list of query {name!r}", f"line {number}", hint)
+        seen.add(name)
+        for place, word in enumerate(BLANKS.split(listed) if listed else [None]):
+            yield name, word, -float(place) if asked.role == "preds" else None
+
+    return read_by_line(path, "lists", parse)
 
 
-def _untyped(name: str) -> str:
-    """Return the name of a column without the type that RecBole writes behind it, such as ``user_id:token``."""
-    return re.sub(r":(token|float)(_seq)?$", "", name)
-
-
-def plain_number(text: str) -> str:
-    """Return SQL of the number that a text is; null where it is none, or written with ``_`` as in Python."""
-    return f"CASE WHEN NOT contains({text}, '_') THEN try_cast({text} AS DOUBLE) END"
-
-
-def _holds(path: FilePath, what: bytes) -> bool:
+def _holds(path: FilePath, *words: bytes) -> list[bool]:
+    """Return whether a file holds each of some words of one byte."""
+    found = [False] * len(words)
     with stream(path) as file:
-        return any(what in block for block in iter(lambda: bytes(file.read(BLOCK_BYTES)), b""))
+        while not all(found) and (block := bytes(file.read(BLOCK_BYTES))):
+            found = [was or word in block for was, word in zip(found, words, strict=True)]
+    return found
 
 
 # -- TREC and MS MARCO ------------------------------------------------------------------------------------------------
 
-WHOLE = "[+-]?[0-9]{1,18}"
 
-
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """The fields of a line that blanks separate.
 
     Attributes:
@@ -353,30 +286,25 @@ class Layout:
         names: All of them; the first is the query.
         item: Place of the document.
         number: Place of its score, grade or rank.
-        value: Expression of the value, of the number ``n``.
         kind: Type of the value.
-        whole: Whether the number is whole.
-        open_ended: Whether more may stand behind them.
+        value: Expression of the value, of the number ``n``; it is null where a number is none.
     """
 
     form: str
     names: tuple[str, ...]
     item: int
     number: int
+    kind: str
     value: str
-    kind: str = "DOUBLE"
-    whole: bool = True
-    open_ended: bool = False
 
 
 SINGLE = "(CASE WHEN abs(n) >= 3.40282357e38 THEN sign(n) * 'inf'::DOUBLE ELSE n END)::FLOAT"
 """A score in single precision, in which what is too large is infinite."""
-RUN = Layout(
-    "a TREC run", ("query", "Q0", "document", "rank", "score", "tag"), 2, 4, SINGLE, "FLOAT", False, open_ended=True
-)
+RUN = Layout("a TREC run", ("query", "Q0", "document", "rank", "score", "tag"), 2, 4, "FLOAT", SINGLE)
 GRADE = f"CASE WHEN n < {EARLIEST} THEN greatest(n, 0) END"
-QRELS = Layout("a TREC qrels file", ("query", "iteration", "document", "grade"), 2, 3, GRADE)
-MSMARCO = Layout("a ranked list of MS MARCO", ("query", "passage", "rank"), 1, 2, "CASE WHEN n >= 1 THEN -n END")
+QRELS = Layout("a TREC qrels file", ("query", "iteration", "document", "grade"), 2, 3, "DOUBLE", GRADE)
+RANK = "CASE WHEN n >= 1 THEN -n END"
+MSMARCO = Layout("a ranked list of MS MARCO", ("query", "passage", "rank"), 1, 2, "DOUBLE", RANK)
 
 
 def read_trec(asked: Opening) -> Lines:
@@ -395,155 +323,108 @@ def read_msmarco(asked: Opening) -> Lines:
 
 
 def _fields(path: FilePath, layout: Layout) -> Lines:
-    """Read lines that are all alike, one blank or tab between fields; others are cut word by word."""
+    """Read lines of which the statement takes those with one blank or tab between fields."""
     with reading(path, layout.form):
         plain = Plain(path)
         separator, other = ("\t", " ") if "\t" in next(iter(Head(path).lines), "") else (" ", "\t")
     kinds = {f"c{place}": "VARCHAR" for place in range(len(layout.names))}
-    if not layout.whole:
-        kinds[f"c{layout.number}"] = "DOUBLE"
-    number = f"c{layout.number}"
+    number, item = f"c{layout.number}", f"c{layout.item}"
+    if layout is RUN:
+        kinds[number] = "DOUBLE"
+    else:
+        number = f"CASE WHEN regexp_full_match({number}, '{WHOLE}') THEN {number}::BIGINT END"
     return Lines(
         form=layout.form,
         source=read_csv(plain, separator, kinds),
-        query=f"CASE WHEN NOT (starts_with(c0, '#') OR contains(c0 || c{layout.item}, {literal(other)})) THEN c0 END",
-        item=f"c{layout.item}",
-        value=_valued(layout, number),
+        query=f"CASE WHEN NOT (starts_with(c0, '#') OR contains(c0 || {item}, {literal(other)})) THEN c0 END",
+        item=item,
+        value=re.sub(r"\bn\b", f"({number})", layout.value),
         kind=layout.kind,
-        wrong=lambda *_: DataFileError(path, "is uneven"),  # and read again
-        place=partial(_place, path),
+        exact=lambda: read_by_line(path, layout.form, partial(_words, path, layout)),
         kept=plain,
-        rejected=lambda *_: DataFileError(path, "is uneven"),
-        otherwise=lambda: _words(path, plain, layout),
     )
 
 
-def _valued(layout: Layout, text: str) -> str:
-    number = f"CASE WHEN regexp_full_match({text}, '{WHOLE}') THEN {text}::BIGINT END" if layout.whole else text
-    return re.sub(r"\bn\b", f"({number})", layout.value)
-
-
-def _words(path: FilePath, plain: Plain, layout: Layout, is_even: bool = False) -> Lines:
-    """Read lines that blanks separate in any way."""
-    blanks = rb"' \t\r\v\f'".decode("unicode_escape")
-    numbered = (
-        f"SELECT row_number() OVER () - 1 AS record, trim(line, {blanks}) AS line "
-        f"FROM {read_csv(plain, chr(1), {'line': 'VARCHAR'})}"
-    )
-    cut = (
-        r"SELECT record, string_split_regex(line, '[ \t\v\f\r]+') AS words "
-        f"FROM ({numbered}) WHERE line <> '' AND NOT starts_with(line, '#')"
-    )
-    count, compared = len(layout.names), ">=" if layout.open_ended else "="
-    number = f"words[{layout.number + 1}]"
-    if not layout.whole:
-        number = plain_number(number)
-    return Lines(
-        form=layout.form,
-        source=f"({cut})",
-        query=f"CASE WHEN len(words) {compared} {count} THEN words[1] END",
-        item=f"words[{layout.item + 1}]",
-        value=_valued(layout, number),
-        kind=layout.kind,
-        wrong=partial(_wrong_words, path, layout),
-        place=lambda record: f"line {record + 1}",
-        kept=plain,
-        rejected=lambda line, _, reason, __: _unread(path, line, reason),
-        recorded=True,
-        otherwise=None if is_even else lambda: _words(path, evened(path), layout, is_even=True),
-    )
-
-
-def _unread(path: FilePath, line: int, reason: str) -> DataFileError:
-    _check_text(path)
-    return DataFileError(path, f"cannot be read as text: {reason.lower()}", f"line {line}", "is it a text file?")
-
-
-def _wrong_words(path: FilePath, layout: Layout, record: int, field: str) -> DataFileError:
-    place = f"line {record + 1}"
-    words = next((text.split() for number, text in numbered_lines(path) if number == record + 1), [])
-    if field != "value":
+def _words(path: FilePath, layout: Layout, number: int, text: str) -> Iterator[Entry]:
+    words = BLANKS.split(text.strip(BLANK))
+    if words[0].startswith("#"):
+        return
+    if len(words) < len(layout.names) or (len(words) > len(layout.names) and layout is not RUN):
         problem = f"there are {len(words)} fields, not {len(layout.names)}"
-        return DataFileError(path, problem, place, f"a line is: {' '.join(layout.names)}.")
+        raise DataFileError(path, problem, f"line {number}", f"a line is: {' '.join(layout.names)}.")
     name, word = layout.names[layout.number], words[layout.number]
-    if layout.whole and re.fullmatch(WHOLE, word):
-        if name == "rank":
-            return DataFileError(path, f"holds the rank {word}", place, "ranks count from 1, the best.")
+    value = (real if layout is RUN else whole)(path, name, word, number)
+    if layout is RUN:
+        with np.errstate(over="ignore"):
+            value = np.float32(value)  # type: ignore[assignment]
+    elif layout is MSMARCO:
+        if value < 1:
+            raise DataFileError(path, f"holds the rank {word}", f"line {number}", "ranks count from 1, the best.")
+        value = -value
+    elif value >= EARLIEST:
         hint = "lines 'user item rating time' are no qrels: name their format, tsv or csv."
-        return DataFileError(path, f"holds the time {word} as a grade", place, hint)
-    return wrong_number(path, name, word, place, f"a whole number of at most {LARGEST}" if layout.whole else "a number")
+        raise DataFileError(path, f"holds the time {word} as a grade", f"line {number}", hint)
+    yield words[0], words[layout.item], value if layout is not QRELS else max(value, 0)
 
 
 # -- JSON Lines -------------------------------------------------------------------------------------------------------
 
 
-def read_jsonl(asked: Opening) -> Opened:
+def read_jsonl(asked: Opening) -> Lines | Iterator[Triples]:
     """Read a JSON Lines file; its first lines tell the names of the fields."""
     path, role, columns, _ = asked
     check_file(path)
     with reading(path, "JSON Lines"):
-        head = Head(path)
-        try:
-            records = [json.loads(line) for line in head.lines]
-        except (ValueError, RecursionError):
-            records = []
-        if head.data.startswith(BYTE_ORDER_MARK) or not all(isinstance(one, dict) for one in records) or not records:
-            return _records(asked)
-        fields = choose(path, _names(records), role, columns, "line 1")
+        records = []
+        for number, text in enumerate(Head(path).lines, 1):
+            with suppress(DataFileError):  # a line that is wrong is named when all are read
+                records.append(_object(path, number, text))
+        if not records:
+            return read_by_line(path, "JSON Lines", partial(_refused, path))
+        fields = choose(path, list(dict.fromkeys(name for one in records for name in one)), role, columns, "line 1")
         plain = Plain(path)
-    extra = USUAL["gain"].split() if role == "target" and fields.value is None else []
-    names = list(dict.fromkeys([*fields.names, *extra]))
-    kinds = ", ".join(f"{literal(name)}: 'JSON'" for name in names)
-    source = (
-        f"read_json({named(plain.path)}, format='newline_delimited', columns={{{kinds}}}, compression='none', "
-        f"maximum_object_size={LONGEST})"
-    )
-    ungraded = "".join(f" AND {quoted(name)} IS NULL" for name in extra)
+    ungraded = role == "target" and fields.value is None
+
+    def parse(number: int, text: str) -> Iterator[Entry]:
+        record = _object(path, number, text)
+
+        def held(name: str, kinds: tuple[type, ...], needed: str) -> Any:
+            if type(record.get(name)) in kinds:
+                return record[name]
+            shown = json.dumps(record[name]) if name in record else "missing"
+            raise DataFileError(path, f"{name!r} is {shown}, not {needed}", f"line {number}", RECORD_HINT)
+
+        query, item = (
+            str(held(name, (str, int), "a string or a whole number")) for name in (fields.query, fields.item)
+        )
+        value = None if fields.value is None else float(held(fields.value, (int, float), "a number"))
+        if ungraded and any(is_usual(name, "gain") for name in record):
+            problem = "has a gain, but lines before it have none"
+            raise DataFileError(path, problem, f"line {number}", RECORD_HINT)
+        yield query, item, -value if fields.is_rank and value is not None else value
+
+    extra = USUAL["gain"].split() if ungraded else []
+    kinds = ", ".join(f"{literal(name)}: 'JSON'" for name in dict.fromkeys([*fields.names, *extra]))
+    more = "".join(f" AND {quoted(name)} IS NULL" for name in extra)
     value = fields.value and (
         f"CASE WHEN json_type({quoted(fields.value)}) IN ('UBIGINT', 'BIGINT', 'DOUBLE') "
-        f"THEN {quoted(fields.value)}::DOUBLE END"
+        f"THEN {'-' if fields.is_rank else ''}({quoted(fields.value)}::DOUBLE) END"
     )
     return Lines(
         form="JSON Lines",
-        source=source,
-        query=_id(fields.query, ungraded),
+        source=f"read_json({named(plain.path)}, format='newline_delimited', columns={{{kinds}}}, compression='none', "
+        f"maximum_object_size={LONGEST})",
+        query=_id(fields.query, more),
         item=_id(fields.item),
-        value=value and (f"-({value})" if fields.is_rank else value),
-        wrong=lambda *_: DataFileError(path, "is uneven"),
-        place=partial(_place, path),
+        value=value,
+        exact=lambda: read_by_line(path, "JSON Lines", parse),
         kept=plain,
-        otherwise=lambda: _records(asked),
     )
 
 
-def _id(name: str, more: str = "") -> str:
-    """Return a string or a whole number as text; null if it is neither."""
-    one = quoted(name)
-    return f"CASE WHEN json_type({one}) IN ('VARCHAR', 'UBIGINT', 'BIGINT'){more} THEN {one} ->> '$' END"
-
-
-def _names(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all fields, in the order in which they are met."""
-    return list(dict.fromkeys(name for record in records for name in record))
-
-
-def _records(asked: Opening) -> Iterator[Triples]:
-    """Yield the lines of a JSON Lines file, each parsed by itself, which says what is wrong with which of them."""
-    fields: Chosen | None = None
-    found: list[tuple[int, dict[str, Any]]] = []
-    with reading(asked.path, "JSON Lines"):
-        for number, text in numbered_lines(asked.path):
-            found.append((number, _object(asked.path, number, text)))
-            if len(found) == RECORDS:
-                fields = fields or _chosen(asked, found)
-                yield _triples(asked, fields, found)
-                found = []
-        if found:
-            yield _triples(asked, fields or _chosen(asked, found), found)
-
-
-def _chosen(asked: Opening, found: Sequence[tuple[int, dict[str, Any]]]) -> Chosen:
-    return choose(asked.path, _names([one for _, one in found]), asked.role, asked.columns, f"line {found[0][0]}")
+def _refused(path: FilePath, number: int, text: str) -> Iterator[Entry]:
+    _object(path, number, text)
+    yield from ()
 
 
 def _object(path: FilePath, number: int, text: str) -> dict[str, Any]:
@@ -556,25 +437,87 @@ def _object(path: FilePath, number: int, text: str) -> dict[str, Any]:
     return record
 
 
-def _triples(asked: Opening, fields: Chosen, found: Sequence[tuple[int, dict[str, Any]]]) -> Triples:
-    import pyarrow as pa
+def _id(name: str, more: str = "") -> str:
+    """Return a string or a whole number as text; null if it is neither."""
+    one = quoted(name)
+    return f"CASE WHEN json_type({one}) IN ('VARCHAR', 'UBIGINT', 'BIGINT'){more} THEN {one} ->> '$' END"
 
-    wanted: dict[str, tuple[tuple[type, ...], str]] = dict.fromkeys(
-        (fields.query, fields.item), ((str, int), "a string or a whole number")
-    )
-    if fields.value is not None:
-        wanted[fields.value] = (int, float), "a number"
-    ungraded = asked.role == "target" and fields.value is None
-    for number, record in found:
-        for name, (kinds, needed) in wanted.items():
-            if type(record.get(name)) not in kinds:
-                held = json.dumps(record[name]) if name in record else "missing"
-                raise DataFileError(asked.path, f"{name!r} is {held}, not {needed}", f"line {number}", RECORD_HINT)
-        if ungraded and any(is_usual(name, "gain") for name in record):
-            problem = "has a gain, but lines before it have none"
-            raise DataFileError(asked.path, problem, f"line {number}", RECORD_HINT)
-    query, item = (pa.array([str(one[name]) for _, one in found], pa.string()) for name in (fields.query, fields.item))
-    value: Array | None = None
-    if fields.value is not None:
-        value = fields.scores(np.array([float(one[fields.value]) for _, one in found]))
-    return Triples(query, item, value, lambda index: f"line {found[index][0]}")
+
+# -- XMC --------------------------------------------------------------------------------------------------------------
+
+BATCH_ROWS = 2**10
+"""Rows that are parsed at a time: at 100 pairs a row a megabyte of text."""
+HEADER_HINT = "the first line is 'rows labels' (label:value lines) or 'rows features labels' (label,label lines)."
+FEATURE = re.compile(r"[0-9]+:")
+PAIR_HINT = "entries are label:value, separated by blanks."
+
+
+class XmcSource(Source):
+    """A score, label or data file in text; line 1 is the header, row r stands on line r + 2."""
+
+    def __init__(self, asked: Opening) -> None:
+        self.path = check_file(asked.path)
+        words = head(self.path).removeprefix(b"\xef\xbb\xbf").split(b"\n")[0].split()
+        self._header = int(not words or b":" not in words[0])
+        if self._header and (len(words) not in (2, 3) or not all(word.isdigit() for word in words)):
+            raise DataFileError(self.path, "has no header", "line 1", HEADER_HINT)
+        if self._header:
+            self.num_rows, self.num_labels = int(words[0]), int(words[-1])
+        else:
+            with reading(self.path, "XMC text"):
+                self.num_rows = sum(1 for _ in every_line(self.path, LONGEST_ROW))
+        self._has_features = self._header == 1 and len(words) == 3
+        if self._has_features and asked.role == "preds":
+            hint = "predictions are label:value lines under the header 'rows labels'."
+            raise DataFileError(self.path, "is a data file with features, not predictions", "line 1", hint)
+        if not self._has_features:
+            self.cells_per_row = size_of(self.path) / max(self.num_rows, 1) / 8
+
+    def place(self, row: int) -> str:
+        """Return line and row: row r stands on line r + 2, or r + 1 without a header."""
+        return f"line {row + 1 + self._header} (row {row})"
+
+    def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
+        """Yield the rows, parsing only their own lines."""
+        parse = self._labels if self._has_features else self._pairs
+        with reading(self.path, "XMC text"):
+            lines = islice(every_line(self.path, LONGEST_ROW), start + self._header, None)
+            row = start
+            while some := list(islice(lines, min(size, BATCH_ROWS, stop - row))):
+                yield parse(some)
+                row += len(some)
+            if row < stop:
+                problem = f"holds {row} rows, but its header says {self.num_rows}"
+                raise DataFileError(self.path, problem, hint="the file may be truncated, or its header wrong.")
+            behind = next(((number, text) for number, text in lines if text.strip(BLANK)), None)
+            if stop == self.num_rows and behind is not None:
+                hint = "correct the header, or write the file again."
+                problem = f"there are more rows than the {self.num_rows} of the header"
+                raise DataFileError(self.path, problem, f"line {behind[0]}", hint)
+
+    def _pairs(self, lines: list[tuple[int, str]]) -> Ragged:
+        pairs = [[word.split(b":") for word in text.encode().split()] for _, text in lines]
+        try:
+            if any("_" in text for _, text in lines):  # Python takes 1_0 for 10
+                raise ValueError
+            labels = np.array([int(label) for row in pairs for label, _ in row], np.int64)
+            values = np.array([float(value) for row in pairs for _, value in row])
+        except (ValueError, OverflowError):
+            for number, text in lines:
+                for word in BLANKS.split(text.strip(BLANK)) if text.strip(BLANK) else []:
+                    label, colon, value = word.partition(":")
+                    if not colon or ":" in value:
+                        problem = f"{word!r} is not label:value"
+                        raise DataFileError(self.path, problem, f"line {number}", PAIR_HINT) from None
+                    whole(self.path, "label", label, number)
+                    real(self.path, "value", value, number)
+            raise
+        return Ragged.from_lengths(np.array([len(row) for row in pairs]), labels, values)
+
+    def _labels(self, lines: list[tuple[int, str]]) -> Ragged:
+        """Read the labels, which end at the first blank; a line without labels opens with a blank or a feature."""
+        firsts = [(number, BLANKS.split(text)[0]) for number, text in lines]
+        listed = [(n, first.split(",") if first and not FEATURE.match(first) else []) for n, first in firsts]
+        labels = [whole(self.path, "label", label, number) for number, some in listed for label in some]
+        lengths = np.array([len(some) for _, some in listed])
+        return Ragged.from_lengths(lengths, np.array(labels, np.int64))
