@@ -9,7 +9,7 @@ from torch import Tensor
 from tailmetrics.ranking import _device
 from tailmetrics.ranking._device import force_plain, one_thread, over_threads
 from tailmetrics.ranking._kernels import Kernels
-from tailmetrics.ranking._scores import log_of, log_sum, terms_added_up
+from tailmetrics.ranking._pieces import log_of, log_sum, terms_added_up
 
 
 def log_normaliser(scores: Tensor) -> Tensor:

@@ -1,9 +1,8 @@
 """Floor 1: a batch ranked once, and where its relevant labels stand."""
 
-from tailmetrics.ranking._chunks import rank_chunks
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking, rank
-from tailmetrics.ranking._shards import rank_shards
+from tailmetrics.ranking._splits import rank_chunks, rank_shards
 from tailmetrics.ranking._target_ranks import Cutoff, LabelWeights, TargetRanks, discounts
 
 __all__ = [

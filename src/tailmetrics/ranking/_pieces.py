@@ -1,135 +1,82 @@
-"""Labels that come in pieces: their best, and where relevant labels stand among all of them."""
+"""What metrics read of the scores of all labels, whole or in pieces: exact ranks, counts of equals, log-normalisers."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import once
+from tailmetrics.ranking._device import joined, once, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED, Entries
-from tailmetrics.ranking._kernels import Kernels
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 
-@dataclass(frozen=True, eq=False)
-class Best:
-    """The best labels of some part of the label space, best first, the lower label first among equal scores.
-
-    Attributes:
-        values: Shape (N, K), floating, at least float32.
-        ids: Shape (N, K), int64.
-    """
-
-    values: Tensor
-    ids: Tensor
-
-
-def best_of(kernels: Kernels, scores: Tensor, first: int, depth: int) -> Best:
-    """Return the ``depth`` best of ``scores`` (N, C), the labels from ``first`` on."""
-    depth = min(depth, scores.shape[1])
-    values, ids, _ = kernels.top_k(scores, depth)
-    return Best(values[:, :depth].to(torch.promote_types(scores.dtype, torch.float32)), ids + first)
-
-
-def merged(kernels: Kernels, parts: list[Best], depth: int, in_order: bool = False) -> Best:
-    """Return the ``depth`` best of several parts; ``in_order`` where each has only lower labels than the next."""
-    values, ids = (torch.cat(side, dim=1) for side in zip(*((part.values, part.ids) for part in parts), strict=True))
-    if not in_order:
-        ids, order = ids.sort(dim=1, stable=True)
-        values = values.gather(1, order)
-    depth = min(depth, ids.shape[1])
-    values, places, _ = kernels.top_k(values, depth)  # equal scores as they stand, in the order of their labels
-    return Best(values[:, :depth], ids.gather(1, places))
-
-
-@dataclass(frozen=True, eq=False)
-class Standings:
-    """How many labels score more than each relevant label, and how many the same.
-
-    Attributes:
-        own: Shape (T,): the score of the label.
-        above: Shape (T,), int64: labels that score more.
-        tied: Shape (T,), int64: other labels that score the same.
-        before: Shape (T,), int64: those of them with a lower id, which rank better.
-    """
-
-    own: Tensor
-    above: Tensor
-    tied: Tensor
-    before: Tensor
-
-    @property
-    def ranks(self) -> Tensor:
-        """Exact ranks from 1, ``NOT_RANKED`` where the score is -inf."""
-        return torch.where(self.own > -torch.inf, self.above + self.before + 1, NOT_RANKED)
-
-    def at(self, places: Tensor) -> Standings:
-        """Return the standings at ``places``."""
-        return Standings(self.own[places], self.above[places], self.tied[places], self.before[places])
-
-
-def own_scores(entries: Entries, scores: Tensor, first: int, own: Tensor) -> None:
-    """Write the scores of the relevant labels from ``first`` on that ``scores`` (N, C) holds into ``own`` (T,)."""
-    inside = inside_piece(entries, first, scores.shape[1])
-    own[inside] = scores[entries.rows[inside], entries.ids[inside] - first]
-
-
-def inside_piece(entries: Entries, first: int, width: int) -> Tensor:
-    """Return the places of the relevant labels in a piece of the label space."""
-    return ((entries.ids >= first) & (entries.ids < first + width)).nonzero().squeeze(1)
-
-
-def count_piece(entries: Entries, own: Tensor, scores: Tensor, first: int) -> Tensor:
-    """Count the labels of a piece that score more than each relevant label, the same, and the same with a lower id.
+def exact_ranks(own: Tensor, counts: Tensor) -> Tensor:
+    """Return ranks from 1 by score and id, ``NOT_RANKED`` where the score ``own`` is -inf.
 
     Args:
-        entries: Relevant labels, rows ascending; none of them void.
-        own: Shape (T,): their scores, wherever these labels are.
-        scores: Shape (N, C): the scores of the piece.
-        first: Its first label.
+        own: Shape (T,): the scores of labels.
+        counts: Shape (3, T): how many labels score more, the same, and the same with a lower id.
+    """
+    return torch.where(own > -torch.inf, counts[0] + counts[2] + 1, NOT_RANKED)
+
+
+def counts_by_bucket(
+    scores: Tensor, first: int, rows: Tensor, own: Tensor, ids: Tensor, buckets: LabelBuckets
+) -> Tensor:
+    """Count the labels of the same bucket that score more than a given score, and the same.
+
+    Args:
+        scores: Shape (N, C): the scores of the labels from ``first`` on.
+        first: The first label.
+        rows: Shape (T,), int64, ascending: the row of each given score.
+        own: Shape (T,): the given scores.
+        ids: Shape (T,), int64: the labels that they belong to, wherever those are.
+        buckets: G buckets.
 
     Returns:
-        Shape (3, T), int64: what the piece adds to ``above``, ``tied`` and ``before``.
+        Shape (2, T), int64.
     """
-    counts = kernels_for(scores.device).counts_above(scores, entries.rows, own, entries.ids - first)
-    counts[1, inside_piece(entries, first, scores.shape[1])] -= 1  # the label itself
+    counts, kernels = torch.zeros(2, len(ids), dtype=torch.int64, device=ids.device), kernels_for(ids.device)
+    bucket = buckets.of(ids)
+    assigned = buckets.of(torch.arange(first, first + scores.shape[1], device=ids.device))
+    for number in range(len(buckets)):
+        place = (bucket == number).nonzero().squeeze(1)
+        inside = scores[:, assigned == number]
+        counts[:, place] = kernels.counts_above(inside, rows[place], own[place], torch.zeros_like(place))[:2]
     return counts
 
 
-class Beyond(ABC):
+@dataclass(eq=False)
+class Beyond:
     """What metrics without a cut-off read where the label space came in pieces.
 
-    Args:
+    Attributes:
         entries: The relevant labels, rows ascending, none of them void.
         num_labels: L.
+        own: Shape (T,): the scores of the relevant labels.
+        count: Counts, over all labels, what scores more than each of them, the same, and the same with a lower id,
+            shape (3, T); and returns the largest score of each row and log Σ exp(score - largest), shape (N,) each.
+        pieces: Yields the first label and the scores (N, C) of every piece, once more.
     """
 
-    def __init__(self, entries: Entries, num_labels: int) -> None:
-        self.entries = entries
-        self.num_labels = num_labels
+    entries: Entries
+    num_labels: int
+    own: Tensor
+    count: Callable[[], tuple[Tensor, tuple[Tensor, Tensor]]]
+    pieces: Callable[[], Iterator[tuple[int, Tensor]]]
+
+    @once
+    def _counted(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        return self.count()
 
     @property
-    @abstractmethod
-    def standings(self) -> Standings:
-        """Where the relevant labels stand among all labels."""
-
-    @property
-    @abstractmethod
     def log_sum(self) -> tuple[Tensor, Tensor]:
         """The largest score of each row, and log Σ exp(score - largest), shape (N,) each."""
-
-    @abstractmethod
-    def pieces(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield the first label and the scores (N, C) of every piece, once more."""
-
-    @abstractmethod
-    def standings_within(self, entries: Entries, buckets: LabelBuckets) -> Standings:
-        """Return where relevant labels stand among the labels of their bucket."""
+        return self._counted[1]
 
     @once
     def _places(self) -> tuple[Tensor, Tensor]:
@@ -138,9 +85,89 @@ class Beyond(ABC):
     def _keys(self, entries: Entries) -> Tensor:
         return entries.rows * self.num_labels + entries.ids
 
-    def standings_of(self, entries: Entries) -> Standings:
-        """Return where some of the relevant labels, or all of them in another order, stand among all labels."""
+    def _of(self, entries: Entries, values: Tensor) -> Tensor:
+        """Return values (..., T) of some of the relevant labels, or of all of them in another order."""
         if entries is self.entries or not len(entries.ids):
-            return self.standings.at(torch.arange(len(entries.ids), device=entries.ids.device))
+            return values[..., : len(entries.ids)]
         keys, order = self._places
-        return self.standings.at(order[torch.searchsorted(keys, self._keys(entries))])
+        return values[..., order[torch.searchsorted(keys, self._keys(entries))]]
+
+    def scores_of(self, entries: Entries) -> Tensor:
+        """Return the scores of relevant labels, shape (T,)."""
+        return self._of(entries, self.own)
+
+    def counts_of(self, entries: Entries, buckets: LabelBuckets | None = None) -> Tensor:
+        """Return how many labels score more, the same, and the same with a lower id, shape (3, T).
+
+        With buckets among the labels of the same bucket, and without the last, shape (2, T).
+        """
+        if buckets is None:
+            return self._of(entries, self._counted[0])
+        own = self.scores_of(entries)
+        counts = torch.zeros(2, len(own), dtype=torch.int64, device=own.device)
+        for first, scores in self.pieces():
+            counts += counts_by_bucket(scores, first, entries.rows, own, entries.ids, buckets)
+        return counts
+
+
+def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest score of each row, and log Σ exp(score - largest) over all L labels, natural log.
+
+    Their sum is the log-normaliser, log Σ exp(score). Apart they keep the digits of the second where scores are huge.
+
+    Args:
+        scores: Shape (N, L), floating; L >= 1.
+
+    Returns:
+        Two of shape (N,), float64 (float32 where the device has none); the second is -inf for a row of -inf.
+    """
+    num_rows, num_labels = scores.shape
+    if not num_labels:
+        real = real_dtype(scores.device)
+        return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
+    parts = kernels_for(scores.device).over_rows(lambda part, _: terms_added_up(part, None, num_labels), scores)
+    sums = joined([sums for _, sums in parts], 1)
+    return joined([largest for largest, _ in parts]), log_of(sums, num_labels)
+
+
+def shift_of(largest: Tensor) -> Tensor:
+    """Return the largest scores of rows as what is subtracted from all of them: a finite number also for -inf."""
+    real = real_dtype(largest.device)
+    return largest.to(real).clamp(min=torch.finfo(real).min)
+
+
+def terms_added_up(scores: Tensor, largest: Tensor | None, num_labels: int) -> tuple[Tensor, Tensor]:
+    """Return the largest scores, and Σ exp(score - largest) over the columns as two whole numbers for each row.
+
+    Args:
+        scores: Shape (N, C), floating: all labels or some of them.
+        largest: Shape (N,): the largest score of the whole row, from :func:`shift_of`; None where ``scores`` are whole.
+        num_labels: L, of the whole row.
+
+    Returns:
+        ``largest``, and shape (2, N): what each term has above its ``_bits`` digits behind the point, and the same of
+        the next digits. Sums of several pieces add up without a loss.
+    """
+    bits, real, kernels = _bits(num_labels), real_dtype(scores.device), kernels_for(scores.device)
+    largest = shift_of(scores.amax(dim=1)) if largest is None else largest
+    # as whole numbers where float32 has too few digits for them
+    kind = real if real == torch.float64 else torch.int64
+    sums = torch.empty(2, len(scores), dtype=kind, device=scores.device)
+    height = max(1, kernels.TERMS // max(1, scores.shape[1]))
+    parts = (torch.split(part, height, dim=-1) for part in (largest, sums))
+    for part, shift, added in zip(torch.split(scores, height), *parts, strict=True):
+        kernels.add_up_terms((part - shift[:, None]).exp_(), bits, added)
+    return largest, sums
+
+
+def log_of(sums: Tensor, num_labels: int) -> Tensor:
+    """Return the log of the sum that :func:`terms_added_up` returned, shape (N,)."""
+    bits, real = _bits(num_labels), real_dtype(sums.device)
+    one: int = 2**bits  # the term of the largest score, taken out so that what is small beside it keeps its digits
+    others = (sums[0] - one).to(real) * 2.0**-bits + sums[1].to(real) * 2.0 ** (-2 * bits)
+    return others.log1p()
+
+
+def _bits(num_labels: int) -> int:
+    """Return how many digits behind the point L terms of at most 1 may have so that their sum is exact in float64."""
+    return 53 - max(0, num_labels - 1).bit_length()

@@ -15,9 +15,8 @@ from tailmetrics.ranking._device import once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates, rows_of_sequences
 from tailmetrics.ranking._kernels import Kernels
-from tailmetrics.ranking._pieces import Beyond
+from tailmetrics.ranking._pieces import Beyond, exact_ranks, log_sum
 from tailmetrics.ranking._reading import Depth, read_batch, read_flat, side_by_side
-from tailmetrics.ranking._scores import log_sum
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
 from tailmetrics.ranking._targets import BatchRows, ExplicitTarget, Targets, read_batch_rows
 
@@ -285,7 +284,7 @@ class Ranking(TargetRanks):
             if scores is not None:
                 return kernels.exact_ranks(scores, entries)
             assert beyond is not None
-            return beyond.standings_of(entries).ranks
+            return exact_ranks(beyond.scores_of(entries), beyond.counts_of(entries))
 
         def find() -> Hits:
             return kernels.in_order(targets.entries, ranks_of(targets.entries), targets.num_rows)
@@ -414,7 +413,7 @@ class Ranking(TargetRanks):
         """The scores of the relevant labels, one for each of ``targets.entries``; needs scores of all labels."""
         entries = self.targets.entries
         if self.beyond is not None:
-            return self.beyond.standings_of(entries).own
+            return self.beyond.scores_of(entries)
         assert self.scores is not None
         return self.scores[entries.rows, entries.ids.clamp(min=0)]
 

@@ -1,22 +1,18 @@
-"""What metrics read of scores beside their order: what is above a threshold, log-normalisers, and pairs of labels."""
+"""What metrics read of scores beside their order: what is above a threshold, and pairs of labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import joined, real_dtype
 from tailmetrics.ranking._hits import NOT_RANKED, Entries
 from tailmetrics.ranking._kernels import above
-from tailmetrics.ranking._kernels_cpu import kernels_for
-
-if TYPE_CHECKING:
-    from tailmetrics.ranking._ranking import Ranking, Scope
+from tailmetrics.ranking._pieces import counts_by_bucket
+from tailmetrics.ranking._ranking import Ranking, Scope
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,69 +87,6 @@ def _of_lists(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[Su
         yield Suggestions(number, rows, torch.where(suggested, ids, -1).reshape(-1))
 
 
-def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest score of each row, and log Σ exp(score - largest) over all L labels, natural log.
-
-    Their sum is the log-normaliser, log Σ exp(score). Apart they keep the digits of the second where scores are huge.
-
-    Args:
-        scores: Shape (N, L), floating; L >= 1.
-
-    Returns:
-        Two of shape (N,), float64 (float32 where the device has none); the second is -inf for a row of -inf.
-    """
-    num_rows, num_labels = scores.shape
-    if not num_labels:
-        real = real_dtype(scores.device)
-        return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
-    parts = kernels_for(scores.device).over_rows(lambda part, _: terms_added_up(part, None, num_labels), scores)
-    sums = joined([sums for _, sums in parts], 1)
-    return joined([largest for largest, _ in parts]), log_of(sums, num_labels)
-
-
-def shift_of(largest: Tensor) -> Tensor:
-    """Return the largest scores of rows as what is subtracted from all of them: a finite number also for -inf."""
-    real = real_dtype(largest.device)
-    return largest.to(real).clamp(min=torch.finfo(real).min)
-
-
-def terms_added_up(scores: Tensor, largest: Tensor | None, num_labels: int) -> tuple[Tensor, Tensor]:
-    """Return the largest scores, and Σ exp(score - largest) over the columns as two whole numbers for each row.
-
-    Args:
-        scores: Shape (N, C), floating: all labels or some of them.
-        largest: Shape (N,): the largest score of the whole row, from :func:`shift_of`; None where ``scores`` are whole.
-        num_labels: L, of the whole row.
-
-    Returns:
-        ``largest``, and shape (2, N): what each term has above its ``_bits`` digits behind the point, and the same of
-        the next digits. Sums of several pieces add up without a loss.
-    """
-    bits, real, kernels = _bits(num_labels), real_dtype(scores.device), kernels_for(scores.device)
-    largest = shift_of(scores.amax(dim=1)) if largest is None else largest
-    # as whole numbers where float32 has too few digits for them
-    kind = real if real == torch.float64 else torch.int64
-    sums = torch.empty(2, len(scores), dtype=kind, device=scores.device)
-    height = max(1, kernels.TERMS // max(1, scores.shape[1]))
-    parts = (torch.split(part, height, dim=-1) for part in (largest, sums))
-    for part, shift, added in zip(torch.split(scores, height), *parts, strict=True):
-        kernels.add_up_terms((part - shift[:, None]).exp_(), bits, added)
-    return largest, sums
-
-
-def log_of(sums: Tensor, num_labels: int) -> Tensor:
-    """Return the log of the sum that :func:`terms_added_up` returned, shape (N,)."""
-    bits, real = _bits(num_labels), real_dtype(sums.device)
-    one: int = 2**bits  # the term of the largest score, taken out so that what is small beside it keeps its digits
-    others = (sums[0] - one).to(real) * 2.0**-bits + sums[1].to(real) * 2.0 ** (-2 * bits)
-    return others.log1p()
-
-
-def _bits(num_labels: int) -> int:
-    """Return how many digits behind the point L terms of at most 1 may have so that their sum is exact in float64."""
-    return 53 - max(0, num_labels - 1).bit_length()
-
-
 BLOCK_SCORES = 2**21
 """Scores that are sorted together: 8 MB."""
 
@@ -220,23 +153,17 @@ def _standings_of(
         Shape (T,) each.
     """
     if ranking.beyond is not None:
-        beyond = ranking.beyond
-        found = beyond.standings_of(entries) if buckets is None else beyond.standings_within(entries, buckets)
-        return found.own, found.above, found.tied
-    kernels, parts = ranking.targets.kernels, []
+        own, counts = ranking.beyond.scores_of(entries), ranking.beyond.counts_of(entries, buckets)
+        return own, counts[0], counts[1] - 1
+    parts = []
     for first, block in dense_blocks(ranking, num_labels):
         inside = (entries.rows >= first) & (entries.rows < first + len(block))
         rows, ids = entries.rows[inside] - first, entries.ids[inside]
         own = block[rows, ids]
         if buckets is None:
-            above, same, _ = kernels.counts_above(block, rows, own, ids)
+            above, same, _ = ranking.targets.kernels.counts_above(block, rows, own, ids)
         else:
-            above, same = torch.zeros(2, len(ids), dtype=torch.int64, device=ids.device)
-            bucket, assigned = buckets.of(ids), buckets.assignment.to(ids.device)
-            for number in range(len(buckets)):
-                place = (bucket == number).nonzero().squeeze(1)
-                counts = kernels.counts_above(block[:, assigned == number], rows[place], own[place], ids[place])
-                above[place], same[place] = counts[0], counts[1]
+            above, same = counts_by_bucket(block, 0, rows, own, ids, buckets)
         if ranking.documents is not None:  # places of a row behind its last document are no labels
             missing = num_labels - ranking.documents[rows + first]
             same = torch.where(own > -torch.inf, same, same - missing)

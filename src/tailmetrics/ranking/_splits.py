@@ -1,0 +1,439 @@
+"""A batch ranked whose labels are split: over chunks that come one after the other, or over processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from itertools import chain
+from math import prod
+from struct import unpack
+from typing import Any, NoReturn, TypeAlias
+
+import torch
+from torch import Tensor, distributed
+
+from tailmetrics._checks import check_count, check_row_mask, shape_of
+from tailmetrics.ranking._device import program_threads
+from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._inputs import FLOATS, Batch, Context, as_tensor, is_csr, rows_of_sequences
+from tailmetrics.ranking._kernels_cpu import kernels_for
+from tailmetrics.ranking._pieces import Beyond, log_of, shift_of, terms_added_up
+from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
+from tailmetrics.ranking._reading import retrieved
+from tailmetrics.ranking._targets import Targets, read_batch_rows, read_target
+from tailmetrics.ranking._validation import check_not_nan
+
+Chunk: TypeAlias = "Tensor | tuple[int, Tensor]"
+Chunks: TypeAlias = "Iterable[Chunk] | Callable[[], Iterable[Chunk]]"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a batch without the scores.
+
+    Attributes:
+        context: Who asks, and what holds for each argument.
+        batch: The arguments; ``preds`` are scores of rows, of some labels or of none.
+        targets: What is relevant among all labels; none is void.
+    """
+
+    context: Context
+    batch: Batch
+    targets: Targets
+
+    @classmethod
+    def read(cls, context: Context, given: Batch) -> Rows:
+        """Read the arguments; ``preds`` are scores (..., C) of some labels, or of none."""
+        batch = rows_of_sequences(context, given)
+        num_rows, device = len(batch.preds), batch.preds.device
+        mask = check_row_mask(context.caller, batch.row_mask, num_rows, device)
+        context = replace(context, row_mask=mask, kernels=kernels_for(device))
+        assert context.num_labels is not None
+        shape = torch.Size((num_rows, context.num_labels))
+        return cls(context, batch, read_target(context, batch.target, num_rows, shape, device).without_void())
+
+    @property
+    def num_labels(self) -> int:
+        """L."""
+        assert self.context.num_labels is not None
+        return self.context.num_labels
+
+    def nowhere(self) -> Tensor:
+        """Return a score for each relevant label, -inf at first."""
+        scores: Tensor = self.batch.preds.new_full((len(self.targets.entries.ids),), -torch.inf)
+        return scores
+
+    def best_of(self, scores: Tensor, first: int, depth: int) -> tuple[Tensor, Tensor]:
+        """Return values, at least float32, and ids of the best of ``scores`` (N, C), the labels from ``first`` on."""
+        depth = min(depth, scores.shape[1])
+        values, ids, _ = self.context.kernels.top_k(scores, depth)
+        return values[:, :depth].to(torch.promote_types(scores.dtype, torch.float32)), ids + first
+
+    def merged(self, parts: list[tuple[Tensor, Tensor]], depth: int, in_order: bool) -> tuple[Tensor, Tensor]:
+        """Return the best of several parts; ``in_order`` where each has only lower labels than the next."""
+        values, ids = (torch.cat(side, dim=1) for side in zip(*parts, strict=True))
+        if not in_order:
+            ids, order = ids.sort(dim=1, stable=True)
+            values = values.gather(1, order)
+        depth = min(depth, ids.shape[1])
+        values, places, _ = self.context.kernels.top_k(values, depth)  # equal scores in the order of their labels
+        return values[:, :depth], ids.gather(1, places)
+
+    def check(self, scores: Tensor) -> None:
+        """Raise if scores hold NaN."""
+        if self.context.validate and scores.shape[1]:
+            check_not_nan(self.context, scores.amax(dim=1, keepdim=True))  # which NaN passes through
+
+    def counted(self, own: Tensor, scores: Tensor, first: int, largest: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what a piece of the labels adds to counts (3, T), and to the sums of exponentials."""
+        entries = self.targets.entries
+        counts = self.context.kernels.counts_above(scores, entries.rows, own, entries.ids - first)
+        return counts, terms_added_up(scores, largest, self.num_labels)[1]
+
+    def ranking(self, best: tuple[Tensor, Tensor], depth: int, beyond: Beyond) -> Ranking:
+        """Return the ranking of the best labels, of which there is one more than asked for."""
+        context, (values, ids) = self.context, best
+        ids = retrieved(context, values[:, :depth], ids[:, :depth])
+        rows = read_batch_rows(context, len(ids), ids.device, self.batch.row_groups, self.batch.row_weights)
+        rest = depth >= self.num_labels, self.num_labels, values, None, self.targets, rows
+        return Ranking(ids, *rest, beyond=beyond, ignore_index=context.ignore_index)
+
+
+def own_scores(entries: Entries, scores: Tensor, first: int, own: Tensor) -> None:
+    """Write the scores of the relevant labels from ``first`` on that ``scores`` (N, C) holds into ``own`` (T,)."""
+    inside = ((entries.ids >= first) & (entries.ids < first + scores.shape[1])).nonzero().squeeze(1)
+    own[inside] = scores[entries.rows[inside], entries.ids[inside] - first]
+
+
+class ChunkReader:
+    """Reads chunks, as often as they can be read, and checks that they are the columns of one matrix."""
+
+    def __init__(self, context: Context, chunks: Chunks) -> None:
+        self._context = context
+        self._chunks = chunks
+        self.like: Tensor | None = None
+        """The first chunk without its columns."""
+        self._readings = 0
+        if not callable(chunks) and (isinstance(chunks, Tensor) or not hasattr(chunks, "__iter__")):
+            raise TypeError(
+                f"{context.caller}: chunks is {shape_of(chunks)}; pass an iterable of scores [N, C] or of pairs of a "
+                "first label and scores, or a callable that makes one."
+            )
+
+    def read(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield the first label and the scores (N, C) of each chunk."""
+        caller, num_labels = self._context.caller, self._context.num_labels
+        assert num_labels is not None
+        with program_threads():
+            made: Any = self._chunks() if callable(self._chunks) else self._chunks
+        if self._readings and iter(made) is made and made is self._chunks:
+            raise ValueError(
+                f"{caller}: chunks can be read only once, but ranks without a cut-off, cross-entropy, calibration, "
+                "thresholds and areas need another reading; pass a callable that makes the chunks anew, such as "
+                "rank_chunks(lambda: make_chunks(), ...)."
+            )
+        self._readings += 1
+        seen: list[tuple[int, int]] = []
+        end = 0
+        for number, chunk in enumerate(_made_by_the_program(made)):
+            first, scores = self._chunk(number, chunk, end)
+            end = first + scores.shape[-1]
+            if first < 0 or end > num_labels or any(first < stop and start < end for start, stop in seen):
+                raise ValueError(
+                    f"{caller}: chunk {number} holds the labels {first} to {end - 1}, some of which stand in another "
+                    f"chunk or are none of the {num_labels} labels; pass each label once."
+                )
+            seen += [(first, end)] if end > first else []
+            yield first, scores.reshape(prod(scores.shape[:-1]), scores.shape[-1])
+        held = sum(stop - start for start, stop in seen)
+        if held < num_labels:
+            raise ValueError(
+                f"{caller}: the chunks hold {held} labels, but there are {num_labels}; pass the scores of all labels "
+                "(-inf for those that are not retrieved)."
+            )
+
+    def _chunk(self, number: int, chunk: Any, end: int) -> tuple[int, Tensor]:
+        """Return the first label and the scores of a chunk, in rows."""
+        caller = self._context.caller
+        first, given = chunk if isinstance(chunk, (tuple, list)) and len(chunk) == 2 else (end, chunk)
+        first = check_count(caller, f"the first label of chunk {number}", first, minimum=0)
+        scores = as_tensor(caller, f"chunk {number}", given).detach()
+        if not scores.is_floating_point() or is_csr(scores) or scores.ndim < 2:
+            raise TypeError(f"{caller}: chunk {number} is {shape_of(scores)}; pass dense floating scores [N, C].")
+        if self.like is None:
+            self.like = scores[..., :0]
+        like = self.like
+        if (scores.shape[:-1], scores.dtype, scores.device) != (like.shape[:-1], like.dtype, like.device):
+            raise ValueError(
+                f"{caller}: chunk {number} is {shape_of(scores)} on {scores.device}, but the first chunk has "
+                f"{str(like.dtype).removeprefix('torch.')} scores of {list(like.shape[:-1])} rows on {like.device}; "
+                "pass columns of one matrix."
+            )
+        return first, scores
+
+
+def _made_by_the_program(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yield chunks; each is made on all threads of the program, such as by a model that scores some labels."""
+    iterator, end = iter(chunks), object()
+    while True:
+        with program_threads():
+            chunk = next(iterator, end)
+        if chunk is end:
+            return
+        yield chunk  # type: ignore[misc]
+
+
+def rank_chunks(
+    chunks: Chunks,
+    target: Any,
+    depth: int = DEFAULT_DEPTH,
+    row_mask: Any = None,
+    *,
+    num_labels: int,
+    ignore_index: int | None = None,
+    row_groups: Any = None,
+    row_weights: Any = None,
+    validate_args: bool = True,
+) -> Ranking:
+    """Rank a batch whose scores come in chunks of labels: the ranking of the whole matrix, without ever holding it.
+
+    The memory is that of one chunk and of the lists. Metrics with a cut-off need one reading of the chunks. Ranks
+    without a cut-off, cross-entropy and calibration need a second one, in which labels are counted against the
+    scores that the first has found; thresholds and areas need one more for each metric.
+
+    Args:
+        chunks: Pairs of the first label of a chunk and its scores (N, C), or scores alone where each chunk goes on
+            behind the last. A list, or a callable that makes the chunks anew, can be read more than once; of a
+            generator only metrics with a cut-off can be computed. Chunks may come in any order.
+        target: What is relevant, as in :func:`rank`; every process and every reading has the whole of it.
+        depth: How many labels are ranked.
+        row_mask: Shape (N,), bool; False drops a row.
+        num_labels: L; the chunks hold each label once.
+        ignore_index: Rows with this label do not count.
+        row_groups: Shape (N,), integers: the row group of each row, -1 for none.
+        row_weights: Shape (N,), numbers of at least 0: what each row weighs.
+        validate_args: False skips the checks that read values.
+
+    Returns:
+        The ranking, with the bits that :func:`rank` gives for the whole matrix.
+
+    Raises:
+        TypeError: If chunks are no floating tensors of one type, or no iterable.
+        ValueError: If chunks overlap, leave labels out, differ in rows, or hold NaN.
+    """
+    caller = "rank_chunks"
+    check_count(caller, "depth", depth)
+    context = Context(caller, check_count(caller, "num_labels", num_labels), validate_args, ignore_index=ignore_index)
+    reader = ChunkReader(context, chunks)
+    readings = reader.read()
+    first_chunk = next(readings)
+    rows = Rows.read(context, Batch(reader.like, target, row_mask, row_groups, row_weights))
+    own, entries = rows.nowhere(), rows.targets.entries
+    best, end = None, 0
+    for first, scores in chain([first_chunk], readings):
+        if not scores.shape[1]:
+            continue
+        new = rows.best_of(scores, first, depth + 1)
+        rows.check(scores)
+        own_scores(entries, scores, first, own)
+        best = new if best is None else rows.merged([best, new], depth + 1, in_order=first >= end)
+        end = max(end, first + scores.shape[1])
+    assert best is not None
+    count = partial(_second_reading, rows, reader, own, shift_of(best[0][:, 0]))
+    return rows.ranking(best, depth, Beyond(entries, num_labels, own, count, reader.read))
+
+
+def _second_reading(
+    rows: Rows, reader: ChunkReader, own: Tensor, largest: Tensor
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Count against the scores that the first reading has found, and add up the exponentials."""
+    again, totals = rows.nowhere(), None
+    for first, scores in reader.read():
+        own_scores(rows.targets.entries, scores, first, again)
+        counts, sums = rows.counted(own, scores, first, largest)
+        totals = (counts, sums) if totals is None else (totals[0] + counts, totals[1] + sums)
+    if not torch.equal(again, own):
+        raise ValueError(
+            "rank_chunks: a second reading of the chunks has other scores than the first, so no rank could be "
+            "told; make the same chunks each time: model.eval(), and no buffer that is written over."
+        )
+    assert totals is not None
+    return totals[0], (largest, log_of(totals[1], rows.num_labels))
+
+
+CALLER = "rank_shards"
+FAILED = -1
+"""What a process says of itself whose arguments were refused."""
+
+
+def rank_shards(
+    scores: Any,
+    first_label: int,
+    target: Any,
+    depth: int = DEFAULT_DEPTH,
+    row_mask: Any = None,
+    *,
+    num_labels: int,
+    group: Any = None,
+    ignore_index: int | None = None,
+    row_groups: Any = None,
+    row_weights: Any = None,
+    validate_args: bool = True,
+) -> Ranking:
+    """Rank a batch whose labels are split over processes, as by a tensor-parallel head; call it in each of them.
+
+    Three collectives: what each process holds, a few numbers; its best labels and its scores of the relevant ones;
+    and how many of its labels score more than those. None is as large as the scores.
+
+    Every process gets the ranking of all labels. Add it in one process of the group, or make the metrics with
+    ``sync_on_compute=False``, or with a ``process_group`` of processes that hold different rows: else a row counts
+    once for every process.
+
+    Args:
+        scores: Shape (N, C), floating: the scores of the labels from ``first_label`` on, of the same rows everywhere.
+        first_label: The first label that this process holds; together the processes hold each label once.
+        target: What is relevant among all labels, as in :func:`rank`; the same on every process.
+        depth: How many labels are ranked.
+        row_mask: Shape (N,), bool; False drops a row.
+        num_labels: L.
+        group: The process group; None for all processes.
+        ignore_index: Rows with this label do not count.
+        row_groups: Shape (N,), integers: the row group of each row, -1 for none.
+        row_weights: Shape (N,), numbers of at least 0: what each row weighs.
+        validate_args: False skips the checks that read values.
+
+    Returns:
+        The ranking, with the bits that :func:`rank` gives for the whole matrix. What needs the scores themselves again
+        is refused when it is asked for: thresholds, areas per label, areas by bucket with ``scope="bucket"``.
+
+    Raises:
+        TypeError: If an argument is of a kind that is not accepted.
+        ValueError: On every process, if one of them has wrong arguments, or others than the rest.
+    """
+    group = distributed.group.WORLD if group is None else group
+    try:
+        given = Batch(scores, target, row_mask, row_groups, row_weights)
+        context = Context(CALLER, num_labels, validate_args, ignore_index=ignore_index)
+        shard = _read_shard(context, given, first_label, depth)
+    except Exception:
+        _agree(None, 0, depth, group)
+        raise
+    ends = _agree(shard, first_label, depth, group)
+    best, own = _exchange(shard, first_label, ends, depth, group)
+    largest = shift_of(best[0][:, 0])
+    counts, sums = shard.counted(own, shard.batch.preds, first_label, largest)
+    sent = torch.cat([counts.view(-1), sums.to(torch.int64).view(-1)])  # whole numbers below 2^53
+    distributed.all_reduce(sent, group=group)
+    counts, whole = sent[: counts.numel()].view(counts.shape), sent[counts.numel() :].view(sums.shape)
+    known = counts, (largest, log_of(whole.to(sums.dtype), num_labels))
+    return shard.ranking(best, depth, Beyond(shard.targets.entries, num_labels, own, lambda: known, _refused))
+
+
+def _refused() -> NoReturn:
+    raise ValueError(
+        f"{CALLER}: thresholds, and pairs within buckets (scope='bucket'), read the scores of all labels, which no "
+        "process holds; use rank_chunks, or metrics of ranks, or scope='global'."
+    )
+
+
+def _read_shard(context: Context, given: Batch, first_label: int, depth: int) -> Rows:
+    """Read the arguments of one process."""
+    caller = context.caller
+    check_count(caller, "depth", depth)
+    num_labels = check_count(caller, "num_labels", context.num_labels)
+    first = check_count(caller, "first_label", first_label, minimum=0)
+    scores = as_tensor(caller, "scores", given.preds).detach()
+    if not scores.is_floating_point() or is_csr(scores) or scores.ndim < 2:
+        raise TypeError(f"{caller}: scores is {shape_of(scores)}; pass dense floating scores [N, C].")
+    if first + scores.shape[-1] > num_labels:
+        raise ValueError(
+            f"{caller}: scores hold the labels {first} to {first + scores.shape[-1] - 1}, but there are {num_labels}; "
+            "check first_label and num_labels."
+        )
+    rows = Rows.read(context, replace(given, preds=scores))
+    rows.check(rows.batch.preds)
+    return rows
+
+
+def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list[tuple[int, int]]:
+    """Return the labels that each process holds, if all hold pieces of one batch; raise on all if they do not."""
+    said = [FAILED] * 10
+    on_gpu = "nccl" in str(distributed.get_backend(group))  # whose tensors lie on a device
+    device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+    if shard is not None:
+        scores, entries = shard.batch.preds, shard.targets.entries
+        sizes = len(scores), len(entries.ids), shard.num_labels, depth, FLOATS.index(scores.dtype)
+        said, device = [first_label, first_label + scores.shape[1], *sizes, *_digest(shard)], scores.device
+    sent = torch.tensor(said, device=device)
+    received = [torch.empty_like(sent) for _ in range(distributed.get_world_size(group))]
+    distributed.all_gather(received, sent, group=group)
+    if shard is None:
+        return []
+    first, *others = (one.tolist() for one in received)
+    ends = [(start, stop) for start, stop, *_ in (first, *others)]
+    for place, one in enumerate((first, *others)):
+        if one[0] == FAILED:
+            raise ValueError(f"{CALLER}: process {place} of the group refused its arguments, so nothing was ranked.")
+        if one[2:] != first[2:]:
+            _raise_different(first, one, place)
+    held = sorted(end for end in ends if end[0] < end[1])
+    gaps = zip([0, *(stop for _, stop in held)], [*(start for start, _ in held), shard.num_labels], strict=True)
+    if any(stop != start for stop, start in gaps):
+        listed = ", ".join(f"{start} to {stop - 1}" for start, stop in ends)
+        raise ValueError(
+            f"{CALLER}: the processes hold the labels {listed} of {shard.num_labels}; together they must hold each "
+            "label once."
+        )
+    return ends
+
+
+def _raise_different(first: list[int], other: list[int], place: int) -> None:
+    names = ("number of rows", "number of relevant labels", "num_labels", "depth", "type of scores")
+    for name, one, two in zip(names, first[2:7], other[2:7], strict=True):
+        if one != two:
+            one, two = (FLOATS[value] if name == "type of scores" else value for value in (one, two))  # type: ignore[assignment]
+            raise ValueError(f"{CALLER}: the {name} is {one} on process 0 of the group and {two} on process {place}.")
+    raise ValueError(
+        f"{CALLER}: target or row_mask differ between process 0 of the group and process {place}; every process needs "
+        "those of the same rows, over all labels."
+    )
+
+
+def _digest(shard: Rows) -> tuple[int, ...]:
+    """Return numbers that tell one target from another."""
+    entries = shard.targets.entries
+    found = sha256()
+    if shard.context.validate:
+        for part in (entries.rows, entries.ids, entries.gains, shard.context.row_mask):
+            found.update(b"-" if part is None else part.cpu().contiguous().numpy().tobytes())
+    return unpack(">3q", found.digest()[:24])
+
+
+def _exchange(
+    shard: Rows, first_label: int, ends: list[tuple[int, int]], depth: int, group: Any
+) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Return the best labels of all processes, and the scores of the relevant ones."""
+    scores = shard.batch.preds
+    num_rows, dtype = len(scores), scores.dtype
+    width = min(depth + 1, max(stop - start for start, stop in ends))
+    values = scores.new_full((num_rows, width), -torch.inf, dtype=torch.float64)
+    ids = torch.full(values.shape, shard.num_labels, device=values.device)
+    if scores.shape[1]:
+        best, labels = shard.best_of(scores, first_label, width)
+        values[:, : best.shape[1]], ids[:, : best.shape[1]] = best.to(values.dtype), labels
+    own = shard.nowhere()
+    own_scores(shard.targets.entries, scores, first_label, own)
+    real = torch.cat([values.view(-1), own.to(torch.float64)])
+    sent = torch.cat([real.view(torch.int64), ids.view(-1)])
+    received = [torch.empty_like(sent) for _ in ends]
+    distributed.all_gather(received, sent, group=group)
+    lists, found = [], []
+    for place in sorted(range(len(ends)), key=lambda place: ends[place]):
+        real, of_process = received[place][: -ids.numel()].view(torch.float64), received[place][len(real) :]
+        best = real[: ids.numel()].view(values.shape).to(torch.promote_types(dtype, torch.float32))
+        lists.append((best, of_process.view(values.shape)))
+        found.append(real[ids.numel() :].to(dtype))
+    merged = shard.merged(lists, min(depth + 1, shard.num_labels), in_order=True)
+    return merged, torch.stack(found).amax(dim=0)
