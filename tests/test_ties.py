@@ -180,26 +180,33 @@ def test_long_spans_are_read_in_parts(tied: int) -> None:
 
 BUCKETS = tailmetrics.LabelBuckets.from_assignment([0, 1, 0, 1, 1, 0, 1], ["a", "b"])
 METRICS: list[tuple[str, dict[str, Any]]] = [
-    ("HitRateAtK", {"k": [1, 2, 4]}),
-    ("RecallAtK", {"k": [1, 2, 4]}),
-    ("PrecisionAtK", {"k": [2, 4]}),
-    ("PrecisionAtK", {"k": [2, 4], "denominator": "k"}),
-    ("F1AtK", {"k": 3}),
-    ("NDCGAtK", {"k": [2, 7]}),
-    ("NDCGAtK", {}),
-    ("MRR", {}),
-    ("MAP", {}),
-    ("MAP", {"k": 3, "denominator": "attainable"}),
-    ("RPrecision", {}),
-    ("RBPAtK", {"k": 4}),
-    ("RelevanceAtK", {"k": 2}),
-    ("PropensityScoredPrecisionAtK", {"k": 2, "weights": WEIGHTS}),
-    ("PropensityScoredNDCGAtK", {"k": 3, "weights": WEIGHTS}),
+    *((name, {"k": KS}) for name in ("HitRateAtK", "RecallAtK", "PrecisionAtK", "F1AtK", "NDCGAtK", "RBPAtK")),
+    *((name, {"k": KS}) for name in ("AccuracyAtK", "NormalizedRecallAtK", "FBetaAtK", "MRR", "MAP", "RelevanceAtK")),
+    ("PrecisionAtK", {"k": KS, "denominator": "k"}),
+    ("MAP", {"k": KS, "denominator": "attainable"}),
+    *((name, {}) for name in ("NDCGAtK", "MRR", "MAP", "RPrecision")),
+    ("PropensityScoredPrecisionAtK", {"k": KS, "weights": WEIGHTS}),
+    ("PropensityScoredRecallAtK", {"k": KS, "weights": WEIGHTS}),
+    ("PropensityScoredNDCGAtK", {"k": KS, "weights": WEIGHTS}),
+]
+UNBOUNDED: list[tuple[str, dict[str, Any]]] = [
+    ("FallOutAtK", {"k": KS}),
+    ("CGAtK", {"k": KS}),
+    ("DCGAtK", {"k": KS, "gain": "exponential"}),
 ]
 
 
-@pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}], ids=str)
-@pytest.mark.parametrize(("name", "given"), METRICS)
+def test_every_metric_that_knows_its_mean_is_tried() -> None:
+    """A metric of the registry that takes ``ties="expected"`` is among those held to all orders."""
+    knowing = {name for name, metric in tailmetrics.REGISTRY.items() if "expected" in getattr(metric, "tie_rules", ())}
+    assert knowing == {name for name, _ in METRICS + UNBOUNDED}
+
+
+CUT = {"buckets": BUCKETS, "depth": 4}
+
+
+@pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}, CUT], ids=str)
+@pytest.mark.parametrize(("name", "given"), METRICS + UNBOUNDED)
 def test_metrics_are_means_over_all_orders(name: str, given: dict[str, Any], by: dict[str, Any]) -> None:
     """Overall and in both scopes, of dense scores, candidates and CSR, in any batches: to 1e-12, and the same bits."""
     batch = [row for row in rows(40, True) if row[0].isfinite().any()]
@@ -224,11 +231,50 @@ def test_metrics_are_means_over_all_orders(name: str, given: dict[str, Any], by:
     assert values[0].tolist() == values[1].tolist()
 
 
+@pytest.mark.parametrize("depth", [2, 4, 7])
+@pytest.mark.parametrize("ties", ["worst", "best"])
+@pytest.mark.parametrize(("name", "given"), [one for one in METRICS if one[0] != "RelevanceAtK"])
+def test_worst_and_best_of_lists_that_are_cut(name: str, given: dict[str, Any], ties: Any, depth: int) -> None:
+    """Of each row and bucket the least and the largest value of all orders, also where a list ends among equal scores."""
+    if name.startswith("Propensity"):
+        return  # no value of a row
+    rule = {**given, "buckets": BUCKETS, "depth": depth, "empty_target_action": "neg"}
+    listed, metric = (getattr(tailmetrics, name)(**rule, **more) for more in ({}, {"ties": ties}))
+    for scores, gains in rows(30, True):
+        if not scores.isfinite().any():
+            continue
+        lists = all_orders(scores)
+        every = listed.row_values(Ranking.from_ids(lists, target_gains=gains.expand(len(lists), 7), num_labels=7))
+        found = metric.row_values(Ranking.from_scores(scores, target_gains=gains, depth=7))
+        for key, one in zip(every, found.values(), strict=True):
+            wanted = every[key].max() if ties == "best" else every[key].min()
+            assert float(one) == pytest.approx(float(wanted), abs=1e-12), (key, scores, gains)
+
+
+def test_ranks_are_those_of_pykeen() -> None:
+    """Optimistic 1 + #better, pessimistic #at least as good, realistic their mean: PyKEEN 1.11, ``Ranks.from_scores``."""
+    generator = torch.Generator().manual_seed(4)
+    for levels in (1, 2, 5, 1000):
+        scores = torch.randint(0, levels, (50, 20), generator=generator).float()
+        target = torch.randint(0, 20, (50,), generator=generator)
+        own = scores.gather(1, target[:, None])
+        optimistic, pessimistic = 1 + (scores > own).sum(dim=1), (scores >= own).sum(dim=1)
+        found = {}
+        for ties in ("best", "worst", "expected"):  # the mean rank is the sum over k of the chance to be beyond k
+            hits = tailmetrics.HitRateAtK(list(range(1, 21)), ties=ties)
+            values = hits.row_values(Ranking.from_scores(scores, target_ids=target, depth=20)).values()
+            found[ties] = 1 + sum(1 - of_k for of_k in values)
+        assert torch.equal(found["best"], optimistic.double())
+        assert torch.equal(found["worst"], pessimistic.double())
+        torch.testing.assert_close(found["expected"], (optimistic + pessimistic).double() / 2, rtol=0, atol=1e-12)
+
+
 def test_the_numbering_of_labels_makes_no_difference() -> None:
     """A model whose scores saturate: by id the curve turns around with the numbering, expected it does not."""
     generator = torch.Generator().manual_seed(6)
     counts = (2000 / torch.arange(1, 201)).long()
-    scores = ((torch.randn(100, 200, generator=generator) + counts.log()).sigmoid() * 8).round() / 8
+    scores = (2 * torch.randn(100, 200, generator=generator) + counts.log()).bfloat16().sigmoid()
+    assert int((scores == 1).sum()) > 1000
     target = torch.multinomial(counts.double(), 100, replacement=True, generator=generator)
     curves: dict[str, list[list[float]]] = {}
     deciles = tailmetrics.LabelBuckets.deciles(counts)

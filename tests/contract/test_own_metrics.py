@@ -199,9 +199,8 @@ def test_terms_of_a_ratio_are_held_to_the_same() -> None:
         fixed_point = REAL
         denominator: ClassVar[Callable[[Tensor], Tensor]] = staticmethod(Tensor.double)
 
-        def _row_terms(self, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
-            placement = self._ranks_of(ranking)
-            return placement.hits_at(k).double(), type(self).denominator(placement.n_relevant)
+        def _row_terms(self, ranks: TargetRanks, k: int) -> tuple[Tensor, Tensor]:
+            return ranks.hits_at(k).double(), type(self).denominator(ranks.n_relevant)
 
     assert float(Own(2)(SCORES, TARGET)) == 2 / 4
     Own.denominator = staticmethod(Tensor.float)

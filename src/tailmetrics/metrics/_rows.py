@@ -20,7 +20,7 @@ from tailmetrics.metrics._formula import check_returned_values
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._references import OfKinds, ReferenceRanking, ReferenceRanks
 from tailmetrics.metrics._states import Increments, PerRow, Prepared, State, weighted
-from tailmetrics.metrics._ties import ExpectedRanks, Ties, in_order, spans, tied_across
+from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, in_order, spans, tied_across
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
 from tailmetrics.ranking._device import constant, once
 from tailmetrics.ranking._ranking import Scope
@@ -203,10 +203,13 @@ class RelevanceMetric(TopKMetric):
         ranks, above, equal = ranking.remembered(
             ("spans", by), lambda: spans(ranking, buckets, self.scope, self.depth, everything)
         )
+        cut = None
+        if buckets is not None and self.scope == "bucket":
+            cut = ranking.remembered(("cut", by), lambda: cut_span(ranking, buckets, self.depth))
         if ties == "expected":
-            return ranking.remembered(("expected", by), lambda: ExpectedRanks(ranks, above, equal))
+            return ranking.remembered(("expected", by), lambda: ExpectedRanks(ranks, above, equal, cut))
         assert ties != "id"
-        return in_order(ranks, above, equal, self._worth_of_hits(ranks), ties)
+        return in_order(ranks, above, equal, self._worth_of_hits(ranks), ties, cut)
 
     def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
         """Return by what relevant labels of one score are sorted in the best order, shape (..., W)."""
@@ -300,10 +303,10 @@ class RowMeanMetric(RelevanceMetric):
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Return the value of each cut-off and row, shape (K, ...)."""
         ks = self.ks
-        if isinstance(ranks, ReferenceRanks):
-            if ranks.alike is None or not self.reads_counts_alone:
-                return ranks.mean_of(self._values_at_cutoffs, ks)
+        if isinstance(ranks, ReferenceRanks) and ranks.alike is not None and self.reads_counts_alone:
             return ranks.alike.mean_of(self._values_at_cutoffs, ks, vars(self).setdefault("_of_chance", OfKinds()))
+        if isinstance(ranks, ExpectedRanks):
+            return ranks.mean_of(self._values_at_cutoffs)
         if self.in_registry:
             return self._values_at_cutoffs(ranks)
         values = [self._row_value(ranks, k) for k in ks]
@@ -376,7 +379,7 @@ class RatioMetric(RelevanceMetric):
     fixed_point: FixedPoint = REAL
 
     @abstractmethod
-    def _row_terms(self, ranking: Ranking, k: Any) -> tuple[Tensor, Tensor]:
+    def _row_terms(self, ranks: TargetRanks, k: Any) -> tuple[Tensor, Tensor]:
         """Return what each row adds to the numerator and the denominator, shape (...), called per batch and cut-off.
 
         0 for rows that do not count. Metrics of the registry with several cut-offs are called once with a tuple of
@@ -396,18 +399,12 @@ class RatioMetric(RelevanceMetric):
 
     def _terms_of_rows(self, ranking: Ranking) -> Tensor:
         """Return both terms of each cut-off and row, shape (2, K, ...)."""
-        if isinstance(ranking, ReferenceRanking):
-            ranks = self._ranks_of(ranking)
-            assert isinstance(ranks, ReferenceRanks)
-            by = self.bound_buckets, self.scope, self.depth
-
-            def terms(one: ReferenceRanks) -> Tensor:
-                return torch.stack(self._row_terms(ranking.with_ranks(one, *by), self.ks))
-
-            return ranks.mean_of(terms, self.ks)
+        ranks = self._ranks_of(ranking)
+        if isinstance(ranks, ExpectedRanks):
+            return ranks.mean_of(lambda one: torch.stack(self._row_terms(one, self.ks)))
         if self.in_registry and len(self.ks) > 1:
-            return torch.stack(self._row_terms(ranking, self.ks))
-        pairs, ranks = [self._row_terms(ranking, k) for k in self.ks], self._ranks_of(ranking)
+            return torch.stack(self._row_terms(ranks, self.ks))
+        pairs = [self._row_terms(ranks, k) for k in self.ks]
         for term in () if self.in_registry else (term for pair in pairs for term in pair):
             check_returned_values(self._caller, "_row_terms", term, ranks, self.fixed_point, self.validate_args)
         return torch.stack([torch.stack(side) for side in zip(*pairs, strict=True)])

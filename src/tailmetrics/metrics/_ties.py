@@ -8,6 +8,9 @@ realistic ranks) for one relevant label; held to all orders, one by one, in test
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -28,8 +31,55 @@ Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
 EVERY_RULE: Final[tuple[Ties, ...]] = ("id", "expected", "worst", "best")
 """What ``ties`` may be of a formula that knows its mean over all orders."""
 
+SCORES_TOGETHER = 2**22
+"""Scores that are compared together in rows whose list ends among equal ones: 64 MB where all of them are equal."""
+
 PLACES_TOGETHER = 2**12
 """Places of a span that are looked at together where the first of several relevant labels is: 32 kB for each row."""
+
+
+NEGLIGIBLE = 1e-18
+"""Chance, as a share of the largest one, below which a length is left out: all of them change no digit of a value."""
+
+
+@dataclass(eq=False)
+class CutSpan:
+    """The equal scores among which a list ends that is cut at a depth, for each row and bucket, shape (...) or less.
+
+    Of E equal labels m are listed, any m of them with the same chance; so x of the e labels of a bucket are listed with
+    the chance of the hypergeometric distribution, C(e, x) C(E - e, m - x) / C(E, m).
+
+    Attributes:
+        above: How many labels of the bucket score more.
+        equal: e, how many labels of the bucket are among the equal ones; 0 where a list does not end among equals.
+        all_equal: E.
+        listed: m.
+    """
+
+    above: Tensor
+    equal: Tensor
+    all_equal: Tensor
+    listed: Tensor
+
+    def lengths(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield x and its chance, in units of the chance of the most likely one, from that one on in both directions.
+
+        From x to x + 1 the chance changes by (e - x)(m - x) / ((x + 1)(E - e - m + x + 1)).
+        """
+        e, m, others = self.equal, self.listed, self.all_equal - self.equal
+        low, high = (m - others).clamp(min=0), torch.minimum(m, e)
+        most_likely = torch.minimum(torch.maximum((m + 1) * (e + 1) // (self.all_equal + 2), low), high)
+        one = torch.ones_like(most_likely, dtype=real_dtype(e.device))
+        yield most_likely, one
+        up = down = one
+        x_up = x_down = most_likely
+        while bool(((up > 0) | (down > 0)).any()):
+            up = up * ((e - x_up) * (m - x_up)) / ((x_up + 1) * (others - m + x_up + 1))
+            down = down * (x_down * (others - m + x_down)) / ((e - x_down + 1) * (m - x_down + 1))
+            x_up, x_down = x_up + 1, x_down - 1
+            up, down = (torch.where(chance > NEGLIGIBLE, chance, 0.0) for chance in (up, down))
+            yield x_up, up
+            yield x_down, down
 
 
 class ExpectedRanks(TargetRanks):
@@ -43,9 +93,13 @@ class ExpectedRanks(TargetRanks):
         ranks: All relevant labels that are retrieved, not those of a list that was cut.
         above: Shape of ``target_ranks``, int64: how many labels score more.
         equal: The same: how many score the same, the label itself included.
+        cut: Where lists of buckets are cut among equal scores; :meth:`mean_of` is then the mean.
     """
 
-    def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor) -> None:
+    _most_shown: Tensor | None = None
+
+    def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor, cut: CutSpan | None = None) -> None:
+        self.cut = cut
         hits = ranks.hits
         rest = ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, ranks.deepest
         super().__init__(lambda: hits, *rest)
@@ -59,13 +113,37 @@ class ExpectedRanks(TargetRanks):
         # no place that a relevant label may have lies further down
         self.most = int((above + equal).masked_fill(void, 0).max()) if above.numel() else 0
 
-    def shown(self, k: Cutoff) -> int | Tensor:
-        """Return how many places of a list are read for ``k``, as :meth:`cutoffs` does."""
-        return self.cutoffs(k)
+    def mean_of(self, value: Callable[[ExpectedRanks], Tensor]) -> Tensor:
+        """Return the mean of a ``value`` of ranks, shape (K, ...), over the lengths that the lists of buckets may have.
+
+        Of a bucket's labels that are cut, those listed stand in any order: within a list of each length, each of them
+        has the same chance at each of the places that are left.
+        """
+        if self.cut is None:
+            return value(self)
+        terms, chances = [], []
+        for listed, chance in self.cut.lengths():
+            ranks = copy(self)
+            ranks._memo, ranks.length = {}, (self.cut.above + listed).clamp(min=0)
+            ranks._most_shown = ranks.length
+            terms.append(value(ranks).to(chance.dtype) * chance)
+            chances.append(chance)
+        return ordered_sum(torch.stack(terms, dim=-1)) / ordered_sum(torch.stack(chances, dim=-1))
+
+    def shown(self, places: int | Tensor) -> int | Tensor:
+        """Return how many of the first ``places`` of a list there are to be read."""
+        most = self._most_shown
+        if most is None:
+            return places
+        return most.clamp(max=places) if isinstance(places, int) else torch.minimum(places, most)
 
     def limit(self, k: Cutoff) -> int | Tensor:
-        """Return the same as what can be compared with places of ``target_ranks``."""
-        shown = self.shown(k)
+        """Return how many places are read for ``k``, as what can be compared with places of ``target_ranks``."""
+        return self.before(self.cutoffs(k))
+
+    def before(self, places: int | Tensor) -> int | Tensor:
+        """Return :meth:`shown` as what can be compared with places of ``target_ranks``."""
+        shown = self.shown(places)
         return shown if isinstance(shown, int) else shown.unsqueeze(-1)
 
     def places_within(self, limit: int | Tensor) -> Tensor:
@@ -101,7 +179,7 @@ class ExpectedRanks(TargetRanks):
         1 minus the chance that all r of the best span miss its m places: the product of (e - m - i) / (e - i), i < r.
         """
         above, equal, tied = self.above[..., 0], self.equal[..., 0], self.tied_relevant[..., 0]
-        outside = equal - (self.shown(k) - above).clamp(min=0).minimum(equal)
+        outside = equal - (self.shown(self.cutoffs(k)) - above).clamp(min=0).minimum(equal)
         missed = torch.ones_like(outside, dtype=real_dtype(outside.device))
         for i in range(int(tied.max()) if tied.numel() else 0):
             factor = divide((outside - i).clamp(min=0), equal - i)
@@ -189,11 +267,18 @@ def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 
 def in_order(
-    ranks: TargetRanks, above: Tensor, equal: Tensor, worth: Tensor, ties: Literal["worst", "best"]
+    ranks: TargetRanks,
+    above: Tensor,
+    equal: Tensor,
+    worth: Tensor,
+    ties: Literal["worst", "best"],
+    cut: CutSpan | None = None,
 ) -> TargetRanks:
-    """Return the ranks in the worst or the best order of equal scores.
+    """Return the ranks in the worst or the best order of equal scores, for each bucket the one that is so for it.
 
-    Relevant labels come last or first in their span; of several, those of greater worth last or first.
+    Relevant labels come last or first in their span; of several, those of greater worth last or first. Where a list is
+    cut inside a span, the worst order of a bucket has its irrelevant labels first, then those of other buckets, then
+    its relevant ones; the best order is that one turned around.
 
     Args:
         ranks: All relevant labels that are retrieved.
@@ -201,8 +286,9 @@ def in_order(
         equal: How many score the same, the label itself included.
         worth: What it is worth to rank a label well, such as its gain, in the same shape.
         ties: Which order.
+        cut: Where lists of buckets are cut.
     """
-    if not bool((equal > 1).any()):
+    if cut is None and not bool((equal > 1).any()):
         return ranks
     hits = ranks.hits
     void = hits.ranks >= NOT_RANKED
@@ -214,11 +300,23 @@ def in_order(
     place = whole_numbers(above.shape[-1], above.device) - first
     if ties == "worst":
         place = place + equal - (torch.searchsorted(above, above, right=True) - first)
+    length = ranks.length
+    if cut is not None:
+        inside = (above == cut.above.unsqueeze(-1)) & ~void
+        relevant, others = inside.sum(dim=-1), cut.all_equal - cut.equal
+        if ties == "best":
+            shown = torch.minimum(cut.listed, relevant)
+            length = cut.above + shown + (cut.listed - relevant - others).clamp(min=0)
+        else:
+            shown = (cut.listed - cut.all_equal + relevant).clamp(min=0)
+            length = cut.above + torch.minimum(cut.listed, cut.equal - relevant) + shown
+        number = whole_numbers(above.shape[-1], above.device) - first
+        void = void | (inside & (number >= shown.unsqueeze(-1)))
     found = torch.where(void, NOT_RANKED, above + place + 1)
     gains = None if hits.gains is None else hits.gains.gather(-1, order)
     sorted_hits = Hits(found, hits.ids.gather(-1, order), gains)
     deepest = int(found.masked_fill(void, 0).max()) if found.numel() else 0
-    ordered = TargetRanks(lambda: sorted_hits, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, deepest)
+    ordered = TargetRanks(lambda: sorted_hits, ranks.relevant, length, ranks.num_labels, EVERYTHING, deepest)
     ordered.n_relevant, ordered.binary, ordered.documents = ranks.n_relevant, ranks.binary, ranks.documents
     return ordered
 
@@ -229,8 +327,9 @@ def spans(
     """Return the ranks of the relevant labels, how many labels score more than each, and how many the same.
 
     With buckets there is an axis of them behind the rows. In scope ``"bucket"`` the labels of a bucket are counted
-    among themselves; of those that tie across ``depth``, all are read. Scores are read once more in rows in which a
-    relevant label ties, or whose list ends among equal scores; in others a rank says what stands above.
+    among themselves, those that tie across ``depth`` included: :func:`cut_span` says how many of them are listed.
+    Scores are read once more in rows in which a relevant label ties, or whose list ends among equal scores; in others a
+    rank says what stands above.
 
     Args:
         ranking: Made from scores, or from whole lists of ids or scored candidates.
@@ -320,6 +419,35 @@ def _tied_within(values: Tensor, ids: Tensor, ks: tuple[int, ...], buckets: Labe
 @made_once
 def _counts_untied() -> Tensor:
     return torch.tensor([False, True], device="cpu")
+
+
+def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | None:
+    """Return where the first ``depth`` labels of a list end among equal scores; None where no row's does.
+
+    Only the scores of such rows are read again.
+    """
+    values, end = ranking.values, min(depth, ranking.depth)
+    if values is None or not 0 < end < values.shape[1]:
+        return None
+    last = values[:, end - 1]
+    rows = ((last == values[:, end]) & (last > -torch.inf)).nonzero().squeeze(1)
+    if not len(rows):
+        return None
+    ids, last = ranking.ids[rows], last[rows, None]
+    above_in = buckets.totals(ranking.ids[:, :end])
+    above_in[rows] = buckets.totals(ids[:, :end].masked_fill(values[rows, :end] == last, -1))
+    equal_in = torch.zeros_like(above_in)
+    if ranking.scores is None:
+        equal_in[rows] = buckets.totals(ids.masked_fill(values[rows, : ranking.depth] != last, -1))
+    else:
+        height = max(1, SCORES_TOGETHER // max(1, ranking.scores.shape[1]))
+        for some, of_some in zip(torch.split(rows, height), torch.split(last, height), strict=True):
+            row, label = (ranking.scores[some] == of_some).nonzero(as_tuple=True)
+            cell = some[row] * len(buckets) + buckets.of(label)
+            equal_in.view(-1).scatter_add_(0, cell, torch.ones_like(cell))
+    all_equal = equal_in.sum(dim=1, keepdim=True)
+    listed = (min(depth, ranking.depth) - above_in.sum(dim=1, keepdim=True)).clamp(min=0).minimum(all_equal)
+    return CutSpan(above_in, equal_in, all_equal, listed)
 
 
 def _tied_rows(ranks: Tensor, values: Tensor, end: int, row_mask: Tensor | None) -> Tensor:

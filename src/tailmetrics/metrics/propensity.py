@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from math import log
-from typing import Any, ClassVar, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, cast, final
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from tailmetrics.metrics._formula import formula
 from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments
 from tailmetrics.metrics._ties import EVERY_RULE, discounts_within
 from tailmetrics.metrics._training import check_counts_fit
-from tailmetrics.ranking import Cutoff, LabelWeights, Ranking, TargetRanks, discounts
+from tailmetrics.ranking import Cutoff, LabelWeights, TargetRanks, discounts
 
 Normalization: TypeAlias = Literal["normalized", "sum"]
 
@@ -240,7 +239,7 @@ class _PropensityMetric(RatioMetric):
         self.label_counts = check_counts_fit(self, self.label_counts)
         if self.num_train is not None:
             self.num_train = check_count(self._caller, "num_train", self.num_train, minimum=3)
-        self._weights = self._label_weights()
+        self._weights = cast("LabelWeights", self._label_weights())  # known before a batch comes
 
     @property
     def reads_labels(self) -> bool:
@@ -266,17 +265,8 @@ class _PropensityMetric(RatioMetric):
             )
         return LabelWeights(weights)
 
-    def _row_terms(self, ranking: Ranking, k: Cutoff) -> tuple[Tensor, Tensor]:
-        assert self._weights is not None
-        return self._terms(self._ranks_of(ranking), k, self._weights)
-
     def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
-        assert self._weights is not None
         return ranks.weights_at_targets(self._weights)
-
-    @abstractmethod
-    def _terms(self, ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> tuple[Tensor, Tensor]:
-        """Return what each row adds to the numerator and the denominator, shape (...)."""
 
 
 @final
@@ -307,8 +297,8 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
     higher_is_better = True
     stem = "psp"
 
-    def _terms(self, ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> tuple[Tensor, Tensor]:
-        return propensity_scored_precision_at_k(ranks, k, weights)
+    def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
+        return propensity_scored_precision_at_k(ranks, k, self._weights)
 
 
 @final
@@ -339,8 +329,8 @@ class PropensityScoredRecallAtK(_PropensityMetric):
     higher_is_better = True
     stem = "psr"
 
-    def _terms(self, ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> tuple[Tensor, Tensor]:
-        return propensity_scored_recall_at_k(ranks, k, weights)
+    def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
+        return propensity_scored_recall_at_k(ranks, k, self._weights)
 
 
 @final
@@ -379,5 +369,5 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
         self.normalization: Normalization = check_choice(self._caller, "normalization", normalization, choices)
         super().__init__(k, **kwargs)
 
-    def _terms(self, ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> tuple[Tensor, Tensor]:
-        return propensity_scored_ndcg_at_k(ranks, k, weights, self.normalization)
+    def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
+        return propensity_scored_ndcg_at_k(ranks, k, self._weights, self.normalization)
