@@ -17,7 +17,7 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
-from tailmetrics.evaluation.evaluating import _by_bucket
+from tailmetrics.evaluation.description import again
 from tailmetrics.metrics import REGISTRY
 
 N = 50
@@ -178,7 +178,7 @@ def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
 @pytest.mark.parametrize("action", ["neg", "pos", "skip", "error"])
 def test_rows_without_anything_relevant_count_as_asked(action):
     """Breaking a metric down keeps an action that was asked for."""
-    twin = _by_bucket(RecallAtK(k=3, empty_target_action=action), BUCKETS)
+    twin = again(RecallAtK(k=3, empty_target_action=action), buckets=BUCKETS)
     direct = RecallAtK(k=3, empty_target_action=action, buckets=BUCKETS)
     assert twin.empty_target_action == direct.empty_target_action
 

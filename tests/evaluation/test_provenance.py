@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cases import registered
-from tailmetrics.evaluation.provenance import settings_of
+from tailmetrics.evaluation.description import settings_of
 from tailmetrics.metrics import REGISTRY
 
 

@@ -189,7 +189,7 @@ def test_a_value_far_above_the_others_does_not_hide_them():
 )
 def test_what_a_bucket_is(buckets, said):
     """Each kind of buckets has its sentence."""
-    from tailmetrics.evaluation.accumulating import bucket_rows
+    from tailmetrics.evaluation.description import bucket_rows
 
     assert said in what_buckets_are(list(bucket_rows(buckets)))
 

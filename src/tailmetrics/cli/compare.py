@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,11 +17,10 @@ from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Ranks, launched
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_paths
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.provenance import versions
+from tailmetrics.evaluation.comparing import compared
 from tailmetrics.io import DataFileError
 from tailmetrics.io.files import folder_for
 from tailmetrics.report import ComparisonReport
-from tailmetrics.significance import Comparison, compare, verdict
 from tailmetrics.significance.rows import check_identities
 
 COMPARE_FILES = [f"compare.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")]
@@ -45,11 +44,10 @@ def compare_runs(request: Request) -> None:
         scratch = folder_for(outputs)
         models = models or [[path] for path in _tables(request, preds, scratch)]
         opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
-        found = _compared(opened, options, request.get(ResamplingOptions))
+        report = _compared(opened, options, request.get(ResamplingOptions))
         for table in (one for some in opened.values() for one in some if tables and not one.identity):
             said = f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
             warnings.warn(f"{said}are about the same thing; write it again.", CommandWarning, stacklevel=2)
-        report = _report(found, next(iter(opened.values()))[0], options)
         if folder is not None:
             report.write(folder)
         written = outputs.place()
@@ -92,62 +90,30 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
 
 def _compared(
     models: dict[str, list[RowTable]], options: CompareOptions, resampling: ResamplingOptions
-) -> list[Comparison]:
+) -> ComparisonReport:
     first = next(iter(models.values()))[0]
     models = {name: [table.joined(first.names) for table in some] for name, some in models.items()}
-    for name, some in models.items():
-        for other in some:
-            _check_same_rows(next(iter(models)), first, name, other)
     keys = _chosen(list(first.pairs), options.only)
-    for table in (table for some in models.values() for table in some):
-        missing = [key for key in keys if table.pairs.get(key) != first.pairs[key]]
-        if missing:
-            hint = "evaluate both with the same config and training labels."
-            raise DataFileError(table.path, f"lacks {missing[0]!r}, which {first.path} has", hint=hint)
-    for some in models.values():
-        check_identities(
-            "compare", {str(one.path): one.identity for one in some}, [str(one.path) for one in some], keys
-        )
-    return compare(
+    for name, some in models.items():
+        for table in some:
+            _check_same_rows(next(iter(models)), first, name, table)
+            missing = [key for key in keys if table.pairs.get(key) != first.pairs[key]]
+            if missing:
+                hint = "evaluate both with the same config and training labels."
+                raise DataFileError(table.path, f"lacks {missing[0]!r}, which {first.path} has", hint=hint)
+        known = {str(table.path): table.identity for table in some}
+        check_identities("compare", known, list(known), keys)
+    return compared(
         {name: [table.values(keys) for table in some] for name, some in models.items()},
-        options.baseline,
-        medians=[key for key in first.medians if key in keys],
-        lower_is_better=[key for key in first.lower_is_better if key in keys],
-        gaps=_gaps(keys, first.buckets),
-        resample=resampling.resample,
+        first.facts,
+        title=options.title,
         correction=options.correction,
+        baseline=options.baseline,
+        resample=resampling.resample,
         confidence=resampling.confidence,
         resamples=resampling.resamples,
         seed=resampling.seed,
         identities={name: some[0].identity for name, some in models.items()},
-    )
-
-
-def _gaps(keys: Iterable[str], buckets: Sequence[str]) -> dict[str, list[str]]:
-    """Return the name of each gap with the keys of its buckets, head first, without labels that training never saw."""
-    found: dict[str, list[str]] = {}
-    for key in keys:
-        stem, _, bucket = key.rpartition("/")
-        if bucket in buckets and bucket != "unseen":
-            found.setdefault(f"{stem}/gap", []).append(key)
-    return found
-
-
-def _report(found: list[Comparison], first: RowTable, options: CompareOptions) -> ComparisonReport:
-    """Return what was found, with what the tables say of their metrics."""
-    runs = dict.fromkeys(name for one in found for name in (one.baseline, one.run))
-    return ComparisonReport(
-        found,
-        title=options.title or " against ".join(runs),
-        correction=options.correction,
-        buckets=first.buckets,
-        row_groups=list(dict.fromkeys(name for _, name in first.of_groups.values())),
-        captions=first.captions,
-        over_all=first.over_all,
-        lower_is_better=first.lower_is_better,
-        verdict=verdict(found, first.buckets, first.lower_is_better),
-        what_buckets_are=first.what_buckets_are,
-        versions=versions(),
     )
 
 
@@ -164,7 +130,7 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
 def _check_same_rows(first_name: str, first: RowTable, name: str, other: RowTable) -> None:
     """Raise unless both tables hold the same rows in the same order."""
     if first.names.equals(other.names):
-        if first.of_groups and other.of_groups and not first.groups().equals(other.groups()):
+        if first.facts.row_groups and other.facts.row_groups and not first.groups().equals(other.groups()):
             problem = f"{name} has other groups of rows than {first_name}"
             raise CommandError(problem, "evaluate both with the same --row-groups.")
         return

@@ -36,7 +36,7 @@ from tailmetrics.cli.processes import Engine, Ranks, joined, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.label_cells import end_to_end
-from tailmetrics.evaluation.row_values import gaps_of, has_row_values
+from tailmetrics.evaluation.row_values import has_row_values
 from tailmetrics.frequency import frequency_of
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
@@ -348,14 +348,15 @@ def _intervals(
     found: dict[str, Interval] = {}
     for start in range(0, len(keys), size):
         group = keys[start : start + size]
-        gathered = ranks.gather(None if table is None else (table.values(group), table.medians))
+        gathered = ranks.gather(None if table is None else (table.values(group), table.facts))
         with ranks.agreement():
             parts = [part for part in gathered if part is not None]
             if parts:
+                facts = parts[0][1]
                 found |= intervals(
                     {key: _end_to_end([values[key] for values, _ in parts]) for key in group},
-                    medians=[key for key in parts[0][1] if key in group],
-                    gaps={name: of for metric in metrics for name, of in gaps_of(metric).items() if {*of} <= {*group}},
+                    medians=[key for key in facts.medians if key in group],
+                    gaps={name: of for name, of in facts.gaps.items() if {*of} <= {*group}},
                     confidence=options.confidence,
                     resamples=options.resamples or 10_000,
                     seed=options.seed,

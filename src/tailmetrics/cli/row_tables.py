@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -16,17 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from tailmetrics.evaluation.accumulating import bucket_rows
-from tailmetrics.evaluation.captions import captions_of
 from tailmetrics.evaluation.digest import RunDigest, merged
 from tailmetrics.evaluation.label_cells import MOST, LabelCells, has_label_cells, over_labels, spec_of
-from tailmetrics.evaluation.row_values import has_row_values, values_of_rows
+from tailmetrics.evaluation.row_values import RowFacts, has_row_values, values_of_rows
 from tailmetrics.io import DataFileError, Dataset
 from tailmetrics.io.errors import reading
 from tailmetrics.io.files import check_file
-from tailmetrics.metrics import KForRecall, TopKMetric
+from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
-from tailmetrics.report.formatting import what_buckets_are
 
 ROW, QUERY, GROUP = "row", "query", "row_group"
 LABELS = "labels of "
@@ -35,8 +32,6 @@ NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 METADATA = b"tailmetrics"
 IDENTITY = b"tailmetrics.identity"
 """Key of what the values depend on: digests of the targets, buckets, counts and options."""
-SHOWN = ("buckets", "captions", "over_all", "what_buckets_are")
-"""What metadata hold for the pictures of a comparison."""
 HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
 TOGETHER = "bring the files of all ranks, and of one run only, together."
 BUFFERED_CELLS = 2**21
@@ -71,14 +66,8 @@ class RowTable:
         path: The file, or what the files of the ranks are named after.
         files: The files in the order of the rows.
         pairs: Key -> whether it is a ratio, with a numerator and a denominator.
-        medians: Keys of which the median is reported.
-        lower_is_better: Keys of which less is better.
         names: Number or query of every row.
-        of_groups: Key of a group of rows -> the key over all rows, and the name of the group.
-        buckets: Names of the buckets, head first.
-        captions: For each metric by bucket what its values are of.
-        over_all: For each metric by bucket the key of its value over all labels.
-        what_buckets_are: That in words.
+        facts: What the values do not tell by themselves.
         identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
         labels: Key of an average over labels -> its column, how it is made of codes, its bucket and group of rows.
         order: Shape (N,), the place in the files of each row of ``names``; None for the order of the files.
@@ -87,16 +76,10 @@ class RowTable:
     path: Path
     files: list[Path]
     pairs: dict[str, bool]
-    medians: list[str]
-    lower_is_better: list[str]
     names: Any
-    of_groups: dict[str, list[str]]
+    facts: RowFacts
     identity: dict[str, Any]
     labels: dict[str, tuple[str, dict[str, Any], int, str | None]]
-    buckets: list[str] = field(default_factory=list)
-    captions: dict[str, str] = field(default_factory=dict)
-    over_all: dict[str, str] = field(default_factory=dict)
-    what_buckets_are: str = ""
     order: Any = None
 
     @classmethod
@@ -116,10 +99,14 @@ class RowTable:
             raise DataFileError(files[0], error.problem, hint=HINT) from error
         if METADATA not in (schema.metadata or {}) or schema.names[0] not in (ROW, QUERY):
             raise DataFileError(files[0], "is no table of values per row", hint=HINT)
-        facts, (first, *columns) = json.loads(schema.metadata[METADATA]), schema.names
+        told, (first, *columns) = json.loads(schema.metadata[METADATA]), schema.names
+        try:
+            facts, num_rows, labels = RowFacts(**told["facts"]), told["num_rows"], told["labels"]
+        except (KeyError, TypeError) as error:
+            raise DataFileError(files[0], "was written by another version of tailmetrics", hint=HINT) from error
         names = _read(files, [first])[first].combine_chunks()
-        if whole and len(names) != facts["num_rows"]:
-            problem = f"holds {len(names)} rows in {len(files)} file(s), but {facts['num_rows']} were evaluated"
+        if whole and len(names) != num_rows:
+            problem = f"holds {len(names)} rows in {len(files)} file(s), but {num_rows} were evaluated"
             raise DataFileError(path, problem, hint=TOGETHER)
         values = [
             one for one in columns if one != GROUP and not one.startswith(LABELS) and not one.endswith(DENOMINATOR)
@@ -127,26 +114,21 @@ class RowTable:
         pairs = {
             name.removesuffix(NUMERATOR): name.endswith(NUMERATOR) for name in values if not name.endswith(DENOMINATOR)
         }
-        of_groups = facts.get("of_groups", {})
-        pairs |= {key: pairs[over_all] for key, (over_all, _) in of_groups.items()}
-        labels = {key: (column, spec, bucket, group) for key, column, spec, bucket, group in facts.get("labels", [])}
+        pairs |= {key: pairs[over_all] for key, (over_all, _) in facts.of_groups.items() if over_all in pairs}
+        averages = {key: (column, spec, bucket, group) for key, column, spec, bucket, group in labels}
         return cls(
             path=path,
             files=files,
-            pairs=pairs | dict.fromkeys(labels, False),
-            medians=facts["medians"],
-            lower_is_better=facts["lower_is_better"],
+            pairs=pairs | dict.fromkeys(averages, False),
             names=names,
-            of_groups=of_groups,
+            facts=facts,
             identity=_identity(path, files),
-            labels=labels,
-            **{name: facts[name] for name in SHOWN if name in facts},  # older tables lack them
+            labels=averages,
         )
 
     def groups(self) -> Any:
-        """Return the name of the group of each row, null for a row without one; None if no row has one."""
-        grouped = self.of_groups or any(group for *_, group in self.labels.values())
-        return self._read([GROUP])[GROUP] if grouped else None
+        """Return the group of each row by name, null for none; None where rows have no groups."""
+        return self._read([GROUP])[GROUP] if self.facts.row_groups else None
 
     def joined(self, names: Any) -> RowTable:
         """Return the table with its rows in the order of ``names``, where these are the same queries."""
@@ -171,15 +153,15 @@ class RowTable:
                 found[key] = over_labels(spec, bucket, (lengths, lists.flatten().to_numpy()), inside)
                 continue
             sides = [table[name].to_numpy().astype(np.float64) for name in names]
-            if key in self.of_groups:
-                sides = [np.where(named == self.of_groups[key][1], side, np.nan) for side in sides]
+            if key in self.facts.of_groups:
+                sides = [np.where(named == self.facts.of_groups[key][1], side, np.nan) for side in sides]
             found[key] = (sides[0], sides[1]) if len(sides) == 2 else sides[0]
         return found
 
     def _columns(self, key: str) -> list[str]:
         if key in self.labels:
             return [self.labels[key][0]]
-        over_all = self.of_groups.get(key, [key])[0]
+        over_all = self.facts.of_groups.get(key, [key])[0]
         return [over_all + NUMERATOR, over_all + DENOMINATOR] if self.pairs[key] else [over_all]
 
     def _read(self, columns: list[str]) -> Any:
@@ -246,8 +228,9 @@ class RowTableWriter:
         self._identity = None
         if options is not None:
             self._identity = RunDigest(every, options, _label_names(dataset, metrics), self._names)
-        facts = {**_facts(self._metrics, self._over_labels, over_all), "num_rows": dataset.num_rows}
-        self._metadata = {METADATA: json.dumps(facts)}
+        told = {"facts": asdict(RowFacts.of(every, over_all)), "num_rows": dataset.num_rows}
+        told["labels"] = [one for metric in self._over_labels for one in _averages(metric)]
+        self._metadata = {METADATA: json.dumps(told)}
         self._path = path
         self._file: Any = None
         self._pending: list[Any] = []
@@ -297,33 +280,6 @@ class RowTableWriter:
             self._file = pq.ParquetWriter(self._path, table.schema)
         self._file.write_table(table, row_group_size=table.num_rows)
         self._pending = []
-
-
-def _facts(of_rows: Sequence[Any], over_labels: Sequence[Any], over_all: Mapping[str, str]) -> dict[str, Any]:
-    """Return what columns do not tell: the statistic made of them, which way is better, what the buckets are."""
-
-    def keys(metrics: Iterable[TopKMetric]) -> list[str]:
-        return [key for metric in metrics for key in list(metric.keys())]
-
-    every = [*of_rows, *over_labels]
-    kinds = dict.fromkeys(one.bound_buckets for one in every if one.bound_buckets is not None)
-    said = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
-    by_bucket = [captions_of(metric) for metric in every if metric.buckets is not None]
-    return {
-        "medians": keys(one for one in of_rows if isinstance(one, KForRecall) and one.statistic == "median"),
-        "lower_is_better": keys(one for one in of_rows if one.higher_is_better is False),
-        "of_groups": {
-            key: [over_all_rows, name]
-            for metric in of_rows
-            for name, group in zip(metric.row_groups or (), metric.group_keys()[1:], strict=True)
-            for key, over_all_rows in zip(metric.row_keys(group), metric.row_keys(), strict=True)
-        },
-        "buckets": list(dict.fromkeys(name for metric in every for name in metric._bucket_names)),
-        "captions": {stem: text for captions in by_bucket for stem, text in captions.items()},
-        "over_all": dict(over_all),
-        "what_buckets_are": said.pop() if len(said) == 1 else "",  # tables of several kinds of buckets have none
-        "labels": [one for metric in over_labels for one in _averages(metric)],
-    }
 
 
 def _averages(metric: Any) -> Iterator[list[Any]]:

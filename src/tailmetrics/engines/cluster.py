@@ -14,8 +14,7 @@ from tailmetrics._checks import check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.evaluating import prepared
-from tailmetrics.evaluation.row_groups import group_numbers
+from tailmetrics.evaluation.evaluating import CONFIDENCE, group_numbers, prepared
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._targets import ExplicitTarget
@@ -140,7 +139,8 @@ class Cluster(ABC):
             ValueError: If a column is absent, or a metric refuses the rows; the engine does not try that again.
         """
         more: dict[str, Any] = {"buckets": buckets, "label_counts": label_counts, "num_labels": num_labels}
-        evaluation = prepared(metrics, labels=labels, label_names=label_names, intervals=intervals, **more)
+        confidence = CONFIDENCE if intervals else None
+        evaluation = prepared(metrics, labels=labels, label_names=label_names, confidence=confidence, **more)
         evaluation.start()
         columns = [name for name in (preds, target, scores, gains, row_groups) if name is not None]
         add = partial(_evaluate, preds=preds, target=target, scores=scores, gains=gains, row_groups=row_groups)

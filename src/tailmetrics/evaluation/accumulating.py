@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
-from tailmetrics._exact_metric import sent_together
+from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.captions import captions_of
+from tailmetrics.evaluation.description import bucket_rows, captions_of, settings_of, versions, with_values_over_all
 from tailmetrics.evaluation.label_cells import LabelCells, has_label_cells
 from tailmetrics.evaluation.label_metrics import with_label_values
-from tailmetrics.evaluation.over_all import with_values_over_all
-from tailmetrics.evaluation.positives import Positives
-from tailmetrics.evaluation.provenance import settings_of, versions
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scipy, quick_intervals
 from tailmetrics.evaluation.row_values import gaps_of
-from tailmetrics.evaluation.travelling import counted, packed, unpacked
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
     CoverageError,
@@ -35,13 +31,17 @@ from tailmetrics.metrics import (
 )
 from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.metrics._rows import RelevanceMetric
+from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
+from tailmetrics.ranking._targets import Targets
 from tailmetrics.report.labels import LabelTable
-from tailmetrics.report.report import MANY_TIES, BucketRow, Example, GroupRow, Report
+from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
 
 SHOWN = 10
 """Labels of a list that an example shows: as many as a user sees."""
+LENGTH_BYTES = 8
+"""Of the length that stands before each part of the bytes of an evaluation."""
 
 
 class Evaluation:
@@ -106,36 +106,28 @@ class Evaluation:
     def _num_labels(self) -> int | None:
         return next((metric.num_labels for metric in self.members if metric.num_labels is not None), None)
 
-    @property
-    def _min_gain(self) -> float | None:
-        """The least gain that counts as relevant, where all metrics agree on one."""
-        by_relevance = (metric for metric in self.members if isinstance(metric, RelevanceMetric))
-        levels = {metric.min_gain for metric in by_relevance if not metric.reads_gains}
-        return levels.pop() if len(levels) == 1 else None
-
     def start(self, device: torch.device | str = "cpu") -> None:
         """Forget what was accumulated and move to ``device``; the same on every rank, rows or not."""
-        self.collection.to(device)
+        members = self.collection.to(device).members()
         self.collection.reset()
         if self._num_labels is not None:  # of ids alone nobody knows how many labels chance draws from
             self.collection.with_references(REFERENCES)
+            of_relevance = (one for one in self.members if isinstance(one, RelevanceMetric) and not one.reads_gains)
+            least = {metric.min_gain for metric in of_relevance}
+            self.positives = Positives(self.bucketings, least.pop() if len(least) == 1 else None).to(device)
         self.collection.with_orders()
-        self.positives = None if self._num_labels is None else Positives(self.bucketings, self._min_gain).to(device)
-        self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if self._has_one_grouping else None
+        groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
+        # rows of groups are counted where all metrics have the same ones
+        self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if len(groupings) == 1 else None
         cutoffs = {k for metric in self.members for k in _ranks(metric)}
         self.ties = TieRateAtK(k=sorted(cutoffs) or [1]).to(device)
         if self.confidence is not None:
-            members = self.collection.members().items()
-            found = {name: RowMoments(metric) for name, metric in members if has_moments(metric, device)}
-            self.moments = {name: one.to(device) for name, one in found.items()}
-            self.cells = [LabelCells(m) for m in self.members if has_label_cells(m) and has_scipy()]
+            self.moments = {
+                name: RowMoments(one).to(device) for name, one in members.items() if has_moments(one, device)
+            }
+            self.cells = [LabelCells(one) for one in self.members if has_label_cells(one) and has_scipy()]
         if self.with_examples and cutoffs:
             self.examples = RowExamples(min(SHOWN, max(cutoffs)), next(iter(self.bucketings), None)).to(device)
-
-    @property
-    def _has_one_grouping(self) -> bool:
-        """Whether all metrics with groups of rows have the same ones, so that their rows can be counted."""
-        return len({metric.row_groups for metric in self.members if metric.row_groups is not None}) == 1
 
     def update(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
@@ -161,27 +153,49 @@ class Evaluation:
             if self.group_rows is not None and ranking.rows.groups is not None:
                 self.group_rows.update(target_ids=ranking.rows.groups, row_mask=ranking.row_mask)
 
+    def _counted(self) -> list[Any]:
+        """Return everything that has states."""
+        if self.ties is None:
+            self.start()
+        parts = (self.collection, self.positives, self.ties, self.group_rows, self.examples)
+        return [one for one in (*parts, *self.moments.values(), *self.cells) if one is not None]
+
     def merge_state(self, other: Evaluation) -> None:
         """Add what another evaluation of the same metrics has accumulated; the order makes no difference.
 
         Raises:
             ValueError: If a metric differs; the message says which one, and in what.
         """
-        for mine, its in zip(counted(self), counted(other), strict=True):
+        for mine, its in zip(self._counted(), other._counted(), strict=True):
             mine.merge_state(its)
 
     def state_bytes(self) -> bytes:
         """Return what has been accumulated as bytes, for :meth:`load_state_bytes` on another machine."""
-        return packed([one.state_bytes() for one in counted(self)])
+        parts = [one.state_bytes() for one in self._counted()]
+        return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in parts)
 
     def load_state_bytes(self, data: bytes) -> None:
         """Replace what has been accumulated by what :meth:`state_bytes` returned.
 
         Raises:
+            TypeError: If ``data`` is not bytes.
             ValueError: If it is damaged, or of other metrics, buckets or counts.
         """
-        own = counted(self)
-        for one, part in zip(own, unpacked(data, len(own)), strict=True):
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(
+                f"Evaluation.load_state_bytes: data is a {type(data).__name__}; pass what state_bytes() returned."
+            )
+        own, parts, stop = self._counted(), list[bytes](), 0
+        while stop < len(data):
+            start = stop + LENGTH_BYTES
+            stop = start + int.from_bytes(data[stop:start], "little")
+            parts.append(bytes(data[start:stop]))
+        if len(parts) != len(own) or stop != len(data):
+            raise ValueError(
+                f"Evaluation.load_state_bytes: data holds {len(parts)} parts, but {len(own)} are needed; pass what "
+                "state_bytes() of an evaluation of the same metrics returned, whole."
+            )
+        for one, part in zip(own, parts, strict=True):
             one.load_state_bytes(part)
 
     def scalars(self) -> dict[str, Tensor]:
@@ -198,53 +212,56 @@ class Evaluation:
         bounds = {name: _read(values) for name, values in self.collection.orders().items()}
         num_rows, positives, of_buckets = (None, None, []) if self.positives is None else self.positives.by_bucket()
         with_counts = zip_longest(self.bucketings, of_buckets)
-        rows, notes = _agreed([row for buckets, found in with_counts for row in bucket_rows(buckets, found)])
+        rows, notes = _agreed([row for of, found in with_counts for row in bucket_rows(of, found)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
+        buckets, named = next(iter(self.bucketings), None), self.collection._set_name
+        labels = examples = None
+        if self.labels:
+            columns = {name: one.cpu() for name, one in self.collection.per_label(zero_division=math.nan).items()}
+            within = () if buckets is None else (buckets.assignment, buckets.names)
+            labels = LabelTable(columns, self._names_of(len(columns["support"])), *within)
+        if self.examples is not None:
+            known = self._num_labels if buckets is None else buckets.num_labels
+            examples = self.examples.examples(self._names_of(known), self.row_names)
         return Report(
             title=title,
             scalars=scalars,
-            lower_is_better=tuple(self._keys_where_less_is_better()),
+            lower_is_better=tuple(
+                named(key) for one in self.members if one.higher_is_better is False for key in list(one.keys())
+            ),
             buckets=rows,
             rows=num_rows,
             positives=positives,
             ties=ties,
-            label_counts=next((buckets.counts for buckets in self.bucketings if buckets.counts is not None), None),
+            label_counts=next((of.counts for of in self.bucketings if of.counts is not None), None),
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
             notes=(*notes, *self._notes_on_cutoffs(rows)),
             row_groups=self._group_rows(),
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
-            captions={self._set_name(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
+            captions={named(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
             places=self._stems(KForRecall, CoverageError),
             shares=self._stems(PredictionProportionAtK),
             summaries=summaries,
             references={name: _read(values) for name, values in self.collection.references().items()} or None,
             tie_bounds=bounds if max(ties.values(), default=0.0) > MANY_TIES else None,
-            labels=self._label_table() if self.labels else None,
+            labels=labels,
             intervals=self._intervals({**scalars, **summaries}),
-            examples=() if self.examples is None else self._examples(self.examples),
+            examples=examples or (),
         )
-
-    def _set_name(self, key: str) -> str:
-        return self.collection._set_name(key)
 
     def _stems(self, *kinds: type[TopKMetric]) -> tuple[str, ...]:
         """Return the keys, without bucket, of the metrics of some classes."""
         of_kind = (metric for metric in self.members if isinstance(metric, kinds))
-        return tuple(dict.fromkeys(self._set_name(metric._key(k)) for metric in of_kind for k in metric.cutoffs))
+        return tuple(
+            dict.fromkeys(self.collection._set_name(metric._key(k)) for metric in of_kind for k in metric.cutoffs)
+        )
 
     def _group_rows(self) -> list[GroupRow]:
         counts = None if self.group_rows is None else self.group_rows.compute().reshape(-1).tolist()
         names = self.row_groups
         return [GroupRow(name, None if counts is None else counts[place]) for place, name in enumerate(names)]
-
-    def _label_table(self) -> LabelTable:
-        columns = {name: column.cpu() for name, column in self.collection.per_label(zero_division=math.nan).items()}
-        buckets = next(iter(self.bucketings), None)
-        if buckets is None:
-            return LabelTable(columns, self._checked_names(columns))
-        return LabelTable(columns, self._checked_names(columns), buckets.assignment, buckets.names)
 
     def _intervals(self, scalars: Mapping[str, float]) -> dict[str, Interval]:
         if self.confidence is None:
@@ -254,21 +271,13 @@ class Evaluation:
             "Evaluation", [(one, one._states_held()) for one in self.moments.values() if one._will_send]
         ):
             for one in self.moments.values():
-                found |= one.intervals(scalars, self._set_name, self.confidence)
+                found |= one.intervals(scalars, self.collection._set_name, self.confidence)
         for cells in self.cells:
-            rows = {self._set_name(key): one for key, one in cells.gathered().columns().items()}
+            rows = {self.collection._set_name(key): one for key, one in cells.gathered().columns().items()}
             if rows:
-                gaps = gaps_of(cells.metric, self._set_name)
+                gaps = gaps_of(cells.metric, self.collection._set_name)
                 found |= quick_intervals(rows, gaps, scalars, self.confidence)
         return {key: found[key] for key in scalars if key in found}
-
-    def _examples(self, examples: RowExamples) -> list[Example]:
-        buckets = next(iter(self.bucketings), None)
-        known = self._num_labels if buckets is None else buckets.num_labels
-        return examples.examples(self._names_of(known), self.row_names)
-
-    def _checked_names(self, columns: Mapping[str, Tensor]) -> Sequence[str] | None:
-        return self._names_of(len(columns["support"]))
 
     def _names_of(self, labels: int | None) -> Sequence[str] | None:
         names = self.label_names
@@ -287,18 +296,13 @@ class Evaluation:
                 continue  # RelevanceAtK reads one rank alone
             for k in _ranks(metric):
                 whole = ", ".join(name for name in _whole_buckets(metric.buckets, k) if name in answered)
-                keys.setdefault(whole, []).append(self._set_name(metric._key(k)))
+                keys.setdefault(whole, []).append(self.collection._set_name(metric._key(k)))
         found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items() if whole)
         if found:
             yield (
                 f"k reaches the number of labels for {found}: every relevant label there that is ranked at all is a "
                 "hit, whatever the model; scope='global' asks for the row's overall top k."
             )
-
-    def _keys_where_less_is_better(self) -> Iterator[str]:
-        for metric in self.members:
-            if metric.higher_is_better is False:
-                yield from (self._set_name(key) for key in list(metric.keys()))
 
 
 def _ranks(metric: TopKMetric) -> Iterator[int]:
@@ -311,15 +315,6 @@ def _whole_buckets(buckets: LabelBuckets | str | None, k: int) -> Iterator[str]:
     if isinstance(buckets, LabelBuckets):
         sizes = zip(buckets.names, buckets.label_counts.tolist(), strict=True)
         yield from (name for name, size in sizes if 0 < size <= k)
-
-
-def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None) -> Iterator[BucketRow]:
-    """Yield the buckets with what is in them; ``positives`` is how many relevant labels each has."""
-    occurrences = torch.zeros(len(buckets), dtype=torch.int64)
-    if buckets.counts is not None:
-        occurrences.index_add_(0, buckets.assignment, buckets.counts)
-    columns = (buckets.label_counts.tolist(), occurrences.tolist(), positives or [0] * len(buckets))
-    yield from (BucketRow(*row) for row in zip(buckets.names, *columns, strict=True))
 
 
 def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
@@ -354,3 +349,52 @@ def _quietly(metric: TopKMetric) -> dict[str, Tensor]:
     """Return the scalars of a metric that may never have been updated: candidates given as ids have no ties."""
     metric._update_count = max(1, metric._update_count)
     return metric.scalars()
+
+
+ROWS, ALL, BUCKETS = 0, 1, 2
+"""Places of the state: the rows, the relevant labels of all rows, and behind them those of each bucket."""
+
+
+class Positives(ExactMetric):
+    """Rows, and their relevant labels in all and by bucket; a number for each, however many labels there are.
+
+    Args:
+        bucketings: The buckets, any number of times.
+        min_gain: The least gain that counts as relevant, that of the metrics; None for any above 0.
+    """
+
+    counts: Tensor
+
+    def __init__(self, bucketings: Sequence[LabelBuckets], min_gain: float | None = None) -> None:
+        super().__init__()
+        self.bucketings, self.min_gain = tuple(bucketings), min_gain
+        self.add_state("counts", torch.zeros(BUCKETS + sum(map(len, bucketings)), dtype=torch.int64), "sum")
+
+    def update(self, ranking: Ranking) -> None:
+        """Count the relevant labels of a ranking."""
+        targets = ranking.at_least(self.min_gain).targets
+        rows = torch.tensor([targets.num_rows]) if targets.row_mask is None else targets.row_mask.sum()[None]
+        added = torch.cat([rows.to(self.counts), self._of_buckets(targets)])
+        self.counts = writable(self.counts)
+        self.counts += added
+
+    def _of_buckets(self, targets: Targets) -> Tensor:
+        """Return the relevant labels of all rows, and of each bucket."""
+        ids, times = targets.kernels.occurrences(targets)
+        found = [times.sum()[None].to(torch.int64)]
+        for buckets in self.bucketings:
+            padded = torch.zeros(len(buckets) + 1, dtype=torch.int64, device=ids.device)
+            found.append(padded.scatter_add_(0, buckets.of(ids), times)[:-1])
+        return torch.cat(found)
+
+    def compute(self) -> Tensor:
+        """Return the state over all processes."""
+        return self.counts.clone()
+
+    def by_bucket(self) -> tuple[int, int, list[list[int]]]:
+        """Return over all processes the rows, the relevant labels, and those of each bucket of all bucketings."""
+        rows, positives, *counts = self.compute().tolist()
+        ends = [0]
+        for buckets in self.bucketings:
+            ends.append(ends[-1] + len(buckets))
+        return rows, positives, [counts[start:stop] for start, stop in pairwise(ends)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tailmetrics.evaluation.description import versions
 from tailmetrics.evaluation.evaluating import evaluated
-from tailmetrics.evaluation.row_values import present
+from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.report.comparison import ComparisonReport
-from tailmetrics.report.formatting import what_buckets_are
 
 
 def compare_runs(
@@ -45,41 +45,68 @@ def compare_runs(
     >>> compared.values["precision@1"]
     {'wrong': 0.0, 'right': 1.0}
     """
-    from tailmetrics.significance import compare, verdict
-
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     found = {name: evaluated(preds, target, rows=True, **more) for name, preds in runs.items()}
     tables = {name: one.rows.columns() for name, one in found.items() if one.rows is not None}
-    first = next(iter(found.values()))
-    assert first.rows is not None
     reports = {name: one.evaluation.report("") for name, one in found.items()}
-    columns, report = next(iter(tables.values())), next(iter(reports.values()))
-    compared = compare(
+    report, facts = next(iter(reports.values())), next(one.rows.facts for one in found.values() if one.rows is not None)
+    return compared(
         tables,
-        baseline,
-        medians=present(first.rows.medians, columns),
-        gaps=first.rows.gaps,
-        resample=resample,
-        lower_is_better=present(first.rows.lower_is_better, columns),
+        facts,
+        title=title,
         correction=correction,
+        shown={
+            "curves": {metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},
+            "settings": report.settings,
+            "postfix": report.postfix,
+        },
+        baseline=baseline,
         confidence=confidence,
         resamples=resamples,
+        resample=resample,
         seed=seed,
     )
+
+
+def compared(
+    runs: Mapping[str, Any],
+    facts: RowFacts,
+    *,
+    title: str | None = None,
+    correction: Any = "holm",
+    shown: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> ComparisonReport:
+    """Compare values per row, and return what was found with what is known of the metrics.
+
+    Args:
+        runs: Name of a model -> its values per row by key, or those of each of its runs.
+        facts: What the values do not tell by themselves.
+        title: Heads the comparison; None takes the names.
+        correction: As for :func:`tailmetrics.significance.compare`.
+        shown: What else the report shows.
+        more: What else :func:`tailmetrics.significance.compare` takes.
+    """
+    from tailmetrics.significance import compare, verdict
+
+    first = next(iter(runs.values()))
+    keys = first if isinstance(first, Mapping) else first[0]
+    medians, lower_is_better = ([key for key in some if key in keys] for some in (facts.medians, facts.lower_is_better))
+    gaps = {name: [key for key in of if key in keys] for name, of in facts.gaps.items()}
+    of_keys: dict[str, Any] = {"medians": medians, "lower_is_better": lower_is_better, "gaps": gaps}
+    found = compare(runs, correction=correction, **of_keys, **more)
     return ComparisonReport(
-        compared,
+        found,
         title=title or " against ".join(runs),
         correction=correction,
-        buckets=[row.name for row in report.buckets],
-        row_groups=[group.name for group in report.row_groups],
-        captions=report.captions,
-        over_all=report.over_all,
-        postfix=report.postfix,
-        verdict=verdict(compared, [row.name for row in report.buckets], first.rows.lower_is_better),
-        lower_is_better=first.rows.lower_is_better,
-        what_buckets_are=what_buckets_are(report.buckets),
-        curves={metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},
-        settings=report.settings,
-        versions=report.versions,
+        buckets=facts.buckets,
+        row_groups=facts.row_groups,
+        captions=facts.captions,
+        over_all=facts.over_all,
+        verdict=verdict(found, facts.buckets, facts.lower_is_better),
+        lower_is_better=facts.lower_is_better,
+        what_buckets_are=facts.what_buckets_are,
+        versions=versions(),
+        **(shown or {}),
     )

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.evaluation.provenance import settings_of
+from tailmetrics.evaluation.description import settings_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 

@@ -1,11 +1,12 @@
-"""A whole evaluation in one call, for tensors that are at hand."""
+"""A whole evaluation in one call, for data at hand: tensors, tables, dicts of runs, lists of lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import torch
 from torch import Tensor
@@ -14,17 +15,19 @@ from tailmetrics._checks import check_count, check_row_mask, shape_of
 from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
-from tailmetrics.evaluation.forms import CALLER, read_data
+from tailmetrics.evaluation.description import again
 from tailmetrics.evaluation.label_metrics import with_label_values
-from tailmetrics.evaluation.row_groups import group_names, group_numbers
-from tailmetrics.evaluation.row_values import RowValues, present
+from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._training import FACTS
+from tailmetrics.ranking._inputs import as_tensor, is_csr
 from tailmetrics.report.report import Report
 
+CALLER = "evaluate"
 CONFIDENCE = 0.95
 """Of intervals that nobody has asked for."""
+Batch = tuple[slice, Any, Tensor]
 
 
 def evaluate(
@@ -83,28 +86,24 @@ def evaluate(
     >>> report.scalars["precision@1"], report.scalars["precision@1/decile_10"]
     (0.5, 1.0)
     """
-    more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts}
-    more |= {"train_target": train_target, "row_mask": row_mask}
-    more |= {"row_groups": row_groups, "labels": labels, "label_names": label_names, "batch_rows": batch_rows}
-    more |= {"examples": examples, "row_names": row_names}
+    more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
+    more |= {"label_names": label_names, "examples": examples, "row_names": row_names, "row_groups": row_groups}
+    more |= {"train_target": train_target, "row_mask": row_mask, "batch_rows": batch_rows}
     quick = None if intervals is False else CONFIDENCE
     found = evaluated(preds, target, rows=bool(intervals), quick=quick, **more)
     report = found.evaluation.report(title)
     if report.rows is None:
         report = replace(report, rows=found.num_rows)
     report = replace(report, notes=(*report.notes, *found.notes))
-    resampled = {} if found.rows is None else _intervals(found.rows, intervals)
-    return replace(report, intervals={**report.intervals, **resampled})
+    columns = {} if found.rows is None else found.rows.columns()
+    if found.rows is None or not columns:
+        return report
+    from tailmetrics.significance import intervals as resampled
 
-
-def _intervals(rows: RowValues, asked: int | None) -> dict[str, Any]:
-    from tailmetrics.significance import intervals
-
-    columns = rows.columns()
-    resamples = asked if asked is not None and asked is not True else 10_000
-    if not columns:
-        return {}
-    return intervals(columns, medians=present(rows.medians, columns), gaps=rows.gaps, resamples=resamples)
+    resamples = 10_000 if intervals is True or intervals is None else intervals
+    medians = [key for key in found.rows.facts.medians if key in columns]
+    of_rows = resampled(columns, medians=medians, gaps=found.rows.facts.gaps, resamples=resamples)
+    return replace(report, intervals={**report.intervals, **of_rows})
 
 
 class Evaluated(NamedTuple):
@@ -129,17 +128,14 @@ def evaluated(
     *,
     rows: bool = False,
     quick: float | None = None,
-    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
-    buckets: LabelBuckets | str | None = None,
-    label_counts: Any = None,
     train_target: Any = None,
     row_mask: Any = None,
     row_groups: Any = None,
-    labels: bool = False,
+    label_counts: Any = None,
     label_names: Sequence[str] | None = None,
-    examples: bool = False,
     row_names: Sequence[str] | None = None,
     batch_rows: int = 4096,
+    **more: Any,
 ) -> Evaluated:
     """Run metrics over data at hand; the arguments are those of :func:`evaluate`.
 
@@ -148,24 +144,37 @@ def evaluated(
     check_count(CALLER, "batch_rows", batch_rows)
     data = read_data(preds, target, train_target)
     keep = check_row_mask(CALLER, row_mask, data.num_rows, data.device)
-    training = _training(buckets, data.train if label_counts is None else label_counts)
-    if training is not None and data.columns is not None:
-        _check_width(data.columns, training, "buckets" if label_counts is None else "label_counts")
     if isinstance(row_groups, Mapping):
         row_groups = [row_groups.get(name) for name in data.row_names or range(data.num_rows)]
-    groups = None if row_groups is None else group_names(row_groups)
-    names = data.label_names if label_names is None else label_names
-    evaluation = Evaluation(
-        _completed(metrics, training, groups, labels, data.columns),
-        labels=labels,
-        label_names=names,
-        examples=examples,
-        intervals=quick,
-        row_names=_row_names(data.row_names if row_names is None else row_names, data.num_rows),
+    row_names = data.row_names if row_names is None else row_names
+    if row_names is not None and len(row_names) != data.num_rows:
+        raise ValueError(
+            f"{CALLER}: row_names holds {len(row_names)} names for {data.num_rows} rows; pass one for each."
+        )
+    evaluation = prepared(
+        label_counts=data.train if label_counts is None else label_counts,
+        groups=None if row_groups is None else group_names(row_groups),
+        label_names=data.label_names if label_names is None else label_names,
+        row_names=row_names,
+        num_labels=data.columns,
+        confidence=quick,
+        **more,
     )
-    numbers = _group_numbers(row_groups, evaluation.row_groups, data.num_rows)
+    numbers = None
+    if row_groups is not None:
+        names = evaluation.row_groups
+        if not names:
+            raise ValueError(
+                f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or "
+                "metrics with row_groups=."
+            )
+        numbers = torch.as_tensor(group_numbers(CALLER, row_groups, names))
+        if numbers.shape != (data.num_rows,):
+            raise ValueError(
+                f"{CALLER}: row_groups is {shape_of(numbers)} for {data.num_rows} rows; pass one for each row."
+            )
     evaluation.start(data.device)
-    values = RowValues(evaluation.collection) if rows else None
+    values = RowValues(evaluation.collection, evaluation.over_all) if rows else None
     for batch, part, relevant in data.batches(batch_rows):
         counts = None if keep is None else keep[batch]
         of_rows = None if numbers is None else numbers[batch]
@@ -176,118 +185,297 @@ def evaluated(
     return Evaluated(evaluation, values, data.num_rows if keep is None else int(keep.sum()), data.notes)
 
 
-def _row_names(names: Sequence[str] | None, num_rows: int) -> Sequence[str] | None:
-    if names is not None and len(names) != num_rows:
-        raise ValueError(f"{CALLER}: row_names holds {len(names)} names for {num_rows} rows; pass one for each.")
-    return names
-
-
 def prepared(
-    metrics: TopKCollection | Iterable[TopKMetric] | None,
+    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
     *,
     buckets: LabelBuckets | str | None = None,
     label_counts: Any = None,
+    groups: Sequence[str] | None = None,
     labels: bool = False,
     label_names: Sequence[str] | None = None,
+    examples: bool = False,
+    row_names: Sequence[str] | None = None,
     num_labels: int | None = None,
-    intervals: bool = True,
+    confidence: float | None = None,
 ) -> Evaluation:
-    """Return an evaluation that has seen no row, of copies of the metrics; arguments are those of :func:`evaluate`."""
-    collection = _completed(metrics, _training(buckets, label_counts), None, labels, num_labels)
-    confidence = CONFIDENCE if intervals else None
-    return Evaluation(collection, labels=labels, label_names=label_names, intervals=confidence)
+    """Return an evaluation that has seen no row, of copies of the metrics, with all known that they left open.
 
-
-def _group_numbers(row_groups: Any, names: Sequence[str], num_rows: int) -> Tensor | None:
-    """Return the number of the group of each row; None where no metric has groups."""
-    if row_groups is None:
-        return None
-    if not names:
+    The arguments are those of :func:`evaluate` and of :class:`Evaluation`; ``groups`` are names of groups of rows, and
+    ``num_labels`` is the number of columns of scores, where that is what predictions are.
+    """
+    training = _training(buckets, label_counts)
+    if training is not None and num_labels is not None and training.num_labels != num_labels:
+        argument, each = ("label_counts", "a count") if buckets is None else ("buckets", "a bucket")
         raise ValueError(
-            f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or "
-            "metrics with row_groups=."
+            f"{CALLER}: {argument} holds {training.num_labels} labels, but preds has {num_labels} columns; pass {each} "
+            "for every column."
         )
-    numbers: Tensor = torch.as_tensor(group_numbers(CALLER, row_groups, names))
-    if numbers.shape != (num_rows,):
-        raise ValueError(f"{CALLER}: row_groups is {shape_of(numbers)} for {num_rows} rows; pass one for each row.")
-    return numbers
-
-
-def _check_width(columns: int, training: LabelFrequency | LabelBuckets, argument: str) -> None:
-    if training.num_labels != columns:
-        raise ValueError(
-            f"{CALLER}: {argument} holds {training.num_labels} labels, but preds has {columns} columns; pass "
-            f"{'a count' if argument == 'label_counts' else 'a bucket'} for every column."
-        )
-
-
-def _completed(
-    metrics: TopKCollection | Iterable[TopKMetric] | None,
-    training: LabelFrequency | LabelBuckets | None,
-    groups: Sequence[str] | None,
-    labels: bool,
-    num_labels: int | None,
-) -> TopKCollection:
-    """Return copies of the metrics, with all known that they left open, and groups of rows and labels if asked for."""
     if metrics is None:
-        metrics = _default_metrics(by_bucket=training is not None)
-    elif not isinstance(metrics, TopKCollection):
-        metrics = list(metrics)
-    collection = deepcopy(metrics) if isinstance(metrics, TopKCollection) else TopKCollection(deepcopy(metrics))
+        metrics = [PrecisionAtK(k=[1, 3, 5]), NDCGAtK(k=10)]
+        if training is not None:
+            at_10 = (RecallAtK, NDCGAtK, PredictionProportionAtK)
+            metrics += [PrecisionAtK(k=1, buckets="deciles"), *(kind(k=10, buckets="deciles") for kind in at_10)]
+    given = metrics if isinstance(metrics, TopKCollection) else list(metrics)
+    collection = deepcopy(given) if isinstance(given, TopKCollection) else TopKCollection(deepcopy(given))
     collection.check_update("evaluate")
     collection.reset()
     members = list(collection.members().values())
     if training is not None and all(metric.buckets is None for metric in members):
         found = training if isinstance(training, LabelBuckets) else training.deciles()
-        members += [_by_bucket(metric, found) for metric in members if _takes_buckets(metric)]
-    completed = collection._with_members(members, row_groups=groups)
-    completed = with_label_values(completed, num_labels) if labels else completed
-    return completed if training is None else completed.bind(training)
+        members += [again(metric, buckets=found) for metric in members if _takes_buckets(metric)]
+    collection = collection._with_members(members, row_groups=groups)
+    if labels:
+        collection = with_label_values(collection, num_labels)
+    if training is not None:
+        collection.bind(training)
+    return Evaluation(
+        collection,
+        labels=labels,
+        label_names=label_names,
+        examples=examples,
+        row_names=row_names,
+        intervals=confidence,
+    )
 
 
 def _training(buckets: LabelBuckets | str | None, label_counts: Any) -> LabelFrequency | LabelBuckets | None:
-    if isinstance(buckets, str):
-        if label_counts is None:
-            raise ValueError(
-                f"{CALLER}: buckets={buckets!r} has no label counts yet; pass label_counts= or train_target=."
-            )
-        counts = label_counts.compute() if isinstance(label_counts, LabelFrequency) else label_counts
-        return buckets_of(buckets, counts)
-    if buckets is not None and not isinstance(buckets, LabelBuckets):
+    """Return what completes metrics: buckets, with counts where they are known, or the counts."""
+    if buckets is not None and not isinstance(buckets, (str, LabelBuckets)):
         raise TypeError(
             f"{CALLER}: buckets is a {type(buckets).__name__}; pass LabelBuckets, or a text such as 'deciles'."
         )
     if label_counts is None:
+        if isinstance(buckets, str):
+            raise ValueError(
+                f"{CALLER}: buckets={buckets!r} has no label counts yet; pass label_counts= or train_target=."
+            )
         return buckets
-    if buckets is not None:
-        counts = label_counts.compute() if isinstance(label_counts, LabelFrequency) else label_counts
-        return LabelBuckets.from_assignment(buckets.assignment, buckets.names, counts)
-    return label_counts if isinstance(label_counts, LabelFrequency) else LabelBuckets.deciles(label_counts)
-
-
-def _default_metrics(by_bucket: bool) -> list[TopKMetric]:
-    overall: list[TopKMetric] = [PrecisionAtK(k=[1, 3, 5]), NDCGAtK(k=10)]
-    if not by_bucket:
-        return overall
-    return [
-        *overall,
-        PrecisionAtK(k=1, buckets="deciles"),
-        RecallAtK(k=10, buckets="deciles"),
-        NDCGAtK(k=10, buckets="deciles"),
-        PredictionProportionAtK(k=10, buckets="deciles"),
-    ]
+    if buckets is None:
+        return label_counts if isinstance(label_counts, LabelFrequency) else LabelBuckets.deciles(label_counts)
+    counts = label_counts.compute() if isinstance(label_counts, LabelFrequency) else label_counts
+    if isinstance(buckets, str):
+        return buckets_of(buckets, counts)
+    return LabelBuckets.from_assignment(buckets.assignment, buckets.names, counts)
 
 
 def _takes_buckets(metric: TopKMetric) -> bool:
     """Whether the metric has a value for a bucket: a tie or an overlap of lists has none, and its class refuses."""
     try:
-        type(metric)(**{name: value for name, value in metric._given.items() if name not in FACTS}, buckets="deciles")
+        again(metric, without=tuple(FACTS), buckets="deciles")
     except (TypeError, ValueError):
         return False
     return True
 
 
-def _by_bucket(metric: TopKMetric, buckets: LabelBuckets) -> TopKMetric:
-    """Return the same metric by bucket: of the same arguments, and of the facts of training that it knows."""
-    facts = {name: value for name, value in vars(metric).items() if name in FACTS and value is not None}
-    return type(metric)(**{**metric._given, **facts, "buckets": buckets})
+# -- groups of rows -------------------------------------------------------------------------------------------------
+
+
+def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
+    """Return the number of the group of each row; numbers are taken as they are.
+
+    Args:
+        caller: Who asks.
+        values: Shape (N,): names, of which None and NaN are rows without a group; or numbers, -1 for none.
+        names: Names of the groups.
+
+    Raises:
+        ValueError: If a row has a group that is not among the names.
+    """
+    if isinstance(values, Tensor) or not _any_names(values):
+        return values
+    numbers = {name: number for number, name in enumerate(names)}
+    found = [-1 if _is_missing(value) else numbers.get(str(value), -2) for value in values]
+    if -2 in found:
+        unknown = values[found.index(-2)] if isinstance(values, Sequence) else list(values)[found.index(-2)]
+        raise ValueError(
+            f"{caller}: row_groups holds {str(unknown)!r}, which is none of {', '.join(names)}; name all groups, or "
+            "pass None for rows that count only overall."
+        )
+    return torch.tensor(found, dtype=torch.int64)
+
+
+def group_names(values: Any) -> list[str] | None:
+    """Return the distinct names among the groups of all rows, sorted; None where groups are numbers."""
+    if isinstance(values, str) or not hasattr(values, "__iter__") or not hasattr(values, "__len__"):
+        raise TypeError(
+            f"evaluate: row_groups is a {shape_of(values)}; pass the name or number of the group of each row."
+        )
+    if isinstance(values, Tensor) or not _any_names(values):
+        return None
+    return sorted({str(value) for value in values if not _is_missing(value)})
+
+
+def _any_names(values: Any) -> bool:
+    return any(isinstance(value, str) for value in values)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value
+
+
+# -- forms of data ------------------------------------------------------------------------------------------------
+
+
+class Data(NamedTuple):
+    """Predictions and targets that can be read in batches.
+
+    Attributes:
+        num_rows: N.
+        columns: L, where predictions are scores of all labels or the labels have names.
+        device: Where the tensors are.
+        batches: Yields rows, predictions and targets of each batch of at most so many rows.
+        label_names: The name of each label; None where labels are numbers.
+        row_names: The query of each row; None where rows are numbered.
+        train: Counts of training targets; None without any.
+        notes: What to know of the rows.
+    """
+
+    num_rows: int
+    columns: int | None
+    device: torch.device
+    batches: Callable[[int], Iterator[Batch]]
+    label_names: Sequence[str] | None = None
+    row_names: Sequence[str] | None = None
+    train: LabelFrequency | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_data(preds: Any, target: Any, train_target: Any) -> Data:
+    """Return predictions and targets of any form as batches of tensors."""
+    target, train_target = _rows_of_names(target), _rows_of_names(train_target)
+    tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
+    if any(tables):
+        return _of_tables(preds, target, train_target)
+    return _of_tensors(_padded(preds), _padded(target), _padded(train_target))
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a table with columns, such as a DataFrame, or a dict from query to a dict of items."""
+    return isinstance(value, Mapping) or (hasattr(value, "columns") and not isinstance(value, Tensor))
+
+
+# -- tensors --------------------------------------------------------------------------------------------------------
+
+
+def _of_tensors(preds: Any, target: Any, train_target: Any) -> Data:
+    pair = isinstance(preds, (tuple, list)) and len(preds) == 2
+    given = tuple(as_tensor(CALLER, f"preds[{place}]", part) for place, part in enumerate(preds)) if pair else None
+    first = given[0] if given is not None else as_tensor(CALLER, "preds", preds)
+    relevant = as_tensor(CALLER, "target", target)
+    if first.ndim != 2 or relevant.ndim == 0 or len(first) != len(relevant):
+        raise ValueError(
+            f"{CALLER}: preds is {shape_of(first)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
+            "one row of target per row of preds."
+        )
+    scored = given is None and (first.is_floating_point() or is_csr(first))
+    columns = first.shape[1] if scored else None
+
+    def batches(size: int) -> Iterator[Batch]:
+        for rows in _slices(len(first), size):
+            part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
+            yield rows, part, _cut(relevant, rows)
+
+    train = None
+    if train_target is not None:
+        labels = as_tensor(CALLER, "train_target", train_target)
+        known = columns or 1 + _largest_id(first if given is None else given[1], relevant, labels)
+        train = LabelFrequency(known)
+        train.update(labels)
+    return Data(len(first), columns, first.device, batches, train=train)
+
+
+def _largest_id(*ids: Tensor) -> int:
+    whole = [int(one.max()) for one in ids if one.numel() and not (one.is_floating_point() or is_csr(one))]
+    return max(whole, default=0)
+
+
+def _padded(value: Any) -> Any:
+    """Return lists of label ids as a matrix padded with -1; any other value as it is."""
+    if not _is_lists(value) or not all(isinstance(one, int) for row in value for one in row):
+        return value
+    width = max(1, *map(len, value))
+    return torch.tensor([[*row, *[-1] * (width - len(row))] for row in value], dtype=torch.int64)
+
+
+def _is_lists(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(row, (list, tuple)) for row in value)
+
+
+def _holds_names(value: Any) -> bool:
+    return _is_lists(value) and any(isinstance(one, str) for row in value for one in row)
+
+
+def _rows_of_names(value: Any) -> Any:
+    """Return a list of names, the relevant label of each row, as a list for each row; any other value as it is."""
+    is_names = isinstance(value, (list, tuple)) and bool(value) and all(isinstance(one, str) for one in value)
+    return [[one] for one in value] if is_names else value
+
+
+def _slices(num_rows: int, size: int) -> Iterator[slice]:
+    """Yield the rows of each batch; one empty batch where there are none, so that its arguments are checked."""
+    for start in range(0, max(1, num_rows), size):
+        yield slice(start, min(start + size, num_rows))
+
+
+def _cut(value: Tensor, rows: slice) -> Tensor:
+    """Return some rows."""
+    if not is_csr(value):
+        return value[rows]
+    crow = value.crow_indices()[rows.start : rows.stop + 1]
+    stored = slice(int(crow[0]), int(crow[-1]))
+    return torch.sparse_csr_tensor(
+        crow - crow[0],
+        value.col_indices()[stored],
+        value.values()[stored],
+        size=(rows.stop - rows.start, value.shape[1]),
+        check_invariants=False,  # the whole was checked
+    )
+
+
+# -- tables ---------------------------------------------------------------------------------------------------------
+
+
+def _of_tables(preds: Any, target: Any, train_target: Any) -> Data:
+    from tailmetrics.io import DataFileNote, read, read_target
+    from tailmetrics.io.loading import names_in_memory
+
+    given = {"preds": preds, "target": target, "train_target": train_target}
+    tables = {name: _as_table(name, value) for name, value in given.items() if value is not None}
+    names = names_in_memory(CALLER, tables)
+    with catch_warnings(record=True) as guesses:
+        simplefilter("always", DataFileNote)
+        dataset = read(tables["preds"], tables["target"], label_names=names)
+
+    def batches(size: int) -> Iterator[Batch]:
+        for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
+            yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
+
+    train = None
+    if train_target is not None:
+        train = LabelFrequency(len(names))
+        with catch_warnings():
+            simplefilter("ignore", DataFileNote)
+            for part in read_target(tables["train_target"], label_names=names):
+                train.update(part.target)
+    notes = tuple(f"{str(guess.message).partition(';')[0]}; rename columns to choose others." for guess in guesses)
+    if dataset.missing_queries:
+        notes += (f"{dataset.missing_queries:,} queries of target have no predictions and are left out.",)
+    cpu = torch.device("cpu")
+    return Data(dataset.num_rows, len(names), cpu, batches, names, dataset.row_names, train, notes)
+
+
+def _as_table(argument: str, value: Any) -> Any:
+    """Return a value as a table or a dict of dicts: rows of lists are numbered, their first label is the best one."""
+    if is_table(value):
+        return value
+    if not _is_lists(value):
+        raise TypeError(
+            f"{CALLER}: {argument} is {shape_of(value)}, but other arguments hold names of labels; pass a table with "
+            "the columns query and item, a dict from query to a dict of items, or a list of names for each row."
+        )
+    return {
+        str(row): {str(name): float(len(labels) - place) for place, name in enumerate(labels)}
+        if argument == "preds"
+        else {str(name): 1.0 for name in labels}
+        for row, labels in enumerate(value)
+    }

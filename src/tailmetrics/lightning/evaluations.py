@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.row_groups import group_numbers
+from tailmetrics.evaluation.evaluating import group_numbers
 from tailmetrics.lightning.trainer import SamplerPadding, evaluated_loaders
 from tailmetrics.report import Report
 

@@ -1,0 +1,145 @@
+"""What a report says of its metrics: captions, the values over all labels beside them, arguments, versions, buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from platform import python_version
+from typing import Any
+
+import torch
+import torchmetrics
+from torch import Tensor
+
+import tailmetrics
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import TopKCollection
+from tailmetrics.metrics import PredictionProportionAtK, TopKMetric
+from tailmetrics.metrics._rows import RelevanceMetric
+from tailmetrics.metrics._shown import ShownMetric
+from tailmetrics.metrics._training import FACTS
+from tailmetrics.metrics.areas import LabelAP, LabelAUC, RowAUC
+from tailmetrics.metrics.decisions import ThresholdMetric
+from tailmetrics.metrics.probabilities import CrossEntropy
+from tailmetrics.report.report import BucketRow, summary_of_counts
+
+
+def captions_of(metric: TopKMetric) -> dict[str, str]:
+    """Return what the values of each stem are of: scope, cut-off, and rows if some are left out.
+
+    >>> from tailmetrics import LabelBuckets, RecallAtK
+    >>> captions_of(RecallAtK(k=10, buckets="deciles", scope="global"))
+    {'global_recall@10': 'in the one list of 10 that a row shows (scope global); rows with a relevant label there'}
+    """
+    left_out = isinstance(metric, RelevanceMetric) and metric.empty_target_action == "skip"
+    rows = "; rows with a relevant label there" if left_out else ""
+    return {metric._key(k): f"{_caption(metric, k)}{rows}" for k in metric.cutoffs}
+
+
+def _caption(metric: TopKMetric, k: object) -> str:
+    scope = getattr(metric, "scope", None)
+    if isinstance(metric, ThresholdMetric):
+        return (
+            f"labels with a score above {k:g}" if isinstance(k, float) else "labels with a score above their threshold"
+        )
+    if isinstance(metric, RowAUC):
+        pairs = "all irrelevant labels" if scope == "global" else "the irrelevant labels of the bucket"
+        return f"relevant labels of the bucket against {pairs} (scope {scope})"
+    if isinstance(metric, (LabelAUC, LabelAP)):
+        return "rows of each label of the bucket against all other rows"
+    if isinstance(metric, CrossEntropy):
+        return "relevant labels of the bucket, under the softmax of the scores of all labels"
+    places = f" of {k}" if isinstance(k, int) else ""
+    if isinstance(metric, RelevanceMetric) and scope == "global":
+        return f"in the one list{places} that a row shows (scope global)"
+    if isinstance(metric, RelevanceMetric):
+        each = f", {k} place{'' if k == 1 else 's'} for each bucket" if isinstance(k, int) else ""
+        return f"the labels of a bucket ranked among themselves{each} (scope bucket)"
+    if isinstance(metric, ShownMetric):
+        return f"of the list{places} that a row shows"
+    return ""
+
+
+WITHIN = ("buckets", "scope", "depth")
+"""Arguments that say something of buckets alone."""
+
+
+def with_values_over_all(collection: TopKCollection) -> tuple[TopKCollection, dict[str, str]]:
+    """Return a collection in which each metric by bucket has its value over all labels beside it.
+
+    The members are those of ``collection``, which is returned itself where nothing has to be added. The dict has for
+    each metric by bucket, such as ``global_recall@10``, the key of that value, ``recall@10``.
+    """
+    members = list(collection.members().values())
+    overall = {key for metric in members if metric.buckets is None for key in metric.row_keys()}
+    added: list[TopKMetric] = []
+    found: dict[str, str] = {}
+    for metric in members:
+        twin = None if metric.buckets is None else _over_all(metric)
+        if twin is None:
+            continue
+        found |= {metric._key(k): key for k, key in zip(metric.cutoffs, twin.row_keys(), strict=True)}
+        missing = [k for k, key in zip(metric.cutoffs, twin.row_keys(), strict=True) if key not in overall]
+        if missing:
+            twin = twin if len(missing) == len(metric.cutoffs) else _over_all(metric, missing)
+            assert twin is not None
+            added.append(twin)
+            overall |= {*twin.row_keys()}
+    named = {collection._set_name(stem): collection._set_name(key) for stem, key in found.items()}
+    if not added:
+        return collection, named
+    return collection._with_members([*members, *added]), named
+
+
+def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetric | None:
+    """Return the same metric over all labels, at some of its cut-offs; None where that says nothing."""
+    if isinstance(metric, PredictionProportionAtK) or not metric.row_keys():
+        return None  # all that is shown is shown of some label; values of single labels have no bucket
+    own = {name: getattr(metric, name) for name in ("name", "row_groups") if getattr(metric, name) is not None}
+    chosen = {} if cutoffs is None else {"threshold" if "threshold" in metric._given else "k": cutoffs}
+    try:
+        return again(metric, without=WITHIN, **own, **chosen)
+    except (TypeError, ValueError):
+        return None  # a metric of buckets alone
+
+
+def again(metric: TopKMetric, without: Sequence[str] = (), **changed: Any) -> TopKMetric:
+    """Return the same metric with other arguments: of those it was given, and of the facts of training it knows."""
+    facts = {name: value for name, value in vars(metric).items() if name in FACTS and value is not None}
+    given = {name: value for name, value in {**metric._given, **facts}.items() if name not in without}
+    return type(metric)(**{**given, **changed})
+
+
+def settings_of(metric: TopKMetric) -> dict[str, Any]:
+    """Return the class of a metric and every argument that its numbers depend on, as plain data."""
+    settings = metric.settings() | {"k": list(metric.cutoffs), "num_labels": metric.num_labels}
+    return {"class": type(metric).__name__, **{name: _plain(value) for name, value in settings.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold of a value."""
+    if isinstance(value, LabelBuckets):
+        return value.digest
+    if isinstance(value, Tensor):
+        return summary_of_counts(value) if value.dtype == torch.int64 else value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result may depend on."""
+    return {
+        "python": python_version(),
+        "tailmetrics": tailmetrics.__version__,
+        "torch": torch.__version__,
+        "torchmetrics": torchmetrics.__version__,
+    }
+
+
+def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None) -> Iterator[BucketRow]:
+    """Yield the buckets with what is in them; ``positives`` is how many relevant labels each has."""
+    occurrences = torch.zeros(len(buckets), dtype=torch.int64)
+    if buckets.counts is not None:
+        occurrences.index_add_(0, buckets.assignment, buckets.counts)
+    columns = (buckets.label_counts.tolist(), occurrences.tolist(), positives or [0] * len(buckets))
+    yield from (BucketRow(*row) for row in zip(buckets.names, *columns, strict=True))
