@@ -174,7 +174,7 @@ class RecallAtK(LabelAveragedMetric):
 
 @final
 class NormalizedRecallAtK(RowMeanMetric):
-    """Share of the hits attainable within the top k that is there.
+    """Hits among the top k, divided by the most that are possible there: min(k, n).
 
     Higher is better, in [0, 1]; NaN before any row.
 
