@@ -1,4 +1,4 @@
-"""How far an update goes beyond its inputs: ``python -m benchmarks.memory`` writes the table of docs/performance.md.
+"""How far an update goes beyond its inputs: ``python -m benchmarks.memory`` writes a table of benchmarks/README.md.
 
 Where the system places the heap decides how well freed blocks are used again: the same update may stay within 20 MiB
 in one process and go to a gigabyte in the next. So processes are started anew, not forked from one another, and what
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.ours import ten_metrics, token_metrics, xmc_metrics
-from benchmarks.tables import PAGE, number, replace_table, table
+from benchmarks.tables import BESIDE, number, replace_table, table
 from benchmarks.workloads import Dense, Lists, label_counts
 from tailmetrics import MRR, CrossEntropy, F1AtThreshold, LabelBuckets, NDCGAtK, RecallAtK
 
@@ -165,7 +165,7 @@ def main() -> None:
     rows = [(name, number(max(peaks([task] * PROCESSES)))) for name, task in tasks.items()]
     text = table(("an update takes, beside its inputs", "MiB"), rows)
     print(text)
-    replace_table(PAGE, "benchmarks.memory", text)
+    replace_table(BESIDE, "benchmarks.memory", text)
 
 
 if __name__ == "__main__":

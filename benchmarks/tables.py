@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+BESIDE = Path(__file__).parent / "README.md"
+"""Tables that no user decides by."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -1,13 +1,9 @@
-"""Count what updates cost on a device, and write the table of README.md beside this file."""
+"""Count what updates cost on a device, and write the table of benchmarks/README.md."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from benchmarks import tables
 from benchmarks.costs.lines import LINES, Line
-
-PAGE = Path(__file__).parent / "README.md"
 
 
 def table() -> str:
@@ -24,7 +20,7 @@ def main() -> None:
     """Write the table."""
     found = table()
     print(found)
-    tables.replace_table(PAGE, "benchmarks.costs", found)
+    tables.replace_table(tables.BESIDE, "benchmarks.costs", found)
 
 
 if __name__ == "__main__":
