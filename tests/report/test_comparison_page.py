@@ -11,7 +11,7 @@ from report.test_page import Tags, schemes
 from tailmetrics import PrecisionAtK, RecallAtK
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report.charts import RUNS
-from tailmetrics.report.comparison_sections import SUPERSCRIPTS
+from tailmetrics.report.comparison import SUPERSCRIPTS
 from tailmetrics.report.formatting import number
 from tailmetrics.report.pages import fragment, page
 from tailmetrics.report.pictures import picture
@@ -155,7 +155,7 @@ def test_every_form_is_written(compared, tmp_path):
         for run in report.runs:
             letters = report.beaten(key, run)
             beaten |= {*letters}
-            value = number(report.value(key, run))
+            value = number(report.values[key][run])
             raised = "".join(rf"$^\mathrm{{{letter}}}$" for letter in letters)
             assert f"{value}{letters.translate(SUPERSCRIPTS)}" in markdown.replace("*", "")
             assert f"{value}{raised}".replace("–", "--") in latex

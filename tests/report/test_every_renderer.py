@@ -24,7 +24,7 @@ from tailmetrics import (
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import BucketRow, Report, latex, markdown, page, print_report
 from tailmetrics.report.formatting import in_latex, in_markdown, what_buckets_are
-from tailmetrics.report.report_sections import BOUNDS
+from tailmetrics.report.report import BOUNDS
 from tailmetrics.report.text import csv_text
 
 ROWS, LABELS = 90, 20
@@ -209,7 +209,7 @@ def test_a_label_that_was_never_relevant_has_no_recall():
     scores, target = torch.eye(3)[[0, 1]], torch.tensor([0, 2])
     metrics = [RecallAtK(1, average="none", num_labels=3), PrecisionAtK(1, average="none", num_labels=3)]
     report = evaluate(scores, target, metrics=metrics)
-    record = report.labels.record(1)
+    record = {name: cells[0] for name, cells in report.labels.cells([1]).items()}
     assert math.isnan(record["recall@1"])
     assert record["precision@1"] == 0
     (line,) = (line for line in csv.DictReader(StringIO(report.labels.csv())) if line["label"] == "1")

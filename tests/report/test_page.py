@@ -15,7 +15,7 @@ from tailmetrics.report import BucketRow, Report
 from tailmetrics.report.charts import shade
 from tailmetrics.report.formatting import number
 from tailmetrics.report.pages import fragment, page
-from tailmetrics.report.report_sections import CURVE_POINTS
+from tailmetrics.report.report import CURVE_POINTS
 
 VOID = {"meta", "link", "line", "rect", "polygon", "polyline", "br"}
 WIDTHS = (320, 360, 768, 1280)

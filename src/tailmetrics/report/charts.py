@@ -44,26 +44,18 @@ def shade(place: int, count: int, name: str) -> Shade:
     """Return the colour of bucket ``place`` of ``count``; labels that training never showed are grey."""
     if name == "unseen":
         return Shade(*UNSEEN)
-    share = place / max(1, count - 1)
-    return Shade(between_colours(LIGHT, share), between_colours(DARK, share))
+    share, found = place / max(1, count - 1), list[str]()
+    for colours in (LIGHT, DARK):  # at a share of the way from the first to the last
+        step = min(int(share * (len(colours) - 1)), len(colours) - 2)
+        part = share * (len(colours) - 1) - step
+        left, right = (bytes.fromhex(colour[1:]) for colour in colours[step : step + 2])
+        found.append("#" + bytes(round((1 - part) * a + part * b) for a, b in zip(left, right, strict=True)).hex())
+    return Shade(*found)
 
 
-def between_colours(colours: Sequence[str], share: float) -> str:
-    """Return the colour at a share of the way from the first colour to the last."""
-    step = min(int(share * (len(colours) - 1)), len(colours) - 2)
-    part = share * (len(colours) - 1) - step
-    left, right = (bytes.fromhex(colour[1:]) for colour in colours[step : step + 2])
-    return "#" + bytes(round((1 - part) * a + part * b) for a, b in zip(left, right, strict=True)).hex()
-
-
-def run_shade(place: int) -> Shade:
-    """Return the colour of the run at a place."""
-    return Shade(*RUNS[place % len(RUNS)])
-
-
-def run_shape(place: int) -> str:
-    """Return the shape of the run at a place."""
-    return SHAPES[place % len(SHAPES)]
+def run_look(place: int) -> tuple[Shade, str]:
+    """Return the colour and the shape of the run at a place."""
+    return Shade(*RUNS[place % len(RUNS)]), SHAPES[place % len(SHAPES)]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Several runs side by side: what comparisons found, as plain data that pages and pictures read."""
+"""Several runs side by side: what comparisons found, as plain data and as the sections that every renderer shows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,32 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tailmetrics.report.document import Document, Records, Shown
-from tailmetrics.report.formatting import LETTERS, Key, split
-from tailmetrics.report.labels import CurvePoint
-from tailmetrics.report.report import plain, today
+from tailmetrics.report.charts import (
+    Chart,
+    Mark,
+    Scale,
+    Tick,
+    axis_of,
+    bar_ticks,
+    clipped,
+    run_look,
+    scale_from_zero,
+)
+from tailmetrics.report.document import Document, Records, Section, Shown, plain, today
+from tailmetrics.report.formatting import LETTERS, RAISED, Key, number, p_value, sentences, short_name, signed, split
+from tailmetrics.report.labels import CurvePoint, curve_section
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
+
+COLUMNS = (
+    "metric", "run", "baseline", "difference", "interval", "p", "corrected", "least", "win/tie/loss", "effect", "",
+)  # fmt: skip
+BY_NEED = (0, 3, 4, 6, 10, 1, 2, 5, 7, 8, 9)
+"""The columns in the order in which they come where one table has no room for all."""
+SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
+LINE = 22
+"""Pixels of a line of differences."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +78,9 @@ class ComparisonReport(Shown):
 
     @cached_property
     def runs(self) -> list[str]:
-        """The names of the runs, the baseline first."""
+        """The names of the runs, first the baseline that pictures hold the others against."""
         pairs = [(one.baseline, one.run) for one in self.comparisons]
         return list(dict.fromkeys([*(baseline for baseline, _ in pairs), *(run for _, run in pairs)]))
-
-    @property
-    def baseline(self) -> str:
-        """The run that pictures hold the others against."""
-        return self.runs[0]
 
     @cached_property
     def values(self) -> dict[str, dict[str, float]]:
@@ -96,13 +110,9 @@ class ComparisonReport(Shown):
                 found.setdefault(part.metric, {})[part.bucket] = key
         return found
 
-    def value(self, key: str, run: str) -> float:
-        """Return the value of a run; NaN where it has none."""
-        return self.values[key].get(run, math.nan)
-
     def against(self, key: str, run: str) -> Comparison | None:
         """Return the comparison of a run with the baseline; None where there is none."""
-        fits = (one for one in self.comparisons if (one.key, one.run, one.baseline) == (key, run, self.baseline))
+        fits = (one for one in self.comparisons if (one.key, one.run, one.baseline) == (key, run, self.runs[0]))
         return next(fits, None)
 
     def beaten(self, key: str, run: str) -> str:
@@ -126,49 +136,51 @@ class ComparisonReport(Shown):
         return self.comparisons[0].interval.confidence if self.comparisons else math.nan
 
     @property
-    def level(self) -> float:
-        """The significance level."""
-        return round(1 - self.confidence, 6)
-
-    @property
     def corrected_for(self) -> int:
         """How many comparisons have a p-value, so that they count in the correction."""
         return sum(not math.isnan(one.p_corrected.decisive) for one in self.comparisons)
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
-        """Return what every renderer shows; ``brief`` is for a terminal. References are those of reports."""
-        from tailmetrics.report.comparison_sections import comparison_document
-
-        return comparison_document(self, brief)
+        """Return what every renderer shows; a terminal has no room for the tables by bucket."""
+        drawn = [] if brief else [*_runs_by_bucket(self), *_curves(self), _scatters(self), _over_all_differences(self)]
+        sections = [*_runs(self), *drawn, *_pairs(self)]
+        rows = max((one.n for one in self.comparisons), default=0)
+        return Document(
+            title=self.title,
+            kind="Runs compared from head to tail",
+            facts=[f"{len(self.runs)} runs", f"{rows:,} rows", f"{len(self.comparisons):,} comparisons"],
+            sections=[section for section in sections if section.lines or section.charts],
+            verdict=self.verdict,
+            below=f"Differences with {self.confidence:.0%} intervals; filled: significant at "
+            f"{1 - self.confidence:.3g}, corrected ({self.correction}).",
+            settings=self.settings,
+            versions={"compared on": self.date, **self.versions},
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data, NaN as None."""
         header, lines = self.records()[""]
-        return {
+        found: dict[str, Any] = plain({
             "title": self.title,
             "date": self.date,
             "verdict": self.verdict,
             "correction": self.correction,
             "corrected_for": self.corrected_for,
-            "comparisons": [
-                {name: plain(one) if isinstance(one, float) else one for name, one in zip(header, line, strict=True)}
-                for line in lines
-            ],
-            "settings": list(self.settings),
-            "versions": dict(self.versions),
-        }
+            "comparisons": [dict(zip(header, line, strict=True)) for line in lines],
+            "settings": self.settings,
+            "versions": self.versions,
+        })  # fmt: skip
+        return found
 
     def records(self) -> dict[str, Records]:
         """Return what CSV holds: a line per comparison, and the points of the curves."""
         flat = [_flat(one) for one in self.comparisons]
         found: dict[str, Records] = {"": (list(flat[0]) if flat else (), (list(one.values()) for one in flat))}
         if self.curves:
-            found["curve"] = (("metric", "run", *CurvePoint._fields), self._points())
+            of_runs = ((metric, *one) for metric, curves in self.curves.items() for one in curves.items())
+            points = ((metric, run, *point) for metric, run, points in of_runs for point in points)
+            found["curve"] = (("metric", "run", *CurvePoint._fields), points)
         return found
-
-    def _points(self) -> Iterator[Sequence[object]]:
-        for metric, of_runs in self.curves.items():
-            yield from ((metric, run, *point) for run, points in of_runs.items() for point in points)
 
 
 def _flat(comparison: Comparison) -> dict[str, Any]:
@@ -183,3 +195,234 @@ def _flat(comparison: Comparison) -> dict[str, Any]:
         "significant": comparison.significant,
         **whole,
     }
+
+
+def _runs(report: ComparisonReport) -> Iterator[Section]:
+    """Yield one row per run: its values over all labels, with the letters of the runs that it is better than."""
+    caption = (
+        f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, corrected "
+        f"for {report.corrected_for} comparisons. Bold: the best value. Differences are from {report.runs[0]}."
+    )
+    if all(one.baseline == report.runs[0] for one in report.comparisons) and len(report.runs) > 2:
+        caption += f" Runs were compared with {report.runs[0]} alone."
+    if report.overall:
+        yield _run_section(report, "The runs over all labels", caption, {key: key for key in report.overall}, [])
+
+
+def _run_section(
+    report: ComparisonReport, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart]
+) -> Section:
+    lines, bold = [], set()
+    for line, run in enumerate(report.runs):
+        values = [report.values[key].get(run, math.nan) for key in keys.values()]
+        beaten = (report.beaten(key, run).translate(SUPERSCRIPTS) for key in keys.values())
+        cells = [f"{number(value)}{letters}" for value, letters in zip(values, beaten, strict=True)]
+        lines.append([report.letter(run), run, *cells])
+        for column, (key, value) in enumerate(zip(keys.values(), values, strict=True)):
+            known = [one for one in report.values[key].values() if not math.isnan(one)]
+            if known and value == (min if key in report.lower_is_better else max)(known):
+                bold.add((line, column + 2))
+    header, legend = ["", "run", *keys], report.runs if charts else []
+    return Section(
+        "runs", title, caption, header=header, lines=lines, fixed=2, texts=2, bold=frozenset(bold), charts=charts,
+        legend=legend,
+    )  # fmt: skip
+
+
+def _runs_by_bucket(report: ComparisonReport) -> Iterator[Section]:
+    """Yield for each metric by bucket one row per run, with all runs and their differences drawn."""
+    for metric, keys in report.by_bucket.items():
+        caption = sentences(report.captions.get(metric, ""), report.what_buckets_are)
+        short = {short_name(name): key for name, key in keys.items()}
+        charts = [_run_lines(report, metric, keys), *_differences(report, short, metric, 46)]
+        title = f"{metric} from the most frequent labels to the rarest"
+        yield _run_section(report, title, caption, keys, charts)
+
+
+def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -> Chart:
+    """Return the drawing of the values of all runs of one metric."""
+    values = [value for key in keys.values() for value in report.values[key].values()]
+    scale = scale_from_zero(values, values) if any(map(math.isfinite, values)) else Scale(0.0, 1.0)
+    marks, told = [], []
+    for place, run in enumerate(report.runs):
+        of_run = {name: report.values[key].get(run, math.nan) for name, key in keys.items()}
+        colour, shape = run_look(place)
+        found = {
+            name: ((at + 0.5) / len(keys), scale.share(value))
+            for at, (name, value) in enumerate(of_run.items())
+            if math.isfinite(value)
+        }
+        said = {name: f"{name} {number(of_run[name])}" for name in found}
+        marks.append(Mark("line", list(found.values()), colour))
+        marks += [Mark("dot", [at], colour, shape, text=f"{run}: {said[name]}") for name, at in found.items()]
+        told.append(f"{run}: " + "; ".join(said.values()))
+    return Chart(
+        metric,
+        marks,
+        f"{metric} from head to tail: {'. '.join(told)}",
+        caption=report.captions.get(metric, ""),
+        across=bar_ticks([(short_name(name),) for name in keys]),
+        up=scale.ticks(),
+        names=("bucket, head to tail", ""),
+        height=150,
+        gutter=46,
+    )
+
+
+def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, gutter: int) -> Iterator[Chart]:
+    """Yield a drawing of the differences from the baseline for each other run.
+
+    Intervals of runs that agree in every row leave room for what was never seen; they are cut off, for they would hide
+    the others.
+    """
+    for place, run in enumerate(report.runs[1:], 1):
+        found = {name: report.against(key, run) for name, key in keys.items()}
+        known = {name: one for name, one in found.items() if one is not None and not math.isnan(one.difference)}
+        if not any(found.values()):
+            continue
+        ends = [0.0]
+        for one in known.values():
+            agree = "agree" in one.interval.method
+            ends += [one.difference, *(() if agree else (one.interval.low, one.interval.high))]
+        ends = [end for end in ends if math.isfinite(end)]
+        margin = 0.04 * (max(ends) - min(ends) or 1.0)
+        scale, colour = Scale(min(ends) - margin, max(ends) + margin), run_look(place)[0]
+        zero = scale.share(0.0)
+        marks, told = [Mark("line", [(zero, 0.0), (zero, 1.0)], style="thin")], []
+        up = [Tick(1 - (line + 0.5) / len(found), (name,)) for line, name in enumerate(found)]
+        for tick in up:
+            if tick.texts[0] not in known:
+                told.append(f"{tick.texts[0]} no value")
+                continue
+            one = known[tick.texts[0]]
+            values = (one.difference, one.interval.low, one.interval.high)
+            at, lower, upper = (clipped(scale.share(end)) for end in values)
+            has_ends = not math.isnan(one.interval.low)
+            said = f" ({signed(one.interval.low)} to {signed(one.interval.high)})" if has_ends else ""
+            least = "" if math.isnan(one.least_difference) else f", {number(one.least_difference)} would be shown"
+            text = f"{tick.texts[0]} {signed(one.difference)}{said}{', significant' if one.significant else least}"
+            marks += [Mark("line", [(lower, tick.at), (upper, tick.at)], colour)] if has_ends else []
+            marks.append(Mark("dot", [(at, tick.at)], colour, "circle", filled=one.significant, text=text))
+            told.append(text)
+        yield Chart(
+            f"{run} minus {report.runs[0]}",
+            marks,
+            f"{what}, {run} minus {report.runs[0]}: {'; '.join(told)}",
+            caption=f"{what} · filled: significant; lines: confidence intervals of each difference alone",
+            across=scale.ticks("{:+g}"),
+            up=up,
+            grid=False,
+            height=LINE * len(found),
+            gutter=gutter,
+        )
+
+
+def _curves(report: ComparisonReport) -> Iterator[Section]:
+    """Yield the values of all runs as functions of the training count."""
+    if report.curves:
+        in_order = {metric: {run: of[run] for run in report.runs} for metric, of in report.curves.items()}
+        yield curve_section("As functions of the training count", in_order, [], report.runs)
+
+
+def _scatters(report: ComparisonReport) -> Section:
+    """Return accuracy against the tail: a dot per run, the value over all labels across, the rarest measured up."""
+    charts: list[Chart] = []
+    for metric, keys in report.by_bucket.items():
+        across = report.over_all.get(metric)
+        measured = [
+            key
+            for name, key in keys.items()
+            if name != "unseen" and any(map(math.isfinite, report.values[key].values()))
+        ]
+        if across in report.values and measured:
+            sides = [report.values[key] for key in (across, measured[-1])]
+            pairs = {run: (sides[0].get(run, math.nan), sides[1].get(run, math.nan)) for run in report.runs}
+            known = {run: pair for run, pair in pairs.items() if all(map(math.isfinite, pair))}
+            charts += [_scatter(report, known, across, measured[-1])] if known else []
+    return Section("scatter", "Accuracy against the tail", charts=charts, legend=report.runs)
+
+
+def _scatter(report: ComparisonReport, known: Mapping[str, tuple[float, float]], across: str, up: str) -> Chart:
+    x_axis, y_axis = (axis_of([pair[side] for pair in known.values()]) for side in (0, 1))
+    marks, told, outside = [], [], []
+    for run, (x, y) in known.items():
+        shares, (colour, shape) = (x_axis.share(x), y_axis.share(y)), run_look(report.runs.index(run))
+        at, text = (clipped(shares[0]), clipped(shares[1])), f"{run}: {number(x)} over all labels, {number(y)} in {up}"
+        outside += [] if at == shares else [text]
+        marks.append(Mark("dot", [at], colour, shape, filled=at == shares, text=text))
+        side = "left" if at[0] > 0.6 else "right"
+        near = [mark.places[0] for mark in marks if mark.kind == "text"]
+        blanks = sum(abs(at[0] - one[0]) < 0.04 and abs(at[1] - one[1]) < 0.055 for one in near)
+        aside, letter = "\N{NO-BREAK SPACE}" * 3 * blanks, report.letter(run)
+        marks.append(Mark("text", [at], colour, style=side, text=letter + aside if side == "left" else aside + letter))
+        told.append(text)
+    caption = f"against {across}: up and to the right is better in head and tail, unless less is better"
+    far = f" · hollow, at the edge: far outside, {'; '.join(outside)}" if outside else ""
+    return Chart(
+        up,
+        marks,
+        "; ".join(told),
+        caption=caption + far,
+        across=x_axis.ticks(),
+        up=y_axis.ticks(),
+        names=(across, ""),
+        height=220,
+        gutter=46,
+        in_picture=False,
+    )
+
+
+def _over_all_differences(report: ComparisonReport) -> Section:
+    """Return the differences over all labels: shares in one drawing, what is larger than 1 in another."""
+    shares = {key for key in report.overall if all(not abs(value) > 1 for value in report.values[key].values())}
+    charts: list[Chart] = []
+    for wanted in (True, False):
+        keys = {key: key for key in report.overall if (key in shares) is wanted}
+        charts += _differences(report, keys, "over all labels", 190) if keys else []
+    return Section("differences", "Differences over all labels", charts=charts)
+
+
+def _pairs(report: ComparisonReport) -> Iterator[Section]:
+    """Yield every comparison of each two runs, in numbers."""
+    tested = report.corrected_for
+    by_total = any(not math.isnan(one.p.total) for one in report.comparisons)
+    swapped = "randomisation test, rows swapped between the runs"
+    test = "Student's t, with what varies between runs of a model or between labels" if by_total else swapped
+    caption = (
+        f"p: {test}; corrected: {report.correction}, of {tested} comparison{'' if tested == 1 else 's'}; interval: "
+        f"{report.confidence:.3g} of this comparison alone, so that it may leave out 0 where the corrected p is large; "
+        "least: the smallest true difference that so many rows show in 8 of 10 samples; effect: Cohen's d of the row "
+        f"differences; *: significant at {1 - report.confidence:.3g}."
+    )
+    pairs = dict.fromkeys((one.run, one.baseline) for one in report.comparisons)
+    for number_of_pair, (run, baseline) in enumerate(pairs):
+        part = [one for one in report.comparisons if (one.run, one.baseline) == (run, baseline)]
+        stand_out = [line for line, one in enumerate(part) if one.significant]
+        yield Section(
+            "comparisons",
+            f"{run} against {baseline}",
+            "" if number_of_pair else caption,
+            header=COLUMNS,
+            lines=[_cells(one) for one in part],
+            bold=frozenset((line, column) for line in stand_out for column in range(len(COLUMNS))),
+            order=BY_NEED,
+            folded=True,
+        )
+
+
+def _cells(comparison: Comparison) -> list[str]:
+    """Return what is known of a comparison, in the order of the columns."""
+    interval = comparison.interval
+    return [
+        comparison.key,
+        number(comparison.value),
+        number(comparison.baseline_value),
+        signed(comparison.difference),
+        "–" if math.isnan(interval.low) else f"{signed(interval.low)} … {signed(interval.high)}",
+        p_value(comparison.p.decisive),
+        p_value(comparison.p_corrected.decisive),
+        number(comparison.least_difference),
+        f"{comparison.wins}/{comparison.ties}/{comparison.losses}",
+        "–" if math.isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",
+        "*" if comparison.significant else "",
+    ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -109,6 +111,24 @@ class Document:
         return [chart for section in self.sections for chart in section.charts if chart.in_picture]
 
 
+def today() -> str:
+    """Return the date in UTC, or that of ``SOURCE_DATE_EPOCH`` where a build is to be the same twice."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    now = datetime.now(timezone.utc) if epoch is None else datetime.fromtimestamp(int(epoch), timezone.utc)
+    return now.date().isoformat()
+
+
+def plain(value: Any) -> Any:
+    """Return what strict JSON can hold: dicts, lists, NaN as None, and what is infinite in words."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if math.isfinite(value) else str(value)
+    return value
+
+
 class Shown:
     """What is written, printed and shown: a report or a comparison."""
 
@@ -140,31 +160,27 @@ class Shown:
             )
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        # beside the goal, so that a replacement is a renaming within one file system
-        with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
-            written = self._write(Path(unfinished), stem)
-            for path in written:
-                os.replace(path, folder / path.name)
-        return [folder / path.name for path in written]
-
-    def _write(self, folder: Path, stem: str) -> list[Path]:
         from tailmetrics.report.pages import page
         from tailmetrics.report.pictures import write_picture
         from tailmetrics.report.text import csv_text, latex, markdown
 
-        picture = folder / f"{stem}.png"
-        has_picture = write_picture(self, picture)
-        tables = {self._file(name, stem): csv_text(records) for name, records in self.records().items()}
-        texts = {
-            f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
-            f"{stem}.md": markdown(self, picture=picture.name if has_picture else None),
-            f"{stem}.tex": latex(self),
-            **tables,
-            f"{stem}.html": page(self, files=[f"{stem}.json", *tables]),
-        }
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="")
-        return [*(folder / name for name in texts), *([picture] if has_picture else [])]
+        # beside the goal, so that a replacement is a renaming within one file system
+        with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
+            has_picture = write_picture(self, Path(unfinished) / f"{stem}.png")
+            tables = {self._file(name, stem): csv_text(records) for name, records in self.records().items()}
+            texts = {
+                f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
+                f"{stem}.md": markdown(self, picture=f"{stem}.png" if has_picture else None),
+                f"{stem}.tex": latex(self),
+                **tables,
+                f"{stem}.html": page(self, files=[f"{stem}.json", *tables]),
+            }
+            for name, text in texts.items():
+                Path(unfinished, name).write_text(text, encoding="utf-8", newline="")
+            names = [*texts, *([f"{stem}.png"] if has_picture else [])]
+            for name in names:
+                os.replace(Path(unfinished, name), folder / name)
+        return [folder / name for name in names]
 
     @staticmethod
     def _file(name: str, stem: str) -> str:

@@ -54,6 +54,11 @@ def number(value: float, place: bool = False) -> str:
     return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
+def p_value(value: float) -> str:
+    """Return a p-value."""
+    return "–" if math.isnan(value) else f"{value:.4f}" if value >= 0.0001 else "<0.0001"
+
+
 def signed(value: float) -> str:
     """Return a difference with its sign."""
     return "–" if math.isnan(value) else f"{value:+.4f}"
@@ -126,13 +131,12 @@ def rounded(value: int) -> str:
 
 def sentences(*parts: str) -> str:
     """Return the parts as sentences, one behind the other; a key at their beginning stays as it is."""
-    return " ".join(_sentence(part) for part in parts if part)
-
-
-def _sentence(text: str) -> str:
-    first = text.split()[0].rstrip(",;:")
-    started = text[0].upper() + text[1:] if first.isalpha() and first != "unseen" else text
-    return started.removesuffix(".") + "."
+    found = []
+    for text in filter(None, parts):
+        first = text.split()[0].rstrip(",;:")
+        started = text[0].upper() + text[1:] if first.isalpha() and first != "unseen" else text
+        found.append(started.removesuffix(".") + ".")
+    return " ".join(found)
 
 
 class Key(NamedTuple):
@@ -151,14 +155,12 @@ def split(key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str 
     >>> split("val/recall@10/en/decile_1", ["en"], ["decile_1"])
     Key(metric='val/recall@10', group='en', bucket='decile_1')
     """
-    rest, bucket = _without(key.removesuffix(postfix), buckets)
-    metric, group = _without(rest, groups)
-    return Key(f"{metric}{postfix}", group, bucket)
-
-
-def _without(key: str, names: Iterable[str]) -> tuple[str, str]:
-    name = max((name for name in names if key.endswith(f"/{name}")), key=len, default="")
-    return (key[: -len(name) - 1], name) if name else (key, "")
+    rest, found = key.removesuffix(postfix), list[str]()
+    for names in (buckets, groups):
+        name = max((name for name in names if rest.endswith(f"/{name}")), key=len, default="")
+        rest = rest.removesuffix(f"/{name}") if name else rest
+        found.append(name)
+    return Key(f"{rest}{postfix}", found[1], found[0])
 
 
 def what_buckets_are(rows: Sequence[BucketRow]) -> str:

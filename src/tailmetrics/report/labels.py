@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tailmetrics.report.charts import Chart, Mark, Scale, Tick, band_marks, run_look, scale_from_zero
+from tailmetrics.report.document import Records, Section
+from tailmetrics.report.formatting import number, sentences, short_name
 from tailmetrics.report.text import csv_text
 
 COUNTS = ("count", "support", "predicted", "hits")
@@ -41,66 +44,43 @@ class LabelTable:
     buckets: Tensor | None = None
     bucket_names: Sequence[str] = ()
 
-    @property
+    @cached_property
     def cuts(self) -> list[str]:
-        """What stands behind ``hits``: nothing, or ``@5`` and so on for several cut-offs."""
+        """What stands behind ``hits``: nothing, or ``@5`` and so on for several cut-offs, the deepest last."""
         return [name.removeprefix("hits") for name in self.columns if _stem(name) == "hits" and " (" not in name]
 
-    @property
-    def values(self) -> list[str]:
-        """Keys of the values, such as ``recall@10``."""
-        return [name for name in self.columns if _stem(name) not in COUNTS]
-
-    def missed(self, cut: str) -> Tensor:
-        """Return how often each label was relevant and not predicted, shape (L,)."""
-        return self.columns["support"] - self.columns[f"hits{cut}"]
-
-    def wrong(self, cut: str) -> Tensor:
-        """Return how often each label was predicted and not relevant, shape (L,)."""
-        return self.columns[f"predicted{cut}"] - self.columns[f"hits{cut}"]
-
-    @property
-    def deepest(self) -> str:
-        """The cut-off by which labels are ordered: the last one."""
-        return self.cuts[-1]
+    @cached_property
+    def whole(self) -> dict[str, Tensor]:
+        """The columns in the order of the table, with how often a label was relevant and not predicted, and wrong."""
+        found = {name: self.columns[name] for name in ("count", "support") if name in self.columns}
+        for cut in self.cuts:
+            predicted, hits = self.columns[f"predicted{cut}"], self.columns[f"hits{cut}"]
+            found |= {f"predicted{cut}": predicted, f"hits{cut}": hits}
+            found |= {f"missed{cut}": self.columns["support"] - hits, f"wrong{cut}": predicted - hits}
+        return found | {name: column for name, column in self.columns.items() if _stem(name) not in COUNTS}
 
     @cached_property
     def by_misses(self) -> list[int]:
         """The labels that were relevant or predicted, the most often missed first, then the lower id."""
-        met = self.columns["support"] > 0
-        for cut in self.cuts:
-            met = met | (self.columns[f"predicted{cut}"] > 0)
-        order = self.missed(self.deepest).sort(descending=True, stable=True).indices
+        met = torch.stack([self.columns["support"], *(self.columns[f"predicted{cut}"] for cut in self.cuts)]).any(0)
+        order = self.whole[f"missed{self.cuts[-1]}"].sort(descending=True, stable=True).indices
         found: list[int] = order[met[order]].tolist()
         return found
 
     def most_missed(self, number: int) -> list[int]:
         """Return the labels that were missed most often: at most ``number`` of each bucket, or of all without one."""
-        missed = self.missed(self.deepest)
-        found: dict[int, list[int]] = {}
+        missed, found = self.whole[f"missed{self.cuts[-1]}"], dict[int, list[int]]()
         for label in self.by_misses:
             if missed[label] > 0:
-                found.setdefault(self._bucket(label), []).append(label)
+                found.setdefault(0 if self.buckets is None else int(self.buckets[label]), []).append(label)
         return [label for bucket in sorted(found) for label in found[bucket][:number]]
 
     def most_wrong(self, number: int) -> list[int]:
         """Return the labels that were suggested most often where they are not relevant."""
-        wrong = self.wrong(self.deepest)
+        wrong = self.whole[f"wrong{self.cuts[-1]}"]
         order = wrong.sort(descending=True, stable=True).indices[:number]
         found: list[int] = order[wrong[order] > 0].tolist()
         return found
-
-    def header(self) -> list[str]:
-        """Return the names of the cells of a line."""
-        counts = [f"{what}{cut}" for cut in self.cuts for what in ("predicted", "hits", "missed", "wrong")]
-        name = ["name"] if self.names is not None else []
-        bucket = ["bucket"] if self.buckets is not None else []
-        count = ["count"] if "count" in self.columns else []
-        return ["label", *name, *bucket, *count, "support", *counts, *self.values]
-
-    def record(self, label: int) -> dict[str, Any]:
-        """Return what is known of a label, by the names of the columns."""
-        return {name: cells[0] for name, cells in self.cells([label]).items()}
 
     def cells(self, labels: Sequence[int]) -> dict[str, list[Any]]:
         """Return the columns of the table for some labels."""
@@ -110,18 +90,16 @@ class LabelTable:
             found["name"] = [self.names[label] for label in labels]
         if self.buckets is not None:
             found["bucket"] = [self.bucket_names[bucket] for bucket in self.buckets[at].tolist()]
-        for cut in self.cuts:
-            found |= {f"missed{cut}": self.missed(cut)[at].tolist(), f"wrong{cut}": self.wrong(cut)[at].tolist()}
-        found |= {name: column[at].tolist() for name, column in self.columns.items()}
-        return {name: found[name] for name in self.header()}
+        return found | {name: column[at].tolist() for name, column in self.whole.items()}
+
+    def records(self) -> Records:
+        """Return a line for each label that was relevant or predicted, the most often missed first."""
+        cells = self.cells(self.by_misses)
+        return list(cells), zip(*cells.values(), strict=True)
 
     def csv(self) -> str:
-        """Return a line for each label that was relevant or predicted, the most often missed first."""
-        return csv_text((self.header(), self.lines()))
-
-    def lines(self) -> Iterator[Sequence[object]]:
-        """Yield the cells of each label that was relevant or predicted, the most often missed first."""
-        return zip(*self.cells(self.by_misses).values(), strict=True)
+        """Return :meth:`records` as CSV."""
+        return csv_text(self.records())
 
     def curves(self, counts: Tensor | None = None) -> dict[str, list[CurvePoint]]:
         """Return each value as a function of the training count, averaged locally and weighted by the positives.
@@ -132,11 +110,9 @@ class LabelTable:
         counts = self.columns.get("count", counts)
         if counts is None:
             return {}
-        found = {name: local_means(counts, self.columns[name], self.columns["support"]) for name in self.values}
+        names = [name for name in self.columns if _stem(name) not in COUNTS]
+        found = {name: local_means(counts, self.columns[name], self.columns["support"]) for name in names}
         return {name: points for name, points in found.items() if points}
-
-    def _bucket(self, label: int) -> int:
-        return 0 if self.buckets is None else int(self.buckets[label])
 
 
 def _stem(name: str) -> str:
@@ -236,3 +212,83 @@ def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, 
     if y.min() >= 0 and y.max() <= 1:  # shares: so is their mean
         ends = np.maximum(ends[0], 0.0), np.minimum(ends[1], 1.0)
     return [tuple(point) for point in np.stack([mean, *ends, labels, total], axis=1).tolist()]
+
+
+UNSEEN_AT, CURVE_END = 0.97, 0.93
+"""Where a curve shows the mean of the unseen labels, and where the others end if there are any."""
+
+
+def curve_section(
+    title: str,
+    curves: Mapping[str, Mapping[str, Sequence[CurvePoint]]],
+    edges: Sequence[tuple[float, str]],
+    legend: Sequence[str] = (),
+) -> Section:
+    """Return values as functions of the training count: a drawing for each metric, with a curve for each run.
+
+    Args:
+        title: Heads it.
+        curves: Points by metric and run.
+        edges: The training count at the end of each bucket, and its name; NaN for the last one.
+        legend: The runs.
+    """
+    said = sentences(
+        "mean over the labels that occur about as often in training, weighted by their positives, with a band of 95 %",
+        "vertical lines: the edges of the buckets" if edges else "",
+        "a curve does not jump where an edge moves",
+    )
+    charts = [_curve(metric, of_runs, edges) for metric, of_runs in curves.items()]
+    return Section("curve", title, said, charts=charts, legend=legend)
+
+
+def _curve(
+    metric: str,
+    curves: Mapping[str, Sequence[CurvePoint]],
+    edges: Sequence[tuple[float, str]],
+) -> Chart:
+    """Return the curves of some runs, the most frequent labels on the left as in all drawings, unseen ones last."""
+    points = [point for of_run in curves.values() for point in of_run]
+    seen = [point.training_count for point in points if point.training_count]
+    unseen = len(seen) < len(points)
+    end = CURVE_END if unseen else 1.0
+    counts = Scale(min(seen), max(seen), "log")
+    up = scale_from_zero([level for point in points for level in point[1:4]], [])
+
+    def across(training_count: float) -> float:
+        return end * (1 - counts.share(training_count)) if training_count else UNSEEN_AT
+
+    marks, left = [], 0.0
+    for at, name in edges:
+        right = end if math.isnan(at) else min(end, max(0.0, across(at)))
+        if right < end:
+            marks.append(Mark("line", [(right, 0.0), (right, 1.0)], style="thin"))
+        if right - left > 0.02 + 0.018 * len(short_name(name)):
+            marks.append(Mark("text", [((left + right) / 2, 1.0)], style="above", text=short_name(name)))
+        left = right
+    told = []
+    for place, (run, of_run) in enumerate(curves.items()):
+        colour = run_look(place)[0]
+        drawn = [(across(one.training_count), *one[1:4]) for one in of_run if one.training_count]
+        marks += band_marks(drawn, up, colour)
+        for one in of_run:
+            if not one.training_count:
+                if math.isfinite(one.low):
+                    ends = [(UNSEEN_AT, up.share(one.low)), (UNSEEN_AT, up.share(one.high))]
+                    marks.append(Mark("line", ends, colour))
+                marks.append(Mark("dot", [(UNSEEN_AT, up.share(one.value))], colour, "circle", text="unseen"))
+        ends_of_run = of_run[0], of_run[-1]
+        told.append(
+            f"{run}{': ' if run else ''}"
+            + ", ".join(f"{number(one.value)} at {one.training_count:,.0f} occurrences" for one in ends_of_run)
+        )
+    ticks = [Tick(end * (1 - tick.at), tick.texts) for tick in counts.ticks()]
+    return Chart(
+        metric,
+        marks,
+        f"{metric} by training count: {'; '.join(told)}",
+        across=[*ticks, *([Tick(UNSEEN_AT, ("unseen",))] if unseen else [])],
+        up=up.ticks(),
+        names=("occurrences in training", ""),
+        height=170,
+        gutter=34,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tailmetrics.report.charts import Mark, run_shade, run_shape
+from tailmetrics.report.charts import Mark, run_look
 from tailmetrics.report.formatting import printable
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def fragment(shown: Shown) -> str:
 
 def _render(template: str, shown: Shown, files: Sequence[str]) -> str:
     document = shown.document(references=True)
-    chips = {run: (run_shade(place), OUTLINES[run_shape(place)]) for place, run in enumerate(document.runs)}
+    looks = {run: run_look(place) for place, run in enumerate(document.runs)}
+    chips = {run: (colour, OUTLINES[shape]) for run, (colour, shape) in looks.items()}
     return _environment().get_template(template).render(shown=document, files=files, chips=chips)
 
 

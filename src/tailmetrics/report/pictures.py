@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from tailmetrics.report.charts import Chart, Mark, run_shade, run_shape
+from tailmetrics.report.charts import Chart, Mark, run_look
 from tailmetrics.report.formatting import printable
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def picture(shown: Shown) -> Figure:
         place.set_visible(False)
     figure.suptitle(_literal(document.title), x=0.01, ha="left", fontweight="bold")
     for place, run in enumerate(document.runs):  # of the legend alone
-        marker, colour = SHAPES[run_shape(place)], run_shade(place).light
-        axes.flat[0].plot([], [], marker=marker, color=colour, label=_literal(run))
+        colour, shape = run_look(place)
+        axes.flat[0].plot([], [], marker=SHAPES[shape], color=colour.light, label=_literal(run))
     if document.runs:
         figure.legend(loc="outside upper right", ncols=4, fontsize=8, frameon=False)
     below = fill(_literal(f"{document.verdict or ''} {document.below}"), int(wide * columns / LETTER))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
 from tailmetrics.report.formatting import in_cell, in_latex, in_markdown, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -36,64 +35,57 @@ def markdown(shown: Shown, picture: str | None = None, references: bool = False)
     parts += [f"> **Note:** {in_markdown(warning)}\n" for warning in document.warnings]
     if picture:
         parts.append(f"![{in_markdown(document.title)}, from the most frequent labels to the rarest]({picture})\n")
-    return "\n".join([*parts, *map(_markdown_of_section, document.tables)])
+    for section in document.tables:
+        columns = range(len(section.header))
+        align = "".join(f" {'---' if place < section.texts else '---:'} |" for place in columns)
+        header = f"| {' | '.join(map(in_markdown, section.header))} |\n|{align}\n"
+        lines = (f"| {' | '.join(cells)} |\n" for cells in _lines(section, in_markdown, "**{}**"))
+        caption = f"{in_markdown(section.said)}\n\n" if section.said else ""
+        parts.append(f"## {in_markdown(section.title)}\n\n{caption}{header}{''.join(lines)}")
+    return "\n".join(parts)
 
 
-def _markdown_of_section(section: Section) -> str:
-    texts = range(len(section.header))
-    align = "".join(f" {'---' if place < section.texts else '---:'} |" for place in texts)
-    lines = []
+def _lines(section: Section, escape: Callable[[str], str], bold: str) -> Iterator[list[str]]:
+    """Yield the cells of each line, escaped, those that stand out in bold."""
     for line, cells in enumerate(section.lines):
-        escaped = [in_markdown("; ".join(cell.split("\n"))) for cell in cells]
-        bold = (f"**{cell}**" if cell and (line, at) in section.bold else cell for at, cell in enumerate(escaped))
-        lines.append(f"| {' | '.join(bold)} |\n")
-    caption = f"{in_markdown(section.said)}\n\n" if section.said else ""
-    header = f"| {' | '.join(map(in_markdown, section.header))} |\n|{align}\n"
-    return f"## {in_markdown(section.title)}\n\n{caption}{header}{''.join(lines)}"
+        escaped = (escape("; ".join(cell.split("\n"))) for cell in cells)
+        yield [bold.format(one) if one and (line, at) in section.bold else one for at, one in enumerate(escaped)]
 
 
 def latex(shown: Shown, references: bool = False) -> str:
     r"""Return each table of a report or comparison, for ``\input`` into a paper that loads ``booktabs``."""
     document = shown.document(references=references)
-    tables = [section for section in document.tables if not section.folded or section.name == "references"]
-    found = [_latex_of_section(document.title, section) for section in tables]
-    return "\n".join([r"% needs \usepackage{booktabs}" + "\n", *found])
+    found = [r"% needs \usepackage{booktabs}" + "\n"]
+    for section in document.tables:
+        if section.folded and section.name != "references":
+            continue
+        short, numbers = section.texts - section.long, len(section.header) - section.texts
+        columns = "l" * short + r"p{0.36\linewidth}" * section.long + "r" * numbers
+        lines = _lines(section, in_latex, r"\textbf{{{}}}")
+        found.append(
+            LATEX
+            % (
+                in_latex(f"{document.title}: {section.title}. {section.said}".strip()),
+                columns,
+                " & ".join(map(in_latex, section.header)),
+                "\n".join(rf"    {' & '.join(cells)} \\" for cells in lines),
+            )
+        )
+    return "\n".join(found)
 
 
-def _latex_of_section(title: str, section: Section) -> str:
-    short = section.texts - section.long
-    numbers = len(section.header) - section.texts
-    columns = "l" * short + r"p{0.36\linewidth}" * section.long + "r" * numbers
-    body = [
-        r"\toprule",
-        _latex_row(section.header),
-        r"\midrule",
-        *(
-            _latex_row(cells, [(line, at) in section.bold for at in range(len(cells))])
-            for line, cells in enumerate(section.lines)
-        ),
-        r"\bottomrule",
-    ]
-    caption = f"{title}: {section.title}. {section.said}".strip()
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"  \centering",
-            rf"  \caption{{{in_latex(caption)}}}",
-            rf"  \begin{{tabular}}{{{columns}}}",
-            *(f"    {line}" for line in body),
-            r"  \end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
-def _latex_row(cells: Sequence[str], bold: Iterable[bool] | None = None) -> str:
-    escaped = [in_latex("; ".join(cell.split("\n"))) for cell in cells]
-    stand_out = bold or [False] * len(cells)
-    found = (rf"\textbf{{{cell}}}" if out and cell else cell for cell, out in zip(escaped, stand_out, strict=True))
-    return rf"{' & '.join(found)} \\"
+LATEX = r"""\begin{table}
+  \centering
+  \caption{%s}
+  \begin{tabular}{%s}
+    \toprule
+    %s \\
+    \midrule
+%s
+    \bottomrule
+  \end{tabular}
+\end{table}
+"""
 
 
 def csv_text(records: Records) -> str:
@@ -108,9 +100,20 @@ def csv_text(records: Records) -> str:
 
 def print_report(shown: Shown, console: Console | None = None, references: bool = False) -> None:
     """Print the values, from head to tail, and what to know before believing them."""
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.text import Text
 
-    (console or Console()).print(_InTerminal(shown, references), crop=False)  # a key longer than a line stays whole
+    console = console or Console()
+    document = shown.document(brief=True, references=references)
+    parts: list[Table | Text] = [Text(printable(document.verdict), style="bold")] if document.verdict else []
+    for section in document.tables:
+        title = f"{document.title}: {section.title[0].lower()}{section.title[1:]}"
+        parts.append(Text(printable(title if section.name != "comparisons" else section.title), style="table.title"))
+        parts += [Text(printable(section.said), style="dim")] if section.said else []
+        side_by_side = [_part(section, columns) for columns in _side_by_side(section, console.width)]
+        parts += side_by_side or _one_by_one(section)
+    parts += (Text(f"! {printable(warning)}", style="yellow") for warning in document.warnings)
+    console.print(Group(*parts), crop=False)  # a key longer than a line stays whole
 
 
 def terminal_text(shown: Shown, width: int) -> str:
@@ -122,29 +125,6 @@ def terminal_text(shown: Shown, width: int) -> str:
     text = StringIO()
     print_report(shown, Console(width=width, file=text))
     return text.getvalue()
-
-
-@dataclass(frozen=True)
-class _InTerminal:
-    """A document as rich prints it: as many columns side by side as the terminal has room for."""
-
-    shown: Shown
-    references: bool
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
-        from rich.text import Text
-
-        document = self.shown.document(brief=True, references=self.references)
-        if document.verdict:
-            yield Text(printable(document.verdict), style="bold")
-        for section in document.tables:
-            title = f"{document.title}: {section.title[0].lower()}{section.title[1:]}"
-            yield Text(printable(title if section.name != "comparisons" else section.title), style="table.title")
-            if section.said:
-                yield Text(printable(section.said), style="dim")
-            parts = list(_side_by_side(section, options.max_width))
-            yield from (_part(section, columns) for columns in parts) if parts else _one_by_one(section)
-        yield from (Text(f"! {printable(warning)}", style="yellow") for warning in document.warnings)
 
 
 def _side_by_side(section: Section, width: int) -> Iterator[list[int]]:
@@ -186,8 +166,6 @@ def _part(section: Section, columns: Sequence[int]) -> Table:
         is_text, name = place < section.texts, Text(printable(section.header[place]))
         wraps = is_text and place > 0 and section.texts > 1
         part.add_column(name, justify="left" if is_text else "right", no_wrap=not wraps, overflow="fold")
-    for line, cells in enumerate(section.lines):
-        texts = (printable("; ".join(cells[place].split("\n"))) for place in columns)
-        styles = ("bold" if (line, place) in section.bold else "" for place in columns)
-        part.add_row(*(Text(text, style=style) for text, style in zip(texts, styles, strict=True)))
+    for line, cells in enumerate(_lines(section, printable, "{}")):
+        part.add_row(*(Text(cells[at], style="bold" if (line, at) in section.bold else "") for at in columns))
     return part
