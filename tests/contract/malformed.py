@@ -146,33 +146,22 @@ def _csr(draw: Draw, matrix: Tensor, generator: torch.Generator) -> Any:
     stored = torch.rand(matrix.shape, generator=generator) < 0.3
     crow = torch.cat([torch.zeros(1, dtype=torch.int64), stored.sum(dim=1).cumsum(0)])
     columns, values = stored.nonzero()[:, 1], matrix[stored]
-    values = draw(
-        st.sampled_from([lambda values: values] * 8 + [lambda v: _edited(draw, v, [VALUES, FLOAT_TYPES], 0, generator)])
-    )(values)
-    wrong = draw(
-        st.sampled_from(["", "", "", "", "", "", "twice", "outside", "below", "pointers", "unsorted", "unsorted"])
-    )
-    if wrong == "unsorted":
-        order = torch.cat(
-            [part.flip(0) for part in torch.arange(len(columns)).split(stored.sum(dim=1).tolist())] or [columns]
-        )
-        columns, values = columns[order], values[order] if isinstance(values, Tensor) else values
-    if wrong == "twice" and len(columns) > 1:
-        columns = columns.clone()
-        columns[1] = columns[0]
-    if wrong in ("outside", "below") and len(columns):
-        columns = columns.clone()
-        columns[0] = matrix.shape[1] if wrong == "outside" else -1
-    if wrong == "pointers" and len(crow) > 1:
-        crow = crow.flip(0) if draw(st.booleans()) else crow + 1
+    values = _edited(draw, values, [VALUES, FLOAT_TYPES], 24, generator)
     if not isinstance(values, Tensor):
         return matrix
+    wrong = draw(st.sampled_from([""] * 6 + ["twice", "outside", "below", "pointers", "unsorted", "unsorted"]))
+    if wrong == "unsorted" and len(columns):
+        parts = torch.arange(len(columns)).split(stored.sum(dim=1).tolist())
+        order = torch.cat([part.flip(0) for part in parts])
+        columns, values = columns[order], values[order]
+    if wrong in ("twice", "outside", "below") and len(columns) > 1:
+        columns = columns.clone()
+        columns[1] = {"twice": int(columns[0]), "outside": matrix.shape[1], "below": -1}[wrong]
+    if wrong == "pointers" and len(crow) > 1:
+        crow = crow.flip(0) if draw(st.booleans()) else crow + 1
     form = draw(st.sampled_from(["torch", "torch", "int32", "scipy", "scipy csc"]))
-    if (
-        form.startswith("scipy")
-        and wrong in ("", "twice", "unsorted")
-        and values.dtype in (torch.float32, torch.float64)
-    ):
+    whole = wrong in ("", "twice", "unsorted") and values.dtype in (torch.float32, torch.float64)
+    if form.startswith("scipy") and whole:
         parts = (values.detach().numpy(), columns.numpy().astype(np.int32), crow.numpy().astype(np.int32))
         made = scipy.sparse.csr_matrix(parts, shape=tuple(matrix.shape))
         return made if form == "scipy" or wrong else made.tocsc()

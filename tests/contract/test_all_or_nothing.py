@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cases import NUM_LABELS, data, registered
-from tailmetrics import LabelAUC, NDCGAtK, PersonalizationAtK, RecallAtK, TopKCollection
+from tailmetrics import LabelAUC, NDCGAtK, RecallAtK, TopKCollection
 from tailmetrics.metrics import REGISTRY, TopKMetric
 from tailmetrics.metrics._states import AtCells, InBlocks, PerRow
 
@@ -83,18 +83,6 @@ def doubled(value: Any) -> Any:
 def reductions(metric: TopKMetric) -> set[str]:
     """How the states of a metric are put together."""
     return {state.reduce for state in metric._declared.values()}
-
-
-def test_transposed_scores_are_scores() -> None:
-    """The same collection, fed column-major scores and row-major ones: every value is the same."""
-    generator = torch.Generator().manual_seed(0)
-    scores = (torch.randn(4, 3, generator=generator) @ torch.randn(6, 3, generator=generator).T).T
-    found = []
-    for given in (scores, scores.contiguous()):
-        collection = TopKCollection([PersonalizationAtK(k=1, num_labels=4), LabelAUC(num_labels=4)])
-        collection.update(given, torch.tensor([0, 1, 2, 3, 0, 1]))
-        found.append({key: float(value) for key, value in collection.compute().items()})
-    assert found[0] == found[1]
 
 
 def test_cells_of_an_own_metric_lie_in_its_state() -> None:

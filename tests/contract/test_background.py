@@ -16,7 +16,7 @@ import torch
 
 from cases import BUCKETS, NUM_LABELS, data
 from exactness.bits import bits_of
-from tailmetrics import LabelAUC, NDCGAtK, PrecisionAtK, Ranking, RecallAtK, TopKCollection, rank
+from tailmetrics import LabelAUC, NDCGAtK, PrecisionAtK, RecallAtK, TopKCollection, rank
 
 BATCHES = [data(seed=seed, num_rows=7, graded=True) for seed in range(6)]
 NAN = torch.full((2, NUM_LABELS), torch.nan)
@@ -47,8 +47,9 @@ def test_random_lives_end_in_the_same_bits(seed: int) -> None:
         step = chance.choice(["add", "add", "add", "add", "wrong", "reset", "checkpoint", "copy", "merge", "value"])
         batch = chance.choice(BATCHES)
         if step == "add":
-            one.update(batch.scores, batch.target)
-            other.update(batch.scores, batch.target)
+            given = chance.choice([(batch.scores, batch.target), (rank(batch.scores, batch.target),)])
+            one.update(*given)
+            other.update(*given)
         elif step == "wrong":
             one.update(NAN, torch.tensor([0, 1]))
             with pytest.raises(ValueError, match=r"preds holds NaN in row 0; .*\(This is batch \d+ since the last res"):
@@ -195,17 +196,6 @@ def test_each_error_is_told_once_with_its_batch() -> None:
     collection.update(NAN, torch.tensor([0, 1]))
     with pytest.raises(ValueError, match="batch 1 since the last reset"):
         collection.compute()
-
-
-def test_a_ranking_is_added_at_once() -> None:
-    """In its turn, behind the batches that wait."""
-    collection, plain = made(), made(background=False)
-    ranking: Ranking = rank(*pair(1))
-    for one in (collection, plain):
-        one.update(*pair(0))
-        one.update(ranking)
-    assert next(iter(collection._modules.values()))._update_count == 2
-    assert bits(collection) == bits(plain)
 
 
 def test_the_thread_ends_with_the_collection() -> None:

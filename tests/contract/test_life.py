@@ -241,34 +241,20 @@ def test_a_checkpoint_of_an_unbound_metric_and_of_other_buckets_is_refused() -> 
         other.merge_state(one)
 
 
-def test_a_collection_lives_as_its_members_do() -> None:
-    """Batch values, pickle, clone under other keys, checkpoint, reset."""
-
-    def values(collection: TopKCollection) -> dict[str, Any]:
-        return {key: bits_of(value) for key, value in collection.compute().items()}
-
-    buckets = LabelBuckets.from_assignment([0] * 20 + [1] * 20, ["head", "tail"])
-    members: list[TopKMetric] = [RecallAtK(k=[1, 3]), RecallAtK(k=1, buckets=buckets)]
-    members += [
-        case.metric() for case in ONE_OF_EACH if case.name in ("GiniAtK", "EntropyAtK", "MRR") and case.by is None
+def test_a_collection_is_saved_and_renamed() -> None:
+    """Its checkpoint loaded into another goes on alike; a clone has other keys; batch values are those of a new one."""
+    members: list[TopKMetric] = [
+        case.metric() for case in ONE_OF_EACH if case.name in ("GiniAtK", "MRR") and not case.by
     ]
-    new = TopKCollection(members, prefix="val/")
-    collection, whole = new.clone(), fed(new.clone())
+    new = TopKCollection([RecallAtK(k=[1, 3]), *members], prefix="val/")
+    whole, loaded = new.clone(), fed(new.clone(), BATCHES[:1])
     for batch in BATCHES:
-        of_batch = {key: bits_of(value) for key, value in collection(batch.scores, batch.target).items()}
-        assert of_batch == values(fed(new.clone(), [batch]))
-    assert values(collection) == values(whole)
-    renamed = whole.clone(prefix="test/")
-    assert [key.replace("test/", "val/") for key in renamed.compute()] == list(whole.compute())
-    loaded = fed(new.clone(), BATCHES[:1])
+        assert str(whole(batch.scores, batch.target)) == str(fed(new.clone(), [batch]).compute())
     for one in (whole, loaded):
         one.persistent(True)
     loaded.load_state_dict(whole.state_dict())
-    for made in (pickle.loads(pickle.dumps(whole)), whole.clone(), loaded):
-        assert values(made) == values(whole)
-        assert values(collection) == values(whole) != values(fed(made, BATCHES[:1]))
-    whole.reset()
-    assert values(fed(whole, BATCHES[1:])) == values(fed(new.clone(), BATCHES[1:]))
+    assert str(fed(loaded).compute()) == str(fed(whole).compute())
+    assert [key.replace("test/", "val/") for key in whole.clone(prefix="test/").compute()] == list(whole.compute())
 
 
 def test_ids_behind_what_is_read_are_checked_in_the_first_batch_alone() -> None:
