@@ -258,28 +258,13 @@ def test_rank_counts_compare_each_score_with_each_wanted_one(kind: str, dtype: t
         np.testing.assert_array_equal((left + right).numpy(), expected)
 
 
-@pytest.mark.parametrize("width", [0, 1, 7, 64, 5003])
-def test_relevant_labels_are_counted(width: int) -> None:
-    """In all and by bucket; of a mask, of a part of one, of a transposed one, of other bytes, and of labels and -1."""
-    random = np.random.default_rng(width)
-    mask = random.random((21, width + 3)) < random.random((21, 1)).round(1)
-    bucket_of = random.integers(5, size=width + 3)
-    table = torch.tensor(bucket_of, dtype=torch.int32)
-    whole = torch.tensor(mask)
-    for view, of, threads in ((whole[:, :width], bucket_of, 1), (whole[::2], bucket_of, 4), (whole.t(), None, 2)):
-        np.testing.assert_array_equal(
-            native.count_by_bucket(view, None, 1, threads)[:, 0].numpy(), view.numpy().sum(axis=1)
-        )
-        if of is not None:
-            expected = np.stack([np.bincount(of[: view.shape[1]][row], minlength=5) for row in view.numpy()])
-            np.testing.assert_array_equal(native.count_by_bucket(view, table, 5, threads).numpy(), expected)
-    other_bytes = (whole * 6).to(torch.uint8).view(torch.bool)  # torch shows them as True too
-    np.testing.assert_array_equal(native.count_by_bucket(other_bytes, None, 1, 3)[:, 0].numpy(), mask.sum(axis=1))
-    labels = _lists(21, 6, width + 3, repeats=True)
+def test_labels_are_counted_by_bucket() -> None:
+    """As lists without hits."""
+    bucket_of, labels = np.random.default_rng(6).integers(5, size=66), _lists(21, 6, 66, repeats=True)
     expected = np.stack([np.bincount(bucket_of[row[row >= 0]], minlength=5) for row in labels])
-    np.testing.assert_array_equal(native.count_by_bucket(torch.tensor(labels), table, 5, 3).numpy(), expected)
-    with pytest.raises(IndexError):
-        native.count_by_bucket(torch.tensor(labels + width + 3), table, 5, 3)
+    nothing = torch.empty(21, 0, dtype=torch.int64)
+    table, none = torch.tensor(bucket_of, dtype=torch.int32), Hits(nothing, nothing, None)
+    np.testing.assert_array_equal(native.within_buckets(torch.tensor(labels), table, 5, none, 3)[1].numpy(), expected)
 
 
 def test_a_library_of_another_text_is_not_used(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

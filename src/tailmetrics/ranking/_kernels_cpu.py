@@ -33,6 +33,10 @@ COMPARED = 2**22
 """Comparisons of hits with places of lists that are made at once: 4 MB of flags, which stay in the cache."""
 
 
+MANY = 512
+"""Given scores of a row up to which a look at the row for each of them is faster than sorting it."""
+
+
 class CpuKernels(Kernels):
     """The steps of a batch on the CPU, without native code."""
 
@@ -204,15 +208,11 @@ class NativeKernels(CpuKernels):
         native.check_lists(ids, num_threads(), repeated)
         return repeated
 
-    def count_true(self, mask: Tensor) -> Tensor:
-        return native.count_by_bucket(mask, None, 1, num_threads()).squeeze(1)
-
     def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
-        labels = targets.padded if targets.dense is None else targets.dense
-        if labels is None or labels.dtype not in (torch.bool, torch.int64):
+        if targets.padded is None:
             return super().count_by_bucket(targets, buckets, seen)
-        counts = native.count_by_bucket(labels, buckets.table_on(CPU_DEVICE), len(buckets), num_threads())
-        return counts if targets.row_mask is None else counts * targets.row_mask[:, None]
+        nothing = targets.padded[:, :0]  # as lists without hits
+        return self.within_buckets(Hits(nothing, nothing, None), targets.padded, buckets, 0)[1]
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         if targets.padded is not None:
@@ -235,6 +235,8 @@ class NativeKernels(CpuKernels):
 
     def counts_above(self, scores: Tensor, rows: Tensor, own: Tensor, labels: Tensor) -> Tensor:
         starts = torch.searchsorted(rows, whole_numbers(len(scores) + 1, rows.device))
+        if len(rows) > MANY and int(starts.diff().max()) > MANY:
+            return super().counts_above(scores, rows, own, labels)
         return native.rank_counts(scores, starts, labels, own.to(torch.float64), num_threads())
 
 

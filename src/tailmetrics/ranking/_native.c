@@ -11,6 +11,7 @@ The lower part of this file is compiled twice, for float and for double, by incl
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,39 +48,62 @@ typedef struct {
     const void *task;
     int64_t num_rows, block;
     size_t room; /* bytes, all 0 at first, that each thread needs beside its task */
-    atomic_llong next;
+    atomic_llong next, active, holders; /* the next row; threads at work on a block; threads that know of the job */
     atomic_int code;
 } Job;
 
+static void stop(Job *job, int code) {
+    atomic_store(&job->code, code);
+    atomic_store(&job->next, job->num_rows);
+}
+
 /* Take blocks of rows until there are no more; a thread that gets no memory takes none. */
-static void *take_blocks(void *argument) {
-    Job *job = argument;
+static bool take_blocks(Job *job) {
     char *room = calloc(1, job->room);
-    while (room && atomic_load(&job->code) == DONE) {
+    bool more = room != NULL, some = more;
+    while (more) {
+        atomic_fetch_add(&job->active, 1);
         int64_t first = atomic_fetch_add(&job->next, job->block);
-        if (first >= job->num_rows)
-            break;
-        int code = job->rows(job->task, first, smaller(first + job->block, job->num_rows), room);
+        more = first < job->num_rows;
+        int code = more ? job->rows(job->task, first, smaller(first + job->block, job->num_rows), room) : DONE;
         if (code)
-            atomic_store(&job->code, code);
+            stop(job, code);
+        atomic_fetch_sub(&job->active, 1);
     }
     free(room);
+    return some;
+}
+
+static void *help(void *job) {
+    take_blocks(job);
+    if (atomic_fetch_sub(&((Job *)job)->holders, 1) == 1)
+        free(job);
     return NULL;
 }
 
-/* Run a task on up to so many threads; a row is estimated to take so many nanoseconds. */
+/* Run a task on up to so many threads; a row is estimated to take so many nanoseconds. Nobody waits for a thread that a
+   busy machine has not started yet: it finds no block later, and looks at nothing but the job, which the last one frees. */
 static int run(Rows *rows, const void *task, int64_t num_rows, size_t room, double cost, int64_t threads) {
-    Job job = {.rows = rows, .task = task, .num_rows = num_rows, .room = room + 1, .block = (int64_t)(BLOCK / cost) + 1};
-    pthread_t started[MOST_THREADS];
     double worth = cost * (double)num_rows / WORTH_A_THREAD;
-    int64_t others = 0, wanted = smaller(threads, (int64_t)(worth < MOST_THREADS ? worth : MOST_THREADS));
-    while (others + 1 < wanted && !pthread_create(&started[others], NULL, take_blocks, &job))
-        others++; /* where no more can be had, fewer do it all */
-    take_blocks(&job);
-    while (others)
-        pthread_join(started[--others], NULL);
-    int code = atomic_load(&job.code);
-    return code ? code : atomic_load(&job.next) < num_rows ? NO_MEMORY : DONE;
+    int64_t wanted = smaller(threads, (int64_t)(worth < MOST_THREADS ? worth : MOST_THREADS));
+    Job *job = malloc(sizeof *job);
+    pthread_t thread;
+    if (!job)
+        return NO_MEMORY;
+    *job = (Job){rows, task, num_rows, (int64_t)(BLOCK / cost) + 1, room + 1, 0, 0, larger(1, wanted), DONE};
+    while (--wanted > 0)
+        if (pthread_create(&thread, NULL, help, job)) /* where no more can be had, fewer do it all */
+            atomic_fetch_sub(&job->holders, 1);
+        else
+            pthread_detach(thread);
+    if (!take_blocks(job))
+        stop(job, NO_MEMORY);
+    while (atomic_load(&job->active))
+        sched_yield();
+    int code = atomic_load(&job->code);
+    if (atomic_fetch_sub(&job->holders, 1) == 1)
+        free(job);
+    return code;
 }
 
 /* The next part of a thread's room; of no room, only how much is used of it. */
@@ -92,7 +116,6 @@ INLINE void *part(char *room, size_t *used, int64_t count, size_t size) {
 /* ---- Scores ---- */
 
 #define TILE 4096 /* scores read together: 16 or 32 KB, which the first cache holds between two looks at them */
-#define MANY 64   /* wanted labels of a row from which sorting the row is faster than a look at it for each of them */
 
 typedef struct { const void *data; int64_t type, row_stride, num_rows, width; } Scores;
 typedef struct {
@@ -106,7 +129,6 @@ typedef struct {
     Scores scores;
     const int64_t *starts, *wanted;  /* [N + 1], [T]: columns, which may lie outside of `scores` */
     const double *own;               /* [T], the scores of the wanted labels */
-    int64_t most;                    /* no row has more of them */
     int64_t *above, *equal, *before; /* [T], 0 at first */
 } Counts;
 
@@ -368,14 +390,13 @@ int tailmetrics_check_lists(const Check *task, int64_t threads) {
 
 /* ---- Buckets ---- */
 
-typedef struct { const void *table; int64_t bytes, num_labels, num_buckets; } Buckets; /* of each label; 0 bytes: 0 */
+typedef struct { const void *table; int64_t bytes, num_labels, num_buckets; } Buckets; /* of each label */
 
 INLINE int64_t bucket_of(const Buckets *buckets, int64_t label) { /* num_buckets where there is no such label */
     if ((uint64_t)label >= (uint64_t)buckets->num_labels)
         return buckets->num_buckets;
-    int64_t bucket = buckets->bytes == 0   ? 0 /* there is one for all */
-                     : buckets->bytes == 1 ? ((const uint8_t *)buckets->table)[label]
-                                           : ((const int32_t *)buckets->table)[label];
+    int64_t bucket =
+        buckets->bytes == 1 ? ((const uint8_t *)buckets->table)[label] : ((const int32_t *)buckets->table)[label];
     return smaller(bucket, buckets->num_buckets);
 }
 
@@ -435,37 +456,6 @@ int tailmetrics_within_buckets(const Within *task, int64_t threads) {
     int64_t num_cells = task->buckets.num_buckets;
     double cost = 1.5 * (double)task->depth + 2.0 * (double)(num_cells * (task->new_width + 4)) + 30;
     return run(within_rows, task, task->num_rows, (size_t)num_cells * sizeof(Cells), cost, threads);
-}
-
-/* ---- Relevant labels of a mask ---- */
-
-typedef struct {
-    const uint8_t *mask; /* [N, L] */
-    int64_t stride, num_rows, width;
-    Buckets buckets;
-    int64_t *counts; /* [N, G] */
-} CountTrue;
-
-CLONES static int count_true_rows(const void *argument, int64_t first, int64_t end, char *room) {
-    const CountTrue *task = argument;
-    int64_t num_buckets = task->buckets.num_buckets;
-    bool known = true;
-    (void)room;
-    memset(task->counts + first * num_buckets, 0, sizeof(int64_t) * (size_t)((end - first) * num_buckets));
-    for (int64_t row = first; row < end && known; row++) {
-        int64_t *counts = task->counts + row * num_buckets;
-        const uint8_t *flags = task->mask + row * task->stride;
-        for (int64_t i = 0; i < task->width; i++) {
-            while (i + 8 <= task->width && !memcmp(flags + i, "\0\0\0\0\0\0\0", 8)) /* as most of a mask */
-                i += 8;
-            known &= i == task->width || !flags[i] || count_labels(&i, 0, 1, &task->buckets, counts);
-        }
-    }
-    return known ? DONE : NO_SUCH_LABEL;
-}
-
-int tailmetrics_count_true(const CountTrue *task, int64_t threads) {
-    return run(count_true_rows, task, task->num_rows, 0, 0.1 * (double)task->width + 20, threads);
 }
 
 #else /* ---- The half of the file that is compiled for each type of REAL ---- */
@@ -676,10 +666,12 @@ static int OF(top_k)(const TopK *task, int64_t threads) {
 }
 
 /* Count what is above each wanted label of a row, and equal: a tile at a time, once for each of them. */
-INLINE void OF(count_few)(const Counts *task, int64_t row, REAL *tile) {
-    for (int64_t first = 0; first < task->scores.width; first += TILE) {
-        int64_t count = smaller(TILE, task->scores.width - first);
-        const REAL *scores = OF(real)(&task->scores, row, first, count, tile);
+CLONES static int OF(count_rows)(const void *argument, int64_t first_row, int64_t end_row, char *room) {
+    const Counts *task = argument;
+    int64_t width = task->scores.width, tiles = (width + TILE - 1) / TILE;
+    for (int64_t number = first_row * tiles; number < end_row * tiles; number++) {
+        int64_t row = number / tiles, first = number % tiles * TILE, count = smaller(TILE, width - first);
+        const REAL *scores = OF(real)(&task->scores, row, first, count, (REAL *)(void *)room);
         for (int64_t t = task->starts[row]; t < task->starts[row + 1]; t++) {
             int64_t place = task->wanted[t] - first, lower = smaller(place, count), before = 0;
             REAL own = (REAL)task->own[t]; /* of NaN nothing is above or equal */
@@ -696,62 +688,13 @@ INLINE void OF(count_few)(const Counts *task, int64_t row, REAL *tile) {
             task->before[t] += before;
         }
     }
-}
-
-INLINE int64_t OF(first_reaching)(const INTEGER *keys, int64_t count, INTEGER key) { /* the first that is not less */
-    int64_t low = 0;
-    while (low < count) {
-        int64_t middle = low + (count - low) / 2;
-        if (keys[middle] < key)
-            low = middle + 1;
-        else
-            count = middle;
-    }
-    return low;
-}
-
-CLONES static int OF(count_rows)(const void *argument, int64_t first_row, int64_t end_row, char *room) {
-    const Counts *task = argument;
-    int64_t width = task->scores.width;
-    size_t used = 0;
-    OF(Room) parts = OF(room_for)(task->most > MANY ? width : 0, width, room, &used);
-    const INTEGER *keys = parts.keys;
-    uint32_t *places = parts.other_ids; /* of labels in the order of keys */
-    for (int64_t row = first_row; row < end_row; row++) {
-        int64_t begin = task->starts[row], end = task->starts[row + 1];
-        if (end - begin <= MANY) {
-            OF(count_few)(task, row, parts.tile);
-            continue;
-        }
-        for (int64_t first = 0; first < width; first += TILE) {
-            int64_t count = smaller(TILE, width - first);
-            const REAL *scores = OF(real)(&task->scores, row, first, count, parts.tile);
-            OF(collect)(scores, count, first, (REAL)NAN, parts.keys + first, parts.ids + first);
-        }
-        OF(sort)(&parts, width);
-        for (int64_t i = 0; i < width; i++)
-            places[parts.ids[i]] = (uint32_t)i;
-        int64_t not_numbers = OF(first_reaching)(keys, width, LEAST + 1);
-        for (int64_t t = begin; t < end; t++) {
-            INTEGER key = OF(key)((REAL)task->own[t]);
-            if (key == LEAST) /* NaN */
-                continue;
-            int64_t low = OF(first_reaching)(keys, width, key), high = OF(first_reaching)(keys, width, key + 1);
-            int64_t label = task->wanted[t];
-            task->above[t] = low - not_numbers;
-            task->equal[t] = high - low;
-            task->before[t] = label < 0 ? 0 : label < width ? places[label] - low : high - low;
-        }
-    }
     return DONE;
 }
 
 static int OF(rank_counts)(const Counts *task, int64_t threads) {
     double per_row = (double)task->starts[task->scores.num_rows] / (double)task->scores.num_rows;
-    double cost = (double)task->scores.width * (per_row < MANY ? 0.2 + 0.1 * per_row : 10) + 100;
-    size_t room = 0;
-    OF(room_for)(task->most > MANY ? task->scores.width : 0, task->scores.width, NULL, &room);
-    return run(OF(count_rows), task, task->scores.num_rows, room, cost, threads);
+    double cost = (double)task->scores.width * (0.2 + 0.1 * per_row) + 100;
+    return run(OF(count_rows), task, task->scores.num_rows, sizeof(REAL) * TILE, cost, threads);
 }
 
 #endif

@@ -51,7 +51,7 @@ def load(path: Path) -> tuple[CDLL | None, str]:
         return None, f"torch ({error})"
     if not current:
         return None, "torch (_native.c has changed since it was compiled: make native)"
-    for name in ("top_k", "rank_counts", "hits", "check_lists", "within_buckets", "count_true"):
+    for name in ("top_k", "rank_counts", "hits", "check_lists", "within_buckets"):
         getattr(library, f"tailmetrics_{name}").argtypes = [c_void_p, c_int64]
     return library, f"C ({path})"
 
@@ -160,15 +160,14 @@ def check_lists(ids: Tensor, threads: int, repeated: Tensor | None = None) -> Li
 
 
 def within_buckets(
-    ids: Tensor | None, bucket_of: Tensor | None, num_buckets: int, given: Hits, threads: int, width: int | None = None
+    ids: Tensor | None, bucket_of: Tensor, num_buckets: int, given: Hits, threads: int, width: int | None = None
 ) -> tuple[Hits, Tensor]:
     """Return the hits of each row by bucket, with their ranks among the listed labels of their bucket.
 
     Args:
         ids: Shape (N, D), int64: lists, cut to the depth that is read, -1 for no label. None: hits keep the ranks that
             they have.
-        bucket_of: Shape (L,) or longer, contiguous, uint8 or int32: the bucket of each label; None where
-            all are in bucket 0.
+        bucket_of: Shape (L,) or longer, contiguous, uint8 or int32: the bucket of each label.
         num_buckets: G.
         given: Hits of shape (N, W). Those behind ``ids`` are left out.
         threads: How many to use at most.
@@ -192,15 +191,9 @@ def within_buckets(
         ids = ids if ids is None or ids.stride(1) == 1 else ids.contiguous()
         lists = (0, 0, num_rows, 0) if ids is None else (ids, ids.stride(0), *ids.shape)
         result = new_ranks, new_labels, new_gains, lengths
-        of_buckets = _buckets(bucket_of, num_buckets)
+        of_buckets = bucket_of, bucket_of.element_size(), len(bucket_of), num_buckets
         _run("within_buckets", threads, *lists, *of_buckets, ranks, labels, gains, num_hits, width, *result)
     return Hits(new_ranks, new_labels, new_gains), lengths
-
-
-def _buckets(bucket_of: Tensor | None, num_buckets: int) -> tuple[Tensor | int, ...]:
-    if bucket_of is None:
-        return 0, 0, NONE, num_buckets
-    return bucket_of, bucket_of.element_size(), len(bucket_of), num_buckets
 
 
 def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, threads: int) -> Tensor:
@@ -222,27 +215,5 @@ def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, thr
     counts = torch.zeros(3, len(wanted), dtype=torch.int64)
     if len(wanted):
         of_scores = scores, SCORE_TYPES[scores.dtype], scores.stride(0), *scores.shape
-        _run("rank_counts", threads, *of_scores, starts, wanted, own, int(starts.diff().max()), *counts)
-    return counts
-
-
-def count_by_bucket(labels: Tensor, bucket_of: Tensor | None, num_buckets: int, threads: int) -> Tensor:
-    """Return how many relevant labels of each row are in each bucket, shape (N, G), int64.
-
-    Args:
-        labels: Labels (N, M), int64, -1 for none; or a mask (N, L), bool.
-        bucket_of: As of :func:`within_buckets`.
-        num_buckets: G.
-        threads: How many to use at most.
-
-    Raises:
-        IndexError: If a label or a bucket is too large.
-    """
-    if labels.dtype != torch.bool:  # as a list without hits
-        nothing = torch.empty(len(labels), 0, dtype=torch.int64)
-        return within_buckets(labels, bucket_of, num_buckets, Hits(nothing, nothing, None), threads)[1]
-    labels = labels if labels.stride(1) == 1 else labels.contiguous()
-    counts = torch.empty(len(labels), num_buckets, dtype=torch.int64)
-    if counts.numel():
-        _run("count_true", threads, labels, labels.stride(0), *labels.shape, *_buckets(bucket_of, num_buckets), counts)
+        _run("rank_counts", threads, *of_scores, starts, wanted, own, *counts)
     return counts
