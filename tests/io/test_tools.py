@@ -109,6 +109,13 @@ PREDS = {
 }
 TARGETS = {
     "trec_eval": ("qrels.txt", text(lines(((q, 0, i, 1) for q, i in RELEVANT), " "))),
+    "ir_datasets": ("qrels", text(lines(((q, 0, i, 1) for q, i in RELEVANT), " "))),
+    "MS MARCO": ("qrels.dev.tsv", text(lines(((q, 0, i, 1) for q, i in RELEVANT), "\t"))),
+    "pytrec_eval": ("qrels.json", text(json.dumps(QRELS, indent=2))),
+    "items by query": ("truth.json", text(json.dumps({query: list(by) for query, by in QRELS.items()}))),
+    "JSON Lines": ("y.jsonl", text("".join(json.dumps({"query_id": q, "doc_id": i}) + "\n" for q, i in RELEVANT))),
+    "recommenders": ("test.csv", text(lines(TIMED, ",", ("userID", "itemID", "rating", "timestamp")))),
+    "Kaggle": ("solution.csv", text(lines(RELEVANT, ",", ("customer_id", "labels")))),
     "BEIR": ("test.tsv", text(lines(((q, i, 1) for q, i in RELEVANT), "\t", ("query-id", "corpus-id", "score")))),
     "ranx": ("qrels.json", text(json.dumps(QRELS))),
     "MovieLens 100k": ("u.data", text(lines(TIMED, "\t"))),

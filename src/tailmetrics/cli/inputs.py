@@ -26,7 +26,6 @@ from tailmetrics.io import (
     read_label_names,
     read_target,
 )
-from tailmetrics.io.counts import counted_names
 from tailmetrics.io.database import WATCHER, Database
 from tailmetrics.io.errors import reading
 from tailmetrics.io.files import (
@@ -42,7 +41,7 @@ from tailmetrics.io.files import (
     suffix_of,
 )
 from tailmetrics.io.formats import Format, format_of_parts
-from tailmetrics.io.labels import load_names
+from tailmetrics.io.labels import counted_names, load_names
 from tailmetrics.io.lines import KeyedFile
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------

@@ -192,12 +192,10 @@ class Names(Sequence[str]):
             return NotImplemented
         return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
 
-    def __hash__(self) -> int:
-        return hash(tuple(self))
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self[:3]))
-        return f"Names({shown}{f', … {len(self):,} in all' if len(self) > 3 else ''})"
+        return f"Names({', '.join(map(repr, self[:3]))}{f', … {len(self):,} in all' if len(self) > 3 else ''})"
 
 
 def blocks_of(names: Iterable[str], size: int = 2**16) -> Iterator[Any]:

@@ -175,19 +175,12 @@ def asking(address: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         hint = f"install {error.name}: pip install 'tailmetrics[cli]' has pyarrow, which opens s3 and gs."
         raise DataFileError(address, f"its scheme needs the package {error.name}", hint=hint) from error
-    except (*UNREADABLE, ImportError) as error:
-        raise _refused(address, error) from error
     except Exception as error:
-        if not type(error).__module__.startswith("pyarrow"):
+        if not isinstance(error, (*UNREADABLE, ImportError)) and not type(error).__module__.startswith("pyarrow"):
             raise
-        raise _refused(address, error) from error
-
-
-def _refused(address: str, error: Exception) -> DataFileError:
-    """Return the error of a store, without the details that some write behind it, and what to do."""
-    said = str(error).partition(" error_info=")[0].strip() or type(error).__name__
-    hint = GOOGLE_HINT if address.startswith(("gs:", "gcs:")) else STORE_HINT
-    return DataFileError(address, f"cannot be opened: {said}", hint=hint)
+        said = str(error).partition(" error_info=")[0].strip() or type(error).__name__  # some write details behind it
+        hint = GOOGLE_HINT if address.startswith(("gs:", "gcs:")) else STORE_HINT
+        raise DataFileError(address, f"cannot be opened: {said}", hint=hint) from error
 
 
 def size_of(path: FilePath) -> int:
@@ -198,22 +191,14 @@ def size_of(path: FilePath) -> int:
 def check_file(path: str | PurePath | StoredFile) -> FilePath:
     """Return the path of a file if it holds anything."""
     path = path_of(path)
-    exists, is_file = _kind(path)
-    if not exists:
+    kind = "" if isinstance(path, Path) else path.facts.type.name
+    if not (path.exists() if isinstance(path, Path) else kind != "NotFound"):
         raise DataFileError(path, "there is no such file", hint="check the path.")
-    if not is_file:
+    if not (path.is_file() if isinstance(path, Path) else kind == "File"):
         raise DataFileError(path, "is not a file", hint="pass the path of one file.")
     if size_of(path) == 0:
         raise DataFileError(path, "is empty", hint=EMPTY_HINT)
     return path
-
-
-def _kind(path: FilePath) -> tuple[bool, bool]:
-    """Return whether there is anything, and whether it is a file."""
-    if isinstance(path, Path):
-        return path.exists(), path.is_file()
-    kind = path.facts.type.name
-    return kind != "NotFound", kind == "File"
 
 
 @dataclass(frozen=True)
@@ -291,8 +276,7 @@ def _in_folder(folder: Path) -> Iterator[Part]:
     if (folder / "dataset_dict.json").is_file():
         splits = ", ".join(sorted(one.name for one in folder.iterdir() if (one / DATASET_STATE).is_file()))
         raise DataFileError(folder, f"holds the splits {splits}", hint="name the folder of one of them.")
-    files = [one for one in folder.rglob("*") if one.is_file() and _is_data(one.relative_to(folder).parts)]
-    yield from _checked(folder, files, len(folder.parts))
+    yield from _checked(folder, filter(Path.is_file, folder.rglob("*")), len(folder.parts))
 
 
 def _matching(pattern: Path) -> Iterator[Part]:
@@ -311,24 +295,19 @@ def _matching(pattern: Path) -> Iterator[Part]:
 def _in_store(path: StoredFile) -> Iterator[Part]:
     if not GLOB.search(path.key):
         if path.facts.type.name == "Directory":
-            yield from _checked(path, _data(path), len(path.parts))
+            yield from _checked(path, path.files(), len(path.parts))
         else:
             yield Part(check_file(path), {})
         return
     parts = path.parts
     fixed = next(index for index, part in enumerate(parts) if GLOB.search(part))
     fits = re.compile(_expression("/".join(parts)))
-    files = [one for one in _data(path.above(fixed)) if fits.fullmatch("/".join(one.parts))]
+    files = [one for one in path.above(fixed).files() if fits.fullmatch("/".join(one.parts))]
     yield from _checked(path, files, fixed)
 
 
-def _data(folder: StoredFile) -> list[StoredFile]:
-    depth = len(folder.parts)
-    return [one for one in folder.files() if _is_data(one.parts[depth:])]
-
-
 def _checked(root: FilePath, files: Iterable[Any], depth: int) -> Iterator[Part]:
-    ordered = _ordered(files)
+    ordered = _ordered(one for one in files if _is_data(one.parts[depth:]))
     if not ordered:
         raise DataFileError(root, "holds no files of data", hint="name a folder of parts, or one file.")
     for one in ordered:
@@ -352,12 +331,13 @@ def _is_data(parts: Sequence[str]) -> bool:
 
 
 def _ordered(files: Iterable[Any]) -> list[Any]:
-    return sorted(files, key=lambda file: [_natural(part) for part in file.parts])
+    """Return files by their paths, numbers in them by value."""
 
+    def natural(name: str) -> list[tuple[int, int, str]]:
+        words = re.split(r"(\d+)", name)
+        return [(1, int(word), word) if word.isdecimal() else (0, 0, word) for word in words if word]
 
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    words = re.split(r"(\d+)", name)
-    return [(1, int(word), word) if word.isdecimal() else (0, 0, word) for word in words if word]
+    return sorted(files, key=lambda file: list(map(natural, file.parts)))
 
 
 def _partition(folders: Sequence[str]) -> dict[str, str]:

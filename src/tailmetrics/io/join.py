@@ -7,7 +7,7 @@ a sort: two of them in one statement need twice the memory, and DuckDB refuses r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,33 +20,20 @@ NAME_BYTES = 256
 """What a name takes in a join, its place in the table of hashes included: names that fit are joined at once."""
 
 
-@dataclass(frozen=True, eq=False)
-class Joined:
+class Joined(NamedTuple):
     """Both files, the process's rows of them, and what was found on the way.
 
     Attributes:
         preds: Predictions; None for a target alone.
         target: Targets.
-        start: The process's first row.
-        stop: The row behind its last.
-        row_names: Queries of all rows, of every process.
-        labels: Label ids.
         database: Where all of it lies: tables ``kept`` (query), whose ``rowid`` is the row, and ``labels`` (item, id).
-        last_name_wins: Whether the last name wins ties.
-        missing: Queries of the target without a prediction.
-        unmatched: Queries of the predictions without a target.
+        known: What :class:`tailmetrics.io.dataset.Files` says of them.
     """
 
     preds: JoinedSource | None
     target: JoinedSource
-    start: int
-    stop: int
-    row_names: Sequence[str]
-    labels: Labels
     database: Database
-    last_name_wins: bool
-    missing: int
-    unmatched: int
+    known: dict[str, Any]
 
 
 class JoinedSource(Source):
@@ -131,18 +118,19 @@ def join(
         _order(database, name, file, valued[name], range(start, stop), len(row_names) + labels.width)
         rows = range(start, stop)
         found[name] = JoinedSource(file, database, f"{name}_rows", valued[name], rows, row_names, labels)
-    return Joined(
-        found.get("preds"),
-        found["target"],
-        start,
-        stop,
-        row_names,
-        labels,
-        database,
-        rule.descending,
-        missing,
-        unmatched,
-    )
+    known = {
+        "num_rows": len(row_names),
+        "num_labels": labels.declared,
+        "label_names": labels.names,
+        "row_names": row_names,
+        "missing_queries": missing,
+        "unmatched_queries": unmatched,
+        "start": start,
+        "stop": stop,
+        "columns": labels.width,
+        "last_name_wins": rule.descending,
+    }
+    return Joined(found.get("preds"), found["target"], database, known)
 
 
 def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:

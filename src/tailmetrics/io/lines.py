@@ -15,11 +15,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tailmetrics.io.columns import Columns
 from tailmetrics.io.database import Database, DatabaseError
 from tailmetrics.io.errors import DataFileError, DataFileNote
 from tailmetrics.io.files import EMPTY_HINT, FilePath, Found
-from tailmetrics.io.formats import Format, Role
+from tailmetrics.io.formats import Columns, Format, Role
 from tailmetrics.io.rows import Array
 
 Entry: TypeAlias = tuple[str, "str | None", "float | None"]

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tailmetrics._checks import check_choice, check_count
-from tailmetrics.io.columns import Columns
 from tailmetrics.io.database import MEMORY
 from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.errors import DataFileError, DataFileNote, note
-from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
-from tailmetrics.io.formats import FORMATS, Format, Role, format_of_parts
-from tailmetrics.io.join import Joined, join
+from tailmetrics.io.files import Found, Part, PathLike, find, is_path
+from tailmetrics.io.formats import FORMATS, Columns, Format, Role, format_of_parts
+from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.rows import Parts, Source, share
@@ -97,12 +96,20 @@ def read(
     trimmed: dict[str, Any] = {"duplicates": duplicates, "cut": cut}
     opened = [None if one.form.lines else one.rows() for one in inputs]
     if _is_joined(inputs, opened):
-        files = [one.lines() if rows is None else _as_lines(rows) for one, rows in zip(inputs, opened, strict=True)]
+        files = [
+            one.lines() if rows is None else KeyedFile(rows.path, [(file.path, file.lines) for file in rows.files])
+            for one, rows in zip(inputs, opened, strict=True)
+        ]
         if string_ids is None and any(rows is not None and not rows.string_ids for rows in opened):
             string_ids = False  # lists of whole numbers are label ids
         rule = _rule(inputs, label_names, string_ids, num_labels)
         joined = join(files[0], files[1], rule, missing == "skip", rank, world_size, memory)
-        return _dataset_of_join(joined, filter, batch_rows, trimmed)
+        assert joined.preds is not None
+        ignored = None if filter is None else read_keyed_filter(filter, joined.database)
+        rows = _rows_per_batch(batch_rows, [joined.preds, joined.target])
+        return Dataset(
+            preds=joined.preds, target=joined.target, ignored=ignored, batch_rows=rows, **joined.known, **trimmed
+        )
     sources = [source for source in opened if source is not None]
     names = number_strings(sources, label_names, bool(string_ids), memory)
     known = _of_rows(sources, num_labels, names, batch_rows, rank, world_size)
@@ -153,7 +160,8 @@ def read_target(
     if given.form.lines:
         rule = _rule([given], label_names, string_ids, num_labels)
         joined = join(None, given.lines(), rule, False, rank, world_size, memory)
-        return TargetDataset(target=joined.target, min_gain=min_gain, **_of_join(joined, batch_rows))
+        rows = _rows_per_batch(batch_rows, [joined.target])
+        return TargetDataset(target=joined.target, min_gain=min_gain, batch_rows=rows, **joined.known)
     source = given.rows()
     source.read_as_multi_hot(num_labels)
     names = number_strings([source], label_names, bool(string_ids), memory)
@@ -202,18 +210,13 @@ class _Input(NamedTuple):
         name = Path(f"{role} ({type(value).__name__})")
         return cls(Found(name, (Part(name, {}),)), in_memory(caller, role, value), role, columns)
 
-    @property
-    def path(self) -> FilePath:
-        """How an error calls all files."""
-        return self.found.name
-
     def rows(self) -> Source:
         """Open files of which row i belongs to row i of the other."""
         sources = [self._open(part) for part in self.found.parts[:1]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataFileNote)  # what is noted of the first part holds for all
             sources.extend(map(self._open, self.found.parts[1:]))
-        return sources[0] if len(sources) == 1 else Parts(self.path, sources)
+        return sources[0] if len(sources) == 1 else Parts(self.found.name, sources)
 
     def lines(self) -> KeyedFile:
         """Return the files whose lines name their query."""
@@ -252,9 +255,9 @@ def _is_joined(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> boo
         return not _same_keys(*keyed_rows)
     if first.form.lines != last.form.lines and not keyed_rows:
         keyed = ", ".join(form.name for form in FORMATS.values() if form.lines)
-        problem = f"is {last.form.name}, which cannot be matched with {first.path} ({first.form.name})"
+        problem = f"is {last.form.name}, which cannot be matched with {first.found.name} ({first.form.name})"
         hint = f"{keyed} name the query of every line; in other formats row i belongs to row i."
-        raise DataFileError(last.path, problem, hint=hint)
+        raise DataFileError(last.found.name, problem, hint=hint)
     if keyed_rows and not first.form.lines and not last.form.lines:
         (named,) = keyed_rows
         other = next(source.path for source in opened if source is not None and source is not named)
@@ -273,36 +276,6 @@ def _same_keys(first: Source, last: Source) -> bool:
     return all(map(eq, here, there))
 
 
-def _as_lines(source: Source) -> KeyedFile:
-    return KeyedFile(source.path, [(file.path, file.lines) for file in source.files])
-
-
-def _dataset_of_join(joined: Joined, filter_path: PathLike | None, batch_rows: int, trimmed: dict[str, Any]) -> Dataset:
-    assert joined.preds is not None
-    ignored = None
-    if filter_path is not None:
-        ignored = read_keyed_filter(filter_path, joined.database)
-    known = _of_join(joined, batch_rows)
-    return Dataset(preds=joined.preds, target=joined.target, ignored=ignored, **known, **trimmed)
-
-
-def _of_join(joined: Joined, batch_rows: int) -> dict[str, Any]:
-    sources = [source for source in (joined.preds, joined.target) if source is not None]
-    return {
-        "num_rows": len(joined.row_names),
-        "num_labels": joined.labels.declared,
-        "label_names": joined.labels.names,
-        "row_names": joined.row_names,
-        "missing_queries": joined.missing,
-        "unmatched_queries": joined.unmatched,
-        "start": joined.start,
-        "stop": joined.stop,
-        "batch_rows": _rows_per_batch(batch_rows, sources),
-        "columns": joined.labels.width,
-        "last_name_wins": joined.last_name_wins,
-    }
-
-
 def _of_rows(
     sources: Sequence[Source],
     num_labels: int | None,
@@ -311,7 +284,14 @@ def _of_rows(
     rank: int,
     world_size: int,
 ) -> dict[str, Any]:
-    num_rows = _common_rows(sources)
+    first, last = sources[0], sources[-1]
+    for source in sources:
+        if source.num_rows == 0:
+            raise DataFileError(source.path, "holds no rows", hint="the program that wrote it may have failed.")
+    num_rows = first.num_rows
+    if last.num_rows != num_rows:
+        problem = f"holds {last.num_rows} rows, but {first.path} holds {num_rows}"
+        raise DataFileError(last.path, problem, hint="row i of both files must be the same example.")
     if len(sources) == 2:
         sources[1].read_as_multi_hot(sources[0].num_labels)
     labels = _common_labels(sources, num_labels, names)
@@ -325,17 +305,6 @@ def _of_rows(
         "batch_rows": _rows_per_batch(batch_rows, sources),
         "columns": labels,
     }
-
-
-def _common_rows(sources: Sequence[Source]) -> int:
-    first, last = sources[0], sources[-1]
-    for source in sources:
-        if source.num_rows == 0:
-            raise DataFileError(source.path, "holds no rows", hint="the program that wrote it may have failed.")
-    if first.num_rows != last.num_rows:
-        problem = f"holds {last.num_rows} rows, but {first.path} holds {first.num_rows}"
-        raise DataFileError(last.path, problem, hint="row i of both files must be the same example.")
-    return first.num_rows
 
 
 def _common_labels(sources: Sequence[Source], num_labels: int | None, names: Sequence[str] | None) -> int | None:

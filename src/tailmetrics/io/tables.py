@@ -21,11 +21,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tailmetrics.io.columns import Columns, choose, is_usual, plain
 from tailmetrics.io.database import literal, quoted
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream
-from tailmetrics.io.formats import ARROW, FEATHER_1, PARQUET, STREAM, Format, Opening, Role
+from tailmetrics.io.formats import (
+    ARROW,
+    FEATHER_1,
+    PARQUET,
+    STREAM,
+    Columns,
+    Format,
+    Opening,
+    Role,
+    choose,
+    is_usual,
+    plain,
+)
 from tailmetrics.io.lines import Lines, Opened, Triples, triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Source, rebatch, starts
 

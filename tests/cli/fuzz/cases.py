@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from cli.fuzz import content, reading, writing
-from cli.fuzz.content import KEYED, ROWS, Data, Keyed, RefusedError, Rows
+from cli.fuzz import content, writing
+from cli.fuzz.content import KEYED, ROWS, Data, Keyed, Rows
 from cli.fuzz.expected import Asked
 
 SUFFIXES = {
@@ -35,10 +35,7 @@ class Case:
         words: The words, but for outputs.
         forms: Format of each file, by role.
         paths: Path of each file, by role.
-        columns: Names of columns that the words give.
-        declared: Number of labels of files of rows.
-        alone: Words that ``evaluate`` takes, and ``compare`` does not.
-        group_column: Column of the file under ``"groups"``, or of the target, that holds the groups.
+        data: What the files hold.
     """
 
     folder: Path
@@ -46,85 +43,16 @@ class Case:
     words: list[str]
     forms: dict[str, str]
     paths: dict[str, Path]
-    columns: dict[str, str] = field(default_factory=dict)
-    declared: int | None = None
-    alone: list[str] = field(default_factory=list)
-    group_column: str = ""
+    data: Data
 
     @property
-    def evaluated(self) -> list[str]:
-        """The words of ``evaluate``."""
-        return [*self.words, *self.alone]
-
-    @property
-    def files(self) -> list[Path]:
-        """Every file that holds data, the parts of a folder one by one."""
-        return [file for path in self.paths.values() for file in reading.files_of(path)]
-
-    def read(self) -> Data:
-        """Return what the files hold now."""
-        data = {role: self._content(role, form) for role, form in self.forms.items()}
-        counts, num_train = None, None
-        if "counts" in self.paths:
-            counts, num_train = self._counts(), 1000
-        names = reading.text_lines(self.paths["names"]) if "names" in self.paths else None
-        return Data(
-            data["preds"], data["target"], data.get("train"), counts, num_train, self._groups(data["target"]), names
-        )
-
-    def _content(self, role: str, form: str) -> Keyed | Rows:
-        kind = "preds" if role == "preds" else "target"
-        files = reading.files_of(self.paths[role])
-        if form in KEYED:
-            keyed = [reading.read_keyed(file, form, kind, self.columns) for file in files]
-            _check_alike([one.graded for one in keyed if any(item is not None for _, item, _ in one.lines)])
-            return Keyed([line for one in keyed for line in one.lines])
-        rows = [reading.read_rows(file, form, kind, self.declared) for file in files]
-        rows = [one for one in rows if one.rows] or rows[:1]
-        _check_alike([(one.num_labels, one.graded) for one in rows])
-        return Rows([row for one in rows for row in one.rows], rows[0].num_labels, any(one.graded for one in rows))
-
-    def _groups(self, target: Keyed | Rows) -> Keyed | list[str | None] | None:
-        if not self.group_column:
-            return None
-        if "groups" not in self.paths:
-            file = self.paths["target"]
-            if isinstance(target, Rows):
-                found = [reading.column(one, self.group_column) for one in reading.files_of(file)]
-                return [name or None for names in found for name in names]
-            form, columns = self.forms["target"], self.columns
-        else:
-            file, form, columns = self.paths["groups"], "csv", self.columns
-            if isinstance(target, Rows):
-                return [line or None for line in reading.text_lines(file)]
-        parts = reading.files_of(file)
-        read = [reading.read_groups_of_queries(one, form, self.group_column, columns) for one in parts]
-        return Keyed([line for one in read for line in one.lines])
-
-    def _counts(self) -> dict[str, int]:
-        path = self.paths["counts"]
-        try:
-            if path.suffix == ".npy":
-                return {str(label): int(count) for label, count in enumerate(np.load(path).tolist())}
-            return self._named_counts(path)
-        except (ValueError, OSError, TypeError) as error:
-            raise RefusedError("counts") from error
-
-    def _named_counts(self, path: Path) -> dict[str, int]:
-        header, *rows = [reading.fields(line, ",") for line in reading.lines_of(reading.plain(path))] or [[]]
-        if sorted(header) != ["count", "label"] or any(len(row) != 2 for row in rows):
-            raise RefusedError("columns of counts")
-        label, count = header.index("label"), header.index("count")
-        counts = {row[label]: reading.whole(row[count]) for row in rows}
-        if len(counts) < len(rows) or any(one < 0 for one in counts.values()):
-            raise RefusedError("counts")
-        return counts
-
-
-def _check_alike(told: list[Any]) -> None:
-    """Refuse parts of which some have gains or a number of labels and others none, or another one."""
-    if len(set(told)) > 1:
-        raise RefusedError("parts that differ")
+    def files(self) -> list[tuple[Path, str]]:
+        """Every file that holds data, the parts of a folder one by one, with its format."""
+        return [
+            (file, self.forms.get(role, ""))
+            for role, path in self.paths.items()
+            for file in ([path] if path.is_file() else sorted((path if path.is_dir() else path.parent).iterdir()))
+        ]
 
 
 def made(source: Random, folder: Path) -> Case:
@@ -175,14 +103,15 @@ def _of_queries(source: Random, folder: Path) -> Case:
         forms["train"] = source.choice(KEYED)
     columns = {one: f"{one} of mine" for one in writing.USUAL if source.random() < 0.1}
     style = writing.Style(source, columns)
-    asked, paths = Asked([], grouped=source.random() < 0.2), {}
+    asked, paths, held = Asked([], grouped=source.random() < 0.2), {}, {}
     of_queries = {query: source.choice(GROUPS) for query in queries} if asked.grouped else {}
     in_target = asked.grouped and forms["target"] in WITH_COLUMNS and source.random() < 0.7
     for role, form in forms.items():
         some = source.sample(queries, source.randrange(1, len(queries) + 1)) if source.random() < 0.5 else queries
         own = of_queries if role == "target" and in_target else {}
-        paths[role] = _write_keyed(source, folder, role, form, some, items, style, own)
-    words = _given(source, asked, names, queries, items, paths, folder)
+        paths[role], held[role] = _write_keyed(source, folder, role, form, some, items, style, own)
+    counts: dict[str, int] = {}
+    words = _given(source, asked, names, queries, items, paths, folder, counts)
     if source.random() < 0.15 and len(set(forms.values())) == 1:
         words += ["--format", forms["preds"]]
     if source.random() < 0.1:
@@ -194,10 +123,15 @@ def _of_queries(source: Random, folder: Path) -> Case:
     words += _buckets(source, asked)
     words += [word for name, value in columns.items() for word in (f"--columns.{name}", value)]
     words += ["--config", str(_config(asked.metrics, folder)), *_files(paths)]
-    alone = _of_evaluate(source, asked)
+    bare = [held[role] for role in forms if role != "preds" and forms[role] in WITH_COLUMNS]
+    asked.lacks_gains = "gain" in columns and not all(one.graded for one in bare)
     _settle_trec(asked, {role: form for role, form in forms.items() if "--format" not in words or form == "trec"})
-    column = "" if not asked.grouped else writing.GROUP if in_target else "group"
-    return Case(folder, asked, words, forms, paths, columns, None, alone, column)
+    return Case(folder, asked, words, forms, paths, _data(held, paths, counts, of_queries))
+
+
+def _data(held: dict[str, Any], paths: dict[str, Path], counts: dict[str, int], groups: Any) -> Data:
+    counted = counts if "counts" in paths else None
+    return Data(held["preds"], held["target"], held.get("train"), counted, counted and 1000, groups)
 
 
 def _write_groups(source: Random, folder: Path, columns: dict[str, str], of_queries: dict[str, str]) -> Path:
@@ -223,18 +157,6 @@ def _buckets(source: Random, asked: Asked) -> list[str]:
     return ["--buckets", asked.buckets]
 
 
-def _of_evaluate(source: Random, asked: Asked) -> list[str]:
-    """Draw options that ``compare`` does not have."""
-    words = []
-    if source.random() < 0.2:
-        asked.labels = True
-        words.append("--labels")
-    if source.random() < 0.2:
-        asked.intervals = True
-        words += ["--intervals", "--resamples", "60"]
-    return words
-
-
 def _settle_trec(asked: Asked, told: dict[str, str]) -> None:
     """Say whether the last name wins ties: where a file is told to be TREC, qrels beside ranked lists included."""
     qrels = [role for role, form in told.items() if form == "msmarco" and role != "preds"]
@@ -250,7 +172,7 @@ def _write_keyed(
     items: list[str],
     style: writing.Style,
     groups: dict[str, str],
-) -> Path:
+) -> tuple[Path, Keyed]:
     kind = "preds" if role == "preds" else "target"
     graded = kind == "target" and (form in ("trec", "msmarco") or (form != "lists" and source.random() < 0.5))
     data = content.keyed(source, queries, items, graded, kind == "preds")
@@ -265,12 +187,13 @@ def _write_keyed(
     whole = folder / f"{role}.{ending}"
     if source.random() < 0.8:
         whole.write_bytes(writing.compressed(writing.write_keyed(data, form, kind, style), codec))
-        return whole
+        return whole, data
     found, parts = _parts(source, folder, role, ending)
-    for place, lines in zip(parts, _shared(source, data, len(parts)), strict=True):
+    shares = _shared(source, data, len(parts))
+    for place, lines in zip(parts, shares, strict=True):
         part = Keyed(lines, groups)
         place.write_bytes(writing.compressed(writing.write_keyed(part, form, kind, style), codec))
-    return found
+    return found, Keyed([line for lines in shares for line in lines], groups)
 
 
 def _parts(source: Random, folder: Path, role: str, ending: str) -> tuple[Path, list[Path]]:
@@ -302,7 +225,14 @@ def _by_rank(data: Keyed, first: int) -> Keyed:
 
 
 def _given(
-    source: Random, asked: Asked, names: str, queries: list[str], items: list[str], paths: dict[str, Path], folder: Path
+    source: Random,
+    asked: Asked,
+    names: str,
+    queries: list[str],
+    items: list[str],
+    paths: dict[str, Path],
+    folder: Path,
+    counts: dict[str, int],
 ) -> list[str]:
     """Draw options of keyed files, write what they name, and return the words."""
     words: list[str] = []
@@ -314,9 +244,8 @@ def _given(
         words += ["--string-ids", str(asked.string_ids).lower()]
     if "train" not in paths and source.random() < 0.3:
         paths["counts"] = folder / "counts.csv"
-        lines = [
-            f"{item},{source.randrange(0, 50)}\n" for item in source.sample(items, source.randrange(1, len(items) + 1))
-        ]
+        counts |= {item: source.randrange(0, 50) for item in source.sample(items, source.randrange(1, len(items) + 1))}
+        lines = [f"{item},{count}\n" for item, count in counts.items()]
         paths["counts"].write_text("label,count\n" + "".join(lines))
     if source.random() < 0.15:
         asked.filtered = [(source.choice(queries), source.choice(items)) for _ in range(source.randrange(0, 5))]
@@ -365,7 +294,7 @@ def _of_rows(source: Random, folder: Path) -> Case:
     forms = {"preds": source.choice(ROWS), "target": source.choice(ROWS)}
     if source.random() < 0.4:
         forms["train"] = source.choice(ROWS)
-    paths = {}
+    paths, held, counts = {}, {}, {}
     asked = Asked([], grouped=source.random() < 0.2)
     in_target = asked.grouped and forms["target"] == "parquet" and source.random() < 0.7
     groups = [source.choice(GROUPS) for _ in range(how_many)]
@@ -376,7 +305,7 @@ def _of_rows(source: Random, folder: Path) -> Case:
         graded = kind == "target" and (form in ("npz", "xmc") or layout in ("dense", "pairs"))
         rows = content.rows(source, how_many if role != "train" else how_many * 3, num_labels, graded, scored)
         own = groups if role == "target" and in_target else None
-        paths[role] = _write_rows(source, folder, role, form, rows, num_labels, layout, own)
+        paths[role], held[role] = _write_rows(source, folder, role, form, rows, num_labels, layout, own), rows
     words = _common(source, asked)
     if asked.grouped and not in_target:
         codec = source.choice([None, None, "gz"])
@@ -392,17 +321,12 @@ def _of_rows(source: Random, folder: Path) -> Case:
         words += _filter(asked, folder)
     if "train" not in paths and source.random() < 0.3:
         paths["counts"] = folder / "counts.npy"
-        np.save(paths["counts"], [source.randrange(0, 50) for _ in range(num_labels)])
+        counts = {str(label): source.randrange(0, 50) for label in range(num_labels)}
+        np.save(paths["counts"], list(counts.values()))
     asked.metrics = _metrics(source, "train" in forms or "counts" in paths)
     words += _buckets(source, asked)
     words += ["--config", str(_config(asked.metrics, folder)), *_files(paths)]
-    alone = _of_evaluate(source, asked)
-    if asked.labels and source.random() < 0.5:
-        paths["names"] = folder / "names.txt"
-        paths["names"].write_text("".join(f"{source.choice(content.NAMES)} {label}\n" for label in range(num_labels)))
-        alone += ["--label-names", str(paths["names"])]
-    column = writing.GROUP if asked.grouped else ""
-    return Case(folder, asked, words, forms, paths, {}, num_labels, alone, column)
+    return Case(folder, asked, words, forms, paths, _data(held, paths, counts, groups if asked.grouped else None))
 
 
 def _write_rows(
@@ -417,9 +341,10 @@ def _write_rows(
 ) -> Path:
     """Write rows into one file, or into several whose rows follow one another."""
     kind, ending = "preds" if role == "preds" else "target", "txt" if form == "xmc" else form
+    valued = any(value is not None for row in rows.rows for _, value in row)
     if source.random() < 0.8:
         path = folder / f"{role}.{ending}"
-        writing.write_rows(rows, form, kind, path, num_labels, source, layout, groups)
+        writing.write_rows(rows, form, kind, path, num_labels, source, layout, groups, valued)
         return path
     found, parts = _parts(source, folder, role, ending)
     cuts = [0, *sorted(source.choices(range(1, len(rows.rows) + 1), k=len(parts) - 1)), len(rows.rows)]
@@ -427,5 +352,5 @@ def _write_rows(
         if start == stop:
             continue
         own = None if groups is None else groups[start:stop]
-        writing.write_rows(Rows(rows.rows[start:stop]), form, kind, part, num_labels, source, layout, own)
+        writing.write_rows(Rows(rows.rows[start:stop]), form, kind, part, num_labels, source, layout, own, valued)
     return found

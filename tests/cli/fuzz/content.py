@@ -1,4 +1,4 @@
-"""What files hold, as plain Python: made up at random, and read back slowly from whatever a file has become."""
+"""What files hold, as plain Python, made up at random."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROWS = ("parquet", "npy", "pt", "npz", "xmc")
 
 
 class RefusedError(Exception):
-    """What a careful reader would not take for data; the command line has to refuse it too."""
+    """Files that do not go together; the command line has to refuse them too."""
 
 
 @dataclass
@@ -46,26 +46,23 @@ class Rows:
 
     Attributes:
         rows: Label and value of each entry of a row; the value is None where there is none.
-        num_labels: Number of labels, where the file tells.
         graded: Whether it has values.
     """
 
     rows: list[list[tuple[str, float | None]]]
-    num_labels: int | None = None
     graded: bool = False
 
 
 @dataclass
 class Data:
-    """One evaluation: predictions, targets, training targets or counts, groups of rows, names of labels."""
+    """One evaluation: predictions, targets, training targets or counts, groups of rows."""
 
     preds: Keyed | Rows
     target: Keyed | Rows
     train: Keyed | Rows | None = None
     counts: dict[str, int] | None = None
     num_train: int | None = None
-    groups: Keyed | list[str | None] | None = None
-    label_names: list[str] | None = None
+    groups: dict[str, str] | list[str] | None = None
 
 
 def items_of(source: Random, names: str, how_many: int) -> list[str]:
@@ -92,7 +89,6 @@ def keyed(source: Random, queries: list[str], items: list[str], graded: bool, sc
     return Keyed(lines)
 
 
-NAMES = ["fever", "Fieber, hohes", "=1+1", "熱", "<b>", "a|b"]
 SCORES = [0.0, 0.5, 0.25, -1.0, 1.0, 1.5, 2.0, 1e-3, 3.0, 1e9]
 """Numbers that every format, single precision included, holds exactly."""
 
@@ -106,4 +102,4 @@ def rows(source: Random, how_many: int, num_labels: int, graded: bool, scored: b
             source.choice(SCORES) if scored else float(source.randrange(1, 4)) if graded else None for _ in labels
         ]
         made.append([(str(label), value) for label, value in zip(labels, values, strict=True)])
-    return Rows(made)
+    return Rows(made, graded=graded)

@@ -1,19 +1,22 @@
-"""What happens to files between one program and the next."""
+"""What happens to files between one program and the next: what must be read alike, what refused, what either."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+LINES = ("trec", "msmarco", "csv", "tsv", "jsonl", "lists")
+"""Formats of text whose lines name their query."""
 TOKENS = [
     b'"',
     b"nan",
     b"inf",
-    b"-inf",
     b"1e400",
     b"0x10",
     b"1_0",
-    b"100000000000000000000",
+    b"1" + b"0" * 20,
     b"-1",
     b"\xff",
     b"\x00",
@@ -21,103 +24,65 @@ TOKENS = [
     b"\t",
     b",",
     b"#",
-    b"{",
-    b"07",
-    b" ",
-    b"\xc2\xa0",
-    b"\x1c",
-    b"+1",
-    b"1.5",
-    b"",
-    b"''",
 ]
+TOKENS += [b"{", b"07", b" ", b"\xc2\xa0", b"\x1c", b"+1", b"1.5", b"''"]
 
 
-def damage(path: Path, source: Random) -> str:
-    """Damage a file, and return how."""
-    content = path.read_bytes()
-    how = source.choice(
-        [cut, flipped, inserted, line_lost, line_twice, lines_swapped, replaced, joined, emptied, gone, folder, twice]
-    )
-    how(path, content, source)
-    return how.__name__
+def _ended(content: bytes) -> bytes:
+    return content if content.endswith((b"\n", b"\r")) else content + b"\n"
 
 
-def cut(path: Path, content: bytes, source: Random) -> None:
-    """The file ends early."""
-    path.write_bytes(content[: source.randrange(len(content) + 1)])
+ALIKE: dict[str, Callable[[bytes], bytes]] = {
+    "CR LF": lambda content: re.sub(rb"\r?\n", b"\r\n", content),
+    "CR": lambda content: re.sub(rb"\r?\n", b"\r", content),
+    "one CR": lambda content: content.replace(b"\n", b"\r", 1),
+    "a byte order mark": lambda content: b"\xef\xbb\xbf" + content.removeprefix(b"\xef\xbb\xbf"),
+    "blank lines": lambda content: _ended(content) + b"\n \n",
+    "no last end": lambda content: content.rstrip(b"\r\n"),
+}
+"""Unusual lines that mean the same."""
+WRONG: dict[str, Callable[[bytes], bytes]] = {
+    "no UTF-8": lambda content: _ended(content) + b"\xff\n",
+    "other words": lambda content: _ended(content) + b"what is this",
+    "a word": lambda content: _ended(content) + b"{",
+}
+"""Last lines that are wrong in every format."""
 
 
-def flipped(path: Path, content: bytes, source: Random) -> None:
-    """One byte is another."""
-    place = source.randrange(len(content))
-    path.write_bytes(content[:place] + bytes([source.randrange(256)]) + content[place + 1 :])
-
-
-def inserted(path: Path, content: bytes, source: Random) -> None:
-    """Something stands where it does not belong."""
+def _replaced(content: bytes, source: Random) -> bytes:
     place = source.randrange(len(content) + 1)
-    path.write_bytes(content[:place] + source.choice(TOKENS) + content[place:])
+    return content[:place] + source.choice(TOKENS) + content[place + source.randrange(4) :]
 
 
-def replaced(path: Path, content: bytes, source: Random) -> None:
-    """A word is another."""
-    words = content.replace(b",", b" , ").replace(b"\t", b" \t ").replace(b"\n", b" \n ").split(b" ")
-    filled = [place for place, word in enumerate(words) if word.strip(b"\n\t, ")]
-    if not filled or content.startswith((b"PK", b"PAR1", b"\x93", b"\x1f", b"BZh")):
-        inserted(path, content, source)
-        return
-    words[source.choice(filled)] = source.choice(TOKENS)
-    text = b" ".join(words).replace(b" , ", b",").replace(b" \t ", b"\t").replace(b" \n ", b"\n")
-    path.write_bytes(text)
-
-
-def line_lost(path: Path, content: bytes, source: Random) -> None:
-    """A line is missing."""
+def _shuffled(content: bytes, source: Random) -> bytes:
     lines = content.split(b"\n")
-    del lines[source.randrange(len(lines))]
-    path.write_bytes(b"\n".join(lines))
+    return b"\n".join(source.choices(lines, k=len(lines)))
 
 
-def line_twice(path: Path, content: bytes, source: Random) -> None:
-    """A line stands twice."""
-    lines = content.split(b"\n")
-    place = source.randrange(len(lines))
-    lines.insert(place, lines[place])
-    path.write_bytes(b"\n".join(lines))
+ANY: dict[str, Callable[[bytes, Random], bytes]] = {
+    "cut": lambda content, source: content[: source.randrange(len(content) + 1)],
+    "a byte": lambda content, source: bytes([source.randrange(256)]).join(
+        [content[: (place := source.randrange(len(content)))], content[place + 1 :]]
+    ),
+    "a word": _replaced,
+    "lines lost and repeated": _shuffled,
+    "nothing": lambda content, source: b"",
+    "twice": lambda content, source: content + content,
+}
+"""Damage of any file, which is read or refused."""
 
 
-def lines_swapped(path: Path, content: bytes, source: Random) -> None:
-    """Two lines have changed places."""
-    lines = content.split(b"\n")
-    one, other = source.randrange(len(lines)), source.randrange(len(lines))
-    lines[one], lines[other] = lines[other], lines[one]
-    path.write_bytes(b"\n".join(lines))
-
-
-def joined(path: Path, content: bytes, source: Random) -> None:
-    """An end of line is missing."""
-    lines = content.split(b"\n")
-    place = source.randrange(len(lines))
-    path.write_bytes(b"\n".join(lines[:place]) + b"\n".join(lines[place:]))
-
-
-def emptied(path: Path, content: bytes, source: Random) -> None:
-    """Nothing is in it."""
-    path.write_bytes(b"")
-
-
-def gone(path: Path, content: bytes, source: Random) -> None:
-    """It is not there."""
-    path.unlink()
-
-
-def folder(path: Path, content: bytes, source: Random) -> None:
-    """A folder has its name."""
-    path.unlink()
-    path.mkdir()
-
-
-def twice(path: Path, content: bytes, source: Random) -> None:
-    """It was written twice into one file."""
-    path.write_bytes(content + content)
+def damage(path: Path, form: str, source: Random) -> str:
+    """Damage a file, and return how: "alike", "wrong" or "any"."""
+    content = path.read_bytes()
+    kind = source.choice(["alike", "wrong", "any"])
+    if form not in LINES or path.suffix in (".gz", ".bz2", ".zst"):
+        kind = "any"
+    if kind == "any" and source.random() < 0.1:
+        path.unlink()
+    elif kind == "any":
+        path.write_bytes(ANY[source.choice(list(ANY))](content, source))
+    else:
+        table = ALIKE if kind == "alike" else WRONG
+        path.write_bytes(table[source.choice(list(table))](content))
+    return kind

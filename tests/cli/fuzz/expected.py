@@ -27,8 +27,7 @@ class Asked:
         trec: Whether one of the files is TREC.
         buckets: ``--buckets``.
         grouped: Whether ``--row-groups`` is said.
-        labels: Whether ``--labels`` is said.
-        intervals: Whether ``--intervals`` is said.
+        lacks_gains: Whether a column of gains is named that a file does not have.
     """
 
     metrics: list[tuple[str, dict[str, object]]]
@@ -42,8 +41,7 @@ class Asked:
     trec: bool = False
     buckets: str = "deciles"
     grouped: bool = False
-    labels: bool = False
-    intervals: bool = False
+    lacks_gains: bool = False
 
 
 @dataclass
@@ -59,7 +57,6 @@ class Evaluated:
         num_train: Number of training rows.
         rows: What each row is called: its query, or its number.
         groups: The group of each row, None for none.
-        names: The name of each label, where labels are names.
     """
 
     lists: list[list[int]]
@@ -70,7 +67,6 @@ class Evaluated:
     num_train: int | None
     rows: list[str | int]
     groups: list[str | None]
-    names: list[str] | None = None
 
     @property
     def group_names(self) -> list[str]:
@@ -83,19 +79,15 @@ def evaluated(data: Data, asked: Asked) -> Evaluated:
     found = _of_queries(data, asked) if isinstance(data.target, Keyed) else _of_rows(data, asked)
     if (asked.min_gain or 0) > 1 and not data.target.graded:
         raise RefusedError("no gains")
+    if asked.lacks_gains:
+        raise RefusedError("no column of gains")
     if asked.grouped and not found.group_names:
         raise RefusedError("no groups")
-    if asked.labels and found.num_labels is None:
-        raise RefusedError("the number of labels is not known")
-    if asked.labels and data.label_names is not None:
-        if found.names is not None or len(data.label_names) != found.num_labels:
-            raise RefusedError("names of labels")
-        found.names = data.label_names
     return found
 
 
-def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None, list[str] | None]:
-    """Return the label id of every item, the number of labels, and the names if items are names."""
+def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None]:
+    """Return the label id of every item, and the number of labels."""
     files = [one for one in (data.preds, data.target, data.train) if one is not None]
     met = {item for one in files for _, item, _ in one.lines if item is not None}
     met |= set(data.counts or ())
@@ -115,12 +107,12 @@ def _numbering(data: Data, asked: Asked) -> tuple[dict[str, int], int | None, li
             raise RefusedError("out of range")
         if limit is None and (data.train is not None or any(name == "CatalogCoverageAtK" for name, _ in asked.metrics)):
             raise RefusedError("the number of labels is not known")
-        return {item: int(item) for item in met}, limit, None
+        return {item: int(item) for item in met}, limit
     by_value = all_whole and not asked.trec
     order = sorted(met, key=int) if by_value else sorted(met, reverse=asked.trec)
     if asked.num_labels is not None and asked.num_labels < len(order):
         raise RefusedError("more names than labels")
-    return {item: place for place, item in enumerate(order)}, asked.num_labels or len(order), order
+    return {item: place for place, item in enumerate(order)}, asked.num_labels or len(order)
 
 
 def _check_common(files: list[set[str]], counted: set[str]) -> None:
@@ -133,7 +125,7 @@ def _check_common(files: list[set[str]], counted: set[str]) -> None:
 def _of_queries(data: Data, asked: Asked) -> Evaluated:
     assert isinstance(data.preds, Keyed)
     assert isinstance(data.target, Keyed)
-    ids, num_labels, names = _numbering(data, asked)
+    ids, num_labels = _numbering(data, asked)
     queries = data.target.queries
     answered = set(data.preds.queries)
     if not answered & set(queries):
@@ -154,17 +146,8 @@ def _of_queries(data: Data, asked: Asked) -> Evaluated:
             counts[ids[item]] = count
     if data.train is not None:
         counts, num_train = _count(_lists_of_queries(data.train, ids), num_labels or 0, asked)
-    groups = _groups_of_queries(data, kept) if asked.grouped else [None] * len(kept)
-    return Evaluated(_ranked(preds, asked), preds, gains, num_labels, counts, num_train, list(kept), groups, names)
-
-
-def _groups_of_queries(data: Data, queries: list[str]) -> list[str | None]:
-    assert isinstance(data.groups, Keyed)
-    found: dict[str, str] = {}
-    for query, group, _ in data.groups.lines:
-        if group and query in queries and found.setdefault(query, group) != group:
-            raise RefusedError("two groups")
-    return [found.get(query) for query in queries]
+    groups = [data.groups.get(query) or None if isinstance(data.groups, dict) else None for query in kept]
+    return Evaluated(_ranked(preds, asked), preds, gains, num_labels, counts, num_train, list(kept), groups)
 
 
 def _lists_of_queries(train: Keyed | Rows, ids: dict[str, int]) -> list[list[tuple[int, float | None]]]:
@@ -190,39 +173,23 @@ def _of_rows(data: Data, asked: Asked) -> Evaluated:
     assert train is None or isinstance(train, Rows)
     if len(data.preds.rows) != len(data.target.rows) or not data.preds.rows:
         raise RefusedError("number of rows")
-    known = {one.num_labels for one in (data.preds, data.target, train) if one is not None} | {asked.num_labels}
-    if data.counts is not None:
-        known.add(len(data.counts))
-    if len(known - {None}) > 1:
-        raise RefusedError("number of labels")
-    num_labels = next(iter(known - {None}), None)
+    num_labels = asked.num_labels
+    assert num_labels is not None
     preds, gains = [], []
     dropped = {(row, label) for row, label in asked.filtered}
     for number, (row, target) in enumerate(zip(data.preds.rows, data.target.rows, strict=True)):
         _check_row([label for label, _ in row], asked.duplicates)
         _check_row([label for label, _ in target], "error")
-        if any(int(label) < 0 or (num_labels is not None and int(label) >= num_labels) for label, _ in [*row, *target]):
-            raise RefusedError("out of range")
         preds.append([(int(label), value) for label, value in row if (str(number), label) not in dropped])
         gains.append({int(label): _gain(value) for label, value in target if (str(number), label) not in dropped})
     counts, num_train = None, data.num_train
     if data.counts is not None:
         counts = [data.counts[str(label)] for label in range(len(data.counts))]
     if train is not None:
-        if num_labels is None:
-            raise RefusedError("number of labels not known")
-        for row in train.rows:
-            _check_row([label for label, _ in row], "error")
-        rows = [[(int(label), value) for label, value in row] for row in train.rows]
-        if any(not 0 <= label < num_labels for row in rows for label, _ in row):
-            raise RefusedError("out of range")
-        counts, num_train = _count(rows, num_labels, asked)
-    groups: list[str | None] = [None] * len(preds)
-    if asked.grouped:
-        assert isinstance(data.groups, list)
-        groups = data.groups
-        if len(groups) != len(preds):
-            raise RefusedError("number of groups")
+        counts, num_train = _count(
+            [[(int(label), value) for label, value in row] for row in train.rows], num_labels, asked
+        )
+    groups = [name or None for name in data.groups] if isinstance(data.groups, list) else [None] * len(preds)
     return Evaluated(
         _ranked(preds, asked), preds, gains, num_labels, counts, num_train, list(range(len(preds))), groups
     )

@@ -62,11 +62,11 @@ def check_interrupted(case: Case, place: Path, source: Random, killed: bool) -> 
     """Interrupt or kill a run that replaces an earlier one; raise unless all files are of one run, and the next is right."""
     out, table = place / "out", place / "rows.parquet"
     if source.random() < 0.7:
-        check(case, out, table, damaged=True)
+        check(case, out, table, damaged="any")
     known, inputs = snapshot(place), snapshot(case.folder)
     words = [
         "evaluate",
-        *case.evaluated,
+        *case.words,
         "--overwrite",
         "--out",
         str(out),
@@ -87,7 +87,7 @@ def check_interrupted(case: Case, place: Path, source: Random, killed: bool) -> 
             raise FoundError(f"neither the old files nor the new ones: {sorted(now)} for {sorted(known)}")
     if snapshot(case.folder) != inputs:
         raise FoundError("an input has changed")
-    ended = check(case, out, table, damaged=True)
+    ended = check(case, out, table, damaged="any")
     if ended == "numbers" and any("/.tailmetrics-" in f"/{name}" for name in snapshot(place)):
         raise FoundError("what a killed run left is still there")
     return ended

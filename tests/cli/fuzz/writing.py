@@ -219,12 +219,12 @@ def write_rows(
     num_labels: int,
     source: Random,
     layout: str,
-    groups: list[str] | None = None,
+    groups: list[str] | None,
+    valued: bool,
 ) -> None:
     """Write rows in a format; ``layout`` says how arrays hold them: dense, ids or pairs."""
     ids = [[int(label) for label, _ in row] for row in data.rows]
     values = [[0.0 if value is None else value for _, value in row] for row in data.rows]
-    valued = any(value is not None for row in data.rows for _, value in row)
     if form == "parquet":
         names = ("ids", "scores") if role == "preds" else ("labels", "gains")
         kind = pa.string() if layout == "names" else source.choice([pa.int32(), pa.int64()])
