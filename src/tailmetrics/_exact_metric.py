@@ -30,8 +30,17 @@ from tailmetrics._arguments import (
 )
 from tailmetrics._background import Background
 from tailmetrics._checks import shape_of
-from tailmetrics._fingerprint import Fingerprint, difference, identity
-from tailmetrics._transfer import REDUCTIONS, MetricStates, from_bytes, order_of, over_processes, to_bytes
+from tailmetrics._transfer import (
+    REDUCTIONS,
+    Fingerprint,
+    MetricStates,
+    difference,
+    from_bytes,
+    identity,
+    order_of,
+    over_processes,
+    to_bytes,
+)
 
 SET_AT_EACH_CALL: Final = frozenset(("_update_count", "_computed", "_forward_cache", "_cache", "_is_synced"))
 """Attributes that TorchMetrics sets in ``update``, ``compute`` and ``reset``."""

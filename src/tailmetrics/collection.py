@@ -21,12 +21,12 @@ from tailmetrics._summaries import keeps_labels, per_label, summaries, training_
 from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
+from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._metric import MANY_TIED, TopKMetric, ties_in_words
 from tailmetrics.metrics._references import REFERENCES, RankedCounts, Reference, ReferenceRanking
 from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.metrics._states import Addition
 from tailmetrics.metrics._ties import Ties
-from tailmetrics.metrics._training import Training
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates

@@ -15,7 +15,7 @@ from cases import BUCKETS, NUM_LABELS, NUM_TRAIN, registered, training_counts
 from exactness.bits import bits_of
 from tailmetrics import LabelBuckets, PopularityAtK, Ranking, rank, rank_chunks
 from tailmetrics._arguments import PRESENTATION, arguments
-from tailmetrics._fingerprint import difference, identity
+from tailmetrics._transfer import difference, identity
 from tailmetrics.metrics import REGISTRY, TopKMetric
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.ranking._device import force_plain

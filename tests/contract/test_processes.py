@@ -16,7 +16,7 @@ import processes
 import tailmetrics as tm
 from cases import BUCKETS, CASES, NUM_LABELS, NUM_TRAIN, data, training_counts
 from exactness.bits import ONE_OF_EACH, bits_of
-from tailmetrics._fingerprint import as_text
+from tailmetrics._transfer import as_text
 
 WORLD = 3
 COUNTS = training_counts()

@@ -23,9 +23,7 @@ FLOORS = {
     "collection": 3,
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
-    **dict.fromkeys(
-        ("_checks", "_arguments", "_exact_metric", "_logged", "_fingerprint", "_transfer", "_background"), 0
-    ),
+    **dict.fromkeys(("_checks", "_arguments", "_exact_metric", "_logged", "_transfer", "_background"), 0),
     **dict.fromkeys(("_summaries", "testing"), 3),
 }
 ROOT_FLOOR = 3

@@ -14,9 +14,9 @@ import tailmetrics
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import PredictionProportionAtK, TopKMetric
+from tailmetrics.metrics._arguments_of_metrics import FACTS
+from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.metrics._rows import RelevanceMetric
-from tailmetrics.metrics._shown import ShownMetric
-from tailmetrics.metrics._training import FACTS
 from tailmetrics.metrics.areas import LabelAP, LabelAUC, RowAUC
 from tailmetrics.metrics.decisions import ThresholdMetric
 from tailmetrics.metrics.probabilities import CrossEntropy

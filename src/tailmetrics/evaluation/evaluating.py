@@ -20,7 +20,7 @@ from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
-from tailmetrics.metrics._training import FACTS
+from tailmetrics.metrics._arguments_of_metrics import FACTS
 from tailmetrics.ranking._inputs import as_tensor, is_csr
 from tailmetrics.report.report import Report
 

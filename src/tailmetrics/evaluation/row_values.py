@@ -14,7 +14,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import bucket_rows, captions_of
 from tailmetrics.evaluation.label_cells import LabelCells, has_label_cells
 from tailmetrics.metrics import KForRecall, TopKMetric
-from tailmetrics.metrics._shown import ShownMetric
+from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.formatting import what_buckets_are

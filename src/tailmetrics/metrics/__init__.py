@@ -3,11 +3,11 @@
 from inspect import isabstract
 from typing import Final
 
-from tailmetrics.metrics._arithmetic import divide as divide
-from tailmetrics.metrics._arithmetic import ordered_sum as ordered_sum
 from tailmetrics.metrics._fixed_point import COUNT as COUNT
 from tailmetrics.metrics._fixed_point import REAL as REAL
 from tailmetrics.metrics._fixed_point import UNIT as UNIT
+from tailmetrics.metrics._formula import divide as divide
+from tailmetrics.metrics._formula import ordered_sum as ordered_sum
 from tailmetrics.metrics._metric import TopKMetric as TopKMetric
 from tailmetrics.metrics._rows import RatioMetric as RatioMetric
 from tailmetrics.metrics._rows import RowMeanMetric as RowMeanMetric

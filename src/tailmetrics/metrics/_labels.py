@@ -14,12 +14,13 @@ from typing_extensions import Unpack
 from tailmetrics._checks import check_choice
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._arithmetic import divide
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint
+from tailmetrics.metrics._formula import divide
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._rows import Average, RelevanceArguments, RowMeanMetric, with_bucket_axis
 from tailmetrics.metrics._states import AtCells, Increment, Increments, PerRow, State, at_labels
 from tailmetrics.ranking import Ranking, TargetRanks
+from tailmetrics.ranking._device import real_dtype
 
 Denominator: TypeAlias = Literal["predicted", "k"]
 LabelSet: TypeAlias = Literal["present", "union", "all"]
@@ -96,7 +97,9 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
 
     averages: ClassVar[tuple[Average, ...]] = ("samples", "micro", "macro", "weighted", "none")
     ratio_reads: ClassVar[tuple[str, ...]] = ("predicted", "support")
-    """What the ratio of a label is made of, besides its true positives."""
+    """What the ratio of a label is made of, besides its true positives: precision, recall, or both of them."""
+    beta: float = 1.0
+    """How many times as much recall counts as precision, where the ratio is made of both."""
 
     def __init__(
         self,
@@ -129,9 +132,11 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
             )
         super().__init__(k, **kwargs)
 
-    @abstractmethod
     def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
         """Return numerator and denominator of the metric in terms of true positives, predictions and support."""
+        if len(self.ratio_reads) == 2:
+            return f_terms(hits, predicted, support, self.beta)
+        return hits, predicted if self.ratio_reads == ("predicted",) else support
 
     def _label_state(self, what: str) -> str:
         """Return a name that precision, recall and F1 of the same arguments share.
@@ -152,7 +157,7 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
             shape = (len(self.cutoffs), self._num_buckets, 3, self._counts.columns)
             return {"counts": State(shape), "counted": State((self._num_buckets, self._counts.columns))}
         assert self.num_labels is not None
-        per_label = State((self.num_labels, *self._weight_columns), shared=True)
+        per_label = State((self.num_labels, self._counts.columns) if self.weighted else (self.num_labels,), shared=True)
         at_k = ("hits", "predicted") if "predicted" in self._counts_kept else ("hits",)
         names = [self._label_state(f"{what}_at_{k}") for k in self.ks for what in at_k]
         names += [self._label_state("support")] if "support" in self._counts_kept else []
@@ -174,12 +179,15 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         ranks, ranking = self._ranks_of(ranking), self._relevant(ranking)
         counted = self._counted(ranking, ranks)
         if self.average == "micro":
-            return {"counts": PerRow(self._row_counts(ranking, ranks, counted)), "counted": _by_bucket(counted)}
+            return {
+                "counts": PerRow(self._row_counts(ranking, ranks, counted)),
+                "counted": PerRow(with_bucket_axis(counted)),
+            }
         increments = self._label_increments(ranking, ranks, counted)
         if "support" in self._counts_kept:
             entries = ranking.targets.entries
             increments[self._label_state("support")] = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
-        return increments | {self._label_state("counted"): _by_bucket(counted)}
+        return increments | {self._label_state("counted"): PerRow(with_bucket_axis(counted))}
 
     def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
         """Return what a batch adds to true positives and predictions of the labels."""
@@ -255,11 +263,6 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
             for tops, bottoms in zip(top.tolist(), bottom.tolist(), strict=True)
         ]
 
-    @property
-    def _weight_columns(self) -> tuple[int, ...]:
-        """The axis of limbs behind the labels, which only weighted counts have."""
-        return (self._counts.columns,) if self.weighted else ()
-
     def _label_counts(self, states: Mapping[str, Tensor], k: int) -> list[Tensor]:
         """Return true positives, predictions and support of each label, shape (..., L) each; float64 if weighted.
 
@@ -275,22 +278,28 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
     def _mean_over_labels(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
         counts = self._label_counts(states, k)
         real = self.weighted or self.average == "weighted"
+        of_values, of_weights = REAL if real else UNIT, REAL if self.weighted else COUNT
         sums, weights = (
-            _SumByBucket(REAL if real else UNIT, self.bound_buckets),
-            _SumByBucket(REAL if self.weighted else COUNT, self.bound_buckets),
+            torch.zeros(self._num_buckets, one.columns, dtype=torch.int64) for one in (of_values, of_weights)
         )
         for start in range(0, len(counts[0]), BLOCK_LABELS):
             hits, predicted, support = (count[start : start + BLOCK_LABELS].cpu() for count in counts)
             weight = self._label_weight(predicted, support)
             weighed, found = (amount.nonzero().squeeze(1) for amount in (weight, hits))
-            weights.add(weighed + start, weight[weighed])
+            _add_by_bucket(weights, of_weights, self.bound_buckets, weighed + start, weight[weighed])
             # a label without a hit has the value 0, as most of millions have
             ratio = ratio_of(*(count[found] for count in (hits, predicted, support)))
-            sums.add(found + start, divide(*ratio) * weight[found])
+            values = divide(*ratio) * weight[found]
+            _add_by_bucket(sums, of_values, self.bound_buckets, found + start, values)
         # rows that count but no label to average over make 0; no row at all makes NaN
         counted = self._counts.totals(states[self._label_state("counted")])
-        means = zip(sums.totals(), weights.totals(), counted, strict=True)
-        return [float(top / bottom if bottom else 0) if some else float("nan") for top, bottom, some in means]
+        tops, bottoms = of_values.totals(sums), of_weights.totals(weights)
+        return [
+            (float(Fraction(int(top) * of_weights.unit, int(bottom) * of_values.unit)) if bottom else 0.0)
+            if some
+            else float("nan")
+            for top, bottom, some in zip(tops, bottoms, counted, strict=True)
+        ]
 
     def _label_weight(self, predicted: Tensor, support: Tensor) -> Tensor:
         if self.average == "weighted":
@@ -376,25 +385,16 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         return dict(zip(self.row_keys(), zip(tops, bottoms, strict=True), strict=True))
 
 
-class _SumByBucket:
-    """Sums of values per label over the labels of each bucket, exact whatever the order."""
-
-    def __init__(self, fixed_point: FixedPoint, buckets: LabelBuckets | None) -> None:
-        self._fixed_point, self._buckets = fixed_point, buckets
-        self._sums = torch.zeros(1 if buckets is None else len(buckets), fixed_point.columns, dtype=torch.int64)
-
-    def add(self, labels: Tensor, values: Tensor) -> None:
-        """Add the values of some labels."""
-        exact = values if self._fixed_point.limbs == 0 else values.to(torch.float64)
-        if self._buckets is None:
-            self._sums[0] += self._fixed_point.add_up(exact)
-        else:
-            self._sums.index_add_(0, self._buckets.assignment[labels], self._fixed_point.digits(exact))
-
-    def totals(self) -> list[Fraction]:
-        """Return the sum of each bucket."""
-        return [Fraction(int(total), self._fixed_point.unit) for total in self._fixed_point.totals(self._sums)]
+def f_terms(hits: Tensor, predicted: Tensor | int, support: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """Return numerator and denominator of F-beta, (1 + beta^2) hits and predicted + beta^2 support, as float64."""
+    real = real_dtype(hits.device)
+    return (1 + beta**2) * hits.to(real), predicted + beta**2 * support.to(real)
 
 
-def _by_bucket(counted: Tensor) -> PerRow:
-    return PerRow(with_bucket_axis(counted), COUNT)
+def _add_by_bucket(
+    sums: Tensor, fixed_point: FixedPoint, buckets: LabelBuckets | None, labels: Tensor, values: Tensor
+) -> None:
+    """Add the values of some labels to sums over the labels of each bucket (G, columns), exact in any order."""
+    exact = values if fixed_point.limbs == 0 else values.to(torch.float64)
+    bucket = torch.zeros_like(labels) if buckets is None else buckets.assignment[labels]
+    sums.index_add_(0, bucket, fixed_point.digits(exact))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import shape_of
-from tailmetrics._fingerprint import identity
+from tailmetrics._transfer import identity
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._states import (
     Addition,
@@ -422,6 +422,24 @@ class TopKMetric(ConfiguredMetric):
         from tailmetrics.metrics._plot import plot_metric  # what it takes to plot is imported by who plots
 
         return plot_metric(self, self.compute() if val is None else val, ax)
+
+
+class ShownMetric(TopKMetric):
+    """A metric that reads the top k as shown to a user.
+
+    Args:
+        k: Cut-off, or several.
+        kwargs: See :class:`TopKMetric`.
+    """
+
+    @property
+    def reads(self) -> Depth:
+        """How much of a batch has to be ranked."""
+        return Depth(max(self.ks), max(self.ks))
+
+    def _no_value(self) -> list[list[float]]:
+        """Return NaN for every cut-off and bucket."""
+        return [[float("nan")] * self._num_buckets for _ in self.ks]
 
 
 def ties_in_words(caller: str, share: float, remedies: Sequence[str]) -> str:

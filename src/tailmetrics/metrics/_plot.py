@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,8 +12,8 @@ from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from tailmetrics._checks import shape_of
 
-if TYPE_CHECKING:
-    from tailmetrics.metrics._metric import TopKMetric
+TopKMetric: TypeAlias = Any
+"""A metric: the module of metrics imports this one."""
 
 
 def plot_metric(metric: TopKMetric, val: Tensor | Sequence[Tensor], ax: Any) -> Any:
@@ -68,7 +68,7 @@ def _check_size(metric: TopKMetric, val: Any) -> None:
         )
 
 
-def _named(metric: TopKMetric, val: Tensor) -> Tensor | dict[str, Tensor]:
+def _named(metric: TopKMetric, val: Tensor) -> Any:
     """Return several values by key, so that a legend can name them."""
     scalars = metric.scalars(val)
     return next(iter(scalars.values())) if len(scalars) == 1 else scalars

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from typing_extensions import Unpack
 
 from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count
-from tailmetrics._fingerprint import identity
+from tailmetrics._transfer import identity
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._formula import check_returned_values
@@ -63,6 +63,8 @@ class RelevanceMetric(TopKMetric):
     averages: ClassVar[tuple[Average, ...]] = ("samples",)
     empty_actions: ClassVar[tuple[EmptyTargetAction, ...]] = ("neg", "pos", "skip", "error")
     key_words: ClassVar = {"min_gain": "min", "scope": "", "average": ""}
+    empty_defaults: ClassVar[tuple[EmptyTargetAction, EmptyTargetAction]] = ("neg", "skip")
+    """What a row that has nothing to find counts overall and within buckets, unless the caller says so."""
     can_be_weighted = True
     reads_gains: ClassVar[bool] = False
     """Whether the values are made of gains, which ``min_gain`` leaves as they are."""
@@ -116,7 +118,7 @@ class RelevanceMetric(TopKMetric):
         A ratio of counts over labels without the rows that have no relevant label of a bucket would be without most of
         their false positives: the rarer the labels of a bucket, the better it would look.
         """
-        return "skip" if by_bucket and self.average == "samples" else "neg"
+        return self.empty_defaults[by_bucket] if self.average == "samples" else "neg"
 
     def _default(self, name: str, default: Any) -> Any:
         if name == "empty_target_action":
@@ -263,6 +265,15 @@ class RelevanceMetric(TopKMetric):
 def with_bucket_axis(values: Tensor) -> Tensor:
     """Return values of rows (N,) or of rows and buckets (N, G) as (N, G), G = 1 without buckets."""
     return values[:, None] if values.ndim == 1 else values
+
+
+def row_value(formula: Callable[..., Tensor], *reads: str) -> Any:
+    """Return the method ``_row_value`` of a formula of ranks and a cut-off, and of the arguments that it reads."""
+
+    def _row_value(self: Any, ranks: TargetRanks, k: Any) -> Tensor:
+        return formula(ranks, k, **{name: getattr(self, name) for name in reads})
+
+    return _row_value
 
 
 class RowMeanMetric(RelevanceMetric):

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._arithmetic import divide, ordered_sum
+from tailmetrics.metrics._formula import divide, ordered_sum
 from tailmetrics.metrics._states import PerRow
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, real_dtype, whole_numbers

@@ -14,11 +14,11 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
-from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._fixed_point import COUNT
+from tailmetrics.metrics._formula import divide, ordered_sum
 from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric
-from tailmetrics.metrics._rows import EmptyTargetAction, RelevanceArguments, ScoreMetric
+from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric
 from tailmetrics.metrics._states import AtCells, InBlocks, Increments, State
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
@@ -89,6 +89,7 @@ class _LabelArea(LabelValues):
     """
 
     optional_k = True
+    reads = Depth(0, None)
     withheld: ClassVar[tuple[str, ...]] = ("k",)
     key_words: ClassVar = {**TopKMetric.key_words, "average": "", "bins": ""}
     needs: tuple[str, ...] = ("num_labels",)
@@ -113,11 +114,6 @@ class _LabelArea(LabelValues):
     @property
     def _prefix(self) -> str:
         return f"{self.average}_"
-
-    @property
-    def reads(self) -> Depth:
-        """How much of a batch has to be ranked."""
-        return Depth(0, None)
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -336,14 +332,10 @@ class PairMetric(ScoreMetric):
 
     withheld: ClassVar[tuple[str, ...]] = ("k", "depth")
     optional_k = True
+    reads = Depth(0, None)
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(None, **kwargs)
-
-    @property
-    def reads(self) -> Depth:
-        """How much of a batch has to be ranked."""
-        return Depth(0, None)
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -399,9 +391,7 @@ class RowAUC(PairMetric):
     stem = "row_auc"
 
     lacking = "no pair of a relevant and an irrelevant label"
-
-    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
-        return "skip"
+    empty_defaults = ("skip", "skip")
 
     def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         pairs = self._pairs(ranking)

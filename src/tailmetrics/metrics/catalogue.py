@@ -2,21 +2,80 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from math import fsum
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count, check_counts
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments, check_counts_fit
 from tailmetrics.metrics._fixed_point import ratios
-from tailmetrics.metrics._shown import ExposureMetric, ShownMetric, rows_of, total
+from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.metrics._states import AtCells, Increments, PerRow, State, at_labels
-from tailmetrics.metrics._training import check_counts_fit
 from tailmetrics.ranking import Ranking
+
+
+class ExposureMetric(ShownMetric):
+    """A function of how often each label is shown among the top k; a new metric states that function.
+
+    The counts are one state, which all such metrics share within a collection.
+    """
+
+    withheld: ClassVar[tuple[str, ...]] = ("min_gain",)
+    needs: tuple[str, ...] = ("num_labels",)
+
+    @abstractmethod
+    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
+        """Return the value, called at ``compute`` for every cut-off and bucket.
+
+        Args:
+            shown: Shape (L_b,), int64 on the CPU: how often each label (of the bucket) was shown; float64, the
+                weight of the rows that it was shown in, if the metric is weighted.
+            inside: Shape (L_b,), int64: the labels of the bucket; None for all.
+        """
+
+    def _states(self) -> dict[str, State]:
+        assert self.num_labels is not None
+        columns = (self._counts.columns,) if self.weighted else ()
+        shown = {f"shown_at_{k}": State((self.num_labels, *columns), shared=not columns) for k in self.ks}
+        return {**shown, "rows": State((1, self._counts.columns), shared=not columns)}
+
+    def _prepare(self, ranking: Ranking) -> Increments:
+        shown = {f"shown_at_{k}": at_labels(ranking.ids[:, :k], ranking.ids[:, :k] >= 0) for k in self.ks}
+        return {**shown, "rows": _rows_of(ranking)}
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        if not self._counts.totals(states["rows"])[0]:
+            return self._no_value()
+        shown = (states[f"shown_at_{k}"].cpu() for k in self.ks)
+        return [self._of_buckets(self._counts.floats(of_k) if self.weighted else of_k) for of_k in shown]
+
+    def _of_buckets(self, counts: Tensor) -> list[float]:
+        """Return the value of counts (L,), for each bucket where there are buckets."""
+        buckets = self.bound_buckets
+        if buckets is None:
+            return [self._of_exposure(counts, None)]
+        parts = torch.split(buckets.assignment.argsort(stable=True), buckets.label_counts.tolist())
+        return [self._of_exposure(counts[inside], inside) for inside in parts]
+
+
+def _rows_of(ranking: Ranking) -> PerRow:
+    """Return, for each row, whether it counts, shape (N, 1)."""
+
+    def make() -> PerRow:
+        every = torch.ones(ranking.num_rows, 1, dtype=torch.bool, device=ranking.ids.device)
+        return PerRow(every if ranking.row_mask is None else ranking.row_mask[:, None])
+
+    return ranking.remembered("rows", make)
+
+
+def _total(counts: Tensor) -> int:
+    """Return the sum of whole numbers."""
+    return int(counts.sum(dtype=torch.int64))
 
 
 def catalog_coverage(shown: Tensor) -> float:
@@ -33,7 +92,7 @@ def catalog_coverage(shown: Tensor) -> float:
 
     Source: Ge, Delgado-Battenfeld and Jannach, RecSys 2010, "catalog coverage".
     """
-    return total(shown > 0) / len(shown) if len(shown) else float("nan")
+    return _total(shown > 0) / len(shown) if len(shown) else float("nan")
 
 
 def gini(shown: Tensor) -> float:
@@ -74,7 +133,7 @@ def entropy(shown: Tensor) -> float:
     counts = shown[shown > 0].double()
     if not len(counts):
         return float("nan")
-    p = counts / total(shown)
+    p = counts / _total(shown)
     return max(0.0, -fsum((p * p.log()).tolist()))
 
 
@@ -190,7 +249,7 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
     if shown.is_floating_point():
         seen = fsum(shown.tolist())
         return fsum((shown * label_counts).tolist()) / seen if seen else float("nan")
-    times = total(shown)
+    times = _total(shown)
     return _exact_product_sum(shown, label_counts) / times if times else float("nan")
 
 
@@ -220,7 +279,7 @@ def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:
     """
     seen = shown > 0
     bits = -(label_counts[seen].clamp(min=1, max=num_train).double() / num_train).log2()
-    return fsum((bits * shown[seen]).tolist()) / total(shown) if bool(seen.any()) else float("nan")
+    return fsum((bits * shown[seen]).tolist()) / _total(shown) if bool(seen.any()) else float("nan")
 
 
 class _TrainingMetric(ExposureMetric):
@@ -491,7 +550,7 @@ class PositiveCoverageAtK(ShownMetric):
         hits = {f"hit_at_{k}": at_labels(ranking.target_ids, ranking.within(k)) for k in self.ks}
         entries = ranking.targets.entries
         observed = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
-        return {**hits, "observed": observed, "rows": rows_of(ranking)}
+        return {**hits, "observed": observed, "rows": _rows_of(ranking)}
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         if not int(states["rows"].sum()):
@@ -543,7 +602,7 @@ class PredictionProportionAtK(ShownMetric):
 
     def _prepare(self, ranking: Ranking) -> Increments:
         shown = torch.stack([self._shown_of(ranking, k) for k in self.ks], dim=1)
-        return {"shown": PerRow(shown), "rows": rows_of(ranking)}
+        return {"shown": PerRow(shown), "rows": _rows_of(ranking)}
 
     def _shown_of(self, ranking: Ranking, k: int) -> Tensor:
         """Return how many labels of each bucket each row shows among its top k, shape (N, G)."""
@@ -620,7 +679,7 @@ class TieRateAtK(ShownMetric):
 
     def _prepare(self, ranking: Ranking) -> Increments:
         tied = torch.stack([ranking.tied_at(k) for k in self.ks], dim=1)
-        rows = rows_of(ranking)
+        rows = _rows_of(ranking)
         return {"tied": PerRow(tied), "rows": rows if ranking.values is not None else PerRow(rows.values & False)}
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:

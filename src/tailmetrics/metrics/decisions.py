@@ -13,9 +13,9 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import number_text
 from tailmetrics._checks import real_number, shape_of
-from tailmetrics._fingerprint import identity
+from tailmetrics._transfer import identity
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
-from tailmetrics.metrics._arithmetic import divide
+from tailmetrics.metrics._formula import divide
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
 from tailmetrics.metrics._rows import Average, EmptyTargetAction, ScoreMetric
 from tailmetrics.metrics._states import AtCells, Increment
@@ -54,6 +54,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
 
     withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth", "ties")
     key_words: ClassVar = {**LabelAveragedMetric.key_words, "threshold": ""}
+    reads = Depth(0, None, decisions=True)
 
     def __init__(
         self, threshold: Thresholds = 0.5, *, average: Average = "micro", **kwargs: Unpack[ThresholdArguments]
@@ -107,11 +108,6 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
     def _label_state(self, what: str) -> str:
         limits = sha256(identity(self._limits).encode()).hexdigest()[:16]
         return f"{super()._label_state(what)}_above_{limits}"
-
-    @property
-    def reads(self) -> Depth:
-        """How much of a batch has to be ranked."""
-        return Depth(0, None, decisions=True)
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -232,9 +228,6 @@ class PrecisionAtThreshold(ThresholdMetric):
     ratio_reads = ("predicted",)
     withheld = (*ThresholdMetric.withheld, "macro")
 
-    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-        return hits, predicted
-
 
 @final
 class RecallAtThreshold(ThresholdMetric):
@@ -264,9 +257,6 @@ class RecallAtThreshold(ThresholdMetric):
     ratio_reads = ("support",)
     withheld = (*ThresholdMetric.withheld, "macro")
 
-    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-        return hits, support
-
 
 @final
 class F1AtThreshold(ThresholdMetric):
@@ -293,6 +283,3 @@ class F1AtThreshold(ThresholdMetric):
 
     higher_is_better = True
     stem = "f1"
-
-    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-        return 2 * hits, predicted + support

@@ -10,10 +10,9 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_between, check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._arithmetic import divide, exponential_gain, ordered_sum
 from tailmetrics.metrics._fixed_point import REAL
-from tailmetrics.metrics._formula import formula
-from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric
+from tailmetrics.metrics._formula import divide, exponential_gain, formula, ordered_sum
+from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, row_value
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks, discounts_within
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once
@@ -179,8 +178,7 @@ class CGAtK(_GainMetric):
     bounds = (0.0, float("inf"))
     fixed_point = REAL
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return cg_at_k(ranks, k, self.gain)
+    _row_value = row_value(cg_at_k, "gain")
 
 
 @final
@@ -212,8 +210,7 @@ class DCGAtK(_GainMetric):
     bounds = (0.0, float("inf"))
     fixed_point = REAL
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return dcg_at_k(ranks, k, self.gain)
+    _row_value = row_value(dcg_at_k, "gain")
 
 
 @final
@@ -243,8 +240,7 @@ class NDCGAtK(_GainMetric):
     higher_is_better = True
     stem = "ndcg"
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return ndcg_at_k(ranks, k, self.gain)
+    _row_value = row_value(ndcg_at_k, "gain")
 
 
 @formula
@@ -390,5 +386,4 @@ class RBPAtK(RowMeanMetric):
         self.persistence = check_between(self._caller, "persistence", persistence, 0.0, 1.0)
         super().__init__(k, **kwargs)
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return rbp_at_k(ranks, k, self.persistence)
+    _row_value = row_value(rbp_at_k, "persistence")

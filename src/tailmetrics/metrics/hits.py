@@ -10,11 +10,10 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_between
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._fixed_point import COUNT, UNIT, FixedPoint
-from tailmetrics.metrics._formula import formula
-from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric
-from tailmetrics.metrics._rows import EmptyTargetAction, RelevanceArguments, RowMeanMetric
+from tailmetrics.metrics._formula import divide, formula, ordered_sum
+from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric, f_terms
+from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, row_value
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._device import once
@@ -87,9 +86,6 @@ class PrecisionAtK(LabelAveragedMetric):
     @once
     def _counts_hits(self) -> bool:
         return self.denominator == "k" and self.ties != "expected"
-
-    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-        return hits, predicted
 
 
 @formula
@@ -165,11 +161,7 @@ class RecallAtK(LabelAveragedMetric):
     ratio_reads = ("support",)
     withheld = ("macro",)
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return recall_at_k(ranks, k)
-
-    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-        return hits, support
+    _row_value = row_value(recall_at_k)
 
 
 @final
@@ -199,8 +191,7 @@ class NormalizedRecallAtK(RowMeanMetric):
     stem = "normalized_recall"
     tie_rules = EVERY_RULE
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return normalized_recall_at_k(ranks, k)
+    _row_value = row_value(normalized_recall_at_k)
 
 
 @formula
@@ -256,11 +247,7 @@ class F1AtK(LabelAveragedMetric):
     stem = "f1"
     tie_rules = EVERY_RULE
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return f1_at_k(ranks, k, self.denominator)
-
-    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-        return 2 * hits, predicted + support
+    _row_value = row_value(f1_at_k, "denominator")
 
 
 @formula
@@ -285,11 +272,7 @@ def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: D
     Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
     listed = ranks.length_at(k) if denominator == "predicted" else ranks.cutoffs(k)
-    return divide(*_terms(ranks.hits_at(k), listed, ranks.n_relevant, beta))
-
-
-def _terms(hits: Tensor, predicted: Tensor | int, support: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    return (1 + beta**2) * hits.double(), predicted + beta**2 * support.double()
+    return divide(*f_terms(ranks.hits_at(k), listed, ranks.n_relevant, beta))
 
 
 @final
@@ -324,11 +307,7 @@ class FBetaAtK(LabelAveragedMetric):
         self.beta = check_between(self._caller, "beta", beta, 0.0, math.inf)
         super().__init__(k, **kwargs)
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return f_beta_at_k(ranks, k, self.beta, self.denominator)
-
-    def _label_ratio(self, hits: Tensor, predicted: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-        return _terms(hits, predicted, support, self.beta)
+    _row_value = row_value(f_beta_at_k, "beta", "denominator")
 
 
 @formula
@@ -405,8 +384,7 @@ class HitRateAtK(RowMeanMetric):
     tie_rules = EVERY_RULE
     fixed_point = COUNT
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return hit_rate_at_k(ranks, k)
+    _row_value = row_value(hit_rate_at_k)
 
 
 @final
@@ -437,8 +415,7 @@ class AccuracyAtK(RowMeanMetric):
     tie_rules = EVERY_RULE
     fixed_point = COUNT
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return hit_rate_at_k(ranks, k)
+    _row_value = row_value(hit_rate_at_k)
 
 
 @final
@@ -470,8 +447,7 @@ class RelevanceAtK(RowMeanMetric):
     tie_rules = EVERY_RULE
     fixed_point = COUNT
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return relevance_at_k(ranks, k)
+    _row_value = row_value(relevance_at_k)
 
 
 @formula
@@ -536,6 +512,7 @@ class FallOutAtK(RowMeanMetric):
     reads_counts_alone = False  # also the size of the bucket
     tie_rules = EVERY_RULE
     lacking = "no irrelevant label"
+    empty_defaults = ("pos", "skip")
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -544,9 +521,6 @@ class FallOutAtK(RowMeanMetric):
                 f"{self._caller}: preds show a label twice in a row of the list, which would be two irrelevant labels "
                 "and could make more than there are; take repeated ids out of preds."
             )
-
-    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
-        return "skip" if by_bucket else "pos"
 
     def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         sizes = (self._size_of(ranks), ranking.num_labels, ranking.documents)

@@ -12,11 +12,10 @@ from typing_extensions import Unpack
 from tailmetrics._checks import check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
-from tailmetrics.metrics._arithmetic import divide, ordered_sum
 from tailmetrics.metrics._fixed_point import REAL, UNIT
-from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._formula import divide, formula, ordered_sum
+from tailmetrics.metrics._metric import ShownMetric, TopKMetric
 from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric
-from tailmetrics.metrics._shown import ShownMetric, check_finite
 from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once
@@ -24,8 +23,32 @@ from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._validation import warn_of_probabilities
 
 
+class _SoftmaxMetric(TopKMetric):
+    """A metric of probabilities over all labels."""
+
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
+        if not ranking.scores_all:
+            raise ValueError(
+                f"{self._caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
+                "dense scores [N, L]."
+            )
+        if self.validate_args and ranking.values is not None:  # no state could take an undefined softmax
+            infinite = (ranking.values[:, :1] == torch.inf).any(dim=1)
+            if bool((infinite if ranking.row_mask is None else infinite & ranking.row_mask).any()):
+                raise ValueError(
+                    f"{self._caller}: preds holds inf, for which softmax is undefined; pass finite scores."
+                )
+
+    def _warn_of(self, ranking: Ranking) -> None:
+        scores = ranking.scores
+        if scores is not None:
+            key = "probabilities warned of"  # once for all members of a collection
+            ranking.remembered(key, lambda: warn_of_probabilities(self._caller, scores, ranking.row_mask))
+
+
 @final
-class CalibrationErrorAtK(ShownMetric):
+class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
     """Expected calibration error: the mean difference, over bins of probability, of share right and mean probability.
 
     Lower is better, in [0, 1]; NaN when nothing is shown. Probabilities are the softmax of a row's scores over all
@@ -56,21 +79,6 @@ class CalibrationErrorAtK(ShownMetric):
     def __init__(self, k: Cutoffs = 1, *, bins: int = 15, **kwargs: Unpack[TopKArguments]) -> None:
         self.bins = check_count(self._caller, "bins", bins)
         super().__init__(k, **kwargs)
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if not ranking.scores_all:
-            raise ValueError(
-                f"{self._caller}: preds are ids or candidates, whose probabilities over all labels nothing tells; pass "
-                "dense scores [N, L]."
-            )
-        check_finite(self._caller, ranking, self.validate_args)
-
-    def _warn_of(self, ranking: Ranking) -> None:
-        scores = ranking.scores
-        if scores is not None:
-            key = "probabilities warned of"  # once for all members of a collection
-            ranking.remembered(key, lambda: warn_of_probabilities(self._caller, scores, ranking.row_mask))
 
     def _states(self) -> dict[str, State]:
         bins = len(self.cutoffs), self._num_buckets, self.bins
@@ -166,7 +174,7 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
 
 
 @final
-class CrossEntropy(ScoreMetric):
+class CrossEntropy(_SoftmaxMetric, ScoreMetric):
     """Mean over rows of the cross-entropy of the relevant labels under the softmax of dense scores.
 
     Lower is better, in [0, inf]; NaN before any row. A row without a relevant label counts 0 overall, as in every
@@ -195,30 +203,11 @@ class CrossEntropy(ScoreMetric):
     stem = "cross_entropy"
     optional_k = True
     withheld = ("k",)
+    reads = Depth(0, 1)
     fixed_point = REAL
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(None, **kwargs)
-
-    @property
-    def reads(self) -> Depth:
-        """How much of a batch has to be ranked."""
-        return Depth(0, 1)
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if not ranking.scores_all:
-            raise ValueError(
-                f"{self._caller}: preds are ids or candidates, which say nothing of the other labels; pass dense "
-                "scores [N, L]."
-            )
-        check_finite(self._caller, ranking, self.validate_args)
-
-    def _warn_of(self, ranking: Ranking) -> None:
-        scores = ranking.scores
-        if scores is not None:
-            key = "probabilities warned of"  # once for all members of a collection
-            ranking.remembered(key, lambda: warn_of_probabilities(self._caller, scores, ranking.row_mask))
 
     def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         return cross_entropy(self._relevant(ranking), self.bound_buckets).unsqueeze(0)

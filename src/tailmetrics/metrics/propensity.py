@@ -10,13 +10,11 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count, check_counts, check_number
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._arithmetic import divide, ordered_sum
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, check_counts_fit
 from tailmetrics.metrics._fixed_point import WEIGHT
-from tailmetrics.metrics._formula import formula
+from tailmetrics.metrics._formula import divide, formula, ordered_sum
 from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments
 from tailmetrics.metrics._ties import EVERY_RULE, discounts_within
-from tailmetrics.metrics._training import check_counts_fit
 from tailmetrics.ranking import Cutoff, LabelWeights, TargetRanks, discounts
 
 Normalization: TypeAlias = Literal["normalized", "sum"]

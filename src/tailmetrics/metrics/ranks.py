@@ -13,9 +13,8 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import number_text
 from tailmetrics._checks import check_choice, check_count, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._arithmetic import divide, ordered_sum
-from tailmetrics.metrics._formula import formula
-from tailmetrics.metrics._rows import EmptyTargetAction, RelevanceArguments, RelevanceMetric, RowMeanMetric
+from tailmetrics.metrics._formula import divide, formula, ordered_sum
+from tailmetrics.metrics._rows import RelevanceArguments, RelevanceMetric, RowMeanMetric, row_value
 from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks
@@ -80,8 +79,7 @@ class MRR(RowMeanMetric):
     def __init__(self, k: Cutoffs | None = None, **kwargs: Unpack[RelevanceArguments]) -> None:
         super().__init__(k, **kwargs)
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return reciprocal_rank(ranks, k)
+    _row_value = row_value(reciprocal_rank)
 
 
 HitsDenominator: TypeAlias = Literal["relevant", "attainable"]
@@ -159,8 +157,7 @@ class MAP(RowMeanMetric):
         self.denominator: HitsDenominator = check_choice(self._caller, "denominator", denominator, choices)
         super().__init__(k, **kwargs)
 
-    def _row_value(self, ranks: TargetRanks, k: Cutoff) -> Tensor:
-        return average_precision(ranks, k, self.denominator)
+    _row_value = row_value(average_precision, "denominator")
 
 
 whole_list = partial(formula, reads=Depth(None))
@@ -234,6 +231,7 @@ class KForRecall(RelevanceMetric):
     optional_k = True
     withheld = ("k",)
     empty_actions = ("skip", "error")
+    empty_defaults = ("skip", "skip")
     key_words: ClassVar = {**RelevanceMetric.key_words, "min_recall": "", "statistic": "", "miss_value": "miss"}
 
     def __init__(
@@ -251,9 +249,6 @@ class KForRecall(RelevanceMetric):
         self.statistic: RowStatistic = check_choice(caller, "statistic", statistic, ("median", "mean"))
         self.miss_value = None if miss_value is None else check_count(caller, "miss_value", miss_value, minimum=0)
         super().__init__(None, **kwargs)
-
-    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
-        return "skip"
 
     @property
     def _uses_depth(self) -> bool:
