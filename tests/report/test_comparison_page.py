@@ -60,6 +60,10 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     assert table.caption.endswith("Runs were compared with plain alone.")
     best = max(report.values["precision@1"], key=report.values["precision@1"].get)
     assert [line for line, column in table.bold if column == place] == [NAMES.index(best)]
+    gap = table.header.index("global_recall@3/gap")
+    values = report.values["global_recall@3/gap"]
+    assert [line[gap] for line in table.lines] == [number(values[name]) for name in NAMES]
+    assert gap not in {column for _, column in table.bold}
     tested = sum(not math.isnan(one.p_corrected.randomisation) for one in report.comparisons)
     assert 0 < tested < len(report.comparisons)
     assert f"corrected for {tested} comparisons" in table.caption

@@ -119,7 +119,7 @@ class ComparisonReport(Shown):
         """Return the letters of the runs that a run is significantly better than, as superscripts of its value."""
         less, found = key in self.lower_is_better, set()
         for one in self.comparisons:
-            if one.key == key and one.significant and not math.isnan(one.difference):
+            if one.key == key and one.significant and one.statistic != "gap" and not math.isnan(one.difference):
                 run_is_better = (one.difference < 0) == less
                 better, worse = (one.run, one.baseline) if run_is_better else (one.baseline, one.run)
                 found |= {worse} if better == run else set()
@@ -203,6 +203,8 @@ def _runs(report: ComparisonReport) -> Iterator[Section]:
         f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, corrected "
         f"for {report.corrected_for} comparisons. Bold: the best value. Differences are from {report.runs[0]}."
     )
+    if any(one.statistic == "gap" for one in report.comparisons):
+        caption += " No gap is better than another: a model that misses head and tail alike has a small one."
     if all(one.baseline == report.runs[0] for one in report.comparisons) and len(report.runs) > 2:
         caption += f" Runs were compared with {report.runs[0]} alone."
     if report.overall:
@@ -213,6 +215,7 @@ def _run_section(
     report: ComparisonReport, title: str, caption: str, keys: Mapping[str, str], charts: Sequence[Chart]
 ) -> Section:
     lines, bold = [], set()
+    gaps = {one.key for one in report.comparisons if one.statistic == "gap"}
     for line, run in enumerate(report.runs):
         values = [report.values[key].get(run, math.nan) for key in keys.values()]
         beaten = (report.beaten(key, run).translate(SUPERSCRIPTS) for key in keys.values())
@@ -220,7 +223,7 @@ def _run_section(
         lines.append([report.letter(run), run, *cells])
         for column, (key, value) in enumerate(zip(keys.values(), values, strict=True)):
             known = [one for one in report.values[key].values() if not math.isnan(one)]
-            if known and value == (min if key in report.lower_is_better else max)(known):
+            if known and key not in gaps and value == (min if key in report.lower_is_better else max)(known):
                 bold.add((line, column + 2))
     header, legend = ["", "run", *keys], report.runs if charts else []
     return Section(
