@@ -361,7 +361,7 @@ def test_no_name_acts_in_any_format(evil, tmp_path):
         versions={evil: evil},
     )  # fmt: skip
     interval = Interval(0.1, 0.0, 0.2, 9, 0.95, evil)
-    p = PValues(0.5, 0.5, 0.5)
+    p = PValues(0.5)
     one = Comparison(f"m/{evil}", evil, f"b{evil}", "mean", 0.2, 0.1, interval, p, p, 1, 1, 1, 0.1, 1.0)
     compared = ComparisonReport([one], evil, buckets=[evil], verdict=evil, what_buckets_are=evil)
     for shown in (report, compared):
@@ -399,7 +399,7 @@ def test_no_key_is_broken_at_80_columns(letters):
     intervals = {key: Interval(0.25, 0.1, 0.5, 9, 0.95, "t") for key in scalars}
     overall = {f"{metric}@1": 0.5, "short": 0.25}
     report = Report("", {**overall, **scalars}, buckets=buckets, intervals=intervals)
-    p = PValues(0.5, 0.5, 0.5)
+    p = PValues(0.5)
     found = [
         Comparison(key, "run", "other", "mean", 0.2, 0.1, interval, p, p, 1, 1, 1, 0.1, 1.0)
         for key, interval in intervals.items()

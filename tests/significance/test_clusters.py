@@ -42,8 +42,7 @@ def test_copies_of_a_row_say_no_more_than_the_row():
         assert five.interval.method == one.interval.method.replace("rows", "clusters")
         assert (five.n, five.interval.clusters, one.interval.clusters) == (5 * one.n, one.n, None)
         assert [five.interval.low, five.interval.high] == pytest.approx([one.interval.low, one.interval.high])
-        assert (five.p.randomisation, five.p.bootstrap) == (one.p.randomisation, one.p.bootstrap)
-        assert math.isnan(five.p.t)
+        assert five.p.randomisation == one.p.randomisation
     without = compare({"old": repeated(old, 5), "new": repeated(new, 5)}, medians=["median"], resamples=500)
     for one, five in zip(alone[:2], without[:2], strict=True):
         assert five.interval.high - five.interval.low < 0.6 * (one.interval.high - one.interval.low)

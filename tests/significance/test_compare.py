@@ -43,13 +43,13 @@ def test_equal_runs_do_not_differ():
         if found.statistic == "mean":
             hidden = 1 - 0.025 ** (1 / found.n)  # n rows without a difference have a probability of 2.5 % there
             assert (found.interval.low, found.interval.high) == (pytest.approx(-hidden), pytest.approx(hidden))
-        assert (found.p.randomisation, found.p.bootstrap, found.p_corrected.randomisation) == (1, 1, 1)
+        assert (found.p.randomisation, found.p_corrected.randomisation) == (1, 1)
         assert (found.wins, found.ties, found.losses) == (0, found.n, 0)
         assert found.n == np.isfinite(values).sum()
         assert found.relative_difference == 0
         assert not found.significant
         if found.statistic == "mean":
-            assert (found.cohens_dz, found.p.t) == (0, 1)
+            assert found.cohens_dz == 0
 
 
 @pytest.mark.parametrize("kind", ["mean", "ratio", "median"])
@@ -73,7 +73,6 @@ def test_improvement_in_one_bucket_is_found_there_only(kind, correction):
     assert [found.key for found in comparisons if found.significant] == ["metric@5/decile_1"]
     (planted,) = (found for found in comparisons if found.significant)
     assert planted.interval.low > 0
-    assert planted.p_corrected.bootstrap < 0.05
     assert planted.wins > planted.losses
 
 
@@ -107,24 +106,17 @@ def test_randomisation_agrees_with_scipy():
 def test_monte_carlo_p_never_reaches_zero():
     """With b of m random swaps as far from zero, p = (b + 1) / (m + 1): 1 / 100 for 40 wins of 40 and m = 99."""
     (found,) = compare({"a": {"k": np.zeros(40)}, "b": {"k": np.arange(1.0, 41)}}, resamples=99)
-    assert found.p.randomisation == found.p.bootstrap == 1 / 100
+    assert found.p.randomisation == 1 / 100
 
 
-def test_t_and_effect_size():
-    """Differences 1, 2, 3: mean 2 over standard deviation 1 is d_z = 2, and t is scipy's paired test."""
+def test_effect_size():
+    """Differences 1, 2, 3: mean 2 over standard deviation 1 is d_z = 2; those of one size have an effect without bound."""
     old, new = np.array([5.0, 1, 4]), np.array([6.0, 3, 7])
     (found,) = compare({"old": {"k": old}, "new": {"k": new}}, resamples=100)
     assert found.cohens_dz == 2
-    assert found.p.t == pytest.approx(scipy.stats.ttest_rel(new, old).pvalue)
     assert found.relative_difference == pytest.approx((16 - 10) / 10)
-
-
-def test_rows_that_all_differ_by_the_same_have_no_t_test():
-    """Two rows better by 0.5 each have no spread to test by: no p-value of 0, an effect without bound."""
     (found,) = compare({"old": {"k": [0.0, 0.5]}, "new": {"k": [0.5, 1.0]}}, resamples=100)
-    assert math.isnan(found.p.t)
-    assert found.p.randomisation == 0.25
-    assert found.cohens_dz == math.inf
+    assert (found.p.randomisation, found.cohens_dz) == (0.25, math.inf)
 
 
 def test_ratio_is_of_sums():

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import ceil, copysign, inf, isfinite, isnan, nan, sqrt
+from math import ceil, copysign, inf, isfinite, isnan, nan
 from typing import Literal, TypeAlias
 from warnings import warn
 
@@ -15,12 +15,10 @@ from numpy.typing import ArrayLike
 
 from tailmetrics._checks import check_choice, check_count, check_number
 from tailmetrics.significance.estimating import (
-    FEW,
     RESAMPLE,
     Estimate,
     Interval,
     Resample,
-    defined,
     drawn_for,
 )
 from tailmetrics.significance.resampling import ROUNDING, Swapped, groups, swap, total
@@ -56,16 +54,11 @@ class PValues:
     Attributes:
         randomisation: Rows or clusters swapped between the models; exact where few differ, and, unless of medians,
             mid-p, which counts half of what is exactly as far: results of hits or counts are discrete.
-        bootstrap: Rows or clusters resampled and studentised, for medians shifted to no difference; NaN with fewer
-            than 10.
-        t: Paired t-test; means of independent rows only, and not where all differ by the same.
         total: Student's t with the variance between the runs of a model, or between labels, beside that of rows; NaN
             where neither is asked for.
     """
 
     randomisation: float
-    bootstrap: float
-    t: float
     total: float = nan
 
     @property
@@ -154,17 +147,10 @@ class Contrast:
         self.estimate = Estimate(sides, clusters, shares, resample)
         self.swapped = Swapped(*self.estimate.sides)
         self.differing = np.flatnonzero(np.any([column != 0 for column in self.swapped.columns], axis=0))
+        # whether so few rows or clusters differ that the randomisation test needs no random numbers
+        self.exact = self.differing.size <= EXACT_UNITS
+        self.columns = self.estimate.columns + len(self.swapped.columns)
         self.error: tuple[float, float] = nan, nan
-
-    @property
-    def columns(self) -> int:
-        """How many columns are summed for it."""
-        return self.estimate.columns + len(self.swapped.columns)
-
-    @property
-    def exact(self) -> bool:
-        """Whether so few rows or clusters differ that the randomisation test needs no random numbers."""
-        return self.differing.size <= EXACT_UNITS
 
     def all_swaps(self) -> Array:
         """Return the difference under every way to swap the rows or clusters that differ."""
@@ -177,10 +163,17 @@ class Contrast:
         value, baseline_value = (float(np.mean(side.runs)) for side in estimate.models)
         if estimate.kind in ("mean", "ratio", "median") and all(side.plain for side in estimate.models):
             value, baseline_value = (total(side) for side in estimate.sides)  # of the rows that count in both
-        self.error = estimate.error(draws)
-        wins, ties, losses = self._wins()
-        swapped = share_as_far(swaps, estimate.value, self.exact, mid=estimate.kind != "median")
-        p = PValues(swapped, self._bootstrap(draws), self._t(), self._total())
+        self.error = error, degrees = estimate.error(draws)
+        swapped, by_total = share_as_far(swaps, estimate.value, self.exact, mid=estimate.kind != "median"), nan
+        if estimate.extra and not isnan(error):
+            from scipy.special import stdtr  # tailmetrics.significance is imported without the extras
+
+            by_total = float(2 * stdtr(degrees, -abs(estimate.value) / error)) if error else 1.0
+        effect = nan
+        if estimate.kind == "mean" and estimate.n > 1:
+            mean, deviation = float(estimate.row_values.mean()), float(estimate.row_values.std(ddof=1))
+            effect = mean / deviation if deviation else copysign(inf, mean) if mean else 0.0
+        p = PValues(swapped, by_total)
         return Comparison(
             self.key,
             run,
@@ -191,10 +184,8 @@ class Contrast:
             estimate.interval(draws, confidence),
             p,
             p,
-            wins,
-            ties,
-            losses,
-            self._cohens_dz(),
+            *self._wins(),
+            effect,
             estimate.value / baseline_value if baseline_value else nan,
         )
 
@@ -206,38 +197,6 @@ class Contrast:
         if isnan(error) or error == 0:
             return nan
         return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, POWER)) * error
-
-    def _bootstrap(self, draws: Array | None) -> float:
-        """Return the bootstrap p-value of a true value of 0; NaN with too few rows or clusters."""
-        estimate = self.estimate
-        facts = estimate.facts
-        if estimate.units < FEW or not isfinite(estimate.value) or estimate.extra:
-            return nan
-        if facts.agrees and estimate.value == 0:
-            return 1.0
-        found = defined(draws)
-        if not found.size:
-            return nan
-        if estimate.smooth is None:
-            return share_as_far(found - estimate.value, estimate.value, mid=False)
-        far = 0 if facts.agrees else (found >= (1 - ROUNDING) * abs(estimate.value) / estimate.smooth.error).sum()
-        return (int(far) + 1) / (found.size + 1)
-
-    def _total(self) -> float:
-        from scipy.special import stdtr
-
-        error, degrees = self.error
-        if not self.estimate.extra or isnan(error):
-            return nan
-        return float(2 * stdtr(degrees, -abs(self.estimate.value) / error)) if error else 1.0
-
-    def _t(self) -> float:
-        effect = self._cohens_dz()
-        if self.estimate.n < 2 or self.estimate.clusters is not None or abs(effect) == inf:
-            return nan
-        from scipy.special import stdtr
-
-        return float(2 * stdtr(self.estimate.n - 1, -abs(effect) * sqrt(self.estimate.n)))
 
     def _wins(self) -> tuple[int, int, int]:
         first, second = self.estimate.models
@@ -253,15 +212,6 @@ class Contrast:
         higher, lower = int((first_values > others).sum()), int((first_values < others).sum())
         equal = int((first_values == others).sum())
         return (lower, equal, higher) if self.lower_is_better else (higher, equal, lower)
-
-    def _cohens_dz(self) -> float:
-        if self.estimate.kind != "mean" or self.estimate.n < 2:
-            return nan
-        differences = self.estimate.row_values
-        mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
-        if deviation == 0:
-            return copysign(inf, mean) if mean else 0.0
-        return mean / deviation
 
 
 def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = True) -> float:
@@ -304,8 +254,8 @@ def compare(
     Rows, or whole clusters of rows, are taken for independent of one another. The randomisation test swaps the models'
     results within each row or cluster, for a ratio numerator and denominator together, and takes the statistic of each
     side anew; of an average over labels it swaps what rows change of it. The bootstrap draws rows or clusters, both
-    models' results together; intervals are made as in :func:`tailmetrics.significance.intervals`, and the bootstrap
-    p-value from the same draws. How often tests and intervals err in simulation: docs/significance.md.
+    models' results together; intervals are made as in :func:`tailmetrics.significance.intervals`. How often tests and
+    intervals err in simulation: docs/significance.md.
 
     Args:
         runs: Name -> key -> values of rows as for :func:`tailmetrics.significance.intervals`; a list of such dicts are
@@ -341,8 +291,7 @@ def compare(
     (0.75, 0.015625, (6, 2, 0))
 
     Source: Noreen, Computer-intensive methods for testing hypotheses (1989), and Yeh, COLING 2000, for swapping under
-    ratios; Davison and Hinkley, Bootstrap methods and their application (1997), section 4.4, for the studentised
-    bootstrap test; Smucker, Allan and Carterette, CIKM 2007, for the three tests side by side.
+    ratios; Smucker, Allan and Carterette, CIKM 2007, for the randomisation test beside others.
     """
     check_choice(CALLER, "correction", correction, CORRECTIONS)
     check_choice(CALLER, "resample", resample, RESAMPLE)
@@ -392,7 +341,7 @@ def _corrected(
 ) -> list[Comparison]:
     tested = max(1, sum(not isnan(one.p.decisive) for one in comparisons))
     level = (1 - comparisons[0].interval.confidence) / (tested if correction in ("holm", "bonferroni") else 1)
-    names = ("randomisation", "bootstrap", "t", "total")
+    names = ("randomisation", "total")
     by_test = [correct([getattr(one.p, name) for one in comparisons], correction) for name in names]
     return [
         replace(
@@ -479,33 +428,27 @@ def _of_pair(found: Sequence[Comparison], buckets: Sequence[str], less: frozense
             place = 1 if not one.significant else 0 if (one.difference > 0) != covers(less, one.key) else 2
             names[OUTCOMES[place]].append(one.key if stem is None else bucket)
     if stem is None:
-        return ", ".join(f"{outcome} in {_several(some)}" for outcome, some in names.items() if some)
+        return ", ".join(f"{outcome} in {_in_words(some)}" for outcome, some in names.items() if some)
     parts, said = [], False
     for outcome, some in names.items():
         if some:
-            parts.append(f"{outcome} in {_in_ranges(some, said)}")
+            parts.append(f"{outcome} in {_in_words(some, said)}")
             said = said or any(name.startswith("decile_") for name in some)
     return f"{stem} is {', '.join(parts)}" if not parts[0].startswith("no") else f"{stem}: {', '.join(parts)}"
 
 
-def _several(names: Sequence[str]) -> str:
-    shown = list(names[:4]) + ([f"{len(names) - 4} more"] if len(names) > 4 else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _in_ranges(names: Sequence[str], said: bool) -> str:
-    """Return buckets in words: deciles by number, those side by side as a range."""
-    numbers = sorted(int(found[1]) for name in names if (found := re.fullmatch(r"decile_(\d+)", name)))
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][-1] == number - 1:
-            ranges[-1].append(number)
-        else:
-            ranges.append([number])
-    shown = [f"{one[0]}" if len(one) == 1 else f"{one[0]} to {one[-1]}" for one in ranges]
+def _in_words(names: Sequence[str], said: bool = True) -> str:
+    """Return names in words: deciles by number, those side by side as a range, behind "deciles" unless it is said."""
+    found = [re.fullmatch(r"decile_(\d+)", name) for name in names]
+    numbers = sorted(int(one[1]) for one in found if one)
+    starts = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    shown = [f"{start}" if start == end else f"{start} to {end}" for start, end in zip(starts, ends, strict=True)]
     if shown and not said:
         shown[0] = f"{'decile' if len(numbers) == 1 else 'deciles'} {shown[0]}"
-    return _several([*shown, *(name for name in names if not re.fullmatch(r"decile_\d+", name))])
+    shown += [name for name, one in zip(names, found, strict=True) if not one]
+    shown = shown[:4] + ([f"{len(shown) - 4} more"] if len(shown) > 4 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def alike(comparisons: Iterable[Comparison], key: str) -> list[list[str]]:

@@ -20,7 +20,7 @@ Biometrika 26 (1934); Korn and Graubard, Survey Methodology 24 (1998), for rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, inf, isfinite, nan, sqrt
@@ -140,17 +140,17 @@ def student(value: float, error: float, degrees: float, bounds: tuple[float, flo
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over rows for one value, exact.
+    """Sums over rows for one value, exact: a mean, or a ratio of sums.
 
     Attributes:
-        value: The mean of the rows, or the ratio of their sums.
+        value: The value.
         n: Rows that count.
         tops: Sums of the values of rows, or of their numerators, and of the squares.
         ends: The least and the greatest value of a row.
         shares: Whether no row can have a value outside [0, 1].
-        bottoms: For a ratio the sums of denominators, of their squares and of numerators times denominators; None
-            for a mean.
-        units: For a ratio the rows that have a denominator.
+        ratio: For a ratio the sums of denominators, of their squares and of numerators times denominators; None for a
+            mean, whose rows all have a denominator of 1.
+        with_bottom: For a ratio the rows that have a denominator.
     """
 
     value: float
@@ -158,28 +158,20 @@ class Sums:
     tops: tuple[Fraction, Fraction]
     ends: tuple[float, float]
     shares: bool
-    bottoms: tuple[Fraction, Fraction, Fraction] | None = None
-    units: int = 0
+    ratio: tuple[Fraction, Fraction, Fraction] | None = None
+    with_bottom: int = 0
+    bottoms: tuple[Fraction, Fraction, Fraction] = field(init=False)
+    units: int = field(init=False)
 
-    @property
-    def below(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Sums of denominators, of their squares and of numerators times denominators; those of a mean are 1."""
-        return (Fraction(self.n), Fraction(self.n), self.tops[0]) if self.bottoms is None else self.bottoms
+    def __post_init__(self) -> None:
+        of_mean = Fraction(self.n), Fraction(self.n), self.tops[0]
+        object.__setattr__(self, "bottoms", of_mean if self.ratio is None else self.ratio)
+        object.__setattr__(self, "units", self.n if self.ratio is None else self.with_bottom)
 
-    @property
-    def weighing(self) -> int:
-        """The rows that have a denominator."""
-        return self.n if self.bottoms is None else self.units
-
-    def variance(self) -> Fraction:
-        """Return the sum over rows of the square of what each adds beyond the value."""
-        (top, squares), (bottom, bottom_squares, products) = self.tops, self.below
-        ratio = top / bottom
-        return (squares - 2 * ratio * products + ratio * ratio * bottom_squares) / bottom**2
-
-    def error(self) -> float:
-        """Return the standard error of the value."""
-        return sqrt(max(0.0, float(self.variance() * self.weighing / (self.weighing - 1))))
+    def spread(self) -> Fraction:
+        """Return the sum over rows of the square of numerator minus value times denominator."""
+        (top, squares), (bottom, bottom_squares, products) = self.tops, self.bottoms
+        return squares - 2 * top / bottom * products + (top / bottom) ** 2 * bottom_squares
 
 
 def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
@@ -191,20 +183,23 @@ def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
     >>> round(found.low, 4), round(found.high, 4), found.method
     (0.3827, 0.6173, "Student's t")
     """
-    top, squares = sums.tops
-    finite = all(map(isfinite, sums.ends))
+    (top, squares), (bottom, bottom_squares, _) = sums.tops, sums.bottoms
+    units = sums.units if all(map(isfinite, sums.ends)) else 0
     bounds = (0.0, 1.0) if sums.shares else (-inf if sums.ends[0] < 0 else 0.0, inf)
     facts = Facts(
         sums.value,
-        sums.weighing if finite else 0,
+        units,
         (0.0, 1.0) if sums.shares else None,
-        round(top) if sums.bottoms is None and sums.shares and top == squares else None,
+        round(top) if sums.ratio is None and sums.shares and top == squares else None,
         sums.ends[0] == sums.ends[1],
-        sums.n if sums.bottoms is None else float(sums.bottoms[0] ** 2 / sums.bottoms[1]) if sums.bottoms[1] else 0,
+        float(bottom**2 / bottom_squares) if bottom_squares else 0.0,
     )
-    ends = choose(
-        facts, confidence, lambda: student(sums.value, sums.error(), facts.units - 1, bounds, confidence)
-    )  # fmt: skip
+
+    def spread() -> Ends:
+        error = sqrt(max(0.0, float(sums.spread() * units / (units - 1)))) / float(bottom)
+        return student(sums.value, error, units - 1, bounds, confidence)
+
+    ends = choose(facts, confidence, spread)
     return Interval(sums.value, ends[0], ends[1], sums.n, confidence, ends[2])
 
 
@@ -221,17 +216,18 @@ def quick_gap(
         both: Rows that count in both, and those that have a denominator in both.
         confidence: Of the interval.
     """
-    value, units = first.value - last.value, first.weighing + last.weighing - both[1]
+    value, units = first.value - last.value, first.units + last.units - both[1]
     bounds = (-1.0, 1.0) if first.shares else (-inf, inf)
-    finite = all(map(isfinite, (*first.ends, *last.ends))) and first.weighing > 0 < last.weighing
+    finite = all(map(isfinite, (*first.ends, *last.ends))) and first.units > 0 < last.units
     error = effective = 0.0
     if finite:
-        ratios = [one.tops[0] / one.below[0] for one in (first, last)]
+        ratios = [one.tops[0] / one.bottoms[0] for one in (first, last)]
         tops, top_bottom, bottom_top, bottoms = products
         shared = tops - ratios[1] * top_bottom - ratios[0] * bottom_top + ratios[0] * ratios[1] * bottoms
-        variance = first.variance() + last.variance() - 2 * shared / (first.below[0] * last.below[0])
+        parts = [one.spread() / one.bottoms[0] ** 2 for one in (first, last)]
+        variance = sum(parts) - 2 * shared / (first.bottoms[0] * last.bottoms[0])
         error = sqrt(max(0.0, float(variance * units / max(units - 1, 1))))
-        effective = float(min(one.below[0] ** 2 / one.below[1] for one in (first, last)))
+        effective = float(min(one.bottoms[0] ** 2 / one.bottoms[1] for one in (first, last)))
     facts = Facts(value, units if finite else 0, bounds if first.shares else None, None, error == 0, effective)
     ends = choose(facts, confidence, lambda: student(value, error, units - 1, bounds, confidence))
     return Interval(value, ends[0], ends[1], first.n + last.n - both[0], confidence, ends[2])
@@ -293,15 +289,17 @@ class Estimate:
         self.smooth = (
             Studentised(self.statistic) if isinstance(self.statistic, Ratios) and isfinite(self.value) else None
         )
-        self._shares = shares and all(self._has_shares(side) for side in sides)
         self._labels_too = resample == "rows,labels"
-
-    def _has_shares(self, side: KeyRows) -> bool:
-        if not side.plain:
-            return True
-        pairs = zip(side.terms, self.inside, strict=True)
-        values = [(top[rows], bottom[rows]) for (_, top, bottom), rows in pairs]
-        return all(bool(((top >= 0) & (top <= bottom)).all()) for top, bottom in values)
+        self._drawn = "rows" if clusters is None else "clusters"
+        self._shares = shares and all(
+            bool(((top >= 0) & (top <= bottom))[rows].all())
+            for side in sides
+            if side.plain
+            for (_, top, bottom), rows in zip(side.terms, self.inside, strict=True)
+        )
+        # between what values of shares lie: a gap is a difference, and so is what two models are apart
+        reach = len(sides) * (2 if self.kind == "gap" else 1)
+        self.bounds = (0.0, 1.0) if reach == 1 else (-reach / 2, reach / 2)
 
     @property
     def units(self) -> int:
@@ -315,19 +313,10 @@ class Estimate:
         agrees = self.smooth is not None and self.smooth.agrees
         effective = self.smooth.effective_units if agrees and self.smooth is not None else 0.0
         effective = min([effective, *(side.effective for side in self.models if side.effective is not None)])
-        ones = round(float(self.row_values.sum())) if self._is_binary else None
+        alone = len(self.models) == 1 and self._is_mean_of_shares
+        ones = round(float(self.row_values.sum())) if alone and np.isin(self.row_values, (0, 1)).all() else None
         bounds = self.bounds if self._shares else None
         return Facts(self.value, self.units, bounds, ones, agrees, effective, self._drawn)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Between what values of shares lie: a gap is a difference, and so is what two models are apart."""
-        reach = len(self.models) * (2 if self.kind == "gap" else 1)
-        return (0.0, 1.0) if reach == 1 else (-reach / 2, reach / 2)
-
-    @property
-    def _drawn(self) -> str:
-        return "rows" if self.clusters is None else "clusters"
 
     @property
     def row_values(self) -> Array:
@@ -340,10 +329,6 @@ class Estimate:
         """Whether this is a mean of independent rows, or a difference of two, of which none can lie outside [0, 1]."""
         plain = self.kind == "mean" and all(side.plain for side in self.models)
         return plain and self.clusters is None and self._shares
-
-    @cached_property
-    def _is_binary(self) -> bool:
-        return len(self.models) == 1 and self._is_mean_of_shares and bool(np.isin(self.row_values, (0, 1)).all())
 
     @property
     def drawn(self) -> Summed | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import combinations_with_replacement
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,6 @@ TOGETHER = 2**26
 
 ROUNDING = 1e-9
 """What is smaller than this share is rounding alone."""
-
-
-class Summed(Protocol):
-    """What is read from sums of columns over units, which are rows or clusters."""
-
-    @property
-    def columns(self) -> Sequence[Array]:
-        """Each of shape (U,)."""
-
-    def read(self, sums: Array) -> Array:
-        """Return shape (M,) from sums of shape (M, len(columns)); NaN if undefined."""
 
 
 def total(statistic: Summed) -> float:
@@ -255,6 +244,11 @@ class Studentised:
         return np.abs(distance), np.sqrt(np.maximum(variance, 0))
 
 
+Summed: TypeAlias = Ratios | Median | MedianDifference | Swapped | Studentised
+"""What is read from sums of columns over units, which are rows or clusters: ``columns`` of shape (U,) each, and
+``read``, which returns shape (M,) from sums of shape (M, len(columns)), NaN if undefined."""
+
+
 def groups(statistics: Iterable[T], columns: Callable[[T], int], length: int) -> Iterator[list[T]]:
     """Yield statistics in groups that fit into memory together; each group meets the same draws.
 
@@ -282,25 +276,25 @@ def bootstrap(statistics: Sequence[Summed], resamples: int, seed: int) -> list[A
     All N rows are drawn from, those that do not count for a key included, so all keys share a draw and the number of
     rows that count varies as it would in a new sample. A resample without any is NaN.
     """
-    return _distributions(statistics, resamples, np.random.default_rng([seed, 0]), _draw_counts)
+
+    def counts(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
+        weights = np.empty((resamples, num_rows))
+        for row in weights:
+            row[:] = np.bincount(rng.integers(num_rows, size=num_rows), minlength=num_rows)
+        return weights
+
+    return _distributions(statistics, resamples, np.random.default_rng([seed, 0]), counts)
 
 
 def swap(statistics: Sequence[Summed], resamples: int, seed: int) -> list[Array]:
     """Return each statistic's values, shape (resamples,), when each row changes sides with probability 1/2."""
-    return _distributions(statistics, resamples, np.random.default_rng([seed, 1]), _draw_bits)
 
+    def bits(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
+        words = -(-num_rows // 64)  # whole words per resample: the stream must not depend on the size of a block
+        packed = np.frombuffer(rng.bytes(8 * words * resamples), np.uint8).reshape(resamples, 8 * words)
+        return np.unpackbits(packed, axis=1, count=num_rows).astype(np.float64)
 
-def _draw_counts(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
-    weights = np.empty((resamples, num_rows))
-    for row in weights:
-        row[:] = np.bincount(rng.integers(num_rows, size=num_rows), minlength=num_rows)
-    return weights
-
-
-def _draw_bits(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
-    words = -(-num_rows // 64)  # whole words per resample: the stream must not depend on the size of a block
-    packed = np.frombuffer(rng.bytes(8 * words * resamples), np.uint8).reshape(resamples, 8 * words)
-    return np.unpackbits(packed, axis=1, count=num_rows).astype(np.float64)
+    return _distributions(statistics, resamples, np.random.default_rng([seed, 1]), bits)
 
 
 def _distributions(
@@ -311,25 +305,19 @@ def _distributions(
 ) -> list[Array]:
     if not statistics:
         return []
-    table, places = _unique_columns(statistics)
+    places: dict[bytes, int] = {}
+    distinct: list[Array] = []  # many keys share a mask
+    of_statistics: list[list[int]] = []
+    for statistic in statistics:
+        of_statistics.append([])
+        for column in statistic.columns:
+            digest = blake2b(np.ascontiguousarray(column).data).digest()
+            if digest not in places:
+                places[digest] = len(distinct)
+                distinct.append(column)
+            of_statistics[-1].append(places[digest])
+    table = np.stack(distinct, axis=1)
     size = max(1, BLOCK // max(1, len(table)))
     starts = range(0, resamples, size)
     sums = np.concatenate([draw(rng, min(size, resamples - start), len(table)) @ table for start in starts])
-    return [statistic.read(sums[:, place]) for statistic, place in zip(statistics, places, strict=True)]
-
-
-def _unique_columns(statistics: Sequence[Summed]) -> tuple[Array, list[list[int]]]:
-    """Return the distinct columns, shape (N, C), and where each statistic finds its own: many keys share a mask."""
-    found: dict[bytes, int] = {}
-    columns: list[Array] = []
-    places = []
-    for statistic in statistics:
-        place = []
-        for column in statistic.columns:
-            digest = blake2b(np.ascontiguousarray(column).data).digest()
-            if digest not in found:
-                found[digest] = len(columns)
-                columns.append(column)
-            place.append(found[digest])
-        places.append(place)
-    return np.stack(columns, axis=1), places
+    return [statistic.read(sums[:, own]) for statistic, own in zip(statistics, of_statistics, strict=True)]
