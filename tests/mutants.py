@@ -79,19 +79,7 @@ def survives(path: Path, text: str) -> bool:
     with TemporaryDirectory() as folder:
         shutil.copytree(SOURCE, Path(folder, "tailmetrics"))
         Path(folder, "tailmetrics", path.relative_to(SOURCE)).write_text(text)
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-W",
-            "ignore",
-            "-m",
-            "not slow",
-        ]
+        command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", "-W", "ignore", "-m", "not slow"]
         environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         tests = [str(ROOT / "tests" / name) for name in TESTS]
         try:

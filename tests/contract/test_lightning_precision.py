@@ -33,9 +33,7 @@ class Model(LightningModule):
         torch.manual_seed(0)
         self.layer = nn.Linear(4, LABELS)
         self.frequency, self.metrics = LabelFrequency(LABELS), collection()
-        frequency = LabelFrequency(LABELS)
-        frequency.update(torch.arange(ROWS))
-        self.metrics.bind(frequency)
+        self.metrics.bind(LabelFrequency.from_counts([1] * ROWS + [0] * (LABELS - ROWS), ROWS))
         self.seen: list[tuple[Tensor, Tensor]] = []
         self.computed: list[dict[str, Tensor]] = []
         self.wanted: list[dict[str, Tensor]] = []
@@ -53,9 +51,7 @@ class Model(LightningModule):
         self.computed.append(self.metrics.compute())
         self.log_dict(self.computed[-1])
         self.metrics.reset()
-        frequency = LabelFrequency(LABELS)
-        frequency.update(torch.arange(ROWS))
-        alone = collection().bind(frequency)
+        alone = self.metrics.clone()
         for preds, target in self.seen:
             alone.update(preds, target)
         self.wanted.append(alone.compute())
