@@ -13,7 +13,8 @@ from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import Context
-from tailmetrics.ranking._targets import Targets, read_training_target
+from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._targets import read_training_target
 
 ADDING = Lock()
 """Held while counts are added: torch's own steps run beside one another in several threads, in-place ones too."""

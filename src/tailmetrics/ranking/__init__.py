@@ -1,9 +1,9 @@
 """Floor 1: a batch ranked once, and where its relevant labels stand."""
 
-from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED
+from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, LabelWeights
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking, rank
 from tailmetrics.ranking._splits import rank_chunks, rank_shards
-from tailmetrics.ranking._target_ranks import Cutoff, LabelWeights, TargetRanks, discounts
+from tailmetrics.ranking._target_ranks import Cutoff, TargetRanks, discounts
 
 __all__ = [
     "DEFAULT_DEPTH",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,9 +11,7 @@ from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import made_once, real_dtype
-
-if TYPE_CHECKING:
-    from tailmetrics.ranking._target_ranks import LabelWeights
+from tailmetrics.ranking._hits import LabelWeights
 
 CHUNK = 64
 """Columns of one bucket that are looked at together; their flags add up in a byte."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from tailmetrics.ranking._device import real_dtype
 
 NOT_RANKED = 2**62
 """The rank of a relevant label that the list does not hold; deeper than any cut-off."""
@@ -30,6 +33,34 @@ class Hits:
     ranks: Tensor
     ids: Tensor
     gains: Tensor | None
+
+
+class LabelWeights:
+    """One weight per label; a ranking looks equal weights up once, whatever metrics ask for them.
+
+    Args:
+        values: Shape (L,), float64.
+        remembered: Whether a ranking remembers what it looked up for equal weights.
+
+    Attributes:
+        digest: What tells these weights from others, the SHA-256 of the values; "" for weights that are not remembered.
+    """
+
+    def __init__(self, values: Tensor, remembered: bool = True) -> None:
+        self._values = values
+        self._on: dict[torch.device, Tensor] = {}
+        self.digest = sha256(values.detach().cpu().contiguous().numpy().tobytes()).hexdigest() if remembered else ""
+
+    @classmethod
+    def of(cls, weights: LabelWeights | Tensor) -> LabelWeights:
+        """Return weights given as a vector (L,) in this form; nothing is remembered of a vector, which may change."""
+        return weights if isinstance(weights, LabelWeights) else cls(weights, remembered=False)
+
+    def on(self, device: torch.device) -> Tensor:
+        """Return the weights on a device, shape (L,), float64, or float32 where a device has no such type."""
+        if device not in self._on:
+            self._on[device] = self._values.detach().to(device, real_dtype(device))
+        return self._on[device]
 
 
 class ListCheck(NamedTuple):
@@ -70,6 +101,13 @@ class Entries:
         """Return the entries at ``places``, an index or a mask of entries."""
         gains = None if self.gains is None else self.gains[places]
         return Entries(self.rows[places], self.ids[places], gains, self.width)
+
+
+def entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
+    num_rows, width = ids.shape
+    rows = torch.arange(num_rows, device=ids.device)
+    rows = rows if width == 1 else rows.repeat_interleave(width, output_size=num_rows * width)
+    return Entries(rows, ids.reshape(-1), None if gains is None else gains.reshape(-1), width)
 
 
 class Padding:

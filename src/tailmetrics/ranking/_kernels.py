@@ -8,27 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
-from math import isqrt
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.ranking import _order
 from tailmetrics.ranking._columns import CHUNK, ColumnChunks
 from tailmetrics.ranking._device import constant, is_compiling, once, real_dtype, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck, Padding
-
-if TYPE_CHECKING:
-    from tailmetrics.buckets import LabelBuckets
-    from tailmetrics.ranking._target_ranks import LabelWeights
-    from tailmetrics.ranking._targets import Targets
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, ListCheck, Padding, entries_of_ids
+from tailmetrics.ranking._order import (
+    above,
+    counts_by_sorting,
+    counts_one_by_one,
+    plain_top_k,
+    ranks_by_bars,
+    ranks_of_all,
+    tournament,
+)
 
 DEEP = 16
 """Ranks are found at least to this depth, and as many of the best gains: most cut-offs then share one search."""
-
-SORTED = 2**12
-"""Width up to which a device sorts a row in one pass; a wider one takes a pass for each byte of a score and more."""
 
 ROUND_SCORES = 2**28
 """Scores of one tournament: what it holds beside them is a third of that, a third of a gigabyte of float32."""
@@ -39,17 +40,115 @@ COMPARED = 2**27
 LARGE = 2**20
 """Ranks from which a part of a table is copied, so that the table is not kept for its sake: 8 MB."""
 
-FLAGGED = 2**26
-"""Scores that are compared together; a device flags each of them in a byte: 64 MB."""
-
-SORTED_TOGETHER = 2**23
-"""Scores that are copied or sorted together: 32 MB, sorted a quarter of a gigabyte."""
-
 FEW_TARGETS = 32
 """Up to this many relevant labels in a row counting better scores is cheaper than sorting the row."""
 
 
 Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """The relevant labels of ``num_rows`` rows, in one of three forms: a dense matrix, padded ids, or entries.
+
+    Attributes:
+        num_rows: N.
+        num_labels: L, or None when the form does not tell (label ids).
+        row_mask: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
+        form: The kernels with which the batch is read.
+        dense: Shape (N, L), bool or gains.
+        padded: Shape (N, M), int64: label ids with gain 1, -1 padded.
+        filled: Whether every place of ``padded`` is known to hold a label.
+        given: Entries, where it is neither.
+    """
+
+    num_rows: int
+    num_labels: int | None
+    row_mask: Tensor | None
+    form: Kernels
+    dense: Tensor | None = None
+    padded: Tensor | None = None
+    given: Entries | None = None
+    filled: bool = False
+
+    @property
+    def kernels(self) -> Kernels:
+        """The form in which the batch is read; the plain one while ``torch.compile`` traces."""
+        return PLAIN if is_compiling() else self.form
+
+    @property
+    def binary(self) -> bool:
+        """Whether every relevant label has gain 1."""
+        if self.dense is not None:
+            return self.dense.dtype == torch.bool
+        return self.given is None or self.given.gains is None
+
+    @property
+    def widest(self) -> int:
+        """An upper bound of the number of relevant labels of a row, known without looking at them."""
+        if self.dense is not None:
+            return self.dense.shape[1]
+        return self.padded.shape[1] if self.padded is not None else self.entries.width
+
+    @property
+    def device(self) -> torch.device:
+        """The device the targets live on."""
+        for form in (self.dense, self.padded):
+            if form is not None:
+                return form.device
+        return self.entries.ids.device
+
+    @once
+    def entries(self) -> Entries:
+        """All relevant labels as flat entries."""
+        if self.padded is not None:
+            return self.kernels.without_void(entries_of_ids(self.padded, None))
+        if self.dense is not None:
+            return self.kernels.entries_of(self.dense, self.row_mask)
+        assert self.given is not None
+        return self.given
+
+    @once
+    def padded_with_labels(self) -> Tensor:
+        """Where ``padded`` holds a label, shape (N, M), bool."""
+        assert self.padded is not None
+        return self.padded >= 0
+
+    @once
+    def starts(self) -> Tensor:
+        """Where the entries of each row begin, and where the last end, shape (N + 1,), int64."""
+        rows = self.entries.rows
+        return torch.searchsorted(rows, torch.arange(self.num_rows + 1, device=rows.device))
+
+    @once
+    def n_relevant(self) -> Tensor:
+        """Number of relevant labels per row, shape (N,), int64."""
+        if self.filled:
+            assert self.padded is not None
+            return torch.full((self.num_rows,), self.padded.shape[1], device=self.padded.device)
+        if self.padded is not None:
+            return self.padded_with_labels.sum(dim=1)
+        if self.dense is None:
+            relevant = (self.entries.ids >= 0).to(torch.int64)
+            zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
+            return zeros.scatter_add_(0, self.entries.rows, relevant)
+        counts = self.kernels.count_true(self.dense if self.binary else self.dense > 0)
+        return counts if self.row_mask is None else counts * self.row_mask
+
+    def without_void(self) -> Targets:
+        """Return the same with entries that are all relevant labels; it waits for a device."""
+        return replace(self, dense=None, padded=None, given=self.kernels.real_entries(self), filled=False)
+
+    def at_least(self, min_gain: float) -> Targets:
+        """Return the same with only the labels of a gain of at least ``min_gain`` > 0 as relevant."""
+        if self.binary and min_gain <= 1:
+            return self
+        if self.dense is not None and not self.binary:
+            return replace(self, dense=torch.where(self.dense >= min_gain, self.dense, 0))
+        entries = self.entries
+        gains = torch.ones_like(entries.ids) if entries.gains is None else entries.gains
+        relevant = self.kernels.without_void(replace(entries, ids=torch.where(gains >= min_gain, entries.ids, -1)))
+        return replace(self, dense=None, padded=None, given=relevant, filled=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +230,7 @@ class Kernels:
             return *plain_top_k(scores, k), False
         height = max(1, ROUND_SCORES // scores.shape[1])
         depth = min(k + 1, scores.shape[1])
-        parts = [_tournament(part, depth) for part in torch.split(scores, height)]
+        parts = [tournament(part, depth) for part in torch.split(scores, height)]
         if len(parts) == 1:
             values, ids = parts[0][0].clone(memory_format=torch.contiguous_format), parts[0][1].contiguous()
         else:  # either way not parts of something wide that would be kept
@@ -386,9 +485,9 @@ class Kernels:
         if not len(entries.ids):
             return entries.ids
         if len(entries.ids) > FEW_TARGETS * len(scores):
-            ranks = _ranks_of_all(scores)[entries.rows, entries.ids.clamp(min=0)].to(torch.int64)
+            ranks = ranks_of_all(scores)[entries.rows, entries.ids.clamp(min=0)].to(torch.int64)
         else:
-            ranks = _ranks_by_bars(scores, entries)
+            ranks = ranks_by_bars(scores, entries)
         own = scores[entries.rows, entries.ids.clamp(min=0)]
         return torch.where((entries.ids >= 0) & (own > -torch.inf), ranks, NOT_RANKED)
 
@@ -397,7 +496,7 @@ class Kernels:
         dense = targets.dense
         if dense is None:
             return targets.entries
-        height = max(1, 4 * SORTED_TOGETHER // max(1, dense.shape[1]))
+        height = max(1, 4 * _order.SORTED_TOGETHER // max(1, dense.shape[1]))
         parts = zip(torch.split(scores, height), torch.split(dense, height), strict=True)
         best = [part.masked_fill(relevant <= 0, -torch.inf).max(dim=1) for part, relevant in parts]
         retrieved = torch.cat([of_part.values for of_part in best]) > -torch.inf
@@ -422,8 +521,8 @@ class Kernels:
         """
         padding = Padding(rows, len(scores), len(rows), reads=True)
         limits, number = padding.place(own, torch.inf), padding.place(labels, 0)
-        count = _counts_by_sorting if padding.width > FEW_TARGETS else _counts_one_by_one
-        height = max(1, SORTED_TOGETHER // max(1, scores.shape[1]))
+        count = counts_by_sorting if padding.width > FEW_TARGETS else counts_one_by_one
+        height = max(1, _order.SORTED_TOGETHER // max(1, scores.shape[1]))
         parts = zip(*(torch.split(part, height) for part in (scores, limits, number)), strict=True)
         counts = torch.cat([count(*part) for part in parts], dim=1)
         return torch.stack([padding.read(count) for count in counts])
@@ -453,7 +552,7 @@ class Kernels:
 
     def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
         """Return how many scores (N, L) of each row are above a number or one per label (L,), shape (N,), int64."""
-        height = max(1, FLAGGED // max(1, scores.shape[1]))
+        height = max(1, _order.FLAGGED // max(1, scores.shape[1]))
         return torch.cat([above(part, limit).sum(dim=1) for part in torch.split(scores, height)])
 
     def above(self, scores: Tensor, limits: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
@@ -471,80 +570,6 @@ class Kernels:
             rows = rows.repeat_interleave(num_labels, output_size=len(block) * num_labels)
             for number, limit in enumerate(limits):
                 yield number, rows, torch.where(above(block, limit), labels, -1).reshape(-1)
-
-
-def _counts_one_by_one(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-    """Return the counts of :meth:`Kernels.counts_above` for ``own`` and ``labels`` (N, W), shape (3, N, W)."""
-    columns, counts = torch.arange(scores.shape[1], device=scores.device), []
-    for limit, label in zip(torch.split(own, 1, dim=1), torch.split(labels, 1, dim=1), strict=True):
-        equal = scores == limit
-        flags = scores > limit, equal, equal & (columns < label)
-        counts.append(torch.stack([flag.sum(dim=1) for flag in flags]))
-    return torch.stack(counts, dim=2)
-
-
-def _counts_by_sorting(scores: Tensor, own: Tensor, labels: Tensor) -> Tensor:
-    """Return the same where rows have so many that sorting costs less."""
-    width = scores.shape[1]
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    ordered, order = scores.to(wide).sort(dim=1, stable=True, descending=True)
-    above = torch.searchsorted(-ordered, -own.to(wide))
-    same = torch.searchsorted(-ordered, -own.to(wide), right=True) - above
-    places = torch.empty_like(order).scatter_(1, order, torch.arange(width, device=order.device).expand_as(order))
-    inside = places.gather(1, labels.clamp(0, max(0, width - 1))) - above if width else same
-    before = torch.where(labels < 0, 0, torch.where(labels < width, inside, same))
-    return torch.stack([above, same, before])
-
-
-def above(scores: Tensor, limit: float | Tensor) -> Tensor:
-    """Return whether scores (N, L) are above a number or one per label (L,); decisions are taken as they are."""
-    if scores.dtype == torch.bool:
-        return scores
-    return scores > (limit.to(scores.device, scores.dtype) if isinstance(limit, Tensor) else limit)
-
-
-def plain_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` best labels per row by sorting everything: the definition, on any device.
-
-    A stable descending sort keeps equal scores in the order of their ids. See :meth:`Kernels.top_k`.
-    """
-    values, ids = torch.sort(scores, dim=1, descending=True, stable=True)
-    return values[:, : k + 1], ids[:, :k]
-
-
-def _tournament(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` best values and their places, both (N, k), as part of something wider."""
-    num_rows, width = scores.shape
-    chunk = _narrowing(width, k, SORTED)
-    if chunk < 2:
-        values, places = torch.sort(scores, dim=1, descending=True, stable=True)
-        return values[:, :k], places[:, :k]
-    whole = width - width % chunk
-    chunks = scores[:, :whole].view(num_rows, -1, chunk)
-    best = _tournament(chunks.amax(dim=2), k)[1].sort(dim=1).values  # places among them in the order of labels
-    found = chunks[whole_numbers(num_rows, scores.device)[:, None], best].flatten(1)
-    found = torch.cat([found, scores[:, whole:]], dim=1) if whole < width else found
-    values, place = _tournament(found, k)
-    in_chunks = place.clamp(max=k * chunk - 1) if whole < width else place
-    ids = torch.add(in_chunks % chunk, best.gather(1, in_chunks // chunk), alpha=chunk)
-    if whole < width:
-        ids = torch.where(place < k * chunk, ids, place + (whole - k * chunk))
-    return values, ids
-
-
-@cache
-def _narrowing(width: int, k: int, at_once: int) -> int:
-    """Return the size of chunks that leaves about as many chunks as labels within the chosen ones; 1 for no chunks.
-
-    Fewer chunks than can be sorted ``at_once``; and so many that choosing ``k`` leaves at least three out of four.
-    Where a size up to twice as large or small leaves no rest of the row, the one next to it: a rest takes five calls.
-    """
-    if width <= at_once:
-        return 1
-    least, most = -(-width // at_once), width // (4 * k)
-    wanted = min(max(least, isqrt(width // k)), most)
-    sizes = range(max(2, least, -(-wanted // 2)), min(most, 2 * wanted) + 1)
-    return min((size for size in sizes if width % size == 0), key=lambda size: abs(size - wanted), default=wanted)
 
 
 def _columns_of(targets: Targets, buckets: LabelBuckets | None) -> ColumnChunks | None:
@@ -628,63 +653,6 @@ def _searched(entries: Entries, ids: Tensor) -> tuple[Tensor, Tensor | None]:
     wanted = torch.where(exact, rows * (len(known) + 1) + listed, -1)
     found = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
     return (keys[found] == wanted) & (ids >= 0), None if entries.gains is None else entries.gains[order[found]]
-
-
-CHUNK_OF_BARS = 64
-"""Labels that share a bar: the bars are then neglected beside the scores."""
-
-
-def _ranks_by_bars(scores: Tensor, entries: Entries) -> Tensor:
-    """Rank a few targets without looking at a value: each is behind the labels that score above its bar.
-
-    The bar is its own score or, for the labels of chunks to the left, where an equal score ranks better, the next lower
-    number. Equal scores to the left in its own chunk are counted apart. One target in each row of [1024, 131072] moves
-    0.8 GB by 20 launches, and 26 GB by sorting.
-    """
-    num_rows, num_labels = scores.shape
-    rows, labels = entries.rows, entries.ids.clamp(min=0)
-    chunk = labels // CHUNK_OF_BARS
-    own = scores[rows, labels]
-    nearby = torch.add(torch.arange(CHUNK_OF_BARS, device=scores.device), chunk[:, None], alpha=CHUNK_OF_BARS)
-    equal = scores[rows[:, None], nearby.clamp(max=num_labels - 1)] == own[:, None]
-    better = (equal & (nearby < labels[:, None])).sum(dim=1)
-    if len(labels) == num_rows * entries.width:
-        shape = num_rows, entries.width
-        by_target = zip(own.view(shape).unbind(dim=1), chunk.view(shape).unbind(dim=1), strict=True)
-        counts = torch.stack([_above_bars(scores, *target) for target in by_target], dim=1).view(-1)
-    else:
-        parts = (torch.split(part, max(1, SORTED_TOGETHER // num_labels)) for part in (rows, own, chunk))
-        counts = torch.cat([_above_bars(scores[row], *target) for row, *target in zip(*parts, strict=True)])
-    return counts + better + 1
-
-
-def _above_bars(scores: Tensor, own: Tensor, chunk: Tensor) -> Tensor:
-    """Count the labels of each row [N, L] above the bar of a target with score ``own`` [N] in ``chunk`` [N]."""
-    real = torch.promote_types(scores.dtype, torch.float32)  # older versions know no next number of a half type
-    own = own.to(real)
-    lower = own.nextafter(torch.full_like(own, -torch.inf))
-    num_chunks = scores.shape[1] // CHUNK_OF_BARS
-    number = torch.arange(num_chunks, device=scores.device)
-    bars = torch.where(number < chunk[:, None], lower[:, None], own[:, None])
-    inside, behind = torch.split(scores, [num_chunks * CHUNK_OF_BARS, scores.shape[1] % CHUNK_OF_BARS], dim=1)
-    height = max(1, FLAGGED // scores.shape[1])
-    chunks = inside.reshape(len(own), num_chunks, CHUNK_OF_BARS)
-    parts = (torch.split(part, height) for part in (chunks, bars.unsqueeze(2)))
-    # a sum of bytes as bytes, which those of a chunk fit in: any other type would be copied to, eight bytes for a flag
-    flags = ((part > bar).view(torch.uint8) for part, bar in zip(*parts, strict=True))
-    above = torch.cat([flag.sum(dim=2, dtype=torch.uint8) for flag in flags]).sum(dim=1)
-    return above + (behind > own[:, None]).sum(dim=1) if behind.shape[1] else above
-
-
-def _ranks_of_all(scores: Tensor) -> Tensor:
-    """Return the rank of every label of every row, shape (N, L), int32, a few rows at a time."""
-    ranks = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
-    places = torch.arange(1, scores.shape[1] + 1, dtype=torch.int32, device=scores.device)
-    height = max(1, SORTED_TOGETHER // scores.shape[1])
-    for part, of_part in zip(torch.split(scores, height), torch.split(ranks, height), strict=True):
-        order = torch.sort(part, dim=1, descending=True, stable=True).indices
-        of_part.scatter_(1, order, places.expand_as(order))
-    return ranks
 
 
 PLAIN = Kernels()

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import FORCED, is_compiling, num_threads, over_threads, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck
-from tailmetrics.ranking._kernels import PLAIN, Found, Kernels, above, plain_top_k
-
-if TYPE_CHECKING:
-    from tailmetrics.buckets import LabelBuckets
-    from tailmetrics.ranking._target_ranks import LabelWeights
-    from tailmetrics.ranking._targets import Targets
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, ListCheck
+from tailmetrics.ranking._kernels import PLAIN, Found, Kernels, Targets
+from tailmetrics.ranking._order import above, plain_top_k
 
 BLOCK_SCORES = 2**21
 """Scores compared at once: two megabytes of flags, which stay in the cache for every threshold."""

@@ -14,11 +14,11 @@ from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates, rows_of_sequences
-from tailmetrics.ranking._kernels import Kernels
+from tailmetrics.ranking._kernels import Kernels, Targets
 from tailmetrics.ranking._pieces import Beyond, exact_ranks, log_sum
 from tailmetrics.ranking._reading import Depth, read_batch, read_flat, side_by_side
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
-from tailmetrics.ranking._targets import BatchRows, ExplicitTarget, Targets, read_batch_rows
+from tailmetrics.ranking._targets import BatchRows, ExplicitTarget, read_batch_rows
 
 DEFAULT_DEPTH = 500
 """How deep scores are ranked unless asked for otherwise."""

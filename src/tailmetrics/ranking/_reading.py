@@ -13,8 +13,9 @@ from tailmetrics._checks import INTEGERS, check_count, check_ids_in_range, check
 from tailmetrics.ranking._device import constant, is_compiling
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._inputs import Batch, Context, as_tensor, is_csr
+from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
-from tailmetrics.ranking._targets import BatchRows, Targets, read_batch_rows, read_target
+from tailmetrics.ranking._targets import BatchRows, read_batch_rows, read_target
 from tailmetrics.ranking._validation import (
     check_gains,
     check_lists,

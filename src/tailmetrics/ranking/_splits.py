@@ -18,11 +18,12 @@ from tailmetrics._checks import check_count, check_row_mask, shape_of
 from tailmetrics.ranking._device import program_threads
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._inputs import FLOATS, Batch, Context, as_tensor, is_csr, rows_of_sequences
+from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._pieces import Beyond, log_of, shift_of, terms_added_up
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
 from tailmetrics.ranking._reading import retrieved
-from tailmetrics.ranking._targets import Targets, read_batch_rows, read_target
+from tailmetrics.ranking._targets import read_batch_rows, read_target
 from tailmetrics.ranking._validation import check_not_nan
 
 Chunk: TypeAlias = "Tensor | tuple[int, Tensor]"

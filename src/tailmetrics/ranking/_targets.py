@@ -9,116 +9,11 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_row_mask, shape_of
-from tailmetrics.ranking._device import is_compiling, once
-from tailmetrics.ranking._hits import Entries
+from tailmetrics.ranking._hits import Entries, entries_of_ids
 from tailmetrics.ranking._inputs import Context, as_tensor, is_column_of_ids
-from tailmetrics.ranking._kernels import PLAIN, Kernels
+from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._validation import check_gains, check_lists, csr_entries
-
-
-@dataclass(frozen=True, eq=False)
-class Targets:
-    """The relevant labels of ``num_rows`` rows, in one of three forms: a dense matrix, padded ids, or entries.
-
-    Attributes:
-        num_rows: N.
-        num_labels: L, or None when the form does not tell (label ids).
-        row_mask: Shape (N,), bool; rows that count, None for all. Other rows have no relevant label.
-        form: The kernels with which the batch is read.
-        dense: Shape (N, L), bool or gains.
-        padded: Shape (N, M), int64: label ids with gain 1, -1 padded.
-        filled: Whether every place of ``padded`` is known to hold a label.
-        given: Entries, where it is neither.
-    """
-
-    num_rows: int
-    num_labels: int | None
-    row_mask: Tensor | None
-    form: Kernels
-    dense: Tensor | None = None
-    padded: Tensor | None = None
-    given: Entries | None = None
-    filled: bool = False
-
-    @property
-    def kernels(self) -> Kernels:
-        """The form in which the batch is read; the plain one while ``torch.compile`` traces."""
-        return PLAIN if is_compiling() else self.form
-
-    @property
-    def binary(self) -> bool:
-        """Whether every relevant label has gain 1."""
-        if self.dense is not None:
-            return self.dense.dtype == torch.bool
-        return self.given is None or self.given.gains is None
-
-    @property
-    def widest(self) -> int:
-        """An upper bound of the number of relevant labels of a row, known without looking at them."""
-        if self.dense is not None:
-            return self.dense.shape[1]
-        return self.padded.shape[1] if self.padded is not None else self.entries.width
-
-    @property
-    def device(self) -> torch.device:
-        """The device the targets live on."""
-        for form in (self.dense, self.padded):
-            if form is not None:
-                return form.device
-        return self.entries.ids.device
-
-    @once
-    def entries(self) -> Entries:
-        """All relevant labels as flat entries."""
-        if self.padded is not None:
-            return self.kernels.without_void(_entries_of_ids(self.padded, None))
-        if self.dense is not None:
-            return self.kernels.entries_of(self.dense, self.row_mask)
-        assert self.given is not None
-        return self.given
-
-    @once
-    def padded_with_labels(self) -> Tensor:
-        """Where ``padded`` holds a label, shape (N, M), bool."""
-        assert self.padded is not None
-        return self.padded >= 0
-
-    @once
-    def starts(self) -> Tensor:
-        """Where the entries of each row begin, and where the last end, shape (N + 1,), int64."""
-        rows = self.entries.rows
-        return torch.searchsorted(rows, torch.arange(self.num_rows + 1, device=rows.device))
-
-    @once
-    def n_relevant(self) -> Tensor:
-        """Number of relevant labels per row, shape (N,), int64."""
-        if self.filled:
-            assert self.padded is not None
-            return torch.full((self.num_rows,), self.padded.shape[1], device=self.padded.device)
-        if self.padded is not None:
-            return self.padded_with_labels.sum(dim=1)
-        if self.dense is None:
-            relevant = (self.entries.ids >= 0).to(torch.int64)
-            zeros = torch.zeros(self.num_rows, dtype=torch.int64, device=self.device)
-            return zeros.scatter_add_(0, self.entries.rows, relevant)
-        counts = self.kernels.count_true(self.dense if self.binary else self.dense > 0)
-        return counts if self.row_mask is None else counts * self.row_mask
-
-    def without_void(self) -> Targets:
-        """Return the same with entries that are all relevant labels; it waits for a device."""
-        return replace(self, dense=None, padded=None, given=self.kernels.real_entries(self), filled=False)
-
-    def at_least(self, min_gain: float) -> Targets:
-        """Return the same with only the labels of a gain of at least ``min_gain`` > 0 as relevant."""
-        if self.binary and min_gain <= 1:
-            return self
-        if self.dense is not None and not self.binary:
-            return replace(self, dense=torch.where(self.dense >= min_gain, self.dense, 0))
-        entries = self.entries
-        gains = torch.ones_like(entries.ids) if entries.gains is None else entries.gains
-        relevant = self.kernels.without_void(replace(entries, ids=torch.where(gains >= min_gain, entries.ids, -1)))
-        return replace(self, dense=None, padded=None, given=relevant, filled=False)
 
 
 @dataclass(frozen=True)
@@ -222,7 +117,7 @@ def _targets_from_ids(context: Context, argument: str, ids: Tensor, gains: Tenso
             check_gains(caller, "target_gains", gains, row_mask)
     if gains is None:
         return Targets(len(ids), context.num_labels, row_mask, context.kernels, padded=ids, filled=filled)
-    entries = context.kernels.without_void(_entries_of_ids(torch.where(gains > 0, ids, -1), gains))
+    entries = context.kernels.without_void(entries_of_ids(torch.where(gains > 0, ids, -1), gains))
     return Targets(len(ids), context.num_labels, row_mask, context.kernels, given=entries)
 
 
@@ -250,13 +145,6 @@ def _targets_from_csr(context: Context, argument: str, matrix: Tensor) -> Target
     gains = None if values.dtype == torch.bool else values.to(torch.float64)
     entries = context.kernels.without_void(Entries(rows, torch.where(relevant, ids, -1), gains, width))
     return Targets(num_rows, width, row_mask, context.kernels, given=entries)
-
-
-def _entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
-    num_rows, width = ids.shape
-    rows = torch.arange(num_rows, device=ids.device)
-    rows = rows if width == 1 else rows.repeat_interleave(width, output_size=num_rows * width)
-    return Entries(rows, ids.reshape(-1), None if gains is None else gains.reshape(-1), width)
 
 
 LARGEST_WEIGHT = 2.0**40
