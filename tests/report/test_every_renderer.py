@@ -229,14 +229,6 @@ def test_a_gap_is_that_of_the_buckets_measured():
     assert "| global_recall@1 | 0.5000 | – | – | – | – |" in markdown(one)
 
 
-def test_print_shows_the_tables_in_80_columns(shown):
-    """``print(report)`` is what the terminal shows: every metric by its whole key, no line wider than 80 columns."""
-    printed = str(shown[0])
-    assert max(map(len, printed.splitlines())) <= 80
-    for metric in shown[0].overall:
-        assert metric in printed
-
-
 def test_captions_say_what_a_metric_reads():
     """Cross-entropy ranks nothing, by its own words; a list of one has one place."""
     generator = torch.Generator().manual_seed(1)

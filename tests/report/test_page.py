@@ -104,6 +104,7 @@ def test_nothing_is_fetched_and_nothing_runs(report, render):
         assert not [name for name in attributes if name.startswith("on")]
         assert attributes.get("href", "data:,").startswith(("data:,", "#"))
         assert "src" not in attributes
+        assert render is page or "id" not in attributes  # which a notebook could hold twice
 
 
 def test_structure_is_accessible(parsed):
@@ -165,17 +166,6 @@ def test_styles_of_the_notebook_touch_nothing_else():
     selectors = [selector.strip() for selector in re.split(r"[;,]", text) if selector.strip()]
     assert selectors
     assert all(selector.startswith(".tailmetrics") for selector in selectors)
-
-
-def test_the_notebook_shows_every_value(report):
-    """The HTML form of a report is balanced, has its values and warnings, and no id that could be there twice."""
-    tags = Tags(report._repr_html_())
-    for key, value in report.overall.items():
-        assert number(value, key in report.places) in tags.text
-    for value in report.by_bucket["recall@5"].values():
-        assert number(value) in tags.text
-    assert all(warning in tags.text for warning in report.warnings)
-    assert not [attributes for _, attributes in tags.elements if "id" in attributes]
 
 
 def drawings(report, section):

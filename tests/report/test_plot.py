@@ -47,14 +47,6 @@ def test_one_value_is_a_point_as_in_torchmetrics():
     assert ax.get_ylabel() == "precision@5"
 
 
-def test_several_cutoffs_are_named():
-    """A legend tells the cut-offs by their keys, and each point has its value."""
-    metric = updated(PrecisionAtK(k=[1, 5]))
-    _, ax = metric.plot()
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["precision@1", "precision@5"]
-    assert [float(y[0]) for y in drawn(ax)] == metric.compute().tolist()
-
-
 def test_values_over_steps_are_lines():
     """What forward returned in each step becomes one line per key, over the steps."""
     for metric in (PrecisionAtK(k=5), PrecisionAtK(k=[1, 5])):
@@ -106,13 +98,6 @@ def test_cutoffs_stand_side_by_side_in_each_bucket():
     for bars, values in zip((first, second), metric.compute().tolist(), strict=True):
         assert [bar.get_height() for bar in bars] == pytest.approx(values, nan_ok=True, abs=0)
     assert all(a.get_x() + a.get_width() <= b.get_x() + 1e-9 for a, b in zip(first, second, strict=True))
-
-
-def test_steps_by_bucket_are_a_line_each():
-    """Values by bucket over steps: one line per bucket."""
-    metric = RecallAtK(k=5, buckets=BUCKETS)
-    _, ax = metric.plot([metric(*batch(seed)) for seed in range(3)])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(metric.keys())
 
 
 def test_no_upper_end_where_there_is_none():

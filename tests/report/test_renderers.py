@@ -57,6 +57,11 @@ def test_a_report_holds_what_the_metrics_compute(report, values):
     assert all(same(report.scalars[key], value) for key, value in values.items())
     assert list(report.overall)[:3] == ["precision@1", "precision@5", "cross_entropy"]
     assert list(report.overall)[3:] == list(report.by_bucket)
+    less = [metric for metric in report.overall if report.less_is_better(metric)]
+    assert less == ["cross_entropy", "median_k_for_recall@0.8"]
+    sums = [sum(getattr(row, what) for row in report.buckets) for what in ("labels", "occurrences", "positives")]
+    assert sums == [20, 811, 60]
+    assert report.buckets[0] == BucketRow("decile_10", 1, 400, 0)
     flat = {f"{metric}/{bucket}": value for metric, of in report.by_bucket.items() for bucket, value in of.items()}
     assert {**report.overall, **flat}.keys() == values.keys()
 
@@ -77,14 +82,6 @@ def test_json_is_strict_and_holds_every_value(report, values):
     assert read["settings"][2]["class"] == "RecallAtK"
     assert read["settings"][2]["k"] == [5]
     assert replace(report, scalars={"x": math.inf}).as_dict()["metrics"] == {"x": "inf"}
-
-
-def test_bucket_counts_add_up(report):
-    """Labels, occurrences and positives of the buckets are those of the data."""
-    assert sum(row.labels for row in report.buckets) == 20
-    assert sum(row.occurrences for row in report.buckets) == 811
-    assert sum(row.positives for row in report.buckets) == 60
-    assert report.buckets[0] == BucketRow("decile_10", 1, 400, 0)
 
 
 def test_csv_has_a_line_per_value_to_the_last_bit(report, values):
@@ -169,15 +166,6 @@ def test_a_postfix_hides_no_bucket():
     assert list(compare_runs(runs, torch.arange(4), metrics=collection, resamples=200).by_bucket) == [metric]
 
 
-def test_less_is_better_is_known_under_a_prefix(report):
-    """Metrics of which less is better are marked under the key that they are reported by."""
-    assert report.less_is_better("cross_entropy")
-    assert report.less_is_better("median_k_for_recall@0.8")
-    assert not report.less_is_better("recall@5")
-    prefixed = evaluate(torch.eye(3), torch.arange(3), metrics=TopKCollection([CrossEntropy()], prefix="val/"))
-    assert prefixed.less_is_better("val/cross_entropy")
-
-
 def test_warnings_say_what_to_know(report):
     """Ties at the cut, buckets without labels or positives, unseen labels and further notes are all named."""
     ties, empty, unseen, noted = replace(report, notes=("Row 3 repeats an id.",)).warnings
@@ -222,43 +210,11 @@ def test_a_bucket_no_larger_than_k_is_a_warning():
     ]
 
 
-@pytest.mark.parametrize("width", [30, 80])
-def test_a_title_is_as_wide_as_the_terminal(width):
-    """Not as narrow as the table below it, and no wider than there is room."""
-    console = Console(width=width, file=StringIO(), record=True)
-    title = "predictions of Monday against targets"
-    print_report(Report(title, {"mrr": 0.5}), console)
-    printed = console.export_text()
-    assert (title in printed) == (width == 80)
-    assert max(map(len, printed.splitlines())) <= width
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    list(
-        {
-            0.0: "0.000",
-            0.12345: "0.123",
-            1.0: "1.00",
-            12.34: "12.3",
-            123.4: "123",
-            5141.5: "5142",
-            12345.0: "12.3k",
-            2e6: "2M",
-            4e-5: "4e-05",
-            math.nan: "–",
-            math.inf: "∞",
-            -0.5: "-0.500",
-        }.items()
-    ),
-)
-def test_short_numbers(value, text):
-    """A number above a bar has at most five characters of what matters."""
-    assert brief(value) == text
-
-
-def test_short_counts():
-    """Counts stay whole up to four digits."""
+def test_short_numbers_and_counts():
+    """A number above a bar has at most five characters of what matters; counts stay whole up to four digits."""
+    numbers = [0.0, 0.12345, 1.0, 12.34, 123.4, 5141.5, 12345.0, 2e6, 4e-5, math.nan, math.inf, -0.5]
+    shown = "0.000 0.123 1.00 12.3 123 5142 12.3k 2M 4e-05 – ∞ -0.500"
+    assert " ".join(map(brief, numbers)) == shown
     assert [rounded(count) for count in (0, 9999, 10_000, 123_456, 4_000_000)] == ["0", "9999", "10k", "123.5k", "4M"]
 
 
@@ -278,25 +234,9 @@ def test_without_buckets_there_is_no_picture(tmp_path):
     assert "png" not in (tmp_path / "report.md").read_text()
 
 
-@pytest.mark.parametrize("stage", ["pages.page", "text.latex", "pictures.write_picture"])
-@pytest.mark.usefixtures("blank_pictures")
-def test_an_interrupt_while_rendering_leaves_the_folder_as_it_was(report, tmp_path, monkeypatch, stage):
-    """The report of before stays, whole, and nothing else appears."""
-    report.write(tmp_path)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(f"tailmetrics.report.{stage}", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        replace(report, title="another").write(tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
 @pytest.mark.usefixtures("blank_pictures")
 def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monkeypatch):
-    """Each file is that of before or the new one, and nothing unfinished stays."""
+    """Each file is that of before or the new one, and nothing unfinished stays; nor does anything while rendering."""
     folders = {title: tmp_path / title for title in ("old", "new", "mixed")}
     for title in ("old", "new"):
         replace(report, title=title).write(folders[title])
@@ -314,6 +254,11 @@ def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monke
         replace(report, title="new").write(folders["mixed"])
     found = {path.name: path.read_bytes() for path in folders["mixed"].iterdir()}
     assert found.keys() == {f"report.{suffix}" for suffix in SUFFIXES}
+    moved.clear()
+    monkeypatch.delattr("tailmetrics.report.text.latex")
+    with pytest.raises(ImportError):
+        replace(report, title="another").write(folders["mixed"])
+    assert {path.name: path.read_bytes() for path in folders["mixed"].iterdir()} == found
     for name, content in found.items():
         assert content in {(folders[title] / name).read_bytes() for title in ("old", "new")}
 

@@ -9,8 +9,6 @@ import pytest
 import torch
 
 from tailmetrics.significance import compare, intervals
-from tailmetrics.significance.resampling import statistics_of, total
-from tailmetrics.significance.rows import read_clusters
 
 NAN = math.nan
 
@@ -61,19 +59,6 @@ def test_few_clusters_are_enumerated():
     far = sum(1 if one > 1e-12 else 0.5 if one > -1e-12 else 0 for one in found)
     (found,) = compare({"b": {"k": second}, "a": {"k": first}}, clusters=users, resamples=100)
     assert found.p.randomisation == far / 32
-
-
-def test_median_is_the_plain_median_of_every_resample_of_clusters():
-    """Medians read from sums over clusters of any size are those of the rows of the drawn clusters, one by one."""
-    rng = np.random.default_rng(3)
-    codes = np.sort(rng.geometric(0.05, 300) % 25)
-    values = rng.geometric(0.05, 300).astype(float) + 3 * codes
-    clusters = read_clusters("test", codes, 300)
-    (median,) = statistics_of("median", [[(1, values, np.ones(300))]], [np.ones(300, bool)], clusters)
-    assert total(median) == np.median(values)
-    weights = rng.multinomial(clusters.number, np.full(clusters.number, 1 / clusters.number), size=100)
-    for weight, found in zip(weights, median.read(weights @ np.stack(median.columns, axis=1)), strict=True):
-        assert found == np.median(np.repeat(values, weight[clusters.codes]))
 
 
 @pytest.mark.parametrize("form", [np.asarray, torch.tensor, list, pa.array, lambda n: [f"user {one}" for one in n]])

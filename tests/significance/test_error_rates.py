@@ -57,24 +57,6 @@ def test_family_wise_error_rate():
     assert wrong <= binomial_bounds(0.05, 100)[1] < uncorrected
 
 
-@pytest.mark.parametrize("kind", ["mean", "ratio"])
-def test_coverage_of_the_difference(kind):
-    """95 % intervals of the difference hold the true one, here 0, in 95 % of 1,200 data sets within binomial bounds."""
-    first, second = null_runs(kind, num_keys=1200, num_rows=300)
-    comparisons = compare({"a": first, "b": second}, correction="none", resamples=999)
-    low, high = binomial_bounds(0.95, len(comparisons))
-    assert low <= sum(found.interval.low <= 0 <= found.interval.high for found in comparisons) <= high
-
-
-def test_coverage_of_the_mean():
-    """95 % intervals of recalls hold the true 0.3 in 95 % of 2,000 data sets, within binomial bounds."""
-    values = np.random.default_rng(0).binomial(3, 0.3, (2000, 400)) / 3
-    found = intervals({f"{key}": row for key, row in enumerate(values)}, resamples=999).values()
-    low, high = binomial_bounds(0.95, 2000)
-    assert low <= sum(interval.low <= 0.3 <= interval.high for interval in found) <= high
-    assert {interval.method for interval in found} == {"studentised bootstrap of rows"}
-
-
 def test_coverage_of_the_ratio():
     """95 % intervals of a ratio of correlated sums hold the true ratio; those of the mean of ratios would miss it."""
     rng = np.random.default_rng(1)

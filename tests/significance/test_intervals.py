@@ -7,7 +7,8 @@ import pytest
 import scipy.stats
 
 from tailmetrics.significance import compare, intervals
-from tailmetrics.significance.resampling import Median, near_median, total
+from tailmetrics.significance.resampling import statistics_of, total
+from tailmetrics.significance.rows import read_clusters
 
 
 def plain_limits(terms, resamples, rng):
@@ -143,25 +144,27 @@ def test_nine_rows_have_no_bootstrap():
 
 
 def test_median_is_the_plain_median_of_every_resample():
-    """Medians read from sums, near the middle alone, are those of the repeated rows: few or many ties, odd and even."""
+    """Medians read from sums, near the middle alone, are those of the repeated rows: ties, odd and even, clusters."""
     rng = np.random.default_rng(3)
-    for values in (rng.geometric(0.05, 600).astype(float), rng.random(151), np.array([2.0, 1, 1, 7])):
-        counted = rng.random(values.size) < 0.8
+    codes = np.sort(rng.geometric(0.05, 300) % 25)
+    in_clusters = rng.geometric(0.05, 300).astype(float) + 3 * codes
+    for values, of in (
+        (rng.geometric(0.05, 600).astype(float), None),
+        (rng.random(151), None),
+        (np.array([2.0, 1, 1, 7]), None),
+        (in_clusters, codes),
+    ):
+        counted, clusters = rng.random(values.size) < 0.8, read_clusters("test", of, values.size)
         counted[0] = True
-        median = Median(values, counted, near_median(values[counted]))
+        (median,) = statistics_of("median", [[(1, values, np.ones(values.size))]], [counted], clusters)
         assert total(median) == np.median(values[counted])
-        weights = rng.multinomial(values.size, np.full(values.size, 1 / values.size), size=200)
+        units = values.size if clusters is None else clusters.number
+        weights = rng.multinomial(units, np.full(units, 1 / units), size=200)
         sums = weights @ np.stack(median.columns, axis=1)
         for weight, found in zip(weights, median.read(sums), strict=True):
-            repeated = np.repeat(values[counted], weight[counted])
+            of_rows = weight if clusters is None else weight[clusters.codes]
+            repeated = np.repeat(values[counted], of_rows[counted])
             assert found == np.median(repeated) if repeated.size else math.isnan(found)
-
-
-def test_far_values_are_no_candidates():
-    """Of 10,000 distinct values only those within 5 sqrt(n) = 500 ranks of the middle may be a median."""
-    candidates = near_median(np.arange(10_000.0))
-    assert len(candidates) == pytest.approx(1000, abs=2)
-    assert (candidates.min(), candidates.max()) == (pytest.approx(4499, abs=1), pytest.approx(5500, abs=1))
 
 
 def test_median_interval():
@@ -193,10 +196,3 @@ def test_no_rows_have_no_value():
     assert math.isnan(found["none"].value)
     assert (found["zero"].n, found["zero"].method) == (2, "none: no finite value")
     assert math.isnan(found["zero"].value)
-
-
-def test_confidence_widens():
-    """A 99 % interval holds the 90 % interval of the same rows and seed."""
-    rows = {"k": np.random.default_rng(5).random(100)}
-    wide, narrow = (intervals(rows, confidence=confidence)["k"] for confidence in (0.99, 0.9))
-    assert wide.low < narrow.low < narrow.high < wide.high
