@@ -101,7 +101,7 @@ def _of(who: str, form: str, folder: Path, out: Path) -> tuple[Used, list[float]
         used, said = _run("-m", "benchmarks.files.rivals", who, form, str(folder))
         return used, [float(word) for word in said.split()]
     preds, target = (str(path) for path in files(form, folder))
-    data = ["--preds", preds, "--target", target, "--out", str(out), "--no-intervals", "--quiet"]
+    data = ["--preds", preds, "--target", target, "--out", str(out), "--overwrite", "--no-intervals", "--quiet"]
     metrics = ["--metrics+=RecallAtK", "--metrics.k=10", "--metrics+=NDCGAtK", "--metrics.k=10"]
     labels = ["--num-labels", "300000"] if form == LISTS else []
     used, _ = _run("-m", "tailmetrics", "evaluate", *metrics, *data, *labels)

@@ -70,13 +70,6 @@ def test_arrow(tmp_path, target, rows_of, form, batch_rows, world_size):
     assert found == EXPECTED
 
 
-def test_old_feather(tmp_path, target):
-    """Feather of version 1 has no lists and is refused."""
-    (tmp_path / "p.feather").write_bytes(b"FEA1" + bytes(100))
-    with pytest.raises(DataFileError, match="is Feather of version 1"):
-        read(tmp_path / "p.feather", target)
-
-
 @pytest.mark.parametrize("write", [pq.write_table, lambda table, path: feather.write_feather(table, str(path))])
 @pytest.mark.parametrize("kind", [pa.int32(), pa.string(), pa.dictionary(pa.int32(), pa.string())])
 def test_long_tables(tmp_path, rows_of, write, kind):

@@ -335,7 +335,6 @@ def number_strings(
 
 
 FORMS_OF_TABLES = {"csv": "CSV", "tsv": "TSV"}
-COUNT = "count"
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
@@ -344,8 +343,6 @@ def read_label_counts(
     *,
     num_labels: int | None = None,
     label_names: Sequence[str] | None = None,
-    label: str = "label",
-    count: str = COUNT,
 ) -> Tensor:
     """Return how often each label occurs in training, shape (L,), int64.
 
@@ -355,8 +352,6 @@ def read_label_counts(
             compressed (``.gz``, ``.bz2``, ``.zst``).
         num_labels: Number of labels, where known.
         label_names: Names of the labels in the order of their ids, where a CSV file names them.
-        label: Name of the column of labels.
-        count: Name of the column of counts.
 
     Raises:
         DataFileError: If the file is missing, damaged, or its counts do not fit.
@@ -371,7 +366,7 @@ def read_label_counts(
         counts = _text(path)
     elif suffix in FORMS_OF_TABLES:
         with reading(path, "CSV"):
-            counts = _csv(path, label, count, num_labels, label_names)
+            counts = _csv(path, num_labels, label_names)
     else:
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
     if (counts < 0).any():
@@ -383,12 +378,12 @@ def read_label_counts(
     return torch.from_numpy(counts.astype(np.int64))
 
 
-def counted_names(path: str | FilePath, label: str = "label") -> set[str] | None:
+def counted_names(path: str | FilePath) -> set[str] | None:
     """Return the labels that a file of counts names; None where counts stand in the order of the label ids."""
     path = check_file(path)
     if suffix_of(path) not in FORMS_OF_TABLES:
         return None
-    names = {name for _, name, _ in _columns(path, label, COUNT)}
+    names = {name for _, name, _ in _columns(path)}
     return None if names <= {None} else {str(name) for name in names}
 
 
@@ -419,53 +414,44 @@ def _text(path: FilePath) -> Array:
     return np.array(counts, dtype=np.int64)
 
 
-def _label_column(table: Table, label: str, count: str) -> str | None:
-    """Return the column of labels: as named, or a usual name; None where counts stand alone.
+def _columns(path: FilePath) -> Iterator[tuple[int, str | None, str]]:
+    """Yield the number, the label and the count of each line; the label is None where counts stand alone.
 
     Raises:
         DataFileError: If there are other columns, but none that is known to hold labels, or one is there twice.
     """
-    others = [name for name in table.header if name != count]
-    usual = [name for name in others if is_usual(name, "item") or plain(name) in ("label", "labelid", "name")]
-    if label not in others and len(usual) == 1:
-        label = usual[0]
-    for name in (count, label) if others else (count,):
-        if table.header.count(name) != 1:
-            problem = f"there {'are several columns' if name in table.header else 'is no column'} {name!r}"
-            hint = f"its columns are {', '.join(table.header)}; call them label and count, or leave count alone."
-            raise DataFileError(table.path, problem, table.where, hint)
-    return label if others else None
-
-
-def _columns(path: FilePath, label: str, count: str) -> Iterator[tuple[int, str | None, str]]:
-    """Yield the number, the label and the count of each line; the label is None where counts stand alone."""
     with reading(path, "CSV"):
         table = Table.of(Opening(path, None, Columns()), FORMS_OF_TABLES[suffix_of(path)])
-        name = _label_column(table, label, count)
-        at, counted = None if name is None else table.header.index(name), table.header.index(count)
+        others = [name for name in table.header if name != "count"]
+        usual = [name for name in others if is_usual(name, "item") or plain(name) in ("label", "labelid", "name")]
+        label = usual[0] if len(usual) == 1 and "label" not in others else "label"
+        for name in ("count", label) if others else ("count",):
+            if table.header.count(name) != 1:
+                problem = f"there {'are several columns' if name in table.header else 'is no column'} {name!r}"
+                hint = f"its columns are {', '.join(table.header)}; call them label and count, or leave count alone."
+                raise DataFileError(path, problem, table.where, hint)
         for number, text in numbered_lines(path):
-            fields = table.fields(number, text)
-            if fields is not None:
-                yield number, None if at is None else fields[at], fields[counted]
+            fields = dict(zip(table.header, table.fields(number, text) or [], strict=False))
+            if fields:
+                yield number, fields.get(label), fields["count"]
 
 
-def _csv(path: FilePath, label: str, count: str, num_labels: int | None, names: Sequence[str] | None) -> Array:
+def _csv(path: FilePath, num_labels: int | None, names: Sequence[str] | None) -> Array:
+    """Return counts in the order of the label ids, 0 for a label that is left out."""
     ids = None if names is None else {name: place for place, name in enumerate(names)}
-    labels, counts = [], []
-    for number, name, text in _columns(path, label, count):
-        counts.append(whole(path, count, text, number))
+    found, counts = [], []
+    for number, name, text in _columns(path):
+        counts.append(whole(path, "count", text, number))
         if name is not None and ids is None:
-            labels.append(whole(path, label, name, number))
+            found.append(whole(path, "label", name, number))
         elif name is not None and ids is not None:
             if name not in ids:
                 hint = "label_names holds the name of every label."
                 raise DataFileError(path, f"unknown label {name!r}", f"line {number}", hint)
-            labels.append(ids[name])
-    return _by_label(path, np.array(labels), np.array(counts), num_labels) if labels else np.array(counts, np.int64)
-
-
-def _by_label(path: FilePath, labels: Array, counts: Array, num_labels: int | None) -> Array:
-    """Return counts in the order of the label ids, 0 for a label that is left out."""
+            found.append(ids[name])
+    if not found:
+        return np.array(counts, np.int64)
+    labels = np.array(found)
     low, high = int(labels.min(initial=0)), int(labels.max(initial=-1))
     if low < 0 or (num_labels is not None and high >= num_labels):
         wrong, last = low if low < 0 else high, "" if num_labels is None else num_labels - 1

@@ -26,7 +26,6 @@ from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream
 from tailmetrics.io.formats import (
     ARROW,
-    FEATHER_1,
     PARQUET,
     STREAM,
     Columns,
@@ -147,12 +146,11 @@ def open_table(path: str | FilePath) -> Table:
     start = head(path)
     if start.startswith(PARQUET):
         return ParquetTable(path)
-    if start.startswith(FEATHER_1):
-        hint = "write it again: pyarrow.feather.write_feather(table, path), version 2."
-        raise DataFileError(path, "is Feather of version 1", hint=hint)
     if start.startswith((ARROW, STREAM)):
         return ArrowTable(path)
-    hint = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
+    hint = (
+        "it may be truncated, corrupt, of another format, or Feather of version 1: write it again, or name its format."
+    )
     raise DataFileError(path, "cannot be read as a table: it is neither Parquet nor Arrow", hint=hint)
 
 
