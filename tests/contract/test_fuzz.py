@@ -32,7 +32,7 @@ FREE = [Case(name, {"k": [1, 3, 100]}) for name in ("PrecisionAtK", "NDCGAtK", "
 """Metrics that need not be told the number of labels."""
 
 run = settings(
-    max_examples=150,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
@@ -162,7 +162,7 @@ def test_metrics_that_are_told_nothing(batch: tuple[Any, Any, Any], by_forward: 
 
 
 @given(wide_batches(), st.booleans())
-@settings(run, max_examples=110)
+@settings(run, max_examples=60)
 def test_metrics_of_many_labels(batch: tuple[Any, Any, Any], by_forward: bool) -> None:
     """Hundreds of labels and long lists, where rankings are found by other means."""
     for case in FREE:
@@ -180,7 +180,7 @@ COLLECTION.update(BEFORE.scores, BEFORE.target)
 
 
 @given(batches(), st.booleans())
-@settings(run, max_examples=80)
+@settings(run, max_examples=50)
 def test_a_collection_is_updated_as_a_whole_or_not_at_all(batch: tuple[Any, Any, Any], by_forward: bool) -> None:
     """No member has seen a batch that another one refuses."""
     before = {name: states(metric) for name, metric in COLLECTION.items(keep_base=True, copy_state=False)}

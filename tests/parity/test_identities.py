@@ -86,7 +86,7 @@ def improved(batch: Data, seed: int) -> Data:
 
 @pytest.mark.slow
 @given(seed=SEEDS, graded=st.booleans())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_a_better_ranking_never_scores_worse(seed: int, graded: bool) -> None:
     """A relevant label that changes places with an irrelevant one above it makes no metric worse."""
     batch = data(seed=seed, num_rows=20, graded=graded, ties=False)
