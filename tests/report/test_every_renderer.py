@@ -23,8 +23,8 @@ from tailmetrics import (
 )
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import BucketRow, Report, latex, markdown, page, print_report
-from tailmetrics.report.formatting import in_latex, in_markdown, what_buckets_are
-from tailmetrics.report.report import BOUNDS
+from tailmetrics.report.formatting import in_latex, in_markdown
+from tailmetrics.report.report import BOUNDS, what_buckets_are
 from tailmetrics.report.text import csv_text
 
 ROWS, LABELS = 90, 20

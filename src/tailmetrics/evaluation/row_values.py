@@ -17,7 +17,7 @@ from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
-from tailmetrics.report.formatting import what_buckets_are
+from tailmetrics.report.report import what_buckets_are
 
 Column = NDArray[np.float64]
 

@@ -19,9 +19,10 @@ from tailmetrics.report.charts import (
     run_look,
     scale_from_zero,
 )
-from tailmetrics.report.document import Document, Records, Section, Shown, plain, today
+from tailmetrics.report.document import Document, Records, Section, plain, today
 from tailmetrics.report.formatting import LETTERS, RAISED, Key, number, p_value, sentences, short_name, signed, split
 from tailmetrics.report.labels import CurvePoint, curve_section
+from tailmetrics.report.pages import Written
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
@@ -37,7 +38,7 @@ LINE = 22
 
 
 @dataclass(frozen=True)
-class ComparisonReport(Shown):
+class ComparisonReport(Written):
     """Runs compared row by row, ready to be shown.
 
     Attributes:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from tailmetrics.report.charts import Chart
@@ -130,9 +127,7 @@ def plain(value: Any) -> Any:
 
 
 class Shown:
-    """What is written, printed and shown: a report or a comparison."""
-
-    stem: ClassVar[str]
+    """What renderers show: a report or a comparison."""
 
     @abstractmethod
     def document(self, brief: bool = False, references: bool = False) -> Document:
@@ -145,57 +140,3 @@ class Shown:
     @abstractmethod
     def records(self) -> dict[str, Records]:
         """Return what CSV holds, by the name of the file behind the stem."""
-
-    def write(self, folder: Path | str, stem: str | None = None) -> list[Path]:
-        """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``; return their paths.
-
-        Each file is there as a whole or not at all, whenever the process is interrupted. The picture is left out where
-        there is nothing to draw. Values of single labels go to ``labels.csv`` and ``curve.csv``, or ``labels_val.csv``
-        and so on for ``stem="report_val"``.
-        """
-        stem = self.stem if stem is None else stem
-        if not stem or Path(stem).name != stem:
-            raise ValueError(
-                f"{type(self).__name__}.write: stem={stem!r} is no name of a file; pass such as '{self.stem}_val'."
-            )
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        from tailmetrics.report.pages import page
-        from tailmetrics.report.pictures import write_picture
-        from tailmetrics.report.text import csv_text, latex, markdown
-
-        # beside the goal, so that a replacement is a renaming within one file system
-        with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
-            has_picture = write_picture(self, Path(unfinished) / f"{stem}.png")
-            tables = {self._file(name, stem): csv_text(records) for name, records in self.records().items()}
-            texts = {
-                f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
-                f"{stem}.md": markdown(self, picture=f"{stem}.png" if has_picture else None),
-                f"{stem}.tex": latex(self),
-                **tables,
-                f"{stem}.html": page(self, files=[f"{stem}.json", *tables]),
-            }
-            for name, text in texts.items():
-                Path(unfinished, name).write_text(text, encoding="utf-8", newline="")
-            names = [*texts, *([f"{stem}.png"] if has_picture else [])]
-            for name in names:
-                os.replace(Path(unfinished, name), folder / name)
-        return [folder / name for name in names]
-
-    @staticmethod
-    def _file(name: str, stem: str) -> str:
-        """Return what a table is called beside ``report.html``, ``report_val.html`` or ``mine.html``."""
-        if not name:
-            return f"{stem}.csv"
-        return f"{name}{stem.removeprefix('report')}.csv" if stem.startswith("report") else f"{stem}_{name}.csv"
-
-    def __str__(self) -> str:
-        """Return what the terminal shows, 80 columns wide."""
-        from tailmetrics.report.text import terminal_text
-
-        return terminal_text(self, 80)
-
-    def _repr_html_(self) -> str:
-        from tailmetrics.report.pages import fragment
-
-        return fragment(self)

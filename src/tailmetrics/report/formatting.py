@@ -5,17 +5,15 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from tailmetrics.report.report import BucketRow
     from tailmetrics.significance.estimating import Interval
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 RAISED = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ"
 """Letters as superscripts; there is none of q that terminals show."""
-NUMERALS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
 _OF_MARKDOWN = re.compile(r"[\\`*\[\]|]|(?<![^\W_])_|_(?![^\W_])")
 _OF_LATEX = str.maketrans(
     {
@@ -161,34 +159,6 @@ def split(key: str, groups: Iterable[str], buckets: Iterable[str], postfix: str 
         rest = rest.removesuffix(f"/{name}") if name else rest
         found.append(name)
     return Key(f"{rest}{postfix}", found[1], found[0])
-
-
-def what_buckets_are(rows: Sequence[BucketRow]) -> str:
-    """Return what the buckets of a report are, as one or two sentences.
-
-    >>> from tailmetrics.report import BucketRow
-    >>> what_buckets_are([BucketRow("10+", 1, 60, 0), BucketRow("1-9", 5, 5, 0)])
-    'A bucket holds the labels that occur in training as often as its name says.'
-    """
-    seen = [row for row in rows if row.name != "unseen"]
-    parts = [_what_seen_are(seen)] if seen else []
-    if len(seen) < len(rows):
-        parts.append("unseen holds the labels that never occur in training.")
-    return " ".join(parts)
-
-
-def _what_seen_are(rows: Sequence[BucketRow]) -> str:
-    head, tail, count = rows[0].name, rows[-1].name, len(rows)
-    if head == f"decile_{count}" or head == f"quantile_{count}":
-        sizes = [row.labels for row in rows if row.labels]
-        # one label or two in each bucket may be either
-        of_labels = len(sizes) == count and min(sizes) > 1 and max(sizes) - min(sizes) <= 1
-        of = "labels" if of_labels else "label occurrences in training"
-        share = "half" if count == 2 else NUMERALS.get(count, f"share of 1/{count}")
-        return f"{head} holds the most frequent labels, {tail} the rarest; each has about a {share} of all {of}."
-    if all(row.name[:1].isdigit() for row in rows):
-        return "A bucket holds the labels that occur in training as often as its name says."
-    return f"Buckets of labels, in the order given, from {head} to {tail}." if count > 1 else f"One bucket: {head}."
 
 
 def printable(text: str) -> str:

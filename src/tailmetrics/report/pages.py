@@ -1,18 +1,22 @@
-"""A report or a comparison as a page, and as what a notebook shows: without scripts or anything to fetch."""
+"""A report or a comparison as a page, as what a notebook shows, without scripts or anything to fetch, and as files."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from tailmetrics.report import pictures, text
 from tailmetrics.report.charts import Mark, run_look
+from tailmetrics.report.document import Shown
 from tailmetrics.report.formatting import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from tailmetrics.report.document import Shown
 
 OUTLINES = {
     "circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0",
@@ -83,3 +87,55 @@ def _down(share: float) -> str:
 def _points(mark: Mark) -> str:
     """Return the places of a mark in a square of 1000 by 1000, which a page stretches."""
     return " ".join(f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places)
+
+
+class Written(Shown):
+    """What is written, printed and shown in a notebook."""
+
+    stem: ClassVar[str]
+
+    def write(self, folder: Path | str, stem: str | None = None) -> list[Path]:
+        """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``; return their paths.
+
+        Each file is there as a whole or not at all, whenever the process is interrupted. The picture is left out where
+        there is nothing to draw. Values of single labels go to ``labels.csv`` and ``curve.csv``, or ``labels_val.csv``
+        and so on for ``stem="report_val"``.
+        """
+        stem = self.stem if stem is None else stem
+        if not stem or Path(stem).name != stem:
+            raise ValueError(
+                f"{type(self).__name__}.write: stem={stem!r} is no name of a file; pass such as '{self.stem}_val'."
+            )
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        # beside the goal, so that a replacement is a renaming within one file system
+        with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
+            has_picture = pictures.write_picture(self, Path(unfinished) / f"{stem}.png")
+            tables = {self._file(name, stem): text.csv_text(records) for name, records in self.records().items()}
+            texts = {
+                f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
+                f"{stem}.md": text.markdown(self, picture=f"{stem}.png" if has_picture else None),
+                f"{stem}.tex": text.latex(self),
+                **tables,
+                f"{stem}.html": page(self, files=[f"{stem}.json", *tables]),
+            }
+            for name, content in texts.items():
+                Path(unfinished, name).write_text(content, encoding="utf-8", newline="")
+            names = [*texts, *([f"{stem}.png"] if has_picture else [])]
+            for name in names:
+                os.replace(Path(unfinished, name), folder / name)
+        return [folder / name for name in names]
+
+    @staticmethod
+    def _file(name: str, stem: str) -> str:
+        """Return what a table is called beside ``report.html``, ``report_val.html`` or ``mine.html``."""
+        if not name:
+            return f"{stem}.csv"
+        return f"{name}{stem.removeprefix('report')}.csv" if stem.startswith("report") else f"{stem}_{name}.csv"
+
+    def __str__(self) -> str:
+        """Return what the terminal shows, 80 columns wide."""
+        return text.terminal_text(self, 80)
+
+    def _repr_html_(self) -> str:
+        return fragment(self)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.report.charts import Chart, Mark, Scale, bar_ticks, free_above, needed_width, scale_from_zero, shade
-from tailmetrics.report.document import Document, Records, Section, Shown, plain, today
+from tailmetrics.report.document import Document, Records, Section, plain, today
 from tailmetrics.report.formatting import (
     Key,
     between,
@@ -26,11 +26,11 @@ from tailmetrics.report.formatting import (
     sentences,
     short_name,
     split,
-    what_buckets_are,
     with_interval,
     without_zero,
 )
 from tailmetrics.report.labels import CurvePoint, LabelTable, curve_section
+from tailmetrics.report.pages import Written
 
 if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Interval
@@ -39,6 +39,7 @@ MANY_TIES = 0.01
 """Share of rows cut inside a tie above which a report warns, and shows the values of other orders."""
 WORST = 3
 """Labels of each bucket that JSON holds of the most often missed; the table of labels holds all."""
+NUMERALS = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth", 20: "twentieth", 100: "hundredth"}
 COLUMNS = ("metric", "bucket", "value", "labels", "occurrences", "positives", "group", "low", "high")
 ALL_LABELS, ALL_ROWS = "all", "all rows"
 HEAD_TO_TAIL = "From the most frequent labels to the rarest"
@@ -87,6 +88,34 @@ class BucketRow:
     labels: int
     occurrences: int
     positives: int
+
+
+def what_buckets_are(rows: Sequence[BucketRow]) -> str:
+    """Return what the buckets of a report are, as one or two sentences.
+
+    >>> from tailmetrics.report import BucketRow
+    >>> what_buckets_are([BucketRow("10+", 1, 60, 0), BucketRow("1-9", 5, 5, 0)])
+    'A bucket holds the labels that occur in training as often as its name says.'
+    """
+    seen = [row for row in rows if row.name != "unseen"]
+    parts = [_what_seen_are(seen)] if seen else []
+    if len(seen) < len(rows):
+        parts.append("unseen holds the labels that never occur in training.")
+    return " ".join(parts)
+
+
+def _what_seen_are(rows: Sequence[BucketRow]) -> str:
+    head, tail, count = rows[0].name, rows[-1].name, len(rows)
+    if head == f"decile_{count}" or head == f"quantile_{count}":
+        sizes = [row.labels for row in rows if row.labels]
+        # one label or two in each bucket may be either
+        of_labels = len(sizes) == count and min(sizes) > 1 and max(sizes) - min(sizes) <= 1
+        of = "labels" if of_labels else "label occurrences in training"
+        share = "half" if count == 2 else NUMERALS.get(count, f"share of 1/{count}")
+        return f"{head} holds the most frequent labels, {tail} the rarest; each has about a {share} of all {of}."
+    if all(row.name[:1].isdigit() for row in rows):
+        return "A bucket holds the labels that occur in training as often as its name says."
+    return f"Buckets of labels, in the order given, from {head} to {tail}." if count > 1 else f"One bucket: {head}."
 
 
 @dataclass(frozen=True)
@@ -151,7 +180,7 @@ def summary_of_counts(counts: Tensor) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Report(Shown):
+class Report(Written):
     """The results of one evaluation.
 
     Attributes:
