@@ -152,6 +152,17 @@ class Mergeable(ABC):
                 raise ValueError(f"{caller}: the metric has states of its own kind; pickle it instead.")
 
 
+def _waiting(method: Callable[..., Any]) -> Any:
+    """Return a method that first waits until the batches of a collection are added."""
+
+    @wraps(method)
+    def waiting(self: ExactMetric, *args: Any, **kwargs: Any) -> Any:
+        self._wait()
+        return method(self, *args, **kwargs)
+
+    return waiting
+
+
 class ExactMetric(Mergeable, Metric):
     """What TorchMetrics would lose or change, kept: see each method. States are integer tensors, 0 at first."""
 
@@ -249,8 +260,7 @@ class ExactMetric(Mergeable, Metric):
 
         @wraps(compute)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            if self._background is not None:
-                self._background.wait()
+            self._wait()
             was_synced = self._is_synced
             if self._to_sync and not was_synced and self.distributed_available_fn():
                 self._computed = None
@@ -385,20 +395,9 @@ class ExactMetric(Mergeable, Metric):
         if self._background is not None:
             self._background.wait()
 
-    def reset(self) -> None:
-        """Set all states back."""
-        self._wait()
-        super().reset()
-
-    def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Hold the states of all processes until :meth:`unsync`; what TorchMetrics takes."""
-        self._wait()
-        super().sync(*args, **kwargs)
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override] # as TorchMetrics has it
-        """Return persistent states, as ``torch.nn.Module`` does."""
-        self._wait()
-        return super().state_dict(*args, **kwargs)
+    reset = _waiting(Metric.reset)
+    sync = _waiting(Metric.sync)
+    state_dict = _waiting(Metric.state_dict)
 
     @property
     def metric_state(self) -> dict[str, Any]:

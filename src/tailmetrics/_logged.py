@@ -80,7 +80,7 @@ class LoggedScalars:
         self._scalars: dict[Place, LoggedScalar] = {}
         self._values: dict[Place, Tensor] = {}
         self._computed_of: list[tuple[int, Any]] = []
-        self._were_computed = False
+        self.were_computed = False
 
     def member(self, place: Place) -> Any:
         """Return the metric of the collection that has a scalar."""
@@ -89,7 +89,9 @@ class LoggedScalars:
     def items(self) -> Iterator[tuple[str, LoggedScalar]]:
         """Yield key and metric of each scalar, as the keys of ``compute()``."""
         for place, key in self._keys().items():
-            yield key, self._scalar(place)
+            if place not in self._scalars:
+                self._scalars[place] = LoggedScalar(self, place)
+            yield key, self._scalars[place]
 
     def named_modules(self, memo: set[Any], prefix: str) -> Iterator[tuple[str, Metric]]:
         """Yield the scalars that are not in ``memo`` yet, as ``torch.nn.Module.named_modules`` does."""
@@ -102,11 +104,13 @@ class LoggedScalars:
 
     def value(self, place: Place) -> Tensor:
         """Return a scalar; the first that is asked for computes all."""
-        if not (self._values and self._is_current()):
+        before, now = self._computed_of, self._signs()
+        same = len(before) == len(now) and all(a == c and b is d for (a, b), (c, d) in zip(before, now, strict=True))
+        if not (self._values and same):
             found = self._collection.compute()
             self._values = {one: found[key] for one, key in self._keys().items()}
             self._computed_of = self._signs()
-        self._were_computed = True
+        self.were_computed = True
         return self._values[place]
 
     def reset(self) -> None:
@@ -117,31 +121,13 @@ class LoggedScalars:
 
     def forget(self) -> None:
         """Compute anew when a scalar is asked for: the collection was reset."""
-        self._values, self._were_computed = {}, False
-
-    def before_adding(self) -> None:
-        """Start from nothing where the scalars were computed: what comes is of another loader, or another epoch.
-
-        Lightning resets at the end of the epoch only, not between the loaders of one.
-        """
-        if self._were_computed:
-            self.reset()
+        self._values, self.were_computed = {}, False
 
     def _keys(self) -> dict[Place, str]:
         """Return the key of each scalar, prefix and postfix included."""
         members = self._collection.members().items()
         keys = {(name, place): key for name, metric in members for place, key in enumerate(metric.keys())}
         return {place: self._collection._set_name(key) for place, key in keys.items()}
-
-    def _scalar(self, place: Place) -> LoggedScalar:
-        if place not in self._scalars:
-            self._scalars[place] = LoggedScalar(self, place)
-        return self._scalars[place]
-
-    def _is_current(self) -> bool:
-        now = zip(self._signs(), self._computed_of, strict=False)
-        same = all(count == before and computed is kept for (count, computed), (before, kept) in now)
-        return same and len(self._computed_of) == len(self._collection.members())
 
     def _signs(self) -> list[tuple[int, Any]]:
         """Return what changes with every update and reset: the number of updates, and the value that was computed."""
@@ -164,10 +150,13 @@ class LoggedCollection(MetricCollection):
         return self._logged_scalars
 
     def _before_adding(self) -> None:
-        """Start from nothing where Lightning has read the scalars."""
+        """Start from nothing where Lightning has read the scalars: what comes is of another loader, or another epoch.
+
+        Lightning resets at the end of the epoch only, not between the loaders of one.
+        """
         logged: LoggedScalars | None = vars(self).get("_logged_scalars")
-        if logged is not None:
-            logged.before_adding()
+        if logged is not None and logged.were_computed:
+            logged.reset()
 
     def reset(self) -> None:
         """Reset all members."""

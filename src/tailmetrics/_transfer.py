@@ -243,7 +243,8 @@ def to_bytes(held: Sequence[MetricStates], updates: Sequence[int]) -> bytes:
     fingerprints = [asdict(one.fingerprint) for one in held]
     about = zlib.compress(json.dumps({"metrics": fingerprints, "updates": list(updates)}).encode())
     packer = zlib.compressobj(1)
-    states = [packer.compress(_little_endian(state)) for state in _once_each(held)]
+    arrays = (state.detach().cpu().contiguous().numpy() for state in _once_each(held))
+    states = [packer.compress(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes()) for one in arrays]
     packed = b"".join([len(about).to_bytes(8, "little"), about, *states, packer.flush()])
     return b"".join([MAGIC, bytes([VERSION]), sha256(packed).digest(), packed])
 
@@ -331,11 +332,6 @@ def _unpacked(caller: str, packed: bytes, longest: int) -> memoryview:
 
 def _once_each(held: Sequence[MetricStates]) -> list[Tensor]:
     return list({id(state): state for one in held for state in one.states.values()}.values())
-
-
-def _little_endian(state: Tensor) -> bytes:
-    array = state.detach().cpu().contiguous().numpy()
-    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def _state(data: memoryview, like: Tensor) -> Tensor:

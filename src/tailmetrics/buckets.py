@@ -168,7 +168,10 @@ class LabelBuckets:
         """Return the bucket of each label, and behind the last ``len(buckets)``, on a device, in a small type."""
         table: Tensor | None = self._tables.get(device)
         if table is None:
-            table = self._tables[device] = self._table(device)
+            small = torch.uint8 if len(self) < 255 else torch.int32
+            small = small if device.type == "cpu" else torch.int64  # where a call costs more than the memory
+            table = torch.cat([self.assignment, torch.tensor([len(self)])]).to(small).to(device)
+            self._tables[device] = table
         return table
 
     def totals(self, ids: Tensor) -> Tensor:
@@ -176,11 +179,6 @@ class LabelBuckets:
         bucket = self.of(ids)
         counts = bucket.new_zeros(len(bucket), len(self) + 1)
         return counts.scatter_add_(1, bucket, torch.ones_like(bucket))[:, :-1]
-
-    def _table(self, device: torch.device) -> Tensor:
-        small = torch.uint8 if len(self) < 255 else torch.int32
-        small = small if device.type == "cpu" else torch.int64  # where a call costs more than the memory
-        return torch.cat([self.assignment, torch.tensor([len(self)])]).to(small).to(device)
 
     def kept(self, key: object, make: Callable[[], Any]) -> Any:
         """Return what ``make`` returned when the key was first asked for: tables that are made of the buckets."""

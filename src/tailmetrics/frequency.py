@@ -13,7 +13,6 @@ from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._inputs import Context
-from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._targets import read_training_target
 
 ADDING = Lock()
@@ -95,12 +94,9 @@ class LabelFrequency(ExactMetric):
             )
         rows = targets.num_rows if targets.row_mask is None else targets.row_mask.sum()
         with ADDING:
-            self._add(targets, rows)
-
-    def _add(self, targets: Targets, rows: int | Tensor) -> None:
-        self.counts, self.rows = writable(self.counts), writable(self.rows)
-        self.counts.scatter_add_(0, *targets.kernels.occurrences(targets))
-        self.rows += rows
+            self.counts, self.rows = writable(self.counts), writable(self.rows)
+            self.counts.scatter_add_(0, *targets.kernels.occurrences(targets))
+            self.rows += rows
 
     def compute(self) -> Tensor:
         """Return the counts over all ranks, shape (L,), int64."""

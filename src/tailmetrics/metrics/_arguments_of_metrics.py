@@ -93,11 +93,6 @@ UNTOLD: Final = {
 """Why a metric that was bound to buckets may need more."""
 
 
-def is_open(name: str, value: Any) -> bool:
-    """Whether an argument is left to ``bind``: buckets that are only named, any other fact that is not there."""
-    return isinstance(value, str) if name == "buckets" else value is None
-
-
 def check_counts_fit(metric: Any, label_counts: Tensor | None) -> Tensor | None:
     """Return ``label_counts``, or those of the buckets; raise unless there is one count per label."""
     if label_counts is None and metric.bound_buckets is not None:
@@ -194,7 +189,12 @@ class ConfiguredMetric(ExactMetric):
         self.name = name
         self.validate_args = validate_args
         facts = {name: value for name, value in vars(self).items() if name in FACTS}
-        self._left_open = {name: value for name, value in facts.items() if is_open(name, value)}
+        # left to bind: buckets that are only named, any other fact that is not there
+        self._left_open = {
+            name: value
+            for name, value in facts.items()
+            if (isinstance(value, str) if name == "buckets" else value is None)
+        }
         self._bound_to_buckets = isinstance(buckets, LabelBuckets)
         self._settle({})
 

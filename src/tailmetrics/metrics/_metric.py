@@ -151,7 +151,8 @@ class TopKMetric(ConfiguredMetric):
             self.add_state(self._names[name], zeros, state.reduce, persistent=keep)
 
     def _full_name(self, name: str, state: State) -> str:
-        owner, preparer = (_owner(type(self), method) for method in ("_states", "_prepare"))
+        bases = type(self).__mro__
+        owner, preparer = (next(one for one in bases if method in vars(one)) for method in ("_states", "_prepare"))
         if not state.shared or owner is not preparer:
             return f"{self._identity}_{name}"
         groups = f"_of_{len(self.row_groups)}_groups" if self.row_groups else ""
@@ -253,13 +254,6 @@ class TopKMetric(ConfiguredMetric):
         given = (self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index, self._warns)
         return rank_or_take(Context(type(self).__name__, *given), batch, self.reads, indexes)
 
-    def _warn_first(self, ranking: Ranking) -> None:
-        """Warn if the first batch looks like something else; later ones are not asked."""
-        if not is_compiling():
-            self._warns = False
-            if self.validate_args:
-                self._warn_of(ranking)
-
     def _warn_of(self, ranking: Ranking) -> None:
         """Warn if scores look like what the metric does not read."""
 
@@ -347,8 +341,10 @@ class TopKMetric(ConfiguredMetric):
             self._check_ties(ranking)
         if self.empty_target_action == "error":
             self._check_answered(ranking)
-        if self._warns:
-            self._warn_first(ranking)
+        if self._warns and not is_compiling():  # the first batch alone is asked whether it looks like something else
+            self._warns = False
+            if self.validate_args:
+                self._warn_of(ranking)
 
     def _check_ties(self, ranking: Ranking) -> None:
         """Raise unless equal scores can be found in ``ranking``; called where they do not rank by label id."""
@@ -451,11 +447,6 @@ def ties_in_words(caller: str, share: float, remedies: Sequence[str]) -> str:
         "listed: where ids follow frequency, the values of head and tail follow the ids. Pass "
         f"{', or '.join(part for part in (what, bounds) if part)}."
     )
-
-
-def _owner(metric: type, method: str) -> type:
-    """Return the class that defines a method as ``metric`` has it."""
-    return next(base for base in metric.__mro__ if method in vars(base))
 
 
 def _check_rows(

@@ -47,16 +47,12 @@ def plot_members(
     axes = [None] * len(members) if ax is None else list(ax)
     if len(axes) != len(members):
         raise ValueError(f"TopKCollection.plot: ax holds {len(axes)} axes for {len(members)} metrics; pass one each.")
-    return [
-        plot_metric(member, _of_keys(val, names), place)
-        for member, names, place in zip(members, keys, axes, strict=True)
-    ]
-
-
-def _of_keys(val: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]], keys: Sequence[str]) -> Tensor | list[Tensor]:
-    if isinstance(val, Mapping):
-        return torch.stack([val[key] for key in keys])
-    return [torch.stack([step[key] for key in keys]) for step in val]
+    steps = [val] if isinstance(val, Mapping) else val
+    found = []
+    for member, names, place in zip(members, keys, axes, strict=True):
+        values = [torch.stack([step[key] for key in names]) for step in steps]
+        found.append(plot_metric(member, values[0] if isinstance(val, Mapping) else values, place))
+    return found
 
 
 def _check_size(metric: TopKMetric, val: Any) -> None:

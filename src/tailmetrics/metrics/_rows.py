@@ -66,6 +66,8 @@ class RelevanceMetric(TopKMetric):
     empty_defaults: ClassVar[tuple[EmptyTargetAction, EmptyTargetAction]] = ("neg", "skip")
     """What a row that has nothing to find counts overall and within buckets, unless the caller says so."""
     can_be_weighted = True
+    fixed_point: FixedPoint
+    """How values of rows are written."""
     reads_gains: ClassVar[bool] = False
     """Whether the values are made of gains, which ``min_gain`` leaves as they are."""
     tie_rules: ClassVar[tuple[Ties, ...]] = ("id", "worst", "best")
@@ -148,6 +150,11 @@ class RelevanceMetric(TopKMetric):
         # what ties with the last label of a list must be in it
         whole = self.ties != "id" or (None in self.cutoffs and not self._uses_depth)
         return Depth(deepest, None if whole else deepest)
+
+    @property
+    def _sums(self) -> FixedPoint:
+        """How sums over rows are written."""
+        return weighted(self.fixed_point) if self.weighted else self.fixed_point
 
     @property
     def _depth_name(self) -> str:
@@ -295,11 +302,6 @@ class RowMeanMetric(RelevanceMetric):
     def _per_one(self, k: int) -> int:
         return 1
 
-    @property
-    def _sums(self) -> FixedPoint:
-        """How sums over rows are written."""
-        return weighted(self.fixed_point) if self.weighted else self.fixed_point
-
     def _states(self) -> dict[str, State]:
         return {
             "sum": State((len(self.cutoffs), self._num_buckets, self._sums.columns)),
@@ -396,11 +398,6 @@ class RatioMetric(RelevanceMetric):
         0 for rows that do not count. Metrics of the registry with several cut-offs are called once with a tuple of
         them.
         """
-
-    @property
-    def _sums(self) -> FixedPoint:
-        """How sums over rows are written."""
-        return weighted(self.fixed_point) if self.weighted else self.fixed_point
 
     def _states(self) -> dict[str, State]:
         return {"sums": State((2, len(self.cutoffs), self._num_buckets, self._sums.columns))}

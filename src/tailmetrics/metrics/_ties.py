@@ -520,7 +520,8 @@ def _counts(
         nothing = torch.zeros_like(hits.ranks)
         return nothing, nothing + 1, nothing
     # the place in a list is the rank in all of it, which hits of buckets do not have
-    own = _of_lists(ranking, values, rows, ids) if listed else values[rows, ids]
+    at = (ranking.ids[rows] == ids[:, None]).to(torch.int64).argmax(dim=1) if listed else ids
+    own = values[rows, at]
     columns = ids
     if buckets is not None and listed:
         values = values[:, : ranking.depth].masked_fill(buckets.of(ranking.ids) != number, -torch.inf)
@@ -529,18 +530,9 @@ def _counts(
         values, columns = values[:, inside], torch.searchsorted(inside, ids)
     counts = ranking.targets.kernels.counts_above(values, rows, own, columns)
     if listed:
-        counts[2] = _lower_ids(ranking, values, rows, ids, own)
+        same = (values[rows][:, : ranking.depth] == own[:, None]) & (ranking.ids[rows] < ids[:, None])
+        counts[2] = same.sum(dim=1)
     found = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=ids.device)
     found[:, rows, place] = counts
     above, equal, before = found
     return above, equal.masked_fill(~valid, 1), before
-
-
-def _of_lists(ranking: Ranking, values: Tensor, rows: Tensor, ids: Tensor) -> Tensor:
-    """Return the scores of listed labels."""
-    return values[rows, (ranking.ids[rows] == ids[:, None]).to(torch.int64).argmax(dim=1)]
-
-
-def _lower_ids(ranking: Ranking, values: Tensor, rows: Tensor, ids: Tensor, own: Tensor) -> Tensor:
-    """Return how many listed labels with a lower id score the same."""
-    return ((values[rows][:, : ranking.depth] == own[:, None]) & (ranking.ids[rows] < ids[:, None])).sum(dim=1)

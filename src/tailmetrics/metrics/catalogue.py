@@ -386,11 +386,8 @@ class PopularityLiftAtK(_TrainingMetric):
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         relevant = self._of_buckets(states["relevant"].cpu())
         shown = super()._values(states)
-        return [[_lift(top, bottom) for top, bottom in zip(of_k, relevant, strict=True)] for of_k in shown]
-
-
-def _lift(shown: float, relevant: float) -> float:
-    return shown / relevant if relevant else float("nan")
+        nan = float("nan")
+        return [[top / bottom if bottom else nan for top, bottom in zip(of_k, relevant, strict=True)] for of_k in shown]
 
 
 @final

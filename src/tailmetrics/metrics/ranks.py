@@ -303,7 +303,13 @@ class KForRecall(RelevanceMetric):
         totals = [int(count) for count in self._counts.totals(states["histogram"])]
         width = self.depth + 1
         of_buckets = (totals[first : first + width] for first in range(0, len(totals), width))
-        return [[statistic(_with_misses(counts[:-1], counts[-1], miss_value)) for counts in of_buckets]]
+        found = []
+        for *counts, misses in of_buckets:
+            ascending = sorted(
+                [(k, count) for k, count in enumerate(counts, start=1) if count] + [(miss_value, misses)]
+            )
+            found.append(statistic(ascending))
+        return [found]
 
     def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
         """Return k of each row by key, without row groups, shape (N,), float64; NaN: does not count."""
@@ -314,11 +320,6 @@ class KForRecall(RelevanceMetric):
         value = torch.where(k <= self.depth, k, miss_value).to(torch.float64)
         value = torch.where(ranks.n_relevant > 0, value, torch.nan).view(ranking.num_rows, self._num_buckets)
         return dict(zip(self.row_keys(), value.unbind(1), strict=True))
-
-
-def _with_misses(counts: list[int], misses: int, miss_value: int) -> list[tuple[int, int]]:
-    """Return (k, number or weight of rows) ascending, misses at their value."""
-    return sorted([(k, count) for k, count in enumerate(counts, start=1) if count] + [(miss_value, misses)])
 
 
 def _median(histogram: list[tuple[int, int]]) -> float:
