@@ -8,8 +8,10 @@ from io import StringIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather, orc
 from rich.console import Console
 
 from cli.made import write_lists
@@ -212,7 +214,7 @@ def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
         "shorter": (table.slice(0, 399), "holds 399 rows in 1 file(s), but 400 were evaluated"),
         "other": (table.set_column(0, "row", pa.array(range(1, 401))), "other holds the row 1 where old-rows holds 0"),
         "less": (table.drop_columns(["precision_k@3"]), "less.parquet: lacks 'precision_k@3'"),
-        "plain": (table.replace_schema_metadata(), "is no table of values per row"),
+        "plain": (table.rename_columns(["item", *table.column_names[1:]]), "is no table of values per row"),
     }
     for name, (changed, problem) in wrong.items():
         path = tmp_path / f"{name}.parquet"
@@ -289,6 +291,60 @@ def test_averages_over_labels_of_several_runs(runs, tables, tailmetrics, tmp_pat
 def config_of(folder):
     """Return the config that the tables were written by."""
     return folder / "config.yaml"
+
+
+def converted(table, path, order):
+    """Write a table in another order of rows, in the format that the suffix of the path names."""
+    table = table.take(order)
+    if path.suffix == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+        return
+    write = {".csv": pa.csv.write_csv, ".feather": feather.write_feather, ".arrow": feather.write_feather}
+    {**write, ".orc": orc.write_table, ".parquet": pq.write_table}[path.suffix](table, path)
+
+
+def test_tables_of_five_formats_in_any_order(config, tailmetrics, tmp_path):
+    """Two models of three seeds, rows with groups and users: what tables of Parquet say, others say in any order."""
+    rng = np.random.default_rng(5)
+    queries, items = [f"{number:03}" for number in range(40)], [f"i{number}" for number in range(6)]
+    users, tables = rng.integers(0, 12, len(queries)), {}
+    lines = [f"{query},{rng.choice(items)},{rng.choice(['de', 'fr'])}" for query in queries]
+    (tmp_path / "y.csv").write_text("query,item,lang\n" + "\n".join(lines))
+    of_users = [f"{query},{user}" for query, user in zip(queries, users, strict=True)]
+    (tmp_path / "users.csv").write_text("query,group\n" + "\n".join(of_users))
+    metrics = config(OVERALL, ("RecallAtK", "{k: 2, average: micro, buckets: deciles, scope: global}"), MEDIAN)
+    words = ["--config", metrics, "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv", "--quiet"]
+    for name in ("a0", "a1", "a2", "b0", "b1", "b2"):
+        scores = [f"{query},{item},{rng.random():.3f}" for query in queries for item in items]
+        (tmp_path / f"{name}.csv").write_text("query,item,score\n" + "\n".join(scores))
+        path = tmp_path / f"{name}.parquet"
+        more = ["--row-groups", "lang", "--preds", tmp_path / f"{name}.csv", "--per-row", path]
+        assert tailmetrics("evaluate", *words, *more)[0] == 0
+        tables[name] = pq.read_table(path)
+    forms = [".parquet", ".csv", ".jsonl", ".feather", ".arrow", ".orc"]
+    others = {name: tmp_path / "others" / f"{name}{form}" for name, form in zip(tables, forms, strict=True)}
+    others["a0"].parent.mkdir()
+    for name, path in others.items():  # draws follow the rows of the first table
+        converted(tables[name], path, np.arange(40) if name == "a0" else rng.permutation(40))
+    found = []
+    for paths in ({name: tmp_path / f"{name}.parquet" for name in tables}, others):
+        models = [",".join(str(paths[f"{model}{seed}"]) for seed in range(3)) for model in "ab"]
+        options = ["--names", "a", "b", "--resamples", 1000, "--overwrite", "--out", tmp_path, "--quiet"]
+        assert tailmetrics("compare", *models, "--clusters", tmp_path / "users.csv", *options)[0] == 0
+        found.append(compared(tmp_path))
+    assert json.dumps(found[0]) == json.dumps(found[1])
+    assert {"precision_k@1/de", "global_micro_recall@2/gap"} <= found[0].keys()
+    assert any(key.startswith("median") and key.endswith("/fr") for key in found[0]), sorted(found[0])
+    means = {name: np.nanmean(table["precision_k@1"].to_numpy()) for name, table in tables.items()}
+    expected = np.mean([means[f"b{seed}"] for seed in range(3)]) - np.mean([means[f"a{seed}"] for seed in range(3)])
+    assert found[0]["precision_k@1"]["difference"] == pytest.approx(expected)
+    users_of_first = tables["a0"].append_column("user", pa.array(users))
+    pq.write_table(users_of_first, tmp_path / "a0.parquet")
+    models = [",".join(str(tmp_path / f"{model}{seed}.parquet") for seed in range(3)) for model in "ab"]
+    assert tailmetrics("compare", *models, "--clusters", "user", *options)[0] == 0
+    assert json.dumps(compared(tmp_path)) == json.dumps(found[0])
+    assert tailmetrics("compare", *models, "--only", "precision_k@1", *options)[0] == 0
+    assert compared(tmp_path)["precision_k@1"]["low"] != found[0]["precision_k@1"]["low"]
 
 
 def test_parts_of_several_ranks_are_one_table(tables, tailmetrics, tmp_path):

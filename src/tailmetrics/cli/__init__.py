@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -46,8 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             # libraries turn an interrupt into errors of their own: whatever comes behind the signal is one
             if not interrupts:
                 raise
-        sys.stderr.write("interrupted: what is not complete is not written\n")
-        return INTERRUPTED
+    sys.stderr.write("interrupted: what is not complete is not written\n")
+    if argv is None:
+        # threads of libraries that were cut short can crash a Python that ends: all that is left to do is to clean up
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+    return INTERRUPTED
 
 
 def _answer(words: Sequence[str]) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import torch
 
 from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, stream
-from tailmetrics.cli.inputs import local_files, open_inputs, paths_of, read_row_groups
+from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
 from tailmetrics.cli.messages import CommandError, CommandWarning
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
@@ -18,6 +21,7 @@ from tailmetrics.cli.processes import Ranks, launched
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared
+from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.io import DataFileError
 from tailmetrics.io.files import folder_for
 from tailmetrics.report import ComparisonReport
@@ -39,12 +43,13 @@ def compare_runs(request: Request) -> None:
     if tables and preds:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
     read = [file for some in models for one in some for file in (one, *part_paths(one))]
+    read += [Path(options.clusters)] if options.clusters is not None and names_a_file(options.clusters) else []
     with Outputs([*local_files(paths_of(preds, data)), *read, *request.configs], options.overwrite) as outputs:
         folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
         scratch = folder_for(outputs)
         models = models or [[path] for path in _tables(request, preds, scratch)]
         opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
-        report = _compared(opened, options, request.get(ResamplingOptions))
+        report = _compared(opened, options, data, request.get(ResamplingOptions))
         for table in (one for some in opened.values() for one in some if tables and not one.identity):
             said = f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
             warnings.warn(f"{said}are about the same thing; write it again.", CommandWarning, stacklevel=2)
@@ -89,23 +94,36 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
 
 
 def _compared(
-    models: dict[str, list[RowTable]], options: CompareOptions, resampling: ResamplingOptions
+    models: dict[str, list[RowTable]], options: CompareOptions, data: DataOptions, resampling: ResamplingOptions
 ) -> ComparisonReport:
+    every = [table for some in models.values() for table in some]
+    known = next((table for table in every if table.facts is not None), None)
+    if known is None:
+        said = f"{every[0].path}: does not say what its values are: their means are compared, more is better."
+        warnings.warn(f"{said} A table of Parquet as it was written says it.", CommandWarning, stacklevel=2)
+        known = replace(every[0], facts=RowFacts(medians=[], lower_is_better=[]))
+    names = every[0].names
+    models = {name: [one.told_by(known).joined(names) for one in some] for name, some in models.items()}
     first = next(iter(models.values()))[0]
-    models = {name: [table.joined(first.names) for table in some] for name, some in models.items()}
-    keys = _chosen(list(first.pairs), options.only)
+    clusters = None
+    if options.clusters is not None and names_a_file(options.clusters):
+        queries = None if pa.types.is_integer(names.type) else names.to_pylist()
+        clusters = groups_of_rows("--clusters", options.clusters, data, queries)
+    elif options.clusters is not None:
+        clusters = first.column(options.clusters)
+    keys = [key for key in _chosen(list(first.pairs), options.only) if key != options.clusters]
     for name, some in models.items():
         for table in some:
             _check_same_rows(next(iter(models)), first, name, table)
             missing = [key for key in keys if table.pairs.get(key) != first.pairs[key]]
             if missing:
-                hint = "evaluate both with the same config and training labels."
+                hint = "evaluate both with the same config and training labels, or choose others with --only."
                 raise DataFileError(table.path, f"lacks {missing[0]!r}, which {first.path} has", hint=hint)
-        known = {str(table.path): table.identity for table in some}
-        check_identities("compare", known, list(known), keys)
+        digests = {str(table.path): table.identity for table in some}
+        check_identities("compare", digests, list(digests), keys)
     return compared(
         {name: [table.values(keys) for table in some] for name, some in models.items()},
-        first.facts,
+        known.facts or RowFacts(medians=[], lower_is_better=[]),
         title=options.title,
         correction=options.correction,
         baseline=options.baseline,
@@ -113,6 +131,7 @@ def _compared(
         confidence=resampling.confidence,
         resamples=resampling.resamples,
         seed=resampling.seed,
+        clusters=clusters,
         identities={name: some[0].identity for name, some in models.items()},
     )
 
@@ -127,10 +146,14 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
     return [key for key in keys if any(key == name or key.startswith(f"{name}/") for name in only)]
 
 
+def _differ(one: Any, other: Any) -> bool:
+    return one is not None and other is not None and one.to_pylist() != other.to_pylist()
+
+
 def _check_same_rows(first_name: str, first: RowTable, name: str, other: RowTable) -> None:
     """Raise unless both tables hold the same rows in the same order."""
     if first.names.equals(other.names):
-        if first.facts.row_groups and other.facts.row_groups and not first.groups().equals(other.groups()):
+        if _differ(first.groups(), other.groups()):
             problem = f"{name} has other groups of rows than {first_name}"
             raise CommandError(problem, "evaluate both with the same --row-groups.")
         return

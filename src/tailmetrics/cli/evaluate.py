@@ -353,6 +353,7 @@ def _intervals(
             parts = [part for part in gathered if part is not None]
             if parts:
                 facts = parts[0][1]
+                assert facts is not None
                 found |= intervals(
                     {key: _end_to_end([values[key] for values, _ in parts]) for key in group},
                     medians=[key for key in facts.medians if key in group],

@@ -327,7 +327,8 @@ def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
     said = options.row_groups
     if said is None:
         return None
-    path, groups = _groups(said, options, dataset.row_names)
+    path = said if names_a_file(said) else options.target
+    groups = groups_of_rows("--row-groups", said, options, dataset.row_names)
     if len(groups) != dataset.num_rows:
         problem = f"{path}: holds the groups of {len(groups)} rows, but {dataset.num_rows} are evaluated"
         raise CommandError(problem, "give one group for each row, an empty one for rows that count only overall.")
@@ -340,27 +341,34 @@ def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
     return RowGroups(tuple(known), torch.tensor(numbers, dtype=torch.int16), dataset.start)
 
 
-def _groups(said: str, options: DataOptions, queries: Sequence[str] | None) -> tuple[str, list[str | None]]:
-    """Return the file or folder that ``--row-groups`` is about, and the group of each row."""
+def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
+    """Return the group of each row that an option names: by a file, or by a column of the targets.
+
+    Args:
+        option: Opens messages.
+        said: Its value.
+        options: The files.
+        queries: The query of each row; None where rows are numbered.
+    """
     own = names_a_file(said)
     path, column = (said, COLUMN) if own else (str(options.target), said)
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
-        return path, [line or None for line in _lines(path, "give the group of each row, one per line.")]
+        return [line or None for line in _lines(path, "give the group of each row, one per line.")]
     columns = options.columns
     if queries is not None:
         columns = replace(columns, item=column) if column != "item" else Columns(query=columns.query)
     parts = find(path).parts
-    form = format_of_parts("--row-groups", parts, None if own else options.format, columns)
+    form = format_of_parts(option, parts, None if own else options.format, columns)
     if form.name not in (BY_ROW if queries is None else BY_QUERY):
         hint = "give a text file with the group of each row, one per line."
         if queries is not None:
             hint = f"give a CSV file with the columns {columns.query} and {COLUMN}."
         absent = "" if own else "there is no such file, and "
-        raise CommandError(f"--row-groups {said}: {absent}{path} is {form.name}, which has no columns for it", hint)
-    unknown = f"--row-groups {said}: there is no such file, and {path} has no such column"
+        raise CommandError(f"{option} {said}: {absent}{path} is {form.name}, which has no columns for it", hint)
+    unknown = f"{option} {said}: there is no such file, and {path} has no such column"
     if queries is None:
-        return path, [name for part in parts for name in _column(part, column, unknown)]
-    return path, _of_queries(path, [(part, form) for part in parts], columns, queries, unknown)
+        return [name for part in parts for name in _column(part, column, unknown)]
+    return _of_queries(path, [(part, form) for part in parts], columns, queries, unknown)
 
 
 def _column(part: Part, column: str, unknown: str) -> list[str | None]:

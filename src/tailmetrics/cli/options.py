@@ -88,6 +88,9 @@ class CompareOptions:
     preds: Annotated[list[str] | None, "Files of predictions, two or more, instead of tables."] = None
     names: Annotated[list[str] | None, "Names of the runs; by default those of the files."] = None
     baseline: Annotated[str | None, "The run to compare the others with; by default all pairs."] = None
+    clusters: Annotated[
+        str | None, "What rows are drawn by, such as their user: a column of the tables, or a file like --row-groups."
+    ] = None
     only: Annotated[list[str] | None, "Metrics to compare, with or without their bucket."] = None
     correction: Annotated[Correction, "How p-values are corrected for the number of comparisons."] = "holm"
     title: Annotated[str | None, "Title of the comparison."] = None

@@ -14,13 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import csv, feather, orc
+from pyarrow import json as json_lines
 from torch import Tensor
 
 from tailmetrics.evaluation.digest import RunDigest, merged
 from tailmetrics.evaluation.label_cells import MOST, LabelCells, has_label_cells, over_labels, spec_of
 from tailmetrics.evaluation.row_values import RowFacts, has_row_values, values_of_rows
 from tailmetrics.io import DataFileError, Dataset
-from tailmetrics.io.errors import reading
+from tailmetrics.io.errors import UNREADABLE, reading
 from tailmetrics.io.files import check_file
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
@@ -32,6 +34,9 @@ NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 METADATA = b"tailmetrics"
 IDENTITY = b"tailmetrics.identity"
 """Key of what the values depend on: digests of the targets, buckets, counts and options."""
+FORMS = {".csv": "csv", ".arrow": "feather", ".feather": "feather", ".ipc": "feather", ".orc": "orc"}
+FORMS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
+"""Formats of tables by suffix; any other file is Parquet. CSV, JSON Lines and ORC hold values, but no facts."""
 HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
 TOGETHER = "bring the files of all ranks, and of one run only, together."
 BUFFERED_CELLS = 2**21
@@ -65,9 +70,9 @@ class RowTable:
     Attributes:
         path: The file, or what the files of the ranks are named after.
         files: The files in the order of the rows.
-        pairs: Key -> whether it is a ratio, with a numerator and a denominator.
+        columns: Names of the columns behind the first.
         names: Number or query of every row.
-        facts: What the values do not tell by themselves.
+        facts: What the values do not tell by themselves; None where the file does not say it.
         identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
         labels: Key of an average over labels -> its column, how it is made of codes, its bucket and group of rows.
         order: Shape (N,), the place in the files of each row of ``names``; None for the order of the files.
@@ -75,9 +80,9 @@ class RowTable:
 
     path: Path
     files: list[Path]
-    pairs: dict[str, bool]
+    columns: list[str]
     names: Any
-    facts: RowFacts
+    facts: RowFacts | None
     identity: dict[str, Any]
     labels: dict[str, tuple[str, dict[str, Any], int, str | None]]
     order: Any = None
@@ -93,42 +98,57 @@ class RowTable:
         files = [path] if path.exists() else part_paths(path) or [path]
         check_file(files[0])
         try:
-            with reading(files[0], "Parquet"):
-                schema = pq.read_schema(files[0])
-        except DataFileError as error:
-            raise DataFileError(files[0], error.problem, hint=HINT) from error
-        if METADATA not in (schema.metadata or {}) or schema.names[0] not in (ROW, QUERY):
+            schema = pq.read_schema(files[0]) if _form(files[0]) == "parquet" else _load(files[0]).schema
+        except UNREADABLE as error:
+            raise DataFileError(files[0], f"is no table ({str(error).splitlines()[0]})", hint=HINT) from error
+        first, *columns = schema.names
+        if first not in (ROW, QUERY):
             raise DataFileError(files[0], "is no table of values per row", hint=HINT)
-        told, (first, *columns) = json.loads(schema.metadata[METADATA]), schema.names
-        try:
-            facts, num_rows, labels = RowFacts(**told["facts"]), told["num_rows"], told["labels"]
-        except (KeyError, TypeError) as error:
-            raise DataFileError(files[0], "was written by another version of tailmetrics", hint=HINT) from error
         names = _read(files, [first])[first].combine_chunks()
-        if whole and len(names) != num_rows:
-            problem = f"holds {len(names)} rows in {len(files)} file(s), but {num_rows} were evaluated"
-            raise DataFileError(path, problem, hint=TOGETHER)
-        values = [
-            one for one in columns if one != GROUP and not one.startswith(LABELS) and not one.endswith(DENOMINATOR)
-        ]
-        pairs = {
-            name.removesuffix(NUMERATOR): name.endswith(NUMERATOR) for name in values if not name.endswith(DENOMINATOR)
-        }
-        pairs |= {key: pairs[over_all] for key, (over_all, _) in facts.of_groups.items() if over_all in pairs}
-        averages = {key: (column, spec, bucket, group) for key, column, spec, bucket, group in labels}
-        return cls(
-            path=path,
-            files=files,
-            pairs=pairs | dict.fromkeys(averages, False),
-            names=names,
-            facts=facts,
-            identity=_identity(path, files),
-            labels=averages,
-        )
+        told, facts, averages = (schema.metadata or {}).get(METADATA), None, {}
+        if told is None and len(names.unique()) < len(names):
+            raise DataFileError(files[0], f"names a {first} in several lines", hint=HINT)
+        if told is not None:
+            try:
+                known = json.loads(told)
+                facts, num_rows, labels = RowFacts(**known["facts"]), known["num_rows"], known["labels"]
+            except (KeyError, TypeError) as error:
+                raise DataFileError(files[0], "was written by another version of tailmetrics", hint=HINT) from error
+            if whole and len(names) != num_rows:
+                problem = f"holds {len(names)} rows in {len(files)} file(s), but {num_rows} were evaluated"
+                raise DataFileError(path, problem, hint=TOGETHER)
+            averages = {key: (column, spec, bucket, group) for key, column, spec, bucket, group in labels}
+        return cls(path, files, columns, names, facts, _identity(path, files), averages)
+
+    @property
+    def pairs(self) -> dict[str, bool]:
+        """Key -> whether it is a ratio, with a numerator and a denominator."""
+        numbers = [one for one in self.columns if one != GROUP and not one.startswith(LABELS)]
+        numbers = [one for one in numbers if not one.endswith(DENOMINATOR)]
+        found = {one.removesuffix(NUMERATOR): one.endswith(NUMERATOR) for one in numbers}
+        of_groups = {} if self.facts is None else self.facts.of_groups
+        found |= {key: found[over_all] for key, (over_all, _) in of_groups.items() if over_all in found}
+        return found | {key: False for key, (column, *_) in self.labels.items() if column in self.columns}
+
+    def told_by(self, other: RowTable) -> RowTable:
+        """Return the table with what another one tells of the same columns, where it tells nothing itself."""
+        return self if self.facts is not None else replace(self, facts=other.facts, labels=other.labels)
+
+    def column(self, name: str) -> list[Any]:
+        """Return a column of its own, such as the user of each row.
+
+        Raises:
+            DataFileError: If there is none.
+        """
+        if name not in self.columns:
+            raise DataFileError(
+                self.path, f"has no column {name!r}", hint=f"its columns are {', '.join(self.columns)}."
+            )
+        return list(self._read([name])[name].to_pylist())
 
     def groups(self) -> Any:
         """Return the group of each row by name, null for none; None where rows have no groups."""
-        return self._read([GROUP])[GROUP] if self.facts.row_groups else None
+        return self._read([GROUP])[GROUP] if self.facts is not None and self.facts.row_groups else None
 
     def joined(self, names: Any) -> RowTable:
         """Return the table with its rows in the order of ``names``, where these are the same queries."""
@@ -139,7 +159,13 @@ class RowTable:
 
     def values(self, keys: Iterable[str]) -> Values:
         """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group."""
-        columns = {key: self._columns(key) for key in keys}
+        pairs, of_groups = self.pairs, {} if self.facts is None else self.facts.of_groups
+        columns = {}
+        for key in keys:
+            over_all = of_groups.get(key, [key])[0]
+            columns[key] = [over_all + NUMERATOR, over_all + DENOMINATOR] if pairs[key] else [over_all]
+            if key in self.labels:
+                columns[key] = [self.labels[key][0]]
         table = self._read(list(dict.fromkeys(name for names in columns.values() for name in names)))
         groups = self.groups()
         named = None if groups is None else np.array(groups.to_pylist(), dtype=object)
@@ -153,16 +179,10 @@ class RowTable:
                 found[key] = over_labels(spec, bucket, (lengths, lists.flatten().to_numpy()), inside)
                 continue
             sides = [table[name].to_numpy().astype(np.float64) for name in names]
-            if key in self.facts.of_groups:
-                sides = [np.where(named == self.facts.of_groups[key][1], side, np.nan) for side in sides]
+            if key in of_groups:
+                sides = [np.where(named == of_groups[key][1], side, np.nan) for side in sides]
             found[key] = (sides[0], sides[1]) if len(sides) == 2 else sides[0]
         return found
-
-    def _columns(self, key: str) -> list[str]:
-        if key in self.labels:
-            return [self.labels[key][0]]
-        over_all = self.facts.of_groups.get(key, [key])[0]
-        return [over_all + NUMERATOR, over_all + DENOMINATOR] if self.pairs[key] else [over_all]
 
     def _read(self, columns: list[str]) -> Any:
         table = _read(self.files, columns)
@@ -173,22 +193,43 @@ def _identity(path: Path, files: list[Path]) -> dict[str, Any]:
     """Return what the values of all parts depend on; nothing where a part does not say it."""
     entries = []
     for file in files:
-        with reading(file, "Parquet"):
-            found = (pq.read_metadata(file).metadata or {}).get(IDENTITY)
-            if found is None:
-                return {}
-            entries.append(json.loads(found))
+        with reading(file, "table"):
+            metadata = pq.read_metadata(file).metadata if _form(file) == "parquet" else _load(file).schema.metadata
+        found = (metadata or {}).get(IDENTITY)
+        if found is None:
+            return {}
+        entries.append(json.loads(found))
     try:
         return merged(entries)
     except ValueError as error:
         raise DataFileError(path, f"holds parts of different runs ({error})", hint=TOGETHER) from error
 
 
+def _form(file: Path) -> str:
+    return FORMS.get(file.suffix.lower(), "parquet")
+
+
+def _load(file: Path, columns: list[str] | None = None) -> Any:
+    """Return a table of any format that pyarrow reads in one call; names of queries and groups are texts."""
+    form, texts = _form(file), {QUERY: pa.string(), GROUP: pa.string()}
+    if form == "csv":
+        options = csv.ConvertOptions(column_types=texts, null_values=[""], strings_can_be_null=True)
+        return csv.read_csv(file, convert_options=options)
+    if form == "json":
+        table = json_lines.read_json(file, parse_options=json_lines.ParseOptions(explicit_schema=pa.schema(texts)))
+        order = [name for name in (ROW, QUERY) if name in table.schema.names and table[name].null_count < len(table)]
+        kept = [name for name in table.schema.names if name not in (ROW, QUERY) and table[name].null_count < len(table)]
+        return table.select([*order, *kept])
+    if form == "feather":
+        return feather.read_table(file)
+    return orc.read_table(file) if form == "orc" else pq.read_table(file, columns=columns)
+
+
 def _read(files: list[Path], columns: list[str]) -> Any:
     tables = []
     for file in files:
-        with reading(file, "Parquet"):
-            tables.append(pq.read_table(file, columns=columns).replace_schema_metadata())
+        with reading(file, "table"):
+            tables.append(_load(file, columns).select(columns).replace_schema_metadata())
     return pa.concat_tables(tables)
 
 
