@@ -97,6 +97,11 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._background = Background() if background else None
         self.with_references(references)
         for name, metric in members.items():
+            if not name or "." in name or hasattr(self, name):  # it is stored under this name
+                raise ValueError(
+                    f"TopKCollection: name={name!r} cannot be the name of a metric, because a collection has something "
+                    "else of this name, or it is empty or holds a dot; pass another one."
+                )
             self.add_module(name, metric)
             vars(metric).update(_background=self._background, _tells_ties=False)
             given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}

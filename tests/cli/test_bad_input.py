@@ -190,3 +190,20 @@ def test_a_package_that_is_not_installed(made, config, tailmetrics, monkeypatch)
     """Without an optional package the command says what to install."""
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", None)
     failed(tailmetrics("evaluate"), "the command line needs the package tailmetrics.cli.compare")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--confidence", 2], "--confidence 2 is not between 0 and 1"),
+        (["--shares", 3], "--shares is given without --engine"),
+        (["--num-train", 9], "--num-train is given without --label-counts"),
+        (
+            ["--metrics+=PrecisionAtK", "--metrics.k=3", "--metrics.name=pop"],
+            "name='pop' cannot be the name of a metric",
+        ),
+    ],
+)
+def test_what_would_have_no_effect_or_no_place(made, config, tailmetrics, options, problem):
+    """An option out of range, without the one that it belongs to, or a name that a collection cannot store."""
+    failed(tailmetrics("evaluate", "--config", config(PRECISION), *made.evaluated, *options), problem)

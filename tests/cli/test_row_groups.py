@@ -277,3 +277,37 @@ def test_labels_that_no_file_names(config, tailmetrics, tmp_path):
     assert tailmetrics("evaluate", *words)[0] == 0
     lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
     assert {line["name"]: line["hits"] for line in lines} == {"x": "0", "y": "1"}
+
+
+@pytest.mark.parametrize(
+    "metric", [("RecallAtK", "{k: 7, average: macro}"), ("PrecisionAtK", "{k: [5, 7], average: macro, labels: all}")]
+)
+def test_labels_beside_averages_that_keep_a_part_of_their_counts(made, config, tailmetrics, tmp_path, metric):
+    """Recall keeps no predictions and precision over all labels no support: labels.csv has all counts at their cut-offs."""
+    words = ["--config", config(metric), *made.trained_on, "--labels", "--quiet", "--out", tmp_path / "out"]
+    assert tailmetrics("evaluate", *words)[0] == 0
+    lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
+    name = "predicted@7" if "[" in metric[1] else "predicted"
+    tops = [shown(made, row, 7) for row in range(NUM_ROWS)]
+    for line in lines:
+        assert int(line[name]) == sum(int(line["label"]) in top for top in tops)
+        assert int(line["support"]) == sum(int(line["label"]) in relevant for relevant in made.relevant)
+
+
+def test_rows_without_a_group_are_told(made, config, tailmetrics, tmp_path):
+    """A file that leaves the group of two rows empty: they count only overall, and a note of the report says so."""
+    (tmp_path / "groups.txt").write_text("\n".join(["", "", *["a"] * (NUM_ROWS - 2)]) + "\n")
+    words = ["--config", config(("PrecisionAtK", "{k: 1}")), *made.evaluated, "--row-groups", tmp_path / "groups.txt"]
+    assert tailmetrics("evaluate", *words, "--quiet", "--out", tmp_path / "out")[::2] == (0, "")
+    assert "2 rows have no group and count only overall." in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_a_file_of_groups_has_columns_of_its_own(config, tailmetrics, tmp_path):
+    """--columns.query says how predictions and targets call their queries; the file of groups calls them query."""
+    (tmp_path / "p.csv").write_text("x,item,score\na,i,1\nb,j,1\n")
+    (tmp_path / "y.csv").write_text("x,item\na,i\nb,i\n")
+    (tmp_path / "groups.csv").write_text("query,group\na,one\nb,two\n")
+    files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--columns.query", "x"]
+    words = ["--config", config(("PrecisionAtK", "{k: 1}")), *files, "--row-groups", tmp_path / "groups.csv"]
+    assert tailmetrics("evaluate", *words, "--quiet", "--out", tmp_path / "out")[0] == 0
+    assert metrics_of(tmp_path / "out") == {"precision@1": 0.5, "precision@1/one": 1.0, "precision@1/two": 0.0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -61,6 +62,8 @@ def evaluate(request: Request) -> None:
         raise CommandError("there are no predictions", "add --preds FILE.")
     if options.intervals and options.no_intervals:
         raise CommandError("--intervals and --no-intervals are both there", "leave one of them out.")
+    if options.shares is not None and options.engine is None:
+        raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
     metrics = chosen_metrics(request)
     paths = [*paths_of([options.preds], data), *([] if options.label_names is None else [options.label_names])]
     read: list[str | Path] = [*local_files(paths), *request.configs]
@@ -103,7 +106,7 @@ def evaluate(request: Request) -> None:
             else:
                 files = inputs.files.everywhere()
                 evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
-        report = _report(evaluation, dataset, request)
+        report = _report(evaluation, dataset, request, 0 if groups is None else groups.lacking)
         if options.intervals and table is not None:
             found = _intervals(table, evaluation.members, dataset.num_rows, ranks, resampling)
             report = replace(report, intervals={**report.intervals, **found})
@@ -129,7 +132,7 @@ def _table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | N
     return outputs.claim(mine.parent, names) / mine.name
 
 
-def _report(evaluation: Evaluation, dataset: Dataset, request: Request) -> Report:
+def _report(evaluation: Evaluation, dataset: Dataset, request: Request, without_group: int) -> Report:
     options, data = request.get(EvaluateOptions), request.get(DataOptions)
     preds, target = (Path(str(path)).name for path in (options.preds, data.target))
     with warnings.catch_warnings():
@@ -142,6 +145,8 @@ def _report(evaluation: Evaluation, dataset: Dataset, request: Request) -> Repor
         notes.append(f"{dataset.missing_queries:,} queries of {target} have no predictions and are {outcome}.")
     if dataset.unmatched_queries:
         notes.append(f"{dataset.unmatched_queries:,} queries of {preds} have no targets and are left out.")
+    if without_group:
+        notes.append(f"{without_group:,} rows have no group and count only overall.")
     return replace(report, rows=dataset.num_rows, tie_winner=dataset.tie_winner, notes=(*report.notes, *notes))
 
 
@@ -305,8 +310,9 @@ def stream(
                 raise
             except ValueError as error:
                 problem, hint = describe(error)
+                file = dataset.target if re.match(r"(\w+: )?target\b", problem) else dataset.preds
                 rows = f"rows {int(batch.rows[0])} to {int(batch.rows[-1])}"
-                raise CommandError(f"{dataset.preds.path}, {rows}: {problem}", hint) from error
+                raise CommandError(f"{file.path}, {rows}: {problem}", hint) from error
             told(int(batch.rows[-1]) + 1 - dataset.start)
 
 

@@ -129,6 +129,9 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
     if options.train_target is not None and options.label_counts is not None:
         hint = "give the training targets to count them, or the counts."
         raise CommandError("both --train-target and --label-counts are given", hint)
+    if options.num_train is not None and options.label_counts is None:
+        hint = "leave --num-train out: training targets tell it, and nothing else asks for it."
+        raise CommandError("--num-train is given without --label-counts", hint)
     with progress("opening files", 1.0, ranks) as show:
         token = WATCHER.set(lambda doing, share: show(share, doing))
         try:
@@ -302,11 +305,13 @@ class RowGroups:
         names: Names of the groups of all rows, sorted.
         numbers: Shape (rows of this rank,), int16: places among the names, -1 for none.
         start: Number of this rank's first row.
+        lacking: How many of all rows have none.
     """
 
     names: tuple[str, ...]
     numbers: Tensor
     start: int
+    lacking: int
 
     def of(self, rows: Tensor) -> Tensor:
         """Return the groups of some rows, given by their numbers."""
@@ -338,7 +343,8 @@ def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
         raise CommandError(problem, f"choose a column with 1 to {MOST:,} different values, such as a language.")
     places = {name: place for place, name in enumerate(known)}
     numbers = [places.get(name or "", -1) for name in groups[dataset.start : dataset.stop]]
-    return RowGroups(tuple(known), torch.tensor(numbers, dtype=torch.int16), dataset.start)
+    lacking = sum(not name for name in groups)
+    return RowGroups(tuple(known), torch.tensor(numbers, dtype=torch.int16), dataset.start, lacking)
 
 
 def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
@@ -354,7 +360,7 @@ def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequen
     path, column = (said, COLUMN) if own else (str(options.target), said)
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
         return [line or None for line in _lines(path, "give the group of each row, one per line.")]
-    columns = options.columns
+    columns = Columns() if own else options.columns
     if queries is not None:
         columns = replace(columns, item=column) if column != "item" else Columns(query=columns.query)
     parts = find(path).parts

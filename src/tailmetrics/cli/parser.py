@@ -92,6 +92,9 @@ def parse(argv: Sequence[str] | None) -> Request:
     _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
     # the name since jsonargparse 4.49; the older one warns there
     objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
+    if not 0 < objects[objects.command].confidence < 1:
+        problem = f"--confidence {objects[objects.command].confidence:g} is not between 0 and 1"
+        raise CommandError(problem, "give a share such as 0.95.")
     return Request(objects.command, objects[objects.command])
 
 

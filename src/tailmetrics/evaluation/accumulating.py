@@ -74,7 +74,7 @@ class Evaluation:
         given = metrics if isinstance(metrics, TopKCollection) else TopKCollection(list(metrics), row_groups=row_groups)
         given.check_update("Evaluation")
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
-        self.collection, self.over_all = with_values_over_all(with_label_values(given) if labels else given)
+        self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
         self.confidence, self.moments, self.cells = intervals, dict[str, RowMoments](), list[LabelCells]()

@@ -47,7 +47,8 @@ class LabelTable:
     @cached_property
     def cuts(self) -> list[str]:
         """What stands behind ``hits``: nothing, or ``@5`` and so on for several cut-offs, the deepest last."""
-        return [name.removeprefix("hits") for name in self.columns if _stem(name) == "hits" and " (" not in name]
+        cuts = [name.removeprefix("hits") for name in self.columns if _stem(name) == "hits" and " (" not in name]
+        return [cut for cut in cuts if f"predicted{cut}" in self.columns]
 
     @cached_property
     def whole(self) -> dict[str, Tensor]:
