@@ -45,7 +45,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
     if isinstance(ranks, ExpectedRanks):
         return ranks.reciprocal_of_first(k)
-    return ranks.real_first_rank.reciprocal() * ranks.first_within(k)
+    return ranks.first_rank.to(real_dtype(ranks.first_rank.device)).reciprocal() * ranks.first_within(k)
 
 
 @final
@@ -113,8 +113,8 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     else:
         found = ranks.within(k)
         hits = whole_numbers(found.shape[-1], found.device, first=1)  # up to each, as nothing but hits stands before
-        total = ordered_sum(hits / ranks.real_ranks * found)
-    return total / ranks.divisor if denominator == "relevant" else divide(total, ranks.attainable_at(k))
+        total = ordered_sum(hits / ranks.target_ranks.to(real_dtype(found.device)) * found)
+    return total / ranks.n_relevant.clamp(min=1) if denominator == "relevant" else divide(total, ranks.attainable_at(k))
 
 
 @final

@@ -144,8 +144,10 @@ def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
     width = int(lengths.max(initial=0))
     if (lengths == width).all():
         return flat.reshape(len(lengths), width)
-    padding = _padding(argument, flat)
-    if padding is None:
+    padding: float | None = 0 if argument == "target_gains" else -1 if flat.dtype.kind in "iu" else None
+    if flat.dtype.kind == "f" and argument == "preds[0]":
+        padding = -np.inf
+    if padding is None:  # lists must have one length
         row = int((lengths != width).argmax())
         raise ValueError(
             f"{caller}: {argument} holds {lengths[row]} numbers in row {row} and {width} in the longest row; pass one "
@@ -154,15 +156,6 @@ def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
     rows = np.full((len(lengths), width), padding, np.int64 if flat.dtype.kind in "iu" else flat.dtype)
     rows[np.arange(width) < lengths[:, None]] = flat
     return rows
-
-
-def _padding(argument: str, flat: Array) -> float | None:
-    """Return what stands behind the end of a list; None where lists must have one length."""
-    if argument == "target_gains":
-        return 0
-    if flat.dtype.kind in "iu":
-        return -1
-    return -np.inf if flat.dtype.kind == "f" and argument == "preds[0]" else None
 
 
 def _row_of(entry: int, lengths: Array) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -243,7 +244,8 @@ class Kernels:
             return ListCheck(0, -1, None, None)
         lowest, highest = (int(end) for end in torch.aminmax(ids))
         gaps = ((ids[:, 1:] >= 0) & (ids[:, :-1] < 0)).any(dim=1) if lowest < 0 else ids.new_zeros(1)
-        ordered = ids.sort(dim=1).values
+        # NumPy sorts whole numbers in a tenth of the time that torch takes
+        ordered = torch.from_numpy(np.sort(ids.numpy(), axis=1)) if self.reads else ids.sort(dim=1).values
         repeats = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(dim=1)
         gap, repeat = (int(rows.int().argmax()) if bool(rows.any()) else None for rows in (gaps, repeats))
         return ListCheck(lowest, highest, gap, repeat)
@@ -319,7 +321,9 @@ class Kernels:
 
     def most(self, n: Tensor, widest: int) -> int:
         """Return the largest of the numbers ``n``, or the bound ``widest`` that is known without looking at them."""
-        return widest
+        if not self.reads:
+            return widest
+        return int(n.max()) if n.numel() else 0
 
     def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
         """Return the number of relevant labels of each row and bucket, shape (N, G), int64.
@@ -329,18 +333,15 @@ class Kernels:
             buckets: G buckets.
             seen: Takes what was seen on the way, for :meth:`best`: a matrix is then read once.
         """
-        chunks = _columns_of(targets, buckets)
+        chunks = None if self.reads else _columns_of(targets, buckets)
         if chunks is not None and targets.dense is not None:
             counts, maxima = chunks.look_over(targets.dense, None, maxima=not targets.binary)
             if maxima is not None:
                 seen["maxima"] = maxima
             return counts if targets.row_mask is None else counts * targets.row_mask[:, None]
-        if targets.padded is not None:
+        if targets.padded is not None and not self.reads:
             groups = whole_numbers(len(buckets), targets.padded.device)
             return (buckets.of(targets.padded).unsqueeze(2) == groups).sum(dim=1)
-        return self._count_entries(targets, buckets)
-
-    def _count_entries(self, targets: Targets, buckets: LabelBuckets) -> Tensor:
         keys = _keys(targets, buckets)
         counts = torch.zeros(targets.num_rows * len(buckets) + 1, dtype=torch.int64, device=keys.device)
         return counts.scatter_add_(0, keys, torch.ones_like(keys))[:-1].view(targets.num_rows, len(buckets))
@@ -367,8 +368,11 @@ class Kernels:
         Returns:
             Shape (N, W) or (N, G, W), float64.
         """
-        chunks = _columns_of(targets, buckets)
-        if chunks is None or targets.dense is None or k > CHUNK or (weights is None and targets.binary):
+        if weights is None and targets.binary:
+            n = targets.n_relevant if buckets is None else self.count_by_bucket(targets, buckets, seen)
+            return (whole_numbers(min(k, most), n.device) < n.unsqueeze(-1)).to(real_dtype(n.device))
+        chunks = None if self.reads else _columns_of(targets, buckets)
+        if chunks is None or targets.dense is None or k > CHUNK:
             return self._best_of_entries(targets, buckets, k, most, weights)
         maxima = seen.get("maxima") if weights is None else None
         maxima = chunks.look_over(targets.dense, weights, maxima=True)[1] if maxima is None else maxima

@@ -14,7 +14,7 @@ from torch import Tensor
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import native
 from tailmetrics.ranking._device import FORCED, is_compiling, num_threads, over_threads, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, ListCheck
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck
 from tailmetrics.ranking._kernels import PLAIN, Found, Kernels, Targets
 from tailmetrics.ranking._order import above, plain_top_k
 
@@ -101,26 +101,6 @@ class CpuKernels(Kernels):
     def occurrences(self, targets: Targets) -> tuple[Tensor, Tensor]:
         ids = targets.entries.ids
         return ids, torch.ones_like(ids)
-
-    def most(self, n: Tensor, widest: int) -> int:
-        return int(n.max()) if n.numel() else 0
-
-    def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
-        return self._count_entries(targets, buckets)
-
-    def best(
-        self,
-        targets: Targets,
-        buckets: LabelBuckets | None,
-        k: int,
-        most: int,
-        weights: LabelWeights | None,
-        seen: dict[str, Tensor],
-    ) -> Tensor:
-        if weights is None and targets.binary:
-            n = targets.n_relevant if buckets is None else self.count_by_bucket(targets, buckets, seen)
-            return (whole_numbers(min(k, most), n.device) < n.unsqueeze(-1)).to(torch.float64)
-        return self._best_of_entries(targets, buckets, k, most, weights)
 
     # where it stands
 

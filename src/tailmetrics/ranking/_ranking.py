@@ -52,14 +52,12 @@ class Ranking(TargetRanks):
         num_rows: N, rows that do not count included.
         depth: K, the width of ``ids``.
         max_k: The deepest cut-off that the list can answer for.
-        has_labels: Whether ``ids`` are labels; flat queries without ids number the documents of each query.
         scores_all: Whether it was made from scores of all labels, in a matrix or in pieces.
         row_mask: Shape (N,), bool: the rows that count; None when all do.
     """
 
     num_rows: int = field(init=False, repr=False)
     depth: int = field(init=False, repr=False)
-    has_labels: bool = field(init=False, repr=False)
     scores_all: bool = field(init=False, repr=False)
     row_mask: Tensor | None = field(init=False, repr=False)
     ids: Tensor
@@ -220,7 +218,6 @@ class Ranking(TargetRanks):
             ("depth", depth),
             ("deepest", depth),
             ("max_k", EVERYTHING if self.complete else depth),
-            ("has_labels", self.documents is None),
             ("scores_all", self.scores is not None or self.beyond is not None),
             ("row_mask", self.targets.row_mask),
             ("_memo", {}),
@@ -507,20 +504,11 @@ def rank_rows(context: Context, batch: Batch, depth: Depth, scored: bool | None 
     if context.ignore_index is not None or getattr(batch.preds, "ndim", 0) != 2:
         batch = rows_of_sequences(context, batch)
     context, lists, targets = read_batch(context, batch.preds, batch.target, batch.row_mask, depth, scored)
-    has_rows = batch.row_groups is not None or batch.row_weights is not None
-    return Ranking(
-        lists.ids,
-        lists.complete,
-        context.num_labels,
-        lists.values,
-        lists.scores,
-        targets,
-        read_batch_rows(context, len(lists.ids), lists.ids.device, batch.row_groups, batch.row_weights)
-        if has_rows
-        else ROWS,
-        lists.repeated,
-        ignore_index=context.ignore_index,
-    )
+    rows = ROWS
+    if batch.row_groups is not None or batch.row_weights is not None:
+        rows = read_batch_rows(context, len(lists.ids), lists.ids.device, batch.row_groups, batch.row_weights)
+    rest = context.num_labels, lists.values, lists.scores, targets, rows, lists.repeated
+    return Ranking(lists.ids, lists.complete, *rest, ignore_index=context.ignore_index)
 
 
 def _check_options(context: Context) -> None:
@@ -536,19 +524,8 @@ def rank_flat(context: Context, batch: Batch, indexes: Any, ids: Any = None) -> 
         context = replace(context, num_labels=None)  # documents have no labels that could be out of range
     with one_thread():
         context, lists, targets, rows, queries, documents = read_flat(context, batch, indexes, ids)
-    return Ranking(
-        lists.ids,
-        lists.complete,
-        context.num_labels,
-        lists.values,
-        None,
-        targets,
-        rows,
-        lists.repeated,
-        documents=documents,
-        queries=queries,
-        ignore_index=context.ignore_index,
-    )
+    rest = context.num_labels, lists.values, None, targets, rows, lists.repeated
+    return Ranking(lists.ids, lists.complete, *rest, documents, queries=queries, ignore_index=context.ignore_index)
 
 
 def rank_or_take(context: Context, batch: Batch, depth: Depth, indexes: Any) -> Ranking:

@@ -183,7 +183,7 @@ class TargetRanks:
         """Return ``k`` as what can be computed with values of shape (...): itself, or shape (len(k), 1, ...)."""
         if isinstance(k, int):
             return k
-        return cutoff_numbers(k, self.n_relevant.device).view(-1, *[1] * self.n_relevant.ndim)
+        return _numbers(k, self.n_relevant.device).view(-1, *[1] * self.n_relevant.ndim)
 
     def within(self, k: Cutoff) -> Tensor:
         """Return which of ``target_ranks`` are hits within the top ``k``, shape (..., W), bool.
@@ -230,16 +230,6 @@ class TargetRanks:
         hits: Tensor = memo["hits", k]
         return hits
 
-    @once
-    def real_ranks(self) -> Tensor:
-        """Return ``target_ranks`` as float64, shape (..., W)."""
-        return self.target_ranks.to(real_dtype(self.target_ranks.device))
-
-    @once
-    def real_first_rank(self) -> Tensor:
-        """Return :attr:`first_rank` as float64, shape (...)."""
-        return self.first_rank.to(real_dtype(self.first_rank.device))
-
     def real_hits_at(self, k: Cutoff) -> Tensor:
         """Return :meth:`hits_at` as float64."""
         memo = self._memo
@@ -264,11 +254,6 @@ class TargetRanks:
             memo["attainable", k] = self.n_relevant.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
         attainable: Tensor = memo["attainable", k]
         return attainable
-
-    @once
-    def divisor(self) -> Tensor:
-        """The number of relevant labels, or 1 where there is none: what is divided by it is 0 there."""
-        return self.n_relevant.clamp(min=1)
 
     @once
     def first_rank(self) -> Tensor:
@@ -314,11 +299,6 @@ class TargetRanks:
 @made_once
 def _numbers(ks: tuple[int, ...]) -> Tensor:
     return torch.tensor(ks, device="cpu")
-
-
-def cutoff_numbers(ks: tuple[int, ...], device: torch.device) -> Tensor:
-    """Return cut-offs as a vector on a device."""
-    return _numbers(ks, device)
 
 
 @made_once

@@ -177,7 +177,9 @@ def warn_of_scores(context: Context, scores: Tensor, target: Any) -> None:
     sample = _first_rows(context.caller, scores, context.row_mask)
     if sample is None or not _is_whole(sample[:1, :FIRST_CELLS]) or not _is_whole(sample):
         return
-    if _holds_zeros_and_ones(sample[sample > -torch.inf]):
+    retrieved = sample[sample > -torch.inf]
+    ones = retrieved == 1
+    if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # both, and nothing else
         known = _first_rows(context.caller, target, context.row_mask)
         if known is None or known.shape != sample.shape or bool((sample != known).any()):  # not predicted by itself
             warn_outside(
@@ -254,12 +256,6 @@ def _is_whole(sample: Tensor) -> bool:
     return not sample.is_floating_point() or bool((sample == sample.round()).all())
 
 
-def _holds_zeros_and_ones(values: Tensor) -> bool:
-    """Whether there are both, and nothing else."""
-    ones = values == 1
-    return bool((ones | (values == 0)).all()) and bool(ones.any()) and not bool(ones.all())
-
-
 def _is_permutation(sample: Tensor) -> bool:
     """Whether there are several columns, and each row holds 0 to L - 1, or each row 1 to L."""
     if sample.shape[1] < 2:
@@ -270,12 +266,7 @@ def _is_permutation(sample: Tensor) -> bool:
 
 def warn_outside(text: str) -> None:
     """Warn at the line of the first caller outside the library and torch."""
-    warn(text, stacklevel=_levels_inside())
-
-
-def _levels_inside() -> int:
-    """Return how many frames lie between :func:`warn_outside` and the first caller outside the library and torch."""
-    frame, levels = sys._getframe(2), 2
+    frame, levels = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("tailmetrics.", "torch")):
         frame, levels = frame.f_back, levels + 1
-    return levels
+    warn(text, stacklevel=levels)
