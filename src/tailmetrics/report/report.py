@@ -290,6 +290,11 @@ class Report(Written):
         is_place = self.split(key).metric in self.places
         return with_interval(self.scalars.get(key, math.nan), self.intervals.get(key), is_place)
 
+    @property
+    def of_rows(self) -> str:
+        """How many rows were evaluated, in words."""
+        return "" if self.rows is None else f"{self.rows:,} rows"
+
     def less_is_better(self, metric: str) -> bool:
         """Whether less of ``metric``, overall or by bucket, is better."""
         return any(self.split(key).metric == metric for key in self.lower_is_better)
@@ -396,10 +401,6 @@ class Report(Written):
         return found
 
 
-def _rows_of(report: Report) -> str:
-    return "" if report.rows is None else f"{report.rows:,} rows"
-
-
 def _of_intervals(report: Report) -> str:
     """Return what ± and [low, high] mean where intervals are known."""
     first = next(iter(report.intervals.values()), None)
@@ -425,7 +426,7 @@ def _overall(report: Report) -> Section:
     lacking = dict.fromkeys(report.split(key).metric for key in report.scalars if key not in report.intervals)
     has_none = bool(lacking) and bool(report.intervals)
     why = f"no interval: {', '.join(lacking)}, as no row or label has a value of which they are the mean"
-    caption = sentences(_rows_of(report), _of_intervals(report), why if has_none else "")
+    caption = sentences(report.of_rows, _of_intervals(report), why if has_none else "")
     asides = ["lower is better" if report.less_is_better(key) else "" for key in report.overall]
     return Section("overall", "Over all labels", caption, header=["metric", "value"], lines=lines, asides=asides)
 
@@ -459,7 +460,7 @@ def _buckets(report: Report) -> Iterator[Section]:
     fixed = len(columns)
     columns |= {metric: [report.text(_key_of(report, metric, name)) for name in names] for metric in metrics}
     buckets = what_buckets_are(report.buckets)
-    caption = sentences(_rows_of(report), _scopes(report, metrics), buckets)
+    caption = sentences(report.of_rows, _scopes(report, metrics), buckets)
     charts = [_bars(report, metric) for metric in metrics]
     below = (
         "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
@@ -524,7 +525,7 @@ def _bars(report: Report, metric: str) -> Chart:
     drawn = [
         report.captions.get(metric, ""),
         "" if whole is None else f"dashed line, all labels: {number(whole, is_place)}",
-        _rows_of(report),
+        report.of_rows,
         *(text for name, text in BESIDE.items() if any(key in beside.get(name, {}) for key in keys)),
         "marks: the bucket's share of the positives" if fair else "",
         "logarithmic heights" if scale.kind != "linear" else "",
@@ -633,24 +634,17 @@ def _tail(report: Report) -> Section:
         names = [f" ({short_name(end)})" if not same else "" for end in pair or ()]
         texts = [number(report.by_bucket[metric][end], place) for end in pair or ()]
         cells = [f"{text}{name}" for text, name in zip(texts, names, strict=True)] or ["–", "–"]
-        found = {what: report.summaries.get(report.key(metric, what), math.nan) for what in sums}
-        gap = report.intervals.get(report.key(metric, "gap"))
         of_all = number(math.nan if whole is None else whole, place)
-        lines.append(
-            [
-                metric,
-                of_all,
-                *cells,
-                *(
-                    with_interval(value, gap if what == "gap" else None, place and what == "gap")
-                    for what, value in found.items()
-                ),
-            ]
+        keys = {what: report.key(metric, what) for what in sums}
+        summed = (
+            with_interval(report.summaries.get(key, math.nan), report.intervals.get(key), place and what == "gap")
+            for what, key in keys.items()
         )
+        lines.append([metric, of_all, *cells, *summed])
     head, tail = same or ("head", "tail")
     rarest = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
     caption = sentences(
-        _rows_of(report), f"gap: {head} minus {tail}{rarest}; {'; '.join(SUMMARIES[what] for what in sums[1:])}"
+        report.of_rows, f"gap: {head} minus {tail}{rarest}; {'; '.join(SUMMARIES[what] for what in sums[1:])}"
     )
     header = ["metric", ALL_LABELS, head, tail, *(what.replace("_", " ") for what in sums)]
     return Section("tail", "Head against tail", caption, header=header, lines=lines)
@@ -815,7 +809,7 @@ def _labels(report: Report, brief: bool) -> Iterator[Section]:
             ]
             for place, cells in enumerate(columns.values())
         ]
-        caption, title = sentences(_rows_of(report), f"{name}: {said}"), f"Labels most often {often}{of_cut}"
+        caption, title = sentences(report.of_rows, f"{name}: {said}"), f"Labels most often {often}{of_cut}"
         lines = [list(line) for line in zip(*shown, strict=True)]
         yield Section(name, title, caption, header=list(columns), lines=lines, fixed=texts, texts=texts)
 
