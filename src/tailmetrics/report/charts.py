@@ -143,7 +143,10 @@ class Scale:
     def ticks(self, text: str = "{:g}") -> list[Tick]:
         """Return a few round numbers on the axis, or powers of ten on a logarithmic one."""
         if self.kind == "linear":
-            step = _round_step(self.high - self.low)
+            # 1, 2 or 5 times a power of ten, of which 3 to 6 make up the width
+            third = (self.high - self.low or 1.0) / 3
+            power = 10.0 ** math.floor(math.log10(third))
+            step = max(power * one for one in (1, 2, 5) if power * one <= third * (1 + 1e-9))
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
             found = [round(place * step, 12) for place in range(first, last + 1)]
         else:
@@ -152,13 +155,6 @@ class Scale:
             found = ([0.0] if self.low <= 0 else []) + found
             return [Tick(self.share(value), (_power(value),)) for value in found]
         return [Tick(self.share(value), (text.format(value) if value else "0",)) for value in found]
-
-
-def _round_step(width: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, of which 3 to 6 make up a width."""
-    width = width or 1.0
-    power = 10.0 ** math.floor(math.log10(width / 3))
-    return max(power * step for step in (1, 2, 5) if power * step <= width / 3 * (1 + 1e-9))
 
 
 def _power(value: float) -> str:

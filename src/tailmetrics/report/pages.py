@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tailmetrics.report import pictures, text
-from tailmetrics.report.charts import Mark, run_look
+from tailmetrics.report.charts import run_look
 from tailmetrics.report.document import Shown
 from tailmetrics.report.formatting import printable
 
@@ -66,7 +66,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"across": _across, "down": _down, "points": _points}
+    found.filters |= {
+        "across": lambda share: f"{100 * share:.5g}%",
+        "down": lambda share: f"{100 * (1 - share):.5g}%",
+        # the places of a mark in a square of 1000 by 1000, which a page stretches
+        "points": lambda mark: " ".join(f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places),
+    }
     found.globals["outlines"] = OUTLINES
     return found
 
@@ -74,19 +79,6 @@ def _environment() -> Environment:
 def _visible(value: Any) -> Any:
     """Return what a template writes, without characters that act upon a terminal that shows the file."""
     return printable(value) if type(value) is str and not value.isprintable() else value
-
-
-def _across(share: float) -> str:
-    return f"{100 * share:.5g}%"
-
-
-def _down(share: float) -> str:
-    return f"{100 * (1 - share):.5g}%"
-
-
-def _points(mark: Mark) -> str:
-    """Return the places of a mark in a square of 1000 by 1000, which a page stretches."""
-    return " ".join(f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places)
 
 
 class Written(Shown):

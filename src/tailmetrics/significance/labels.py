@@ -12,7 +12,6 @@ of Econometrics 29 (1985), for the factor; DeLong, DeLong and Clarke-Pearson, Bi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -91,16 +90,8 @@ class Influence:
         return max(0.0, between - float((self.cells[1] ** 2).sum())), max(drawn - 1, 1)
 
 
-class OverLabels(ABC):
-    """What rows add to the counts of labels, of one value that is an average over labels."""
-
-    @abstractmethod
-    def influence(self) -> Influence:
-        """Return what the value depends on."""
-
-
 @dataclass(frozen=True, eq=False)
-class LabelRows(OverLabels):
+class LabelRows:
     """Labels that rows predict and hold: of macro and weighted precision, recall and F1, and of coverage.
 
     The value of a label is top * hits / (below[0] * predictions + below[1] * support), 0 where that is 0 / 0, or
@@ -224,7 +215,7 @@ def influence_of(
 
 
 @dataclass(frozen=True, eq=False)
-class AreaRows(OverLabels):
+class AreaRows:
     """Bins of the scores of all labels: of areas under the curve of each label over the rows.
 
     Args:
@@ -278,6 +269,10 @@ class AreaRows(OverLabels):
             value, cells.ravel(), rows.ravel(), places.ravel().astype(np.int64), self.inside,
             weights * beyond / max(total, 1), areas, shares.ravel(),
         )  # fmt: skip
+
+
+OverLabels: TypeAlias = LabelRows | AreaRows
+"""What rows add to the counts of labels, of one value that is an average over labels."""
 
 
 def _roc(relevant: Array, others: Array) -> tuple[Array, Array, Array]:
