@@ -19,7 +19,7 @@ def write(tmp_path):
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 10])
 @pytest.mark.parametrize("block", [4, 16, 2**23])
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 def test_scores_and_labels(write, rows_of, monkeypatch, batch_rows, block, line_end):
     """label:value lines read as written, an empty line as an empty row, for any block size and line end."""
     monkeypatch.setattr(text, "BLOCK_BYTES", block)

@@ -102,7 +102,8 @@ def read(
         ]
         if string_ids is None and any(rows is not None and not rows.string_ids for rows in opened):
             string_ids = False  # lists of whole numbers are label ids
-        rule = _rule(inputs, label_names, string_ids, num_labels)
+        descending = any(one.form.ties == "last name" for one in inputs)
+        rule = LabelRule(label_names, string_ids, num_labels, descending)
         joined = join(files[0], files[1], rule, missing == "skip", rank, world_size, memory)
         assert joined.preds is not None
         ignored = None if filter is None else read_keyed_filter(filter, joined.database)
@@ -158,7 +159,7 @@ def read_target(
         raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
     given = _Input.of("read_target", path, format, "target", columns)
     if given.form.lines:
-        rule = _rule([given], label_names, string_ids, num_labels)
+        rule = LabelRule(label_names, string_ids, num_labels, given.form.ties == "last name")
         joined = join(None, given.lines(), rule, False, rank, world_size, memory)
         rows = _rows_per_batch(batch_rows, [joined.target])
         return TargetDataset(target=joined.target, min_gain=min_gain, batch_rows=rows, **joined.known)
@@ -224,13 +225,6 @@ class _Input(NamedTuple):
 
     def _open(self, part: Part) -> Any:
         return self.form.open(part.path, self.role, self.columns, part.partition)
-
-
-def _rule(
-    inputs: Sequence[_Input], label_names: Sequence[str] | None, string_ids: bool | None, num_labels: int | None
-) -> LabelRule:
-    descending = any(one.form.ties == "last name" for one in inputs)
-    return LabelRule(label_names, string_ids, num_labels, descending)
 
 
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,9 @@ class Ragged:
         """Return the row that an entry lies in."""
         return int(np.searchsorted(self.offsets, entry, side="right")) - 1
 
-    def slice(self, start: int, stop: int) -> Ragged:
-        """Return the rows from ``start`` up to ``stop``, without a copy of their entries."""
+    def __getitem__(self, rows: slice) -> Ragged:
+        """Return the rows of a slice, without a copy of their entries."""
+        start, stop, _ = rows.indices(len(self))
         offsets = self.offsets[start : stop + 1]
         entries = slice(int(offsets[0]), int(offsets[-1]))
         return Ragged(offsets - offsets[0], self.ids[entries], None if self.values is None else self.values[entries])
@@ -107,37 +108,30 @@ def entry_keys(rows: Ints, ids: Ints, *more: Ints) -> list[Ints]:
 
 def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
     """Yield the same rows in batches of exactly ``size``, the last one possibly shorter."""
-    pending: list[AnyRows] = []
+    pending: list[Any] = []
     count = 0
-    for part in parts:
-        while count + len(part) >= size:
-            yield _joined([*pending, _slice(part, 0, size - count)])
-            part = _slice(part, size - count, len(part))
+    rows: Any
+    for rows in parts:
+        while count + len(rows) >= size:
+            yield _joined([*pending, rows[: size - count]])
+            rows = rows[size - count :]
             pending, count = [], 0
-        if len(part):
-            pending.append(part)
-            count += len(part)
+        if len(rows):
+            pending.append(rows)
+            count += len(rows)
     if count:
         yield _joined(pending)
 
 
-def _slice(rows: AnyRows, start: int, stop: int) -> AnyRows:
-    return cast("AnyRows", rows.slice(start, stop) if isinstance(rows, Ragged) else rows[start:stop])
-
-
-def _joined(parts: list[AnyRows]) -> AnyRows:
+def _joined(parts: list[Any]) -> Any:
     parts = [part for part in parts if len(part)]
     if len(parts) == 1:
         return parts[0]
-    ragged: list[Ragged] = [part for part in parts if isinstance(part, Ragged)]
-    return cast("AnyRows", _joined_lists(ragged) if ragged else np.concatenate(cast("list[Array]", parts)))
-
-
-def _joined_lists(parts: list[Ragged]) -> Ragged:
-    lengths = np.concatenate([part.lengths for part in parts])
-    values = [part.values for part in parts if part.values is not None]
-    ids = np.concatenate([part.ids for part in parts])
-    return Ragged.from_lengths(lengths, ids, np.concatenate(values) if values else None)
+    if not isinstance(parts[0], Ragged):
+        return np.concatenate(parts)
+    lengths, ids = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "ids"))
+    values = None if parts[0].values is None else np.concatenate([part.values for part in parts])
+    return Ragged.from_lengths(lengths, ids, values)
 
 
 # -- files of rows ----------------------------------------------------------------------------------------------------

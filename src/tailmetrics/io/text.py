@@ -469,7 +469,7 @@ class XmcSource(Source):
 
     def __init__(self, asked: Opening) -> None:
         self.path = check_file(asked.path)
-        words = head(self.path).removeprefix(b"\xef\xbb\xbf").split(b"\n")[0].split()
+        words = next(iter(head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines()), b"").split()
         self._header = int(not words or b":" not in words[0])
         if self._header and (len(words) not in (2, 3) or not all(word.isdigit() for word in words)):
             raise DataFileError(self.path, "has no header", "line 1", HEADER_HINT)
