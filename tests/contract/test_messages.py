@@ -155,6 +155,7 @@ MESSAGES: list[tuple[Call, str]] = [
         "ERRAtK: .*max_gain",
     ),
     (lambda: F1AtThreshold(0.5).update(IDS, TARGET), "F1AtThreshold: "),
+    (lambda: F1AtThreshold(torch.zeros(2), num_labels=4), "threshold holds 2 numbers, but there are 4 labels"),
     (lambda: F1AtThreshold(0.5).update(SCORES.where(SCORES != 0.1, torch.nan), TARGET), "F1AtThreshold: .*NaN"),
     (lambda: F1AtThreshold(0.5, num_labels=4).update(SCORES[:, :3], TARGET), "F1AtThreshold: "),
     (
