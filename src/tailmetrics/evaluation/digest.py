@@ -125,7 +125,7 @@ class RunDigest:
 
 
 def merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entries of a whole run from those of the processes that had a share of its rows each.
+    """Return the entries of a whole run, from the entries of the processes that each had a share of its rows.
 
     Args:
         parts: What ``RunDigest.entries`` gave in each process.

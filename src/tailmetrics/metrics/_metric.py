@@ -72,7 +72,7 @@ class TopKMetric(ConfiguredMetric):
     Args:
         k: Cut-off, or several.
         buckets: Label buckets; ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` leave them to :meth:`bind`.
-        num_labels: L, where neither buckets nor data tell.
+        num_labels: Number of labels L, if neither buckets nor data say it.
         row_groups: Names of groups of rows, such as languages. ``update`` then takes the group of each row, and each
             value is computed over all rows and over the rows of each group.
         weighted: Whether ``update`` takes a weight for each row; a mean over rows is then a weighted mean.

@@ -149,7 +149,7 @@ class CatalogCoverageAtK(ExposureMetric):
 
     Args:
         k: Cut-off, or several.
-        num_labels: L, where buckets do not tell.
+        num_labels: Number of labels L, if buckets do not say it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -180,7 +180,7 @@ class GiniAtK(ExposureMetric):
 
     Args:
         k: Cut-off, or several.
-        num_labels: L, where buckets do not tell.
+        num_labels: Number of labels L, if buckets do not say it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -205,13 +205,13 @@ class EntropyAtK(ExposureMetric):
 
     Higher is more even, in [0, ln L]; NaN when nothing is shown.
 
-    Use it when exposure is to be spread: e to its power is the number of labels shown as if evenly.
+    Use it when exposure is to be spread: exp(entropy) labels shown equally often have the same entropy.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
         k: Cut-off, or several.
-        num_labels: L, where buckets do not tell.
+        num_labels: Number of labels L, if buckets do not say it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch
@@ -502,7 +502,7 @@ LabelDenominator: TypeAlias = Literal["observed", "known"]
 
 @final
 class PositiveCoverageAtK(ShownMetric):
-    """Share of the labels that are among the top k of a row in which they are relevant, at least once.
+    """Share of the labels that are found at least once: among the top k of a row in which they are relevant.
 
     Higher is better, in [0, 1]; NaN for a bucket without such labels.
 
@@ -513,7 +513,7 @@ class PositiveCoverageAtK(ShownMetric):
     Args:
         k: Cut-off, or several.
         denominator: ``"observed"``, the labels in the targets; ``"known"``, all labels (of the bucket).
-        num_labels: L, where buckets do not tell.
+        num_labels: Number of labels L, if buckets do not say it.
         kwargs: See :class:`TopKMetric`.
 
     >>> import torch

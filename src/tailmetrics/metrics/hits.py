@@ -112,7 +112,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
 @formula
 def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
-    """Share of the hits attainable within the top k that is there: h_k / min(k, n).
+    """Hits among the top k, divided by the most that are possible there: h_k / min(k, n).
 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
@@ -485,10 +485,9 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
 class FallOutAtK(RowMeanMetric):
     """Share of the irrelevant labels that is among the top k.
 
-    Lower is better, in [0, 1]; NaN before any row. What may be missing here are irrelevant labels:
-    ``empty_target_action`` says what a row counts in which every label (of the bucket) is relevant. As in TorchMetrics
-    the default is ``"pos"``, which is 1; within buckets it is ``"skip"``. A row without a relevant label counts its own
-    fall-out. A list that shows a label twice is refused.
+    Lower is better, in [0, 1]; NaN before any row. ``empty_target_action`` says what a row counts if every label (of
+    the bucket) is relevant: as in TorchMetrics the default is ``"pos"``, which is 1; within buckets it is ``"skip"``.
+    A row without a relevant label counts its own fall-out. A list that shows a label twice is refused.
 
     Use it when showing a wrong label has a cost of its own, as in screening.
 

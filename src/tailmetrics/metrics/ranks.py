@@ -172,7 +172,7 @@ def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
 
     Args:
         ranks: Leading axes (...).
-        min_recall: Recall to max_k, in (0, 1].
+        min_recall: Recall to reach, in (0, 1].
 
     Returns:
         Shape (...), int64.
@@ -202,15 +202,15 @@ def _needed_hits(n: Tensor, min_recall: float) -> Tensor:
 class KForRecall(RelevanceMetric):
     """How many predictions it takes to find ``min_recall`` of the relevant labels, median or mean over rows.
 
-    Lower is better, in [1, inf) but for ``miss_value=0``; NaN without a row that has a relevant label. Rows without one
-    are skipped, always.
+    Lower is better, in [1, inf), or 0 with ``miss_value=0``; NaN if no row has a relevant label. Rows without one are
+    always skipped.
 
     Use it when the length of the list is still to be chosen: it answers in numbers of suggestions.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        min_recall: Recall to max_k, in (0, 1].
+        min_recall: Recall to reach, in (0, 1].
         statistic: ``"median"``, the middle row (the mean of the two middle ones), or ``"mean"``.
         miss_value: What a row counts whose list of ``depth`` labels ends before; None for half the number of labels
             (of all labels, not of the bucket's). A miss can thus cost less than a late hit.

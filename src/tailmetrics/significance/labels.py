@@ -216,7 +216,7 @@ def influence_of(
 
 @dataclass(frozen=True, eq=False)
 class AreaRows:
-    """Bins of the scores of all labels: of areas under the curve of each label over the rows.
+    """Bins of the scores of all labels, from which the area of each label is computed.
 
     Args:
         bins: Shape (N, L), the bin of each score, the lowest scores in bin 0.
