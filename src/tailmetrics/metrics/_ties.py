@@ -25,6 +25,7 @@ from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetR
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
 from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._target_ranks import cutoff_numbers
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
 
@@ -395,25 +396,26 @@ def tied_across(
         if cut <= end:
             tied |= as_next[:, cut - 1]
     if buckets is not None:
-        rows = as_next.any(dim=1).nonzero().squeeze(1) if reads else slice(None)
-        tied[rows] |= _tied_within(values[rows, :end], ranking.ids[rows, :end], ks, buckets, reads)
-    row_mask = torch.ones_like(tied) if row_mask is None else row_mask
+        if reads:
+            rows = as_next.any(dim=1).nonzero().squeeze(1)
+            tied[rows] |= _tied_within(values[rows, :end], ranking.ids[rows, :end], ks, buckets, reads)
+        else:
+            tied |= _tied_within(values[:, :end], ranking.ids[:, :end], ks, buckets, reads)
+    if row_mask is None:
+        return PerRow(F.pad(tied[:, None], (0, 1), value=True))
     return PerRow(torch.stack([tied & row_mask, row_mask], dim=1))
 
 
 def _tied_within(values: Tensor, ids: Tensor, ks: tuple[int, ...], buckets: LabelBuckets, reads: bool) -> Tensor:
     """Return whether some k-th label of a bucket scores the same as the next one of the bucket, shape (N,), bool."""
-    bucket, end = buckets.table_on(ids.device)[ids], ids.shape[1]
+    bucket = buckets.table_on(ids.device)[ids]
     # NumPy sorts small numbers by counting, in a tenth of the time
     order = torch.from_numpy(np.argsort(bucket.numpy(), kind="stable")) if reads else bucket.argsort(stable=True)
     bucket, values = bucket.gather(1, order), values.gather(1, order)
+    place = whole_numbers(ids.shape[1], ids.device, first=1) - torch.searchsorted(bucket, bucket)  # in its bucket
+    cut = (place[:, :-1].unsqueeze(-1) == cutoff_numbers(ks, ids.device)).any(dim=-1)
     as_next = (bucket[:, 1:] == bucket[:, :-1]) & (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
-    found = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
-    for k in (k for k in ks if k < end):
-        kth_or_later = bucket[:, : end - k] == bucket[:, k - 1 : -1]  # k - 1 places before is one of the same bucket
-        later = F.pad(bucket[:, : end - k - 1] == bucket[:, k:-1], (1, 0))
-        found |= (as_next[:, k - 1 :] & kth_or_later & ~later).any(dim=1)
-    return found
+    return (as_next & cut).any(dim=1)
 
 
 @made_once
