@@ -25,7 +25,6 @@ from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetR
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
 from tailmetrics.ranking._ranking import Scope
-from tailmetrics.ranking._target_ranks import cutoff_numbers
 
 Ties: TypeAlias = Literal["id", "expected", "worst", "best"]
 
@@ -413,9 +412,14 @@ def _tied_within(values: Tensor, ids: Tensor, ks: tuple[int, ...], buckets: Labe
     order = torch.from_numpy(np.argsort(bucket.numpy(), kind="stable")) if reads else bucket.argsort(stable=True)
     bucket, values = bucket.gather(1, order), values.gather(1, order)
     place = whole_numbers(ids.shape[1], ids.device, first=1) - torch.searchsorted(bucket, bucket)  # in its bucket
-    cut = (place[:, :-1].unsqueeze(-1) == cutoff_numbers(ks, ids.device)).any(dim=-1)
+    cut = (place[:, :-1].unsqueeze(-1) == _numbers(ks, ids.device)).any(dim=-1)
     as_next = (bucket[:, 1:] == bucket[:, :-1]) & (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
     return (as_next & cut).any(dim=1)
+
+
+@made_once
+def _numbers(numbers: tuple[int, ...]) -> Tensor:
+    return torch.tensor(numbers, device="cpu")
 
 
 @made_once
