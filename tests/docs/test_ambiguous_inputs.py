@@ -70,6 +70,8 @@ def rows() -> Iterator[Any]:
     """Each row of the tables of the page, and what is refused, by what is passed."""
     for given, words, instead in REFUSED:
         yield pytest.param(given, "error", words, instead, id=given)
+    from_1 = "hold each number from 1 to 12 once"
+    yield pytest.param("ranks + 1, classes", "warning", from_1, "-ranks.float(), classes", id="ranks from 1")
     for line in PAGE.read_text().splitlines():
         if line.startswith("| `"):
             row = ROW.match(line)
@@ -119,7 +121,7 @@ def test_the_tables_hold_every_kind() -> None:
     assert {kind: told.count(kind) > 3 for kind in ("error", "warning", "nothing")} == dict.fromkeys(
         ("error", "warning", "nothing"), True
     )
-    assert len(told) >= 24
+    assert len(told) >= 25
 
 
 def swapped() -> tuple[Tensor, Tensor]:
