@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, orc
 from rich.console import Console
+from sklearn.metrics import f1_score, roc_auc_score
 
 from cli.made import write_lists
 from tailmetrics import LabelBuckets
@@ -436,3 +437,35 @@ def test_predictions_in_the_place_of_tables(runs, tailmetrics, tmp_path):
         status, out, err = tailmetrics("compare", path, runs.new)
         assert (status, out) == (2, "")
         assert "or compare predictions: --preds A --preds B --target T" in err.splitlines()[1]
+
+
+def test_overall_values_beside_those_by_bucket(config, tailmetrics, tmp_path):
+    """Areas and averages over labels, overall and by bucket in one table, are scikit-learn's, of thresholds too."""
+    rng = np.random.default_rng(8)
+    target = rng.random((200, 12)) < np.linspace(0.6, 0.1, 12)
+    runs = {name: np.round(target * scale + rng.normal(size=target.shape), 1) for name, scale in (("a", 2), ("b", 1))}
+    for name, scores in runs.items():
+        np.save(tmp_path / f"{name}.npy", scores.astype(np.float32))
+    np.save(tmp_path / "target.npy", target)
+    np.save(tmp_path / "counts.npy", target.sum(axis=0))
+    kinds = (("LabelAUC", ""), ("F1AtThreshold", "threshold: 0.95, average: macro"), ("F1AtK", "k: 3, average: macro"))
+    metrics = [(kind, f"{{{given}{', ' * bool(given)}{by}}}") for kind, given in kinds
+               for by in ("num_labels: 12", "num_labels: 12, scope: global, buckets: 'quantiles:3'")
+               if not (kind == "LabelAUC" and "global" in by)]  # fmt: skip
+    metrics.insert(1, ("LabelAUC", "{num_labels: 12, buckets: 'quantiles:3'}"))
+    words = ["compare", "--config", config(*metrics), "--preds", tmp_path / "a.npy", tmp_path / "b.npy"]
+    words += ["--target", tmp_path / "target.npy", "--label-counts", tmp_path / "counts.npy", "--num-train", 200]
+    status, _, err = tailmetrics(*words, "--resamples", 400, "--out", tmp_path / "out")
+    assert status == 0, err
+    found = compared(tmp_path / "out")
+    for side, name in (("baseline_value", "a"), ("value", "b")):
+        scores = runs[name].astype(np.float32)
+        best = np.zeros_like(target)
+        np.put_along_axis(best, np.argsort(-scores, axis=1, kind="stable")[:, :3], True, axis=1)
+        expected = {
+            "macro_auc": roc_auc_score(target, scores, average="macro"),
+            "macro_f1@t0.95": f1_score(target, scores > 0.95, average="macro"),
+            "macro_f1@3": f1_score(target, best, average="macro"),
+        }
+        for key, value in expected.items():
+            assert found[key][side] == pytest.approx(value, abs=1e-4 if key == "macro_auc" else 1e-12)

@@ -306,9 +306,9 @@ class RowTableWriter:
                 ends = zip((NUMERATOR, DENOMINATOR), value, strict=True) if isinstance(value, tuple) else [("", value)]
                 columns |= {key + end: pa.array(side.cpu().numpy(), from_pandas=True) for end, side in ends}
         for metric in self._over_labels:
-            for k, (lengths, codes) in zip(metric.cutoffs, LabelCells(metric).lists(ranking), strict=True):
+            for column, (lengths, codes) in zip(_label_columns(metric), LabelCells(metric).lists(ranking), strict=True):
                 stops = np.concatenate([[0], np.cumsum(lengths)])
-                columns[LABELS + metric._key(k)] = pa.LargeListArray.from_arrays(stops, codes)
+                columns[column] = pa.LargeListArray.from_arrays(stops, codes)
         self._pending.append(pa.table(columns))
         if sum(table.num_rows * table.num_columns for table in self._pending) >= BUFFERED_CELLS:
             self._flush()
@@ -328,9 +328,15 @@ def _averages(metric: Any) -> Iterator[list[Any]]:
     spec = spec_of(metric)
     for name, group in zip((None, *(metric.row_groups or ())), metric.group_keys(), strict=True):
         keys = iter(metric.row_keys(group))
-        for k in metric.cutoffs:
+        for column in _label_columns(metric):
             for bucket in range(len(spec["sizes"])):
-                yield [next(keys), LABELS + metric._key(k), spec, bucket, name]
+                yield [next(keys), column, spec, bucket, name]
+
+
+def _label_columns(metric: Any) -> list[str]:
+    """Return the column of each cut-off, named after the first of its keys: codes depend on the buckets."""
+    keys = list(metric.row_keys(metric.group_keys()[0]))
+    return [LABELS + key for key in keys[:: len(keys) // len(metric.cutoffs)]]
 
 
 def _label_names(dataset: Dataset, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:

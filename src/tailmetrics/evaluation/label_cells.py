@@ -119,7 +119,6 @@ class LabelCells:
         size, num_labels = ranking.num_rows, int(metric.num_labels)
         buckets = metric.bound_buckets
         bucket = np.zeros(num_labels, np.int64) if buckets is None else buckets.assignment.cpu().numpy()
-        prepared = dict(metric._prepare(ranking))
         if isinstance(self.metric, (LabelAUC, LabelAP)):
             relevant = np.zeros((size, num_labels), bool)
             entries = metric._relevant(ranking).targets.entries
@@ -129,6 +128,7 @@ class LabelCells:
             bins = np.concatenate([*blocks, np.zeros(0, np.int64)]).reshape(size, -1) % metric.bins
             return [(np.full(size, num_labels), (bucket * BINS + 2 * bins + relevant).ravel())]
         coverage = isinstance(self.metric, PositiveCoverageAtK)
+        prepared = dict(metric._prepare(ranking) if coverage else metric.cells_of_rows(ranking))
         name: Callable[[str], str] = str if coverage else metric._label_state
         held = _cells(prepared.get(name("observed" if coverage else "support")))
         found = []

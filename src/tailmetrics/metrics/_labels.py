@@ -183,14 +183,29 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
                 "counts": PerRow(self._row_counts(ranking, ranks, counted)),
                 "counted": PerRow(with_bucket_axis(counted)),
             }
-        increments = self._label_increments(ranking, ranks, counted)
-        if "support" in self._counts_kept:
-            entries = ranking.targets.entries
-            increments[self._label_state("support")] = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
+        rows_apart = self.row_groups is not None or self.weighted
+        increments = self._label_increments(ranking, ranks, counted, rows_apart) | self._support_increment(ranking)
         return increments | {self._label_state("counted"): PerRow(with_bucket_axis(counted))}
 
-    def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
-        """Return what a batch adds to true positives and predictions of the labels."""
+    def cells_of_rows(self, ranking: Ranking) -> dict[str, Increment]:
+        """Return what each row of a batch adds to true positives, predictions and support of the labels."""
+        ranks, ranking = self._ranks_of(ranking), self._relevant(ranking)
+        increments = self._label_increments(ranking, ranks, self._counted(ranking, ranks), rows_apart=True)
+        return increments | self._support_increment(ranking)
+
+    def _support_increment(self, ranking: Ranking) -> dict[str, Increment]:
+        if "support" not in self._counts_kept:
+            return {}
+        entries = ranking.targets.entries
+        return {self._label_state("support"): AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)}
+
+    def _label_increments(
+        self, ranking: Ranking, ranks: TargetRanks, counted: Tensor, rows_apart: bool
+    ) -> dict[str, Increment]:
+        """Return what a batch adds to true positives and predictions of the labels.
+
+        Where ``rows_apart`` is false, the rows of what is added may be any.
+        """
         increments: dict[str, Increment] = {}
         for k in self.ks:
             hits = ranks.within(k) & counted.unsqueeze(-1)

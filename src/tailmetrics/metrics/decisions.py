@@ -164,25 +164,26 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         values = torch.where(self._support(ranks) > 0, values, 0.0)
         return values.movedim(1, 0).reshape(len(self.ks), *ranks.n_relevant.shape)
 
-    def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
+    def _label_increments(
+        self, ranking: Ranking, ranks: TargetRanks, counted: Tensor, rows_apart: bool
+    ) -> dict[str, Increment]:
         found: dict[str, list[Increment]] = {}
-        whole = self.row_groups is None and not self.weighted  # rows need not be told apart
         for one in suggestions(ranking, self._limits) if "predicted" in self._counts_kept else ():
             shown = self._in_rows_counted(one.rows, one.ids, counted)
             found.setdefault(self._label_state(f"predicted_at_{one.threshold}"), []).append(shown)
         for number, threshold in enumerate(self._limits):
             hits = self._in_rows_counted(*targets_above(ranking, threshold), counted)
             found[self._label_state(f"hits_at_{number}")] = [hits]
-        return {name: self._joined(parts, whole) for name, parts in found.items()}
+        return {name: self._joined(parts, rows_apart) for name, parts in found.items()}
 
     def _in_rows_counted(self, rows: Tensor, ids: Tensor, counted: Tensor) -> AtCells:
         bucket = self._bucket_of(ids).clamp(max=self._num_buckets - 1)
         counts = counted[rows] if counted.ndim == 1 else counted[rows, bucket]
         return AtCells(ids.clamp(min=0), (ids >= 0) & counts, rows)
 
-    def _joined(self, parts: Sequence[Any], whole: bool) -> AtCells:
+    def _joined(self, parts: Sequence[Any], rows_apart: bool) -> AtCells:
         """Return the increments of all blocks as one; by label where rows need not be told apart, to bound memory."""
-        if not whole:
+        if rows_apart:
             sides = zip(*((part.cells, part.amounts, part.rows) for part in parts), strict=True)
             return AtCells(*map(torch.cat, sides))
         assert self.num_labels is not None
