@@ -198,16 +198,11 @@ class Names(Sequence[str]):
         return f"Names({', '.join(map(repr, self[:3]))}{f', … {len(self):,} in all' if len(self) > 3 else ''})"
 
 
-def blocks_of(names: Iterable[str], size: int = 2**16) -> Iterator[Any]:
-    """Yield names as arrow string arrays."""
+def arrow_names(names: Iterable[str]) -> Any:
+    """Return names as an arrow string array."""
     import pyarrow as pa
 
-    if isinstance(names, Names):
-        chunks = names.column.chunks if isinstance(names.column, pa.ChunkedArray) else [names.column]
-        yield from (chunk.cast(pa.large_string()) for chunk in chunks)
-        return
-    some = list(names)
-    yield from (pa.array(some[first : first + size], pa.large_string()) for first in range(0, len(some), size))
+    return names.column if isinstance(names, Names) else pa.array(list(names), pa.large_string())
 
 
 def literal(text: str) -> str:

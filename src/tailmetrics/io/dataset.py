@@ -388,14 +388,15 @@ def _check_range(rows: Ragged, source: Source, first: int, num_labels: int | Non
         return
     low, high = int(rows.ids.min()), int(rows.ids.max())
     if low < 0:
-        row = rows.row_of(int(rows.ids.argmin()))
-        raise source.error(first + row, f"holds the label id {low}", NEGATIVE_HINT)
-    if high > LARGEST:
-        row = rows.row_of(int(rows.ids.argmax()))
-        raise source.error(first + row, f"holds the label id {high}", f"label ids are at most {LARGEST}.")
-    if num_labels is not None and high >= num_labels:
-        row = rows.row_of(int(rows.ids.argmax()))
-        raise source.error(first + row, f"holds the label id {high}, but there are {num_labels} labels", RANGE_HINT)
+        wrong, beyond, hint = low, "", NEGATIVE_HINT
+    elif high > LARGEST:
+        wrong, beyond, hint = high, "", f"label ids are at most {LARGEST}."
+    elif num_labels is not None and high >= num_labels:
+        wrong, beyond, hint = high, f", but there are {num_labels} labels", RANGE_HINT
+    else:
+        return
+    row = first + rows.row_of(int((rows.ids == wrong).argmax()))
+    raise source.error(row, f"holds the label id {wrong}{beyond}", hint)
 
 
 def _check_values(values: Array, role: Role, source: Source, first: int, rows: Ragged | None) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics.io.database import MEMORY, Database, blocks_of
+from tailmetrics.io.database import MEMORY, Database, arrow_names
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, PathLike, Plain, check_file, find, suffix_of
 from tailmetrics.io.formats import Columns, Opening, format_of_parts, is_usual, plain
@@ -175,12 +175,8 @@ def load_names(database: Database, names: Sequence[str]) -> None:
     """
     import pyarrow as pa
 
-    database.run("CREATE TABLE labels (item VARCHAR, id BIGINT)")
-    first = 0
-    for block in blocks_of(names):
-        table = pa.table({"item": block, "id": np.arange(first, first + len(block))})
-        database.run("INSERT INTO labels SELECT item, id FROM given", given=table)
-        first += len(block)
+    table = pa.table({"item": arrow_names(names), "id": np.arange(len(names))})
+    database.run("CREATE TABLE labels AS SELECT item, id FROM given", given=table)
     (repeated,) = database.row("SELECT count(*) - count(DISTINCT item) FROM labels")
     if repeated:
         raise ValueError(f"label_names: {repeated} names are repeated; pass each once.")
@@ -214,8 +210,7 @@ class NameGathering:
 
     def add_more(self, names: Iterable[str]) -> None:
         """Add names that no file needs to have in common with others."""
-        for block in blocks_of(list(names)):
-            self._add(block, -1)
+        self._add(arrow_names(names), -1)
 
     def _begin(self, path: FilePath) -> int:
         if path not in self._paths[-1:]:
@@ -225,7 +220,7 @@ class NameGathering:
     def _add(self, names: Any, file: int) -> None:
         import pyarrow as pa
 
-        table = pa.table({"name": names.cast(pa.large_string())})
+        table = pa.table({"name": names})
         self._database.run(f"INSERT INTO held SELECT DISTINCT name, {file} FROM given", given=table)
 
     def ordered(self, rule: LabelRule, as_written: bool) -> Sequence[str] | None:
