@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import shutil
-from io import StringIO
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +11,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, orc
-from rich.console import Console
 from sklearn.metrics import f1_score, roc_auc_score
 
 from cli.made import write_lists
 from tailmetrics import LabelBuckets
 from tailmetrics.cli.row_tables import RowTable
-from tailmetrics.report import ComparisonReport, print_report
 from tailmetrics.significance import compare
 
 NUM_ROWS, NUM_LABELS = 400, 40
@@ -226,33 +223,6 @@ def test_rows_that_are_not_the_same(tables, tailmetrics, tmp_path):
         assert err.splitlines()[1].startswith("hint: ")
 
 
-def test_queries_in_another_order_are_joined(config, tailmetrics, tmp_path):
-    """Two files of the same judgements, one turned around: the comparison is that of files in one order."""
-    rng = np.random.default_rng(1)
-    queries, items = [f"q{number}" for number in range(30)], list("abcd")
-    judged = [f"{query},{rng.choice(items)}" for query in queries]
-    runs = [[f"{query},{item},{rng.random():.3f}" for query in queries for item in items] for _ in range(2)]
-
-    def table(name, run, lines):
-        (tmp_path / "y.csv").write_text("query,item\n" + "\n".join(lines) + "\n")
-        (tmp_path / "p.csv").write_text("query,item,score\n" + "\n".join(run) + "\n")
-        path = tmp_path / f"{name}.parquet"
-        words = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--config", config(("MRR", "{}"))]
-        assert tailmetrics("evaluate", *words, "--per-row", path, "--quiet")[0] == 0
-        return path
-
-    one, other, turned = (
-        table("one", runs[0], judged),
-        table("other", runs[1], judged),
-        table("turned", runs[1][::-1], judged[::-1]),
-    )
-    assert pq.read_table(turned)["query"].to_pylist() != pq.read_table(one)["query"].to_pylist()
-    for number, path in enumerate((other, turned)):
-        words = ["--names", "x", "y", "--overwrite", "--out", tmp_path / f"out{number}", "--quiet"]
-        assert tailmetrics("compare", one, path, *words)[::2] == (0, "")
-    assert compared(tmp_path / "out0") == compared(tmp_path / "out1")
-
-
 AVERAGES = [
     ("RecallAtK", "{k: [1, 3], average: macro, buckets: deciles, scope: global}"),
     ("F1AtK", "{k: 3, average: weighted}"),
@@ -369,65 +339,6 @@ def test_under_torchrun_it_declines(tailmetrics, monkeypatch):
         monkeypatch.setenv(name, value)
     status, _, err = tailmetrics("compare", "a.parquet", "b.parquet")
     assert (status, err.splitlines()[0]) == (2, "error: compare runs in one process")
-
-
-RUNS = {
-    "the run of Monday the 3rd": {"mrr": [1.0, 0.5, 0.5], "global_recall@10/decile_10": [1.0, 0.0, 0.5]},
-    "the run of Sunday the 2nd": {"mrr": [0.5, 0.5, 1.0], "global_recall@10/decile_10": [1.0, 1.0, 0.5]},
-}
-
-
-def printed(width):
-    """Return the comparison of RUNS as it is printed on a terminal."""
-    console = Console(width=width, file=StringIO(), record=True)
-    print_report(ComparisonReport(compare(RUNS), title="Two days", buckets=["decile_10"]), console)
-    return console.export_text()
-
-
-def headers(text):
-    """Return the columns of each table of comparisons."""
-    found = [line.strip("┃ ").split() for line in text.splitlines() if line.startswith("┃")]
-    return [columns for columns in found if columns[0] == "metric"]
-
-
-def test_a_wide_terminal_shows_one_table_and_explains_it():
-    """Every column side by side; the title does not wrap; the caption explains p, its correction and the effect."""
-    text = printed(160)
-    (shown,) = headers(text)
-    columns = "metric run baseline difference interval p corrected least win/tie/loss effect ┃"
-    assert [one for one in shown if one != "┃"] == columns.split()[:-1]
-    assert "the run of Sunday the 2nd against the run of Monday the 3rd" in text.splitlines()
-    legend = " ".join(text.split())
-    assert all(f"{column}: " in legend for column in ("p", "corrected", "effect"))
-    assert "holm, of 2 comparisons;" in legend
-
-
-def test_one_row_per_run_comes_first():
-    """Above the comparisons: each run by letter and name, with its value over all labels."""
-    lines = printed(100).splitlines()
-    assert lines[0] == "Two days: the runs over all labels"
-    values = {"a": ("the run of Monday the 3rd", "0.6667"), "b": ("the run of Sunday the 2nd", "0.6667")}
-    for letter, cells in values.items():
-        (line,) = (line for line in lines if line.startswith(f"│ {letter} "))
-        assert tuple(cell.strip() for cell in line.strip("│ ").split("│"))[1:] == cells
-
-
-@pytest.mark.parametrize("width", [80, 60, 120])
-def test_a_narrow_terminal_loses_no_column(width):
-    """What has no room beside the rest comes in a table below, behind the same metrics; nothing is cut or folded."""
-    wide, narrow = printed(160), printed(width)
-    columns = [[one for one in shown if one != "┃"] for shown in headers(narrow)]
-    assert len(columns) > 1
-    assert all(shown[0] == "metric" for shown in columns)
-    (everything,) = headers(wide)
-    assert sorted(one for shown in columns for one in shown[1:]) == sorted({*everything} - {"┃", "metric"})
-    if width >= 80:
-        assert columns[0][:4] == ["metric", "difference", "interval", "corrected"]
-    assert max(map(len, narrow.splitlines())) <= width
-    for key in RUNS["the run of Monday the 3rd"]:
-        cells, *_ = ([cell.strip() for cell in line.split("│")] for line in wide.splitlines() if f"│ {key} " in line)
-        found = [cell.strip() for line in narrow.splitlines() if f"│ {key} " in line for cell in line.split("│")]
-        assert {*cells} == {*found}
 
 
 def test_predictions_in_the_place_of_tables(runs, tailmetrics, tmp_path):

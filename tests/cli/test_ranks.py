@@ -13,17 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.made import write_lists
-from tailmetrics import (
-    GiniAtK,
-    KForRecall,
-    LabelBuckets,
-    PrecisionAtK,
-    PropensityScoredPrecisionAtK,
-    RecallAtK,
-    TopKCollection,
-)
 from tailmetrics.cli.inputs import BLOCK_BYTES, fingerprint
-from tailmetrics.io import read, read_label_counts
 
 METRICS = [
     ("PrecisionAtK", "{k: [1, 3]}"),
@@ -179,35 +169,3 @@ def test_more_ranks_than_row_groups(made, config, workers, tailmetrics, tmp_path
     one, two = ((tmp_path / folder / "report.json").read_text() for folder in ("one", "two"))
     assert one == two
     assert tailmetrics("compare", table, table, "--names", "a", "b", "--quiet")[0] == 0
-
-
-def share(preds, target, counts, rank, world_size):
-    """Return the metrics of a rank's rows, as a worker of Ray or Spark would."""
-    counts = read_label_counts(counts)
-    deciles = LabelBuckets.deciles(counts)
-    metrics = [PrecisionAtK(k=[1, 3]), RecallAtK(k=5, buckets=deciles), GiniAtK(k=3, num_labels=30),
-               KForRecall(min_recall=0.5, buckets=deciles),
-               PropensityScoredPrecisionAtK(k=3, label_counts=counts, num_train=240)]  # fmt: skip
-    collection = TopKCollection(metrics)
-    for batch in read(preds, target, num_labels=30, rank=rank, world_size=world_size, batch_rows=5):
-        collection.update(batch.preds, batch.target)
-    return collection
-
-
-def merged(parts):
-    """Return the first of several collections, to which the others have been added."""
-    first, *others = parts
-    for other in others:
-        for name, metric in first.members().items():
-            metric.merge_state(other.members()[name])
-    return first
-
-
-def test_states_merge_over_processes_that_know_nothing_of_one_another(made, workers):
-    """Collections pickled by other processes and merged hold to the last bit what one process finds."""
-    parts = workers.map(share, [(made.preds, made.target, made.counts, rank, 3) for rank in range(3)])
-    alone = share(made.preds, made.target, made.counts, 0, 1).compute()
-    found = merged(parts).compute()
-    assert found.keys() == alone.keys()
-    assert all(float(found[key]) == float(value) or value.isnan() for key, value in alone.items())
-    assert float(found["precision@1"]) > 0

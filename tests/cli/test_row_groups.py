@@ -175,15 +175,6 @@ def test_least_gains_reach_labels(config, tailmetrics, tmp_path):
     assert {line["label"]: line["support"] for line in lines} == {"0": "0", "1": "2", "2": "0"}
 
 
-def test_one_group(made, grouped, config, tailmetrics, tmp_path):
-    """Where all rows with a name have the same one, it is a group as any other."""
-    (tmp_path / "groups.txt").write_text("de\n" * 20 + "\n" * 40)
-    words = [*grouped[1], "--config", config(METRICS[0]), "--row-groups", tmp_path / "groups.txt", "--quiet"]
-    assert tailmetrics("evaluate", *words, "--overwrite", "--out", tmp_path / "out")[::2] == (0, "")
-    assert metrics_of(tmp_path / "out")["precision_k@3/de"] == pytest.approx(precision(made, range(20)), abs=1e-12)
-    assert json.loads((tmp_path / "out" / "report.json").read_text())["row_groups"] == [{"name": "de", "rows": 20}]
-
-
 @pytest.mark.parametrize("kind", ["csv.gz", "tsv", "jsonl", "long", "partition"])
 def test_groups_of_queries_in_parts(config, tailmetrics, tmp_path, kind):
     """A folder of targets, compressed or not, in lines or tables, holds the groups as one file does."""

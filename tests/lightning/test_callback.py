@@ -177,14 +177,6 @@ def test_the_unified_package_runs_the_same_callback(tmp_path: Path) -> None:
     same(callback.report.scalars, expected())
 
 
-def test_several_dataloaders_are_reported_apart(tmp_path: Path) -> None:
-    """Keys end in the number of the loader; the second loader holds half the rows."""
-    callback = HeadToTailReport([tailmetrics.PrecisionAtK(k=1)])
-    run = trainer(tmp_path, callback)
-    run.test(ByHeart(), [Data().test_dataloader(), Data(rows=20).test_dataloader()], verbose=False)
-    assert {"test/precision@1/dataloader_idx_0", "test/precision@1/dataloader_idx_1"} <= set(run.callback_metrics)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -267,7 +259,7 @@ def test_what_others_tell_the_callback_is_named(owner: str) -> None:
     module = wrong if owner == "model" else SimpleNamespace()
     trainer = SimpleNamespace(datamodule=wrong if owner == "data module" else None)
     with pytest.raises(TypeError, match=f"HeadToTailReport: num_labels of the {owner}='many' is not a whole number"):
-        callback._labels._find_num_labels(trainer, module)
+        next(callback._labels._stated(trainer, module))
     with pytest.raises(
         TypeError, match=f"HeadToTailReport: label_names of the {owner}=3 is of type int; pass a list of te"
     ):

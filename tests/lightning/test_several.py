@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from counted import ROWS, Given, Model, callback, loader, trainer
-from lightning_toy import ByHeart, Data
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.utilities import CombinedLoader
 from torch.utils.data import DistributedSampler
@@ -131,11 +130,3 @@ def test_two_callbacks_of_one_name_are_refused(name: str, tmp_path: Path) -> Non
         ValueError, match=f"HeadToTailReport: 2 callbacks of this Trainer have name='{name}'; give each"
     ):
         trainer(tmp_path, callback(name=name), callback(name=name)).fit(Model(), loader())
-
-
-def test_a_data_module_with_two_loaders(tmp_path: Path) -> None:
-    """The second holds half the rows."""
-    report = HeadToTailReport([tailmetrics.PrecisionAtK(k=1)], table=False, files=False)
-    run = trainer(tmp_path, report)
-    run.test(ByHeart(), [Data().test_dataloader(), Data(rows=20).test_dataloader()], verbose=False)
-    assert set(run.callback_metrics) == {"test/precision@1/dataloader_idx_0", "test/precision@1/dataloader_idx_1"}

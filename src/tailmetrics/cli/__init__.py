@@ -10,6 +10,7 @@ import threading
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if list(words) in (["--help"], ["-h"], ["--version"]):
         _answer(words)
-    interrupts: list[int] = []
+    interrupts = _Interrupts()
     with _signals(interrupts, alone=argv is None):
         try:
             return _outcome(argv, interrupts)
         except BaseException:
             # libraries turn an interrupt into errors of their own: whatever comes behind the signal is one
-            if not interrupts:
+            if not interrupts.noted:
                 raise
     sys.stderr.write("interrupted: what is not complete is not written\n")
     if argv is None:
@@ -55,6 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.flush()
         os._exit(INTERRUPTED)
     return INTERRUPTED
+
+
+@dataclass
+class _Interrupts:
+    """Whether SIGINT has come; it is held while libraries load, of which some abort where an import is cut short."""
+
+    noted: bool = False
+    held: bool = True
 
 
 def _answer(words: Sequence[str]) -> None:
@@ -69,7 +78,7 @@ def _answer(words: Sequence[str]) -> None:
     parser.parse_args(words)
 
 
-def _outcome(argv: Sequence[str] | None, interrupts: Sequence[int]) -> int:
+def _outcome(argv: Sequence[str] | None, interrupts: _Interrupts) -> int:
     try:
         from tailmetrics.cli.compare import compare_runs
         from tailmetrics.cli.evaluate import evaluate
@@ -77,6 +86,9 @@ def _outcome(argv: Sequence[str] | None, interrupts: Sequence[int]) -> int:
         from tailmetrics.cli.parser import parse
         from tailmetrics.cli.processes import launched
 
+        interrupts.held = False
+        if interrupts.noted:
+            raise KeyboardInterrupt
         rank, _ = launched()
         with _own_classes(), plain_warnings(rank == 0):
             request = parse(argv)
@@ -86,7 +98,7 @@ def _outcome(argv: Sequence[str] | None, interrupts: Sequence[int]) -> int:
         sys.stderr.write(f"{problem}\nhint: pip install 'tailmetrics[cli]'\n")
         return FAILED
     except REPORTED as error:
-        if interrupts:
+        if interrupts.noted:
             raise
         if rank == 0:  # all ranks agree on an error
             print_error(error)
@@ -95,7 +107,7 @@ def _outcome(argv: Sequence[str] | None, interrupts: Sequence[int]) -> int:
 
 
 @contextmanager
-def _signals(interrupts: list[int], alone: bool) -> Iterator[None]:
+def _signals(interrupts: _Interrupts, alone: bool) -> Iterator[None]:
     """Note SIGINT, and let SIGTERM, which torchrun sends to the other ranks when one fails, clean up as it does.
 
     Args:
@@ -107,8 +119,9 @@ def _signals(interrupts: list[int], alone: bool) -> Iterator[None]:
         return
 
     def interrupt(number: int, frame: Any) -> None:
-        interrupts.append(number)
-        signal.default_int_handler(number, frame)
+        interrupts.noted = True
+        if not interrupts.held:
+            signal.default_int_handler(number, frame)
 
     handlers: dict[int, Any] = {signal.SIGTERM: lambda number, _: sys.exit(128 + number)}
     if (
@@ -117,7 +130,7 @@ def _signals(interrupts: list[int], alone: bool) -> Iterator[None]:
         handlers[signal.SIGINT] = interrupt
 
     def unraisable(found: Any) -> None:
-        if not interrupts:
+        if not interrupts.noted:
             hook(found)
             return
         # it came while an object was removed, where Python drops every error: it comes again

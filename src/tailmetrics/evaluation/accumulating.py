@@ -215,6 +215,9 @@ class Evaluation:
         rows, notes = _agreed([row for of, found in with_counts for row in bucket_rows(of, found)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
+        group_rows: list[int | None] = [None] * len(self.row_groups)
+        if self.group_rows is not None:
+            group_rows = self.group_rows.compute().reshape(-1).tolist()
         labels = examples = None
         if self.labels:
             columns = {name: one.cpu() for name, one in self.collection.per_label(zero_division=math.nan).items()}
@@ -237,7 +240,7 @@ class Evaluation:
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
             notes=(*notes, *self._notes_on_cutoffs(rows)),
-            row_groups=self._group_rows(),
+            row_groups=[GroupRow(name, count) for name, count in zip(self.row_groups, group_rows, strict=True)],
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
             captions={named(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
@@ -257,11 +260,6 @@ class Evaluation:
         return tuple(
             dict.fromkeys(self.collection._set_name(metric._key(k)) for metric in of_kind for k in metric.cutoffs)
         )
-
-    def _group_rows(self) -> list[GroupRow]:
-        counts = None if self.group_rows is None else self.group_rows.compute().reshape(-1).tolist()
-        names = self.row_groups
-        return [GroupRow(name, None if counts is None else counts[place]) for place, name in enumerate(names)]
 
     def _intervals(self, scalars: Mapping[str, float]) -> dict[str, Interval]:
         if self.confidence is None:

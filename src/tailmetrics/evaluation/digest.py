@@ -85,11 +85,17 @@ class RunDigest:
         self._codes = None if label_names is None else _codes(label_names)
         self._row_codes = None if row_names is None else _codes(row_names)
         self._targets = 0
-        buckets = {_of_buckets(m.buckets, self._codes) for m in metrics if isinstance(m.buckets, LabelBuckets)}
-        counts = [getattr(m, "label_counts", None) for m in metrics]
+        buckets, counts = set(), set()
+        for metric in metrics:
+            if isinstance(metric.buckets, LabelBuckets):  # without unseen labels: a larger catalogue is no difference
+                names, assignment = metric.buckets.names, _array(metric.buckets.assignment)
+                known = assignment != (names.index("unseen") if "unseen" in names else -1)
+                buckets.add(_of_labels(assignment, known, self._codes, json.dumps(names).encode()))
+            if isinstance(of_metric := getattr(metric, "label_counts", None), Tensor):
+                counts.add(_of_labels(_array(of_metric), _array(of_metric) != 0, self._codes, b""))
         self._fixed = {
             "buckets": _of_all(buckets),
-            "counts": _of_all({_of_counts(one, self._codes) for one in counts if isinstance(one, Tensor)}),
+            "counts": _of_all(counts),
             "options": _of_plain_data(dict(options or {})),
             "keys": {key: _of_plain_data(_arguments(m)) for m in metrics for key in list(m.keys())},
             "version": VERSION,
@@ -171,19 +177,6 @@ def _sum_over_rows(numbers: Ints, ranking: Ranking, codes: Ints | None) -> int:
     data = memoryview(cells.tobytes())
     digests = (sha256(data[start:stop]).digest() for start, stop in zip(starts, stops, strict=True))
     return sum(int.from_bytes(digest, "little") for digest in digests)
-
-
-def _of_buckets(buckets: LabelBuckets, codes: Ints | None) -> str:
-    """Return the digest of an assignment without the unseen labels: a larger catalogue is no difference."""
-    assignment = _array(buckets.assignment)
-    known = assignment != (buckets.names.index("unseen") if "unseen" in buckets.names else -1)
-    return _of_labels(assignment, known, codes, json.dumps(buckets.names).encode())
-
-
-def _of_counts(counts: Tensor, codes: Ints | None) -> str:
-    """Return the digest of training counts; labels that never occur are left out."""
-    values = _array(counts)
-    return _of_labels(values, values != 0, codes, b"")
 
 
 def _of_labels(values: Ints, known: NDArray[np.bool_], codes: Ints | None, more: bytes) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -142,14 +140,11 @@ class History:
 
     def write(self, path: Path) -> None:
         """Write a table with one line per validation and loader, as a whole or not at all; NaN is an empty cell."""
-        text = StringIO()
-        table = csv.DictWriter(text, self._columns(), lineterminator="\n")
-        table.writeheader()
-        for row in self.rows:
-            empty = {name for name, cell in row.items() if isinstance(cell, float) and math.isnan(cell)}
-            table.writerow({name: "" if name in empty else cell for name, cell in row.items()})
         unfinished = path.with_name(f".{path.name}")
-        unfinished.write_text(text.getvalue(), encoding="utf-8", newline="")
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, self._columns(), lineterminator="\n")
+            table.writeheader()
+            table.writerows({name: "" if cell != cell else cell for name, cell in row.items()} for row in self.rows)
         os.replace(unfinished, path)
 
     def _columns(self) -> list[str]:

@@ -259,12 +259,10 @@ def _next_version(logs: Path) -> Path:
     """Make and return the first folder that is not there yet."""
     logs.mkdir(parents=True, exist_ok=True)
     for number in count():
-        try:
+        with suppress(FileExistsError):
             (logs / f"version_{number}").mkdir()
-        except FileExistsError:
-            continue
-        return logs / f"version_{number}"
-    raise AssertionError("unreachable")
+            break
+    return logs / f"version_{number}"
 
 
 # -- figures and tables in loggers --------------------------------------------------------------------------------
@@ -283,19 +281,20 @@ def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) ->
         step: Of the training.
     """
     for logger in loggers:
-        experiment = getattr(logger, "experiment", None)
+        experiment: Any = getattr(logger, "experiment", None)
         if hasattr(logger, "log_image") and hasattr(logger, "log_table"):
             _wandb(logger, report, name, step)
         elif hasattr(experiment, "add_figure") and hasattr(experiment, "add_text"):
-            _tensorboard(experiment, report, name, step)
+            experiment.add_text(name, markdown(report), step)
+            if report.by_bucket:
+                experiment.add_figure(name, picture(report), step)
         elif hasattr(experiment, "log_figure") and hasattr(experiment, "log_text") and hasattr(logger, "run_id"):
-            _mlflow(logger, experiment, report, name, step)
-
-
-def _tensorboard(writer: Any, report: Report, name: str, step: int) -> None:
-    writer.add_text(name, markdown(report), step)
-    if report.by_bucket:
-        writer.add_figure(name, picture(report), step)
+            place, run = f"{name}/step_{step:08d}", logger.run_id
+            experiment.log_text(run, markdown(report), f"{place}.md")
+            if report.labels is not None:
+                experiment.log_text(run, report.labels.csv(), f"{place}_labels.csv")
+            if report.by_bucket:
+                experiment.log_figure(run, picture(report), f"{place}.png")
 
 
 def _wandb(logger: Any, report: Report, name: str, step: int) -> None:
@@ -319,15 +318,6 @@ def _bucket_rows(report: Report) -> Iterator[list[Any]]:
     for row in report.buckets:
         values = (_cell(of.get(row.name, math.nan)) for of in report.by_bucket.values())
         yield [row.name, row.labels, row.positives, *values]
-
-
-def _mlflow(logger: Any, client: Any, report: Report, name: str, step: int) -> None:
-    place = f"{name}/step_{step:08d}"
-    client.log_text(logger.run_id, markdown(report), f"{place}.md")
-    if report.labels is not None:
-        client.log_text(logger.run_id, report.labels.csv(), f"{place}_labels.csv")
-    if report.by_bucket:
-        client.log_figure(logger.run_id, picture(report), f"{place}.png")
 
 
 def _cell(value: float) -> float | None:

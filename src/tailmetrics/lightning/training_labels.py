@@ -9,7 +9,7 @@ from warnings import warn
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import track
 from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
@@ -81,9 +81,20 @@ class TrainingLabels:
         if not again and (self.frequency is not None or (self.collection.is_bound and not self._saved)):
             return False
         if self._saved and not again:
-            self._take_saved(trainer, pl_module)
+            counts, num_train = self._saved["label_counts"], self._saved["num_train"]
+            number, source = next(self._stated(trainer, pl_module), (len(counts), ""))
+            if number != len(counts):
+                raise ValueError(_other_labels(len(counts), f"{source} is {number}"))
+            self._saved = {}
+            self._adopt(counts, num_train, "the checkpoint")
             return True
-        num_labels, source = self._find_num_labels(trainer, pl_module)
+        stated = next(self._stated(trainer, pl_module), None)
+        if stated is None:
+            raise ValueError(
+                "HeadToTailReport: the number of labels is not known; pass num_labels=, or give the data module or "
+                "the model an attribute num_labels."
+            )
+        num_labels, source = stated
         loaders = training_loaders(trainer, pl_module)
         counter, notes = count_labels(loaders, self.train_target, num_labels, source, trainer, pl_module.device)
         self._adopt(counter.compute().reshape(-1).cpu(), counter.num_rows, source, again)
@@ -102,26 +113,13 @@ class TrainingLabels:
 
     # -- the number of labels -----------------------------------------------------------------------------------
 
-    def _find_num_labels(self, trainer: Any, pl_module: Any) -> tuple[int, str]:
-        """Return the number of labels, and what says so."""
-        found = next(self._stated(trainer, pl_module), None)
-        if found is None:
-            raise ValueError(
-                "HeadToTailReport: the number of labels is not known; pass num_labels=, or give the data module or "
-                "the model an attribute num_labels."
-            )
-        return found
-
     def _stated(self, trainer: Any, pl_module: Any) -> Iterator[tuple[int, str]]:
         """Yield every number of labels that is stated, with its source, the one that counts first."""
         stated = [(self.num_labels, "num_labels")]
-        for metric in self.collection.members().values():
-            stated.append((metric.num_labels, f"num_labels of {type(metric).__name__}"))
-        owners = {
-            "data module": getattr(trainer, "datamodule", None),
-            "model": pl_module,
-            "model's hparams": getattr(pl_module, "hparams", None),
-        }
+        members = self.collection.members().values()
+        stated += [(metric.num_labels, f"num_labels of {type(metric).__name__}") for metric in members]
+        owners = {"data module": getattr(trainer, "datamodule", None), "model": pl_module}
+        owners["model's hparams"] = getattr(pl_module, "hparams", None)
         stated += [(getattr(owner, "num_labels", None), f"num_labels of the {name}") for name, owner in owners.items()]
         for number, source in stated:
             if number is not None:
@@ -163,14 +161,6 @@ class TrainingLabels:
                 "its own, so that buckets may differ from those of the run that made the checkpoint.",
                 stacklevel=2,
             )
-
-    def _take_saved(self, trainer: Any, pl_module: Any) -> None:
-        counts, num_train = self._saved["label_counts"], self._saved["num_train"]
-        number, source = next(self._stated(trainer, pl_module), (len(counts), ""))
-        if number != len(counts):
-            raise ValueError(_other_labels(len(counts), f"{source} is {number}"))
-        self._saved = {}
-        self._adopt(counts, num_train, "the checkpoint")
 
 
 def _read(path: str) -> Any:
@@ -230,23 +220,16 @@ def count_labels(
             if trainer.world_size > 1:  # a sampler that draws by chance draws alike in each process
                 torch.manual_seed(0)
             for batch in _shown(loader, limit, trainer):
-                _count(
-                    counter,
-                    _target(batch, where, place),
-                    padding,
-                    f"{_named(place)}, with {num_labels} labels by {source}",
-                )
+                target = _target(batch, where, place)
+                try:
+                    if padding.sampler is not None:
+                        kept = padding.first_seen(len(target), "train_target", masked=False)
+                        target = target if kept is None else target[kept.to(target.device)]
+                    counter.update(target.to(counter.device) if isinstance(target, Tensor) else target)
+                except (TypeError, ValueError) as error:
+                    what = f"{_named(place)}, with {num_labels} labels by {source}"
+                    raise ValueError(f"HeadToTailReport: counting training labels{what}: {error}") from error
     return counter, list(dict.fromkeys(filter(None, notes)))
-
-
-def _count(counter: LabelFrequency, target: Any, padding: SamplerPadding, what: str) -> None:
-    """Add the target of a batch, but for repeated rows."""
-    try:
-        kept = None if padding.sampler is None else padding.first_seen(len(target), "train_target", masked=False)
-        target = target if kept is None else target[kept.to(target.device)]
-        counter.update(target.to(counter.device) if isinstance(target, Tensor) else target)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"HeadToTailReport: counting training labels{what}: {error}") from error
 
 
 def _limit(loader: Any, trainer: Any) -> tuple[int | None, str]:
@@ -283,12 +266,8 @@ def _shown(loader: Any, limit: int | None, trainer: Any) -> Iterator[Any]:
     say(f"HeadToTailReport: counting the training labels{number}; {SPARED}.")
     console = Console(stderr=True)
     hidden = not (trainer.is_global_zero and trainer.progress_bar_callback is not None and console.is_terminal)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(f"Counting training labels ({SPARED})", total=total)
-        for batch in islice(loader, limit):
-            yield batch
-            bar.advance(task)
+    batches, what = islice(loader, limit), f"Counting training labels ({SPARED})"
+    yield from track(batches, what, total=total, console=console, transient=True, disable=hidden)
 
 
 def _target(batch: Any, where: TargetPlace, place: Place) -> Any:
