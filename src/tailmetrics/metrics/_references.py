@@ -188,7 +188,7 @@ class Alike:
             return torch.zeros(len(ks), *self._which.shape, dtype=real_dtype(self._which.device))
         new = [place for place, kind in enumerate(kinds) if kind not in known.places]
         if new:
-            values = self._one_of_each(self._kinds[new]).mean_of(value)
+            values = self._one_of_each(self._kinds[new]).mean_of(value, max(ks))
             known.places |= {kinds[place]: len(known.places) + number for number, place in enumerate(new)}
             known.values = values if known.values is None else torch.cat([known.values, values], dim=1)
         assert known.values is not None

@@ -319,7 +319,7 @@ class RowMeanMetric(RelevanceMetric):
         if isinstance(ranks, ReferenceRanks) and ranks.alike is not None and self.reads_counts_alone:
             return ranks.alike.mean_of(self._values_at_cutoffs, ks, vars(self).setdefault("_of_chance", OfKinds()))
         if isinstance(ranks, ExpectedRanks):
-            return ranks.mean_of(self._values_at_cutoffs)
+            return ranks.mean_of(self._values_at_cutoffs, max(ks))
         if self.in_registry:
             return self._values_at_cutoffs(ranks)
         values = [self._row_value(ranks, k) for k in ks]
@@ -409,7 +409,7 @@ class RatioMetric(RelevanceMetric):
         """Return both terms of each cut-off and row, shape (2, K, ...)."""
         ranks = self._ranks_of(ranking)
         if isinstance(ranks, ExpectedRanks):
-            return ranks.mean_of(lambda one: torch.stack(self._row_terms(one, self.ks)))
+            return ranks.mean_of(lambda one: torch.stack(self._row_terms(one, self.ks)), max(self.ks))
         if self.in_registry and len(self.ks) > 1:
             return torch.stack(self._row_terms(ranks, self.ks))
         pairs = [self._row_terms(ranks, k) for k in self.ks]

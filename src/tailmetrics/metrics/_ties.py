@@ -78,8 +78,7 @@ class CutSpan:
             down = down * (x_down * (others - m + x_down)) / ((e - x_down + 1) * (m - x_down + 1))
             x_up, x_down = x_up + 1, x_down - 1
             up, down = (torch.where(chance > NEGLIGIBLE, chance, 0.0) for chance in (up, down))
-            yield x_up, up
-            yield x_down, down
+            yield from ((x, chance) for x, chance in ((x_up, up), (x_down, down)) if bool((chance > 0).any()))
 
 
 class ExpectedRanks(TargetRanks):
@@ -113,7 +112,7 @@ class ExpectedRanks(TargetRanks):
         # no place that a relevant label may have lies further down
         self.most = int((above + equal).masked_fill(void, 0).max()) if above.numel() else 0
 
-    def mean_of(self, value: Callable[[ExpectedRanks], Tensor]) -> Tensor:
+    def mean_of(self, value: Callable[[ExpectedRanks], Tensor], deepest: int) -> Tensor:
         """Return the mean of a ``value`` of ranks, shape (K, ...), over the lengths that the lists of buckets may have.
 
         Of a bucket's labels that are cut, those listed stand in any order: within a list of each length, each of them
@@ -122,13 +121,25 @@ class ExpectedRanks(TargetRanks):
         if self.cut is None:
             return value(self)
         terms, chances = [], []
+        longer = torch.zeros((), dtype=real_dtype(self.above.device), device=self.above.device)
         for listed, chance in self.cut.lengths():
-            ranks = copy(self)
-            ranks._memo, ranks.length = {}, (self.cut.above + listed).clamp(min=0)
-            ranks._most_shown = ranks.length
-            terms.append(value(ranks).to(chance.dtype) * chance)
-            chances.append(chance)
+            length = (self.cut.above + listed).clamp(min=0)
+            if bool(((length < deepest) & (chance > 0)).any()):
+                terms.append(value(self._of_length(length)).to(chance.dtype) * chance)
+                chances.append(chance)
+            else:
+                longer = longer + chance
+        if bool((longer > 0).any()):  # lists longer than what is read are alike
+            length = torch.full_like(self.cut.above + self.cut.equal, deepest)
+            terms.append(value(self._of_length(length)).to(longer.dtype) * longer)
+            chances.append(longer.expand(length.shape))
         return ordered_sum(torch.stack(terms, dim=-1)) / ordered_sum(torch.stack(chances, dim=-1))
+
+    def _of_length(self, length: Tensor) -> ExpectedRanks:
+        """Return the ranks in lists of these lengths."""
+        ranks = copy(self)
+        ranks._memo, ranks.length, ranks._most_shown = {}, length, length
+        return ranks
 
     def shown(self, places: int | Tensor) -> int | Tensor:
         """Return how many of the first ``places`` of a list there are to be read."""
