@@ -240,3 +240,18 @@ def test_a_config_names_a_class_of_the_current_folder(made, tailmetrics, tmp_pat
     assert sys.path == before
     found = reported(here)
     assert found["ours@3"] == found["theirs@3"] == found["hit_rate@3"] > 0
+
+
+def test_one_file_is_target_and_training_target(tailmetrics, tmp_path):
+    """A model tried on what it was trained on: each label counts in training as often as in the targets."""
+    target = np.arange(12).reshape(4, 3) % 2 == 0
+    np.save(tmp_path / "target.npy", target)
+    np.save(tmp_path / "scores.npy", np.arange(12.0).reshape(4, 3))
+    words = ["--preds", "scores.npy", "--target", "target.npy", "--train-target", "target.npy", "--preset"]
+    words = [tmp_path / word if word.endswith(".npy") else word for word in words]
+    status, _, err = tailmetrics(
+        "evaluate", *words, "head_to_tail", "--buckets", "quantiles:3", "--out", tmp_path / "o"
+    )
+    assert status == 0, err
+    counts = json.loads((tmp_path / "o" / "report.json").read_text())["label_counts"]
+    assert (counts["labels"], counts["occurrences"]) == (3, target.sum())

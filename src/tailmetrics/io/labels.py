@@ -288,12 +288,12 @@ def read_label_names(
                 gathered.add(rows, one.name)
             else:
                 numbered.append(one.name)
-    if len(set(numbered)) == len(found) or (numbered and num_labels is not None and string_ids is None):
+    with_names = [one.name for one in found if one.name not in numbered]  # a file may be given for two purposes
+    if not with_names or (numbered and num_labels is not None and string_ids is None):
         return None
     if numbered:
-        other = next(one.name for one in found if one.name not in numbered)
         hint = "with num_labels=L whole numbers are label ids in all of them; with string_ids=True they are names."
-        raise DataFileError(other, f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
+        raise DataFileError(with_names[0], f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
     gathered.add_more(more)
     return gathered.ordered(rule, bool(string_ids))
 
