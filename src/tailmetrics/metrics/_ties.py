@@ -99,6 +99,7 @@ class ExpectedRanks(TargetRanks):
 
     def __init__(self, ranks: TargetRanks, above: Tensor, equal: Tensor, cut: CutSpan | None = None) -> None:
         self.cut = cut
+        self._by_length: list[tuple[int, Tensor]] = []
         hits = ranks.hits
         rest = ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, ranks.deepest
         super().__init__(lambda: hits, *rest)
@@ -120,24 +121,30 @@ class ExpectedRanks(TargetRanks):
         """
         if self.cut is None:
             return value(self)
-        terms, chances = [], []
-        longer = torch.zeros((), dtype=real_dtype(self.above.device), device=self.above.device)
-        for listed, chance in self.cut.lengths():
-            length = (self.cut.above + listed).clamp(min=0)
-            if bool(((length < deepest) & (chance > 0)).any()):
-                terms.append(value(self._of_length(length)).to(chance.dtype) * chance)
-                chances.append(chance)
-            else:
-                longer = longer + chance
-        if bool((longer > 0).any()):  # lists longer than what is read are alike
-            length = torch.full_like(self.cut.above + self.cut.equal, deepest)
-            terms.append(value(self._of_length(length)).to(longer.dtype) * longer)
-            chances.append(longer.expand(length.shape))
-        return ordered_sum(torch.stack(terms, dim=-1)) / ordered_sum(torch.stack(chances, dim=-1))
+        if not self._by_length:  # the same for all metrics that read these ranks
+            of_length: dict[int, Tensor] = {}
+            for listed, chance in self.cut.lengths():
+                length = (self.cut.above + listed).clamp(min=0)
+                lengths: list[int] = torch.unique(length[chance > 0]).tolist()
+                for one in lengths:
+                    share = torch.where(length == one, chance, 0.0)
+                    of_length[one] = of_length[one] + share if one in of_length else share
+            self._by_length.extend((one, of_length[one]) for one in sorted(of_length))
+        chances: dict[int, Tensor] = {}
+        for shown, chance in self._by_length:  # lists longer than what is read are alike
+            one = min(shown, deepest)
+            chances[one] = chances[one] + chance if one in chances else chance
+        # one behind the other by length, so that a length that only other rows have changes no bit
+        whole, total = sum(chances.values()), None
+        for one, chance in chances.items():
+            term = value(self._of_length(one)).to(chance.dtype) * chance
+            total = term if total is None else total + term
+        assert total is not None
+        return total / whole
 
-    def _of_length(self, length: Tensor) -> ExpectedRanks:
-        """Return the ranks in lists of these lengths."""
-        ranks = copy(self)
+    def _of_length(self, most: int) -> ExpectedRanks:
+        """Return the ranks in lists of one length."""
+        ranks, length = copy(self), torch.full_like(self.n_relevant, most)
         ranks._memo, ranks.length, ranks._most_shown = {}, length, length
         return ranks
 
