@@ -39,7 +39,7 @@ def test_a_preset_leaves_out_what_ranked_ids_cannot_answer(files, tailmetrics, t
     status, _, err = tailmetrics(*words, *files["ids"])
     assert status == 0
     assert err.startswith(
-        "warning: CrossEntropy is left out: preds are ids or candidates, which say nothing of the other"
+        "warning: CrossEntropy is left out: preds are ids or candidates, whose probabilities over all labels"
     )
     assert err.count("\n") == 1
     assert metrics_of(tmp_path / "out") == NEXT_LOCATION[:-1]
