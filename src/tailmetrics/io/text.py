@@ -23,7 +23,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -352,9 +352,16 @@ def _fields(path: FilePath, layout: Layout) -> Lines:
         item=item,
         value=re.sub(r"\bn\b", f"({number})", layout.value),
         kind=layout.kind,
-        exact=lambda: read_by_line(path, layout.form, partial(_words, path, layout)),
+        exact=lambda: _by_word(path, layout),
         kept=plain,
     )
+
+
+def _by_word(path: FilePath, layout: Layout) -> Iterator[Triples]:
+    for block in read_by_line(path, layout.form, partial(_words, path, layout)):
+        assert block.value is not None
+        with np.errstate(over="ignore"):
+            yield replace(block, value=block.value.astype(np.float32 if layout is RUN else np.float64))
 
 
 def _words(path: FilePath, layout: Layout, number: int, text: str) -> Iterator[Entry]:
@@ -366,14 +373,11 @@ def _words(path: FilePath, layout: Layout, number: int, text: str) -> Iterator[E
         raise DataFileError(path, problem, f"line {number}", f"a line is: {' '.join(layout.names)}.")
     name, word = layout.names[layout.number], words[layout.number]
     value = (real if layout is RUN else whole)(path, name, word, number)
-    if layout is RUN:
-        with np.errstate(over="ignore"):
-            value = np.float32(value)  # type: ignore[assignment]
-    elif layout is MSMARCO:
+    if layout is MSMARCO:
         if value < 1:
             raise DataFileError(path, f"holds the rank {word}", f"line {number}", "ranks count from 1, the best.")
         value = -value
-    elif value >= EARLIEST:
+    elif layout is QRELS and value >= EARLIEST:
         hint = "lines 'user item rating time' are no qrels: name their format, tsv or csv."
         raise DataFileError(path, f"holds the time {word} as a grade", f"line {number}", hint)
     yield words[0], words[layout.item], value if layout is not QRELS else max(value, 0)
