@@ -185,7 +185,8 @@ class Engine:
             add: Adds one share of the rows, that of one process of so many; it can be pickled.
         """
         try:
-            shares = self._shares or SHARES_PER_CORE * self._cluster.connect()
+            cores = self._cluster.connect()
+            shares = self._shares or SHARES_PER_CORE * cores
             work = Work(counter, ("id",), partial(_add_shares, add=add, shares=shares), (*Work.refuses, CommandError))
             result = self._cluster.total(self._cluster.numbers(shares), work)
         except Exception as error:
