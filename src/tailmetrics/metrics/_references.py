@@ -7,7 +7,7 @@ So a reference costs the number of relevant labels, however many labels there ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -85,8 +85,11 @@ class ReferenceRanking(Ranking):
         plain.binary = targets.binary
         equal = padding.place(equal[order], 1).view(shape)
         found = ReferenceRanks(plain, (ranks - 1).clamp(max=NOT_RANKED), equal, cut)
-        if self.reference == "chance" and targets.binary:
-            found.alike = Alike(found, sizes)
+        if self.reference != "popularity" and targets.binary:
+            others = [sizes]
+            if self.reference == "attainable" and buckets is not None:  # the relevant labels of others stand before
+                others.append(targets.n_relevant[:, None])
+            found.alike = Alike(found, others)
         return found
 
     def _cut(self, buckets: LabelBuckets, depth: int, keys: Tensor, full: Tensor, split: Tensor, n: Tensor) -> CutSpan:
@@ -151,7 +154,7 @@ class ReferenceRanks(ExpectedRanks):
 
 @dataclass(eq=False)
 class OfKinds:
-    """The values of one metric by chance, of each kind of row that it has seen.
+    """The values of one metric by a reference, of each kind of row that it has seen.
 
     Attributes:
         places: The place of each kind among the values.
@@ -163,22 +166,23 @@ class OfKinds:
 
 
 class Alike:
-    """Rows, or rows and buckets, that chance treats alike: those with as many relevant labels of as many.
+    """Rows, or rows and buckets, that a reference treats alike: those with the same numbers of labels.
 
     Args:
-        ranks: Those of all rows by chance, gains being 1.
-        sizes: Shape (...): how many labels there are, of the bucket or in all.
+        ranks: Those of all rows, gains being 1.
+        numbers: What makes a kind beside the number of relevant labels, in a shape that fits: how many labels there
+            are, of the bucket or in all, and how many relevant ones the row has.
     """
 
-    def __init__(self, ranks: ReferenceRanks, sizes: Tensor) -> None:
+    def __init__(self, ranks: ReferenceRanks, numbers: Sequence[Tensor]) -> None:
         n = ranks.n_relevant
-        kinds = n.reshape(-1), sizes.expand(n.shape).reshape(-1)
+        kinds = [number.expand(n.shape).reshape(-1) for number in (n, *numbers)]
         which = torch.zeros_like(kinds[0])
         for kind in kinds:  # numbered anew each time: numbers stay small, and ``unique`` of rows takes 50 times as long
             which = torch.unique(which * (kind.max() + 1) + kind if len(kind) else kind, return_inverse=True)[1]
         place = which.new_zeros(int(which.max()) + 1 if len(which) else 0)
-        place.scatter_(0, which, torch.arange(len(which), device=n.device))
-        self._kinds = torch.stack(kinds, dim=-1)[place]
+        self._places = place.scatter_(0, which, torch.arange(len(which), device=n.device))
+        self._kinds = torch.stack(kinds, dim=-1)[self._places]
         self._which, self._ranks = which.view(n.shape), ranks
 
     def mean_of(self, value: Callable[[ExpectedRanks], Tensor], ks: tuple[int, ...], known: OfKinds) -> Tensor:
@@ -188,24 +192,31 @@ class Alike:
             return torch.zeros(len(ks), *self._which.shape, dtype=real_dtype(self._which.device))
         new = [place for place, kind in enumerate(kinds) if kind not in known.places]
         if new:
-            values = self._one_of_each(self._kinds[new]).mean_of(value, max(ks))
+            values = self._some(self._places[new]).mean_of(value, max(ks))
             known.places |= {kinds[place]: len(known.places) + number for number, place in enumerate(new)}
             known.values = values if known.values is None else torch.cat([known.values, values], dim=1)
         assert known.values is not None
         places = torch.tensor([known.places[kind] for kind in kinds], device=self._which.device)
         return known.values[:, places[self._which]]
 
-    def _one_of_each(self, kinds: Tensor) -> ReferenceRanks:
-        """Return one row for each kind."""
-        (n, size), ranks, cut = kinds.unbind(1), self._ranks, self._ranks.cut
-        place = torch.arange(max(1, int(n.max())), device=n.device)
-        listed = place < n[:, None]
-        hits = Hits(torch.where(listed, 1, NOT_RANKED), torch.where(listed, place, -1), None)
-        plain = TargetRanks(lambda: hits, ranks.relevant, size, ranks.num_labels, EVERYTHING, ranks.deepest)
-        plain.n_relevant = n
-        if cut is not None:  # the same for all rows
-            cut = CutSpan(torch.zeros_like(size), size, cut.all_equal[0], cut.listed[0])
-        return ReferenceRanks(plain, torch.zeros_like(hits.ranks), size[:, None].expand(hits.ranks.shape), cut)
+    def _some(self, places: Tensor) -> ReferenceRanks:
+        """Return some of the rows, or of the rows and buckets."""
+        ranks, cut = self._ranks, self._ranks.cut
+
+        def chosen(side: Tensor) -> Tensor:
+            return side.expand(self._which.shape).reshape(-1)[places]
+
+        target_ranks, above, equal = (
+            side.reshape(-1, side.shape[-1])[places] for side in (ranks.hits.ranks, ranks.above, ranks.equal)
+        )
+        hits = Hits(target_ranks, torch.where(target_ranks < NOT_RANKED, 0, -1), None)
+        plain = TargetRanks(
+            lambda: hits, ranks.relevant, chosen(ranks.length), ranks.num_labels, EVERYTHING, ranks.deepest
+        )
+        plain.n_relevant = chosen(ranks.n_relevant)
+        if cut is not None:
+            cut = CutSpan(*(chosen(side) for side in (cut.above, cut.equal, cut.all_equal, cut.listed)))
+        return ReferenceRanks(plain, above, equal, cut)
 
 
 class RankedCounts:
