@@ -1,6 +1,7 @@
 """JSON Lines and CSV files of (query, item, score)."""
 
 import json
+import re
 import warnings
 
 import pytest
@@ -241,7 +242,7 @@ def test_files_of_rows_and_files_of_queries_do_not_mix(write, tmp_path):
 ODD = [
     '{"query": "u1", "item": "7", "score": 0.5}',
     '{"score": 1, "item": "\\u00e9", "query": "u1", "more": {"a": [1, {"b": null}]}}',
-    '{"query": "u1", "query": "u2", "item": "7", "score": -1e-300}',
+    '{"query": "u2", "item": "7", "score": -1e-300}',
     '{"query": "2020-01-01", "item": "x y", "score": 123456789012345678901}',
     '{"query": "u1", "item": 8, "score": 1e400}',
 ]
@@ -253,6 +254,7 @@ WRONG = [
     ('{"query": "u1", "score": 1}', "'item' is missing"),
     ('{"query": null, "item": "9", "score": 1}', "'query' is null"),
     ('[{"query": "u1", "item": "9", "score": 1}]', "is not a JSON object"),
+    ('{"query": "u1", "query": "u2", "item": "9", "score": 1}', "holds the key 'query' 2 times"),
 ]
 
 
@@ -281,6 +283,33 @@ def test_a_wrong_line_is_named_wherever_it_stands(write, line, problem):
     path = write("p.jsonl", "\n".join([*plain[:30], line, *plain[30:]]) + "\n")
     with pytest.raises(DataFileError, match=rf"p\.jsonl, line 31: .*{problem}"):
         triples(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[{"query": "u1", "item": "x"}, {"query": "u2", "item": "y", "gain": 5}]', "object 1: 'gain' is missing"),
+        ('[{"query": "u1", "item": "x"}, {"item": "y"}]', "object 2: 'query' is missing"),
+        ('[{"query": "u1", "item": 2.5}]', "object 1: 'item' is 2.5, not a string or a whole number"),
+        ('[{"query": "u1", "item": "x", "gain": "abc"}]', "object 1: 'gain' is \"abc\", not a number"),
+        (f'[{{"query": "u1", "item": "x", "gain": 1{"0" * 400}}}]', "cannot be read as JSON: int too large"),
+        ('[{"query": "u1", "query": "u2", "item": "x"}]', "holds the key 'query' 2 times in one object"),
+        ('{"u1": ["x", null]}', "query 'u1': holds null"),
+        ('{"u1": ["x", true]}', "query 'u1': holds true"),
+        ('{"u1": ["x", 2.5]}', "query 'u1': holds 2.5"),
+        ('{"u1": ["x", ["y", 1]]}', "query 'u1': holds [\"y\", 1]"),
+        ('{"u1": {"x": null}}', "query 'u1': holds {\"x\": null}"),
+        ('{"u1": {"x": "1"}}', 'query \'u1\': holds {"x": "1"}'),
+        ('{"u1": {"x": true}}', "query 'u1': holds {\"x\": true}"),
+        ('{"u1": {"x": 1}, "u2": {"y": 1}, "u1": {"x": 1}}', "holds the key 'u1' 2 times in one object"),
+        ('{"u1": {"x": 1, "y": 1, "x": 5}}', "holds the key 'x' 2 times in one object"),
+    ],
+)
+def test_json_of_every_form_is_checked_as_json_lines_are(write, text, problem):
+    """Missing gains, labels and gains of other types and repeated keys are refused, not dropped or made names."""
+    with pytest.raises(DataFileError, match=rf"y\.json.*{re.escape(problem)}") as caught:
+        read_target(write("y.json", text))
+    assert caught.value.hint
 
 
 def test_a_record_over_two_lines_is_refused_although_the_number_of_records_fits(write):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from tailmetrics.io.formats import (
     ARROW,
     PARQUET,
     STREAM,
+    Chosen,
     Columns,
     Format,
     Opening,
@@ -38,6 +40,7 @@ from tailmetrics.io.formats import (
 )
 from tailmetrics.io.lines import Lines, Opened, Triples, triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Source, rebatch, starts
+from tailmetrics.io.text import parse_json, record_entry
 
 BUFFER_BYTES = 2**20
 """Bytes read ahead per column: without it pyarrow holds a whole row group, at a million rows hundreds of megabytes."""
@@ -485,12 +488,20 @@ def read_json(asked: Opening) -> Opened:
     path = check_file(asked.path)
     hint = 'pass {"query": {"item": 0.5}}, {"query": ["item"]} or [{"query": "q", "item": 7, "score": 0.5}].'
     with reading(path, "JSON"), stream(path) as file:
-        content = json.loads(bytes(file.read()))
-        if isinstance(content, list) and content and all(isinstance(one, dict) for one in content):
-            return _from_table(pa.Table.from_pylist(content), asked)
+        content = parse_json(path, bytes(file.read()))
+    if isinstance(content, list) and content and all(isinstance(one, dict) for one in content):
+        header = list(dict.fromkeys(name for one in content for name in one))
+        fields = choose(path, header, asked.role, asked.columns, "its objects")
+        return _from_objects(path, fields, content)
     if not isinstance(content, dict):
         raise DataFileError(path, f"holds one {type(content).__name__}, but not of objects", hint=hint)
     return _from_dict(content, asked)
+
+
+def _from_objects(path: FilePath, fields: Chosen, objects: Sequence[Mapping[str, Any]]) -> Iterator[Triples]:
+    places = ((f"object {number}", one) for number, one in enumerate(objects, 1))
+    with reading(path, "JSON"):
+        yield from triples((where, *record_entry(path, fields, one, where)) for where, one in places)
 
 
 def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
@@ -507,7 +518,15 @@ def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
             else:
                 problem = f"holds {type(listed).__name__}, not a dict or a list"
                 raise DataFileError(asked.path, problem, where, f"pass {FORMS}.")
-            yield from ((where, str(query), str(item), float(value)) for item, value in pairs)
+            for item, value in pairs:
+                wrong, needed = None, ""
+                if isinstance(item, bool) or not isinstance(item, (str, Integral)):
+                    wrong, needed = item, "every item is a string or a whole number."
+                elif isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
+                    wrong, needed = {item: value}, "every item has a number."
+                if needed:
+                    raise DataFileError(asked.path, f"holds {json.dumps(wrong, default=repr)}", where, needed)
+                yield where, str(query), str(item), float(value)
             if not pairs:
                 yield where, str(query), None, 0.0
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ from tailmetrics.io.formats import (
     EARLIEST,
     QUOTED,
     USUAL,
+    Chosen,
     Columns,
     Head,
     Opening,
@@ -64,7 +66,7 @@ QUOTE_HINT = (
     "without this column, or as TSV, which has no quotes."
 )
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "::": "::"}
-RECORD_HINT = 'a line is one object, such as {"query": "q1", "item": 7, "score": 0.5}.'
+RECORD_HINT = 'each line of JSON Lines, or element of a list, is an object: {"query": "q1", "item": 7, "score": 0.5}.'
 
 
 def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
@@ -402,22 +404,11 @@ def read_jsonl(asked: Opening) -> Lines | Iterator[Triples]:
     ungraded = role == "target" and fields.value is None
 
     def parse(number: int, text: str) -> Iterator[Entry]:
+        where = f"line {number}"
         record = _object(path, number, text)
-
-        def held(name: str, kinds: tuple[type, ...], needed: str) -> Any:
-            if type(record.get(name)) in kinds:
-                return record[name]
-            shown = json.dumps(record[name]) if name in record else "missing"
-            raise DataFileError(path, f"{name!r} is {shown}, not {needed}", f"line {number}", RECORD_HINT)
-
-        query, item = (
-            str(held(name, (str, int), "a string or a whole number")) for name in (fields.query, fields.item)
-        )
-        value = None if fields.value is None else float(held(fields.value, (int, float), "a number"))
         if ungraded and any(is_usual(name, "gain") for name in record):
-            problem = "has a gain, but lines before it have none"
-            raise DataFileError(path, problem, f"line {number}", RECORD_HINT)
-        yield query, item, -value if fields.is_rank and value is not None else value
+            raise DataFileError(path, "has a gain, but lines before it have none", where, RECORD_HINT)
+        yield record_entry(path, fields, record, where)
 
     extra = USUAL["gain"].split() if ungraded else []
     kinds = ", ".join(f"{literal(name)}: 'JSON'" for name in dict.fromkeys([*fields.names, *extra]))
@@ -445,12 +436,50 @@ def _refused(path: FilePath, number: int, text: str) -> Iterator[Entry]:
 
 def _object(path: FilePath, number: int, text: str) -> dict[str, Any]:
     try:
-        record = json.loads(text)
+        record = parse_json(path, text, f"line {number}")
     except (ValueError, RecursionError) as error:
+        if isinstance(error, DataFileError):
+            raise
         raise DataFileError(path, f"is not JSON: {error}", f"line {number}", RECORD_HINT) from None
     if not isinstance(record, dict):
         raise DataFileError(path, "is not a JSON object", f"line {number}", RECORD_HINT)
     return record
+
+
+def parse_json(path: FilePath, text: str | bytes, where: str = "") -> Any:
+    """Return what a text in JSON holds.
+
+    Raises:
+        DataFileError: If an object holds a key twice, of which Python would silently drop the first.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            ((key, times),) = Counter(key for key, _ in pairs).most_common(1)
+            hint = "give each query, item and field once in its object."
+            raise DataFileError(path, f"holds the key {key!r} {times} times in one object", where, hint)
+        return found
+
+    return json.loads(text, object_pairs_hook=unique)
+
+
+def record_entry(path: FilePath, fields: Chosen, record: Mapping[str, Any], where: str) -> Entry:
+    """Return query, item and value of an object.
+
+    Raises:
+        DataFileError: If a field is missing or of another type.
+    """
+
+    def held(name: str, kinds: tuple[type, ...], needed: str) -> Any:
+        if type(record.get(name)) in kinds:
+            return record[name]
+        shown = json.dumps(record[name]) if name in record else "missing"
+        raise DataFileError(path, f"{name!r} is {shown}, not {needed}", where, RECORD_HINT)
+
+    query, item = (str(held(name, (str, int), "a string or a whole number")) for name in (fields.query, fields.item))
+    value = None if fields.value is None else float(held(fields.value, (int, float), "a number"))
+    return query, item, -value if fields.is_rank and value is not None else value
 
 
 def _id(name: str, more: str = "") -> str:
