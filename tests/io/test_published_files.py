@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import warnings
 
 import pytest
@@ -154,6 +155,21 @@ def test_pairs_whose_items_hold_blanks_are_not_taken_for_lists(write, header, co
     """A column that is known to hold one item per line, or was named, is not cut at its blanks."""
     target = write("y.csv", f"{header}\na,New York\nb,Paris\n")
     assert read_target(target, columns=columns).label_names == ("New York", "Paris")
+
+
+@pytest.mark.parametrize("text", ["a,x\nb,y\n", "a,x\na,z\nb,y\n", "a,x\nb,y x\n", "a\tx\nb\ty\n", "u1,x1\nu2,x2 x3\n"])
+def test_a_first_line_of_words_that_may_be_names_or_data(write, text):
+    """Two columns of words without a known name are refused; places read the first line too, a name takes it as names."""
+    target = write("y.tsv" if "\t" in text else "y.csv", text)
+    with pytest.raises(DataFileError, match="line 1: '.*' and '.*' may be names of columns, or data") as caught:
+        read_target(target)
+    first, *others = text.splitlines()
+    assert caught.value.hint.endswith("if not, columns=Columns(query='0', item='1').")
+    queries = list(dict.fromkeys(re.split("[,\t]", line)[0] for line in (first, *others)))
+    assert read_target(target, columns=Columns(query="0", item="1")).row_names == queries
+    if "z" not in text:
+        with pytest.warns(DataFileNote, match="the list of its labels"):
+            assert read_target(target, columns=Columns(query=queries[0])).row_names == queries[1:]
 
 
 def test_a_table_whose_second_column_is_the_query_holds_no_lists(write):

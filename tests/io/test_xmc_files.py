@@ -72,6 +72,8 @@ def test_the_last_line_may_lack_its_end(write, rows_of):
         (SCORES.replace("5:1e-3", "5=1"), "line 4: '5=1' is not label:value"),
         (SCORES.replace("5:1e-3", "5:1:2"), "line 4: '5:1:2' is not label:value"),
         (SCORES.replace("5:1e-3", "5.5:1"), "line 4: label '5.5' is not a whole number"),
+        (SCORES.replace("5:1e-3", "+5:1"), r"line 4: label '\+5' is not a whole number"),
+        (SCORES.replace("5:1e-3", "0x5:1"), "line 4: label '0x5' is not a whole number"),
         (SCORES.replace("5:1e-3", "6:1"), r"line 4 \(row 2\): holds the label id 6, but there are 6 labels"),
         (SCORES.replace("5:1e-3", "5:nan"), r"line 4 \(row 2\): holds the score nan"),
         (SCORES.replace("1:2 2:.5", "2:2 2:.5"), r"line 5 \(row 3\): holds the label 2 twice"),
@@ -98,6 +100,6 @@ def test_bytes_that_are_not_text(write, tmp_path):
 
 def test_malformed_labels_of_a_data_file(write):
     """A label list with an empty or foreign entry is an error, not a row without labels."""
-    for labels in ("1,,2", "a,2", "1,2:x"):
+    for labels in ("1,,2", "a,2", "1,2:x", "+1,2", "0x1"):
         with pytest.raises(DataFileError, match=r"line 3: label .* is not a whole number"):
             list(read_target(write("trn.txt", f"2 3 9\n1 0:1\n{labels} 0:1\n")))

@@ -97,7 +97,8 @@ NAMES = [one.name for kind in (DataOptions, ResamplingOptions, EvaluateOptions, 
 """Arguments of functions that the command line has as options."""
 _OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
-_GIVEN = re.compile(rf"columns=Columns\((\w+)=([^)]*)\)|\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
+_GIVEN = re.compile(rf"columns=Columns\(([^)]*)\)|\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
+QUOTES = "'\""
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
 
 
@@ -111,9 +112,10 @@ def in_options(text: str) -> str:
         return text
 
     def option(match: re.Match[str]) -> str:
-        column, *_ = match.groups()
-        name, value = (f"columns.{column}", match[2]) if column else (match[3].replace("_", "-"), match[4] or "")
-        value = value.strip("'\"")
+        if match[1]:
+            pairs = (pair.split("=", 1) for pair in match[1].split(", "))
+            return " ".join(f"--columns.{name} {value.strip(QUOTES)}" for name, value in pairs)
+        name, value = match[2].replace("_", "-"), (match[3] or "").strip(QUOTES)
         return f"--{name} {value.lower() if value in ('True', 'False') else value}".rstrip()
 
     text = _GIVEN.sub(option, _CALLER.sub("", text))

@@ -77,6 +77,15 @@ USUAL = {
     "rank": "rank ranking position pos",
 }
 """Field -> the names that stand for it, without capitals, dashes, blanks and underscores."""
+LISTED = {
+    "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
+    "target": "items itemids target targets relevant articles articleid groundtruth positives",
+}
+"""Names of columns of lists, written alike."""
+IDS = {"id", "label", "labelid", "index"}
+"""Names of the field of a struct that holds the label, beside those of an item."""
+TYPED = re.compile(r":(token|float)(_seq)?$")
+"""The type behind a name, which RecBole writes: ``user_id:token``."""
 
 
 def plain(name: str) -> str:
@@ -354,6 +363,18 @@ class Head:
             name in given or is_usual(name, "query") or is_usual(name, "item") for name in fields
         )
 
+    def check_names(self, delimiter: str, fields: Sequence[str], where: str) -> None:
+        """Raise if nothing tells whether the first line holds names or data: no known name, no column of numbers."""
+        given = vars(self.columns).values()
+        known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values())))
+        if any(name in given or plain(TYPED.sub("", name)) in known for name in fields):
+            return
+        rows = [row for row in self.fields(delimiter)[1:] if len(row) == len(fields)]
+        if not rows or not any(all(map(is_number, column)) for column in zip(*rows, strict=True)):
+            problem = f"{' and '.join(map(repr, fields))} may be names of columns, or data without names"
+            hint = f"if names, columns=Columns(query={fields[0]!r}); if not, columns=Columns(query='0', item='1')."
+            raise DataFileError(self._path, problem, where, hint)
+
     def guessed(self, delimiter: str, value: str) -> list[str]:
         """Return what the columns of a table without names are: query, item, the value, and a time or others.
 
@@ -478,7 +499,7 @@ def is_lists(head: Head) -> bool:
     A column that is known to hold one item per line says otherwise, unless blanks stand in it between what looks like
     ids; and so does a query in the place of the list.
     """
-    for delimiter in (",", "\t", ";"):
+    for delimiter in () if head.columns.by_place else (",", "\t", ";"):
         header, *rows = head.fields(delimiter) or [[]]
         if not rows or any(len(row) != 2 for row in (header, *rows)) or not names_lists(header):
             continue

@@ -27,6 +27,8 @@ from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream
 from tailmetrics.io.formats import (
     ARROW,
+    IDS,
+    LISTED,
     PARQUET,
     STREAM,
     Chosen,
@@ -163,13 +165,6 @@ def open_table(path: str | FilePath) -> Table:
 HINT = "name its columns: columns=Columns(ids=NAME), and so on for scores, labels and gains."
 LINED_ROWS = 2**12
 """Rows whose entries are made lines at a time: at 1,000 entries a row four million."""
-LISTED = {
-    "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
-    "target": "items itemids target targets relevant articles articleid groundtruth positives",
-}
-"""Names of columns of lists, without capitals, dashes, blanks and underscores."""
-IDS = {"id", "label", "labelid", "index"}
-"""Names of the field of a struct that holds the label, beside those of an item."""
 
 
 class Column(NamedTuple):

@@ -37,6 +37,7 @@ from tailmetrics.io.files import FilePath, Plain, check_file, head, size_of, str
 from tailmetrics.io.formats import (
     EARLIEST,
     QUOTED,
+    TYPED,
     USUAL,
     Chosen,
     Columns,
@@ -118,9 +119,13 @@ def real(path: FilePath, name: str, text: str, number: int) -> float:
 
 
 def whole(path: FilePath, name: str, text: str, number: int) -> int:
-    """Return the whole number that a text spells, if 64 bits hold it."""
+    """Return the whole number that a text spells, if 64 bits hold it; a label is written without a plus."""
     text = text.strip(BLANK)
-    if re.fullmatch("[+-]?[0-9]+", text, re.ASCII) and len(text) < 25 and abs(int(text)) <= LARGEST:
+    if (
+        re.fullmatch("-?[0-9]+" if "label" in name else "[+-]?[0-9]+", text)
+        and len(text) < 25
+        and abs(int(text)) <= LARGEST
+    ):
         return int(text)
     raise wrong_number(path, name, text, number, f"a whole number of at most {LARGEST}")
 
@@ -170,10 +175,13 @@ class Table:
         if delimiter in QUOTED and first.count('"') % 2:
             raise DataFileError(path, "has a quote that does not close", f"line {number}", QUOTE_HINT)
         fields = split(first, delimiter)
-        if head.has_names(fields):  # RecBole writes the type behind a name, such as user_id:token
-            return cls(path, delimiter, [re.sub(r":(token|float)(_seq)?$", "", name) for name in fields], number)
-        if columns.by_place:
+        names = [TYPED.sub("", name) for name in fields]
+        paired = all(any(is_usual(name, field) for name in names) for field in ("query", "item"))
+        if columns.by_place and not paired:
             return cls(path, delimiter, [str(place) for place in range(len(fields))], 0)
+        if head.has_names(fields):
+            head.check_names(delimiter, fields, f"line {number}")
+            return cls(path, delimiter, names, number)
         header = head.guessed(delimiter, "gain" if role == "target" else "score")
         if role is not None:
             said = ", ".join(f"column {place} is the {name}" for place, name in enumerate(header))
@@ -545,7 +553,10 @@ class XmcSource(Source):
         try:
             if any("_" in text for _, text in lines):  # Python takes 1_0 for 10
                 raise ValueError
-            labels = np.array([int(label) for row in pairs for label, _ in row], np.int64)
+            words = [label for row in pairs for label, _ in row]
+            if b"+" in b"".join(words):
+                raise ValueError
+            labels = np.array(list(map(int, words)), np.int64)
             values = np.array([float(value) for row in pairs for _, value in row])
         except (ValueError, OverflowError):
             for number, text in lines:
