@@ -390,20 +390,10 @@ def test_only_tied_rows_are_read_again(by: dict[str, Any], monkeypatch: pytest.M
     assert read
 
 
-def cut_inside_a_tie(scores: Tensor, ks: list[int], depth: int | None, buckets: Any, scope: str) -> bool:
+def cut_inside_a_tie(scores: Tensor, cut: int) -> bool:
     """Whether equal scores stand on both sides of a cut-off of one row, by a loop over its list."""
-    order = sorted(
-        (label for label in range(7) if scores[label] > -torch.inf), key=lambda label: (-scores[label], label)
-    )
-    lists, cuts = [order], ks if depth is None else [depth]
-    if depth is not None:
-        lists += [[one for one in order[:depth] if buckets.assignment[one] == bucket] for bucket in (0, 1)]
-    every = [cuts, ks, ks] if depth is not None else [cuts]
-    return any(
-        cut < len(of_list) and scores[of_list[cut - 1]] == scores[of_list[cut]]
-        for of_list, of_cuts in zip(lists, every, strict=True)
-        for cut in of_cuts
-    )
+    retrieved = sorted((float(score) for score in scores if score > -torch.inf), reverse=True)
+    return cut < len(retrieved) and retrieved[cut - 1] == retrieved[cut]
 
 
 TIED_BY: list[dict[str, Any]] = [
@@ -417,11 +407,15 @@ TIED_BY: list[dict[str, Any]] = [
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("by", TIED_BY, ids=str)
 def test_rows_with_equal_scores_at_a_cut_off_are_counted(by: dict[str, Any], plain: bool) -> None:
-    """As a loop over each list counts them; in batches, merged, masked and weighted; without the scores themselves."""
+    """As a loop over each list counts them; in batches, merged, masked and weighted; without the scores themselves.
+
+    The share is that of the cut-off with most of them, among rows that list something.
+    """
     batch = [scores for scores, _ in rows(60, True)]
     scores, target = torch.cat(batch), torch.arange(60) % 7
     depth = by.get("depth")
-    cut = torch.tensor([cut_inside_a_tie(one, [1, 3], depth, BUCKETS, by.get("scope", "")) for one in scores])
+    cuts = [1, 3] if depth is None else [1, 3, depth]
+    cut = torch.tensor([[cut_inside_a_tie(one, cut) for cut in cuts] for one in scores], dtype=torch.float64)
     mask, weights = torch.arange(60) % 4 > 0, 1.0 + torch.arange(60) % 3
     with force_plain() if plain else nullcontext():
         metrics = [tailmetrics.NDCGAtK([1, 3], **by) for _ in range(2)]
@@ -429,11 +423,11 @@ def test_rows_with_equal_scores_at_a_cut_off_are_counted(by: dict[str, Any], pla
             ranking = tailmetrics.rank(scores[half], target[half], depth or 3, mask[half])
             metric.update(ranking if plain else replace(ranking, scores=None))  # the list alone knows
         metrics[0].merge_state(metrics[1])
-        with pytest.warns(UserWarning, match=f"{float(cut[mask].double().mean()):.1%} of the rows have equal scores"):
+        with pytest.warns(UserWarning, match=f"{float(cut[mask].mean(dim=0).max()):.1%} of the rows have equal scores"):
             metrics[0].compute()
         weighted = tailmetrics.NDCGAtK([1, 3], weighted=True, **by)
         weighted.update(scores, target, mask, row_weights=weights)
-    share = float((weights * cut)[mask].sum() / weights[mask].sum())
+    share = float((weights[:, None] * cut)[mask].sum(dim=0).max() / weights[mask].sum())
     with pytest.warns(UserWarning, match=f"{share:.1%} of the rows have equal scores"):
         weighted.compute()
 

@@ -105,19 +105,18 @@ BIG, WIDE, MIDDLE, TINY = (1024, 131072), (256, 670000), (4096, 10000), (32, 100
 TOKENS = (4096, 50257)
 FLOAT, HALF, IDS = torch.float32, torch.bfloat16, torch.int64
 
-# 9 launches of an update look whether a list is cut inside a tie, 25 where a bucket's list may be
 LINES = [
-    Line(BY_BUCKET, _by_bucket(500), BIG, FLOAT, "ids", Costs(165, 5.0, 256)),
-    Line(BY_BUCKET, _by_bucket(500), BIG, HALF, "ids", Costs(165, 4.0, 256)),
-    Line(BY_BUCKET, _by_bucket(500), BIG, FLOAT, "class", Costs(165, 5.0, 256)),
-    Line(BY_BUCKET, _by_bucket(500), BIG, FLOAT, "mask", Costs(175, 6.0, 300)),
-    Line(BY_BUCKET, _by_bucket(500), BIG, FLOAT, "gains", Costs(225, 9.0, 350)),
-    Line(BY_BUCKET, _by_bucket(500), MIDDLE, FLOAT, "ids", Costs(165, 3.5, 300)),
-    Line(BY_BUCKET, _by_bucket(500), WIDE, FLOAT, "ids", Costs(180, 4.5, 256)),
-    Line(BY_BUCKET, _by_bucket(500), TINY, FLOAT, "ids", Costs(130, 0.05, 8)),
+    Line(BY_BUCKET, _by_bucket(500), BIG, FLOAT, "ids", Costs(150, 5.0, 256)),
+    Line(BY_BUCKET, _by_bucket(500), BIG, HALF, "ids", Costs(150, 4.0, 256)),
+    Line(BY_BUCKET, _by_bucket(500), BIG, FLOAT, "class", Costs(150, 5.0, 256)),
+    Line(BY_BUCKET, _by_bucket(500), BIG, FLOAT, "mask", Costs(160, 6.0, 300)),
+    Line(BY_BUCKET, _by_bucket(500), BIG, FLOAT, "gains", Costs(200, 9.0, 350)),
+    Line(BY_BUCKET, _by_bucket(500), MIDDLE, FLOAT, "ids", Costs(150, 3.5, 300)),
+    Line(BY_BUCKET, _by_bucket(500), WIDE, FLOAT, "ids", Costs(150, 4.5, 256)),
+    Line(BY_BUCKET, _by_bucket(500), TINY, FLOAT, "ids", Costs(120, 0.05, 8)),
     Line(BY_BUCKET, _by_bucket(100), (20000, 100), IDS, "ids", Costs(150, 4.0, 300), num_labels=100_000),
-    Line(OVERALL, _overall, BIG, FLOAT, "ids", Costs(110, 1.7, 96)),
-    Line(OVERALL, _overall, TINY, FLOAT, "class", Costs(90, 0.01, 4)),
+    Line(OVERALL, _overall, BIG, FLOAT, "ids", Costs(100, 1.7, 96)),
+    Line(OVERALL, _overall, TINY, FLOAT, "class", Costs(80, 0.01, 4)),
     Line("MRR() of exact ranks", _alone(MRR), BIG, FLOAT, "class", Costs(60, 3.0, 200)),
     Line("MRR() of exact ranks", _alone(MRR), BIG, FLOAT, "mask", Costs(200, 40.0, 600)),
     Line("CrossEntropy()", _alone(CrossEntropy), BIG, FLOAT, "class", Costs(400, 16.0, 128)),

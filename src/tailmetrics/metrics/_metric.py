@@ -384,8 +384,8 @@ class TopKMetric(ConfiguredMetric):
     def _look_at_ties(self) -> None:
         """Note in which share of the rows equal scores are cut, and warn where nobody was told yet."""
         if self._tie_state:
-            tied, rows = self._counts.totals(self._state(self._tie_state)[0])
-            share = tied / rows if rows else 0.0
+            rows, *tied = self._counts.totals(self._state(self._tie_state)[0])
+            share = max(tied) / rows if rows else 0.0
             tells = self._tells_ties and share > MANY_TIED
             vars(self).update(_tied_share=share, _tells_ties=self._tells_ties and not tells)
             if tells:

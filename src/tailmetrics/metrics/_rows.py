@@ -166,14 +166,16 @@ class RelevanceMetric(TopKMetric):
     # ties
 
     def _tie_states(self) -> dict[str, State]:
-        """Return the state of rows in which equal scores are cut, and of all rows; metrics that cut alike share it."""
-        ks = tuple(k for k in self.cutoffs if k is not None)
-        within = (ks, self.bound_buckets) if self._uses_depth and self.scope == "bucket" and ks and self.buckets else ()
-        self._cuts: tuple[Any, ...] = ((self.depth,) if self._uses_depth else ks, *within)
-        cuts = self.ties == "id" and "worst" in self.tie_rules and self._cuts[0]
+        """Return the state of rows in which equal scores are cut, and of all rows; metrics that cut alike share it.
+
+        In the lists of buckets, too, it is the whole list that is looked at: at ``depth``, and at each cut-off.
+        """
+        cuts = {k for k in self.cutoffs if k is not None} | ({self.depth} if self._uses_depth else set())
+        self._cuts = tuple(sorted(cuts)) if self.ties == "id" and "worst" in self.tie_rules else ()
         digest = sha256(identity((self._cuts, self.weighted)).encode()).hexdigest()
-        self._tie_state = f"tied_{digest[:16]}" if cuts else ""
-        return {self._tie_state: State((2, self._counts.columns), shared=self.in_registry)} if cuts else {}
+        self._tie_state = f"tied_{digest[:16]}" if self._cuts else ""
+        shape = 1 + len(self._cuts), self._counts.columns
+        return {self._tie_state: State(shape, shared=self.in_registry)} if self._cuts else {}
 
     def _prepared(self, ranking: Ranking) -> Prepared:
         increments, name = self._prepare(ranking), self._tie_state
@@ -181,8 +183,9 @@ class RelevanceMetric(TopKMetric):
             return Prepared(increments, ranking.rows)
         memo = ranking._memo
         if name not in memo:
-            memo[name] = tied_across(ranking, *self._cuts)
-        return Prepared({**increments, name: memo[name]}, ranking.rows)
+            memo[name] = tied_across(ranking, self._cuts)
+        tied = memo[name]
+        return Prepared(increments if tied is None else {**increments, name: tied}, ranking.rows)
 
     def _tie_remedies(self) -> tuple[str, ...]:
         return tuple(rule for rule in self.tie_rules if rule != "id" and self.average == "samples")

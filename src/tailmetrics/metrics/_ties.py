@@ -13,7 +13,6 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -385,64 +384,30 @@ def spans(
     return whole, wide[2], wide[3]
 
 
-def tied_across(
-    ranking: Ranking, cuts: tuple[int, ...], ks: tuple[int, ...] = (), buckets: LabelBuckets | None = None
-) -> PerRow:
-    """Return whether each row has equal scores on both sides of a cut-off, and whether it counts, shape (N, 2), bool.
+def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
+    """Return whether each row lists something, and has equal scores on both sides of each cut-off, (N, 1 + C), bool.
 
-    The list knows it, with the score behind its end: the scores are not read again. Rows of ids never tie.
+    The list knows it, with the score behind its end: the scores are not read again. Rows of ids never tie: None.
 
     Args:
         ranking: Any.
-        cuts: Cut-offs of the whole list.
-        ks: Cut-offs of the labels of each bucket, within the last of ``cuts``.
-        buckets: These buckets.
+        cuts: C cut-offs of the whole list, ascending.
     """
-    values, row_mask, num_rows = ranking.values, ranking.row_mask, ranking.num_rows
-    reads, device = ranking.targets.form.reads, ranking.ids.device
-    end = max(cuts) if values is None else min(max(cuts), values.shape[1] - 1)
-    as_next = None if values is None or end < 1 else values[:, 1 : end + 1] == values[:, :end]
-    if values is None or as_next is None or (reads and not bool(as_next.any())):
-        if row_mask is None:
-            untied = _counts_untied(device).expand(num_rows, 2)
-            return PerRow(untied, total=torch.tensor((0, num_rows)) if reads else None)
-        return PerRow(torch.stack([torch.zeros_like(row_mask), row_mask], dim=1))
-    as_next &= values[:, 1 : end + 1] > -torch.inf
-    tied = torch.zeros_like(as_next[:, 0])
-    for cut in cuts:
-        if cut <= end:
-            tied |= as_next[:, cut - 1]
-    if buckets is not None:
-        if reads:
-            rows = as_next.any(dim=1).nonzero().squeeze(1)
-            tied[rows] |= _tied_within(values[rows, :end], ranking.ids[rows, :end], ks, buckets, reads)
-        else:
-            tied |= _tied_within(values[:, :end], ranking.ids[:, :end], ks, buckets, reads)
-    if row_mask is None:
-        return PerRow(F.pad(tied[:, None], (0, 1), value=True))
-    return PerRow(torch.stack([tied & row_mask, row_mask], dim=1))
-
-
-def _tied_within(values: Tensor, ids: Tensor, ks: tuple[int, ...], buckets: LabelBuckets, reads: bool) -> Tensor:
-    """Return whether some k-th label of a bucket scores the same as the next one of the bucket, shape (N,), bool."""
-    bucket = buckets.table_on(ids.device)[ids]
-    # NumPy sorts small numbers by counting, in a tenth of the time
-    order = torch.from_numpy(np.argsort(bucket.numpy(), kind="stable")) if reads else bucket.argsort(stable=True)
-    bucket, values = bucket.gather(1, order), values.gather(1, order)
-    place = whole_numbers(ids.shape[1], ids.device, first=1) - torch.searchsorted(bucket, bucket)  # in its bucket
-    cut = (place[:, :-1].unsqueeze(-1) == _numbers(ks, ids.device)).any(dim=-1)
-    as_next = (bucket[:, 1:] == bucket[:, :-1]) & (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -torch.inf)
-    return (as_next & cut).any(dim=1)
+    values = ranking.values
+    if values is None or not values.shape[1]:
+        return None
+    inside = cuts if cuts[-1] < values.shape[1] else tuple(cut for cut in cuts if cut < values.shape[1])
+    of_both_sides = values.index_select(1, _sides(inside, values.device))
+    better, next_one = of_both_sides.chunk(2, dim=1)
+    tied = next_one >= better.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
+    tied = tied if len(inside) == len(cuts) else F.pad(tied, (0, len(cuts) - len(inside)))
+    return PerRow(tied if ranking.row_mask is None else tied & ranking.row_mask[:, None])
 
 
 @made_once
-def _numbers(numbers: tuple[int, ...]) -> Tensor:
-    return torch.tensor(numbers, device="cpu")
-
-
-@made_once
-def _counts_untied() -> Tensor:
-    return torch.tensor([False, True], device="cpu")
+def _sides(cuts: tuple[int, ...]) -> Tensor:
+    """Return the first place, and that in front of each cut-off; then the first place, and that behind each."""
+    return torch.tensor([0, *(cut - 1 for cut in cuts), 0, *cuts], device="cpu")
 
 
 def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | None:

@@ -107,7 +107,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
     """
-    return ranks.real_hits_at(k) / ranks.n_relevant.clamp(min=1)
+    return ranks.real_hits_at(k) / ranks.n_or_one
 
 
 @formula

@@ -18,7 +18,7 @@ from tailmetrics.metrics._rows import RelevanceArguments, RelevanceMetric, RowMe
 from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._device import real_dtype, whole_numbers
+from tailmetrics.ranking._device import made_once, real_dtype
 from tailmetrics.ranking._reading import Depth
 
 
@@ -45,7 +45,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     ranks, k = (ranks.exact, EVERYTHING) if k is None else (ranks, k)
     if isinstance(ranks, ExpectedRanks):
         return ranks.reciprocal_of_first(k)
-    return ranks.first_rank.to(real_dtype(ranks.first_rank.device)).reciprocal() * ranks.first_within(k)
+    return ranks.first_within(k) / ranks.first_rank.to(real_dtype(ranks.first_rank.device))
 
 
 @final
@@ -112,9 +112,15 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
         total = ranks.sum_of_precisions(k)
     else:
         found = ranks.within(k)
-        hits = whole_numbers(found.shape[-1], found.device, first=1)  # up to each, as nothing but hits stands before
-        total = ordered_sum(hits / ranks.target_ranks.to(real_dtype(found.device)) * found)
-    return total / ranks.n_relevant.clamp(min=1) if denominator == "relevant" else divide(total, ranks.attainable_at(k))
+        hits = _numbers(found.shape[-1], found.device)  # up to each, as nothing but hits stands before
+        total = ordered_sum(hits / ranks.target_ranks * found)
+    return total / ranks.n_or_one if denominator == "relevant" else divide(total, ranks.attainable_at(k))
+
+
+@made_once
+def _numbers(size: int) -> Tensor:
+    """Return 1, 2, 3 … as floats."""
+    return torch.arange(1, size + 1, dtype=torch.float64, device="cpu")
 
 
 @final

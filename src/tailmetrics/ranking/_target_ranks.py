@@ -201,8 +201,12 @@ class TargetRanks:
 
     def first_within(self, k: Cutoff) -> Tensor:
         """Return whether the first hit is within the top ``k``, shape (...), bool; raises as :meth:`within` does."""
-        self._check_deep_enough(k)
-        return self.first_rank <= self.cutoffs(k)
+        memo = self._memo
+        if ("first within", k) not in memo:
+            self._check_deep_enough(k)
+            memo["first within", k] = self.first_rank <= self.cutoffs(k)
+        found: Tensor = memo["first within", k]
+        return found
 
     def _check_deep_enough(self, k: Cutoff) -> None:
         largest = k if isinstance(k, int) else max(k)
@@ -234,8 +238,8 @@ class TargetRanks:
         """Return :meth:`hits_at` as float64."""
         memo = self._memo
         if ("real hits", k) not in memo:
-            hits = self.hits_at(k)
-            memo["real hits", k] = hits.to(real_dtype(hits.device))
+            found = self.within(k)
+            memo["real hits", k] = found.sum(dim=-1, dtype=real_dtype(found.device))
         real: Tensor = memo["real hits", k]
         return real
 
@@ -246,6 +250,11 @@ class TargetRanks:
             memo["length", k] = self.length.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
         length: Tensor = memo["length", k]
         return length
+
+    @once
+    def n_or_one(self) -> Tensor:
+        """:attr:`n_relevant`, 1 where there is none: what a share of the relevant labels is divided by."""
+        return self.n_relevant.clamp(min=1)
 
     def attainable_at(self, k: Cutoff) -> Tensor:
         """Return the number of hits that there could be among the first ``k``, min(k, n), shape (...), int64."""
