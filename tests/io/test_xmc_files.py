@@ -17,12 +17,13 @@ def write(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("batch_rows", [1, 2, 10])
-@pytest.mark.parametrize("block", [4, 16, 2**23])
+@pytest.mark.parametrize("batch_rows", [1, 2, 3, 10])
+@pytest.mark.parametrize(("block", "parsed"), [(4, 1024), (16, 1), (2**23, 2)])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_scores_and_labels(write, rows_of, monkeypatch, batch_rows, block, line_end):
-    """label:value lines read as written, an empty line as an empty row, for any block size and line end."""
+def test_scores_and_labels(write, rows_of, monkeypatch, batch_rows, block, parsed, line_end):
+    """label:value lines read as written, an empty line as an empty row, for any size of blocks and any line end."""
     monkeypatch.setattr(text, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text, "BATCH_ROWS", parsed)
     preds = write("p.txt", SCORES.replace("\n", line_end))
     target = write("y.txt", LABELS.replace("\n", line_end))
     dataset = read(preds, target, batch_rows=batch_rows)

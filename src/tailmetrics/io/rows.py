@@ -170,19 +170,19 @@ class Source(ABC):
 
     @abstractmethod
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield the rows from ``start`` up to ``stop`` in order, ``size`` at a time, the last batch possibly shorter.
+        """Yield the rows from ``start`` up to ``stop`` in order, in batches of about ``size``.
 
         Called once per pass over the data; a source can be read any number of times.
         """
 
     def all_batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield the same batches.
+        """Yield the same rows in batches of exactly ``size``, the last one possibly shorter.
 
         Raises:
             DataFileError: If the rows end before they should, as those of a damaged file do.
         """
         first = start
-        for rows in self.batches(start, stop, size):
+        for rows in rebatch(self.batches(start, stop, size), size):
             yield rows
             first += len(rows)
         if first < stop:
@@ -323,10 +323,7 @@ class Parts(Source):
         self._agree()
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield the rows across the borders of parts."""
-        yield from rebatch(self._rows(start, stop, size), size)
-
-    def _rows(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+        """Yield the rows of one part after another."""
         for source, first in zip(self._sources, self._starts, strict=False):
             begin, end = max(start - first, 0), min(stop - first, source.num_rows)
             if begin < end:

@@ -41,7 +41,7 @@ from tailmetrics.io.formats import (
     plain,
 )
 from tailmetrics.io.lines import Lines, Opened, Triples, triples
-from tailmetrics.io.rows import Array, Ints, Ragged, Source, rebatch, starts
+from tailmetrics.io.rows import Array, Ints, Ragged, Source, starts
 from tailmetrics.io.text import parse_json, record_entry
 
 BUFFER_BYTES = 2**20
@@ -202,13 +202,6 @@ class ListSource(Source):
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows as pages are decoded."""
-        yield from rebatch(self._read(start, stop, size), size)
-
-    def _batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
-        with reading(self.path, self._table.form):
-            yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
-
-    def _read(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         for first, batch in self._batches(self._columns, start, stop, size):
             ids, lengths = self._flat(self._ids, batch, first)
             if self.string_ids:
@@ -216,6 +209,10 @@ class ListSource(Source):
             else:
                 numbers = ids.to_numpy(zero_copy_only=False)
             yield Ragged.from_lengths(lengths, numbers, self._listed(batch, lengths, first))
+
+    def _batches(self, columns: Sequence[str], start: int, stop: int, size: int) -> Iterator[tuple[int, Any]]:
+        with reading(self.path, self._table.form):
+            yield from self._table.batches(list(dict.fromkeys(columns)), start, stop, size)
 
     def queries(self) -> Iterator[Any]:
         """Yield the queries of the rows."""
