@@ -68,7 +68,8 @@ def tables(runs, config, tailmetrics, tmp_path):
     def tables(name, *metrics):
         path = tmp_path / f"{name}-rows.parquet"
         options = ["--config", config(*metrics), *runs.against, "--per-row", path, "--quiet"]
-        assert tailmetrics("evaluate", "--preds", getattr(runs, name), *options)[::2] == (0, "")
+        status, _, err = tailmetrics("evaluate", "--preds", getattr(runs, name), *options)
+        assert (status, err.partition(" how often")[0]) in ((0, ""), (0, "warning: No metric reads"))
         return path
 
     return tables
@@ -191,6 +192,18 @@ def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
     assert (status, err.splitlines()[1]) == (
         2,
         "hint: choose from precision_k@1, precision_k@3, global_recall@3, recall@3.",
+    )
+
+
+def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
+    """Rows without names: a header would count as a row, and the error says what is wanted."""
+    paths = [tables(name, OVERALL) for name in ("old", "new")]
+    (tmp_path / "users.csv").write_text("query,group\n" + "1,u\n" * NUM_ROWS)
+    problem, hint = tailmetrics("compare", *paths, "--clusters", tmp_path / "users.csv")[2].splitlines()
+    assert problem == f"error: --clusters {tmp_path / 'users.csv'}: holds 401 rows, but 400 are compared"
+    assert (
+        hint
+        == "hint: these rows have no names: give a text file with the cluster of each row, one per line, no header."
     )
 
 

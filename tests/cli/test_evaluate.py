@@ -176,13 +176,38 @@ def test_intervals_hold_the_value_they_are_of(made, config, tailmetrics, tmp_pat
 
 @pytest.mark.parametrize("name", ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12"])
 def test_every_preset_runs_on_scores(made, tailmetrics, tmp_path, name):
-    """Each preset evaluates a matrix of scores against one label per row."""
+    """Each preset evaluates a matrix of scores against one label per row; one that has no buckets says so."""
     np.save(tmp_path / "scores.npy", np.random.default_rng(1).random((60, 30)))
     np.save(tmp_path / "places.npy", np.arange(60) % 30)
     options = ["--preds", tmp_path / "scores.npy", "--target", tmp_path / "places.npy", "--train-target", made.train]
     status, out, err = tailmetrics("evaluate", "--preset", name, *options)
-    assert (status, err) == (0, "")
+    unread = "warning: No metric reads how often labels occur in training, so that --train-target makes no values by "
+    no_buckets = name in ("retrieval", "next_location", "map12")
+    assert (status, err.partition("bucket. --preset head_to_tail")[0]) == (0, unread if no_buckets else "")
     assert "@" in out
+
+
+@pytest.mark.parametrize("chosen", ["preset", "config"])
+def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(config, tailmetrics, tmp_path, chosen):
+    """Probabilities in the place of logits: a preset is tried on one row first, which does not use the warning up."""
+    np.save(tmp_path / "scores.npy", np.full((60, 30), 1 / 30))
+    np.save(tmp_path / "places.npy", np.arange(60) % 30)
+    files = ["--preds", tmp_path / "scores.npy", "--target", tmp_path / "places.npy"]
+    metrics = ["--preset", "next_location"] if chosen == "preset" else ["--config", config(("CrossEntropy", "{}"))]
+    status, _, err = tailmetrics("evaluate", *files, *metrics, "--out", tmp_path / "out", "--quiet")
+    said = "CrossEntropy: preds, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
+    assert (status, err.count(f"warning: {said}")) == (0, 1)
+    warnings = json.loads((tmp_path / "out" / "report.json").read_text())["warnings"]
+    assert [one.partition(", as")[0] for one in warnings if "CrossEntropy" in one] == [said]
+    files[1:2] = [tmp_path / "scores.npy", tmp_path / "scores.npy"]
+    options = ["--names", "a", "b", "--resamples", 200, "--quiet"]
+    assert said in tailmetrics("compare", *files, *metrics, *options)[2]
+
+
+def test_one_preset_at_a_time(tailmetrics):
+    """The second one does not silently take the place of the first."""
+    status, _, err = tailmetrics("evaluate", "--preset", "next_location", "--preset", "xmc")
+    assert (status, err.splitlines()[0]) == (2, "error: --preset xmc: --preset next_location is given already")
 
 
 def test_presets_are_found_in_an_installed_package(tmp_path, monkeypatch):

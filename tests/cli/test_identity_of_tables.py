@@ -72,8 +72,8 @@ def test_runs_about_the_same_thing(files, table, tailmetrics, tmp_path):
     [
         ("targets", lambda files: {"target": files.other_target}),
         ("buckets", lambda files: {"label_counts": files.folder / "reversed.npy"}),
-        ("options", lambda files: {"filter": None}),
-        ("options", lambda files: {"cut": 2}),
+        ("options (filter)", lambda files: {"filter": None}),
+        ("options (cut)", lambda files: {"cut": 2}),
     ],
 )
 def test_what_differs_is_refused(files, table, tailmetrics, tmp_path, what, changed):
@@ -88,8 +88,9 @@ def test_what_differs_is_refused(files, table, tailmetrics, tmp_path, what, chan
 
 
 def test_queries_that_count_as_empty(tailmetrics, config, tmp_path):
-    """--missing zero and skip are two evaluations, where a query has no predictions."""
+    """--missing zero and skip are two evaluations, where a query has no predictions; a full run is the same in both."""
     (tmp_path / "p.csv").write_text("query,item,score\na,x,1\n")
+    (tmp_path / "full.csv").write_text("query,item,score\na,x,1\nb,x,1\n")
     (tmp_path / "y.csv").write_text("query,item\na,x\nb,x\n")
     files = [
         "--preds",
@@ -105,6 +106,11 @@ def test_queries_that_count_as_empty(tailmetrics, config, tmp_path):
         assert tailmetrics("evaluate", *files, "--missing", missing, "--per-row", table)[0] == 0
     status, _, err = tailmetrics("compare", tmp_path / "skip.parquet", tmp_path / "zero.parquet")
     assert (status, "holds 2 rows, but skip holds 1" in err) == (2, True)
+    files[1], full = tmp_path / "full.csv", tmp_path / "full.parquet"
+    for missing in ("skip", "zero"):
+        words = [*files, "--missing", missing, "--per-row", full, "--overwrite"]
+        assert tailmetrics("evaluate", *words)[0] == 0
+        assert tailmetrics("compare", full, tmp_path / "zero.parquet", "--resamples", 100, "--quiet")[0] == 0
 
 
 def test_an_argument_that_no_key_tells(table, tailmetrics):

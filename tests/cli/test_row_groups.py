@@ -245,7 +245,7 @@ def test_lines_of_names(made, grouped, config, tailmetrics, tmp_path):
     names = [f"fever\u2028{row % 2}" if row % 3 else "" for row in range(NUM_ROWS)]
     (tmp_path / "groups.txt.gz").write_bytes(gzip.compress("\n".join(names).encode("utf-8-sig")))
     words = [*grouped[1], "--config", config(METRICS[0]), "--quiet", "--overwrite", "--out", tmp_path / "out"]
-    assert tailmetrics("evaluate", *words, "--row-groups", tmp_path / "groups.txt.gz")[::2] == (0, "")
+    assert tailmetrics("evaluate", *words, "--row-groups", tmp_path / "groups.txt.gz")[0] == 0
     rows = [row for row in range(NUM_ROWS) if row % 3 and row % 2]
     found = metrics_of(tmp_path / "out")["precision_k@3/fever\u20281"]
     assert found == pytest.approx(precision(made, rows), abs=1e-12)
@@ -302,3 +302,7 @@ def test_a_file_of_groups_has_columns_of_its_own(config, tailmetrics, tmp_path):
     words = ["--config", config(("PrecisionAtK", "{k: 1}")), *files, "--row-groups", tmp_path / "groups.csv"]
     assert tailmetrics("evaluate", *words, "--quiet", "--out", tmp_path / "out")[0] == 0
     assert metrics_of(tmp_path / "out") == {"precision@1": 0.5, "precision@1/one": 1.0, "precision@1/two": 0.0}
+    (tmp_path / "groups.csv").write_text("query,country\na,one\nb,two\n")
+    problem, hint = tailmetrics("evaluate", *words, "--quiet")[2].splitlines()
+    assert problem == f"error: --row-groups {tmp_path / 'groups.csv'}: there is no column 'group'"
+    assert hint == "hint: its columns are query, country."

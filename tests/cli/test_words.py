@@ -13,6 +13,7 @@ from tailmetrics.io import FORMATS
 from tailmetrics.report.formatting import printable
 
 PRECISION = ("PrecisionAtK", "{k: 1}")
+BY_DECILE = ("PrecisionAtK", "{k: 1, buckets: deciles}")
 
 
 @pytest.mark.parametrize("command", [[], ["evaluate"], ["compare"]])
@@ -88,7 +89,7 @@ def test_notes_are_said_once(config, tailmetrics, tmp_path):
     (tmp_path / "p.csv").write_text("user_id,item_id,rating\na,x,1\n")
     (tmp_path / "y.csv").write_text("user_id,item_id,rating\na,x,1\n")
     files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv"]
-    status, _, err = tailmetrics("evaluate", "--config", config(PRECISION), *files, "--quiet")
+    status, _, err = tailmetrics("evaluate", "--config", config(BY_DECILE), *files, "--quiet")
     assert status == 0
     taken = "column 'user_id' is the query, column 'item_id' is the item, column 'rating' is the {}; "
     assert err.splitlines() == [

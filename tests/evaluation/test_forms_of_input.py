@@ -6,7 +6,7 @@ import pytest
 import pytrec_eval
 import torch
 
-from tailmetrics import MAP, MRR, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
+from tailmetrics import MAP, MRR, CrossEntropy, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
 from tailmetrics.evaluation import compare_runs
 
 QRELS = {"q1": {"a": 2, "c": 1}, "q2": {"c": 1}, "q3": {"b": 1, "d": 3}}
@@ -67,6 +67,50 @@ def test_groups_by_query():
     assert (report.scalars["recall@2/en"], report.scalars["recall@2/de"]) == (0.5, 0.0)
 
 
+GROUPS_OF_USERS = {11: "en", 12: "de", 13: None}
+
+
+@pytest.mark.parametrize("form", ["dict", "series in another order", "series with more users"])
+def test_groups_by_users_that_are_numbers(form):
+    """Numbers name queries as texts do; a Series is joined by its index, whatever its order."""
+    users = {"q1": 11, "q2": 12, "q3": 13}
+    run, qrels = (frame(one, value).replace({"user_id": users}) for one, value in ((RUN, "score"), (QRELS, "rating")))
+    series = pd.Series({12: "de", 13: None, 11: "en", **({99: "fr"} if form.endswith("more users") else {})})
+    groups = GROUPS_OF_USERS if form == "dict" else series
+    report = evaluate(run, qrels, metrics=[RecallAtK(2)], row_groups=groups)
+    assert (report.scalars["recall@2/en"], report.scalars["recall@2/de"]) == (0.5, 0.0)
+
+
+def test_a_series_beside_arrays_is_in_the_order_of_the_rows():
+    """Rows without names: what a filtered frame calls them says nothing."""
+    groups = pd.Series(["en", "de"], index=[1, 0])
+    report = evaluate(torch.eye(2), torch.tensor([0, 0]), metrics=[PrecisionAtK(1)], row_groups=groups)
+    assert (report.scalars["precision@1/en"], report.scalars["precision@1/de"]) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (pd.Series(["en", "de", "fr"]), "row_groups has no value for 3 of 3 queries, such as 'q1'"),
+        (pd.Series({"q1": "en", "q2": "de"}), "row_groups has no value for 1 of 3 queries, such as 'q3'"),
+        ({11: "en"}, "row_groups has no value for 3 of 3 queries, such as 'q1'"),
+        (pd.Series(["en", "de"], index=["q1", "q1"]), "row_groups has two values for the query 'q1'"),
+        (pd.DataFrame({"user": ["q1"], "group": ["en"]}), "row_groups is a table; pass one column of it"),
+    ],
+)
+def test_groups_that_cannot_be_joined(groups, message):
+    """An index that lacks queries, other users, two groups of a user, a whole table."""
+    with pytest.raises((ValueError, TypeError), match=f"evaluate: {message}"):
+        evaluate(RUN, QRELS, metrics=[RecallAtK(2)], row_groups=groups)
+
+
+def test_a_warning_of_a_metric_is_in_the_report():
+    """It is given as ever, and the report repeats it once."""
+    with pytest.warns(UserWarning, match="CrossEntropy: preds, float32"):
+        report = evaluate(torch.full((5, 4), 0.25), torch.arange(5) % 4, metrics=[CrossEntropy()], batch_rows=2)
+    assert len([one for one in report.warnings if one.startswith("CrossEntropy: preds, float32")]) == 1
+
+
 def test_a_query_without_predictions_is_told():
     """It is left out, as trec_eval does, and the report says so."""
     report = evaluate({"q1": RUN["q1"]}, QRELS, metrics=[RecallAtK(2)])
@@ -103,6 +147,23 @@ def test_runs_compared():
         assert compared.values["recall@2"][name] == evaluate(run, QRELS, metrics=[RecallAtK(2)]).scalars["recall@2"]
     with pytest.raises(ValueError, match="at least two"):
         compare_runs({"one": RUN}, QRELS)
+
+
+def test_runs_that_answer_other_queries_are_refused():
+    """As many rows, but not the same ones."""
+    first, last = ({name: RUN[name] for name in names} for names in (("q1", "q2"), ("q2", "q3")))
+    with pytest.raises(ValueError, match="compare_runs: last answers other queries than first; pass runs that answer"):
+        compare_runs({"first": first, "last": last}, QRELS, metrics=[RecallAtK(2)])
+
+
+@pytest.mark.parametrize("form", ["list", "dict", "series"])
+def test_rows_of_a_cluster_are_drawn_together(form):
+    """All rows of one user are one cluster, in any form."""
+    other = {query: dict.fromkeys(items, 0.5) | {"c": 1.0} for query, items in RUN.items()}
+    users = {"list": ["u"] * 3, "dict": dict.fromkeys(RUN, "u"), "series": pd.Series(dict.fromkeys(RUN, "u"))}
+    runs, options = {"one": RUN, "other": other}, {"metrics": [RecallAtK(2)], "resamples": 100}
+    compared = compare_runs(runs, QRELS, clusters=users[form], **options)
+    assert compared.comparisons[0].interval.clusters == 1
 
 
 def test_intervals_are_asked_for():

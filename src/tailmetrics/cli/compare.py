@@ -109,6 +109,10 @@ def _compared(
     if options.clusters is not None and names_a_file(options.clusters):
         queries = None if pa.types.is_integer(names.type) else names.to_pylist()
         clusters = groups_of_rows("--clusters", options.clusters, data, queries)
+        if len(clusters) != len(names):
+            problem = f"--clusters {options.clusters}: holds {len(clusters):,} rows, but {len(names):,} are compared"
+            hint = "these rows have no names: give a text file with the cluster of each row, one per line, no header."
+            raise CommandError(problem, hint)
     elif options.clusters is not None:
         clusters = first.column(options.clusters)
     keys = [key for key in _chosen(list(first.pairs), options.only) if key != options.clusters]

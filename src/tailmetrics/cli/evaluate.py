@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,17 +30,18 @@ from tailmetrics.cli.inputs import (
     paths_of,
     read_row_groups,
 )
-from tailmetrics.cli.messages import CommandError, CommandWarning, describe
+from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.evaluating import kept_warnings
 from tailmetrics.evaluation.label_cells import end_to_end
 from tailmetrics.evaluation.row_values import has_row_values
 from tailmetrics.frequency import frequency_of
-from tailmetrics.io import DataFileError, Dataset, TargetDataset
+from tailmetrics.io import DataFileError, DataFileNote, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
@@ -67,7 +69,7 @@ def evaluate(request: Request) -> None:
     metrics = chosen_metrics(request)
     paths = [*paths_of([options.preds], data), *([] if options.label_names is None else [options.label_names])]
     read: list[str | Path] = [*local_files(paths), *request.configs]
-    with joined(options.device) as ranks, Outputs(read, options.overwrite) as outputs:
+    with joined(options.device) as ranks, Outputs(read, options.overwrite) as outputs, kept_warnings() as warned:
         engine = None if options.engine is None else Engine(options, data, ranks)
         with ranks.agreement():
             folder = None
@@ -96,7 +98,7 @@ def evaluate(request: Request) -> None:
         evaluation.start(ranks.device)
         with ranks.agreement():
             if engine is None:
-                of_rows = None if options.per_row is None else options_of_values(data, dataset)
+                of_rows = None if options.per_row is None else options_of_values(data)
                 with ExitStack() as stack:
                     uses = [_adding(evaluation)]
                     if table is not None:
@@ -106,7 +108,9 @@ def evaluate(request: Request) -> None:
             else:
                 files = inputs.files.everywhere()
                 evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
+        said = [one for one in warned if not isinstance(one, DataFileNote)]
         report = _report(evaluation, dataset, request, 0 if groups is None else groups.lacking)
+        report = replace(report, notes=(*report.notes, *dict.fromkeys(in_options(str(one)) for one in said)))
         if options.intervals and table is not None:
             found = _intervals(table, evaluation.members, dataset.num_rows, ranks, resampling)
             report = replace(report, intervals={**report.intervals, **found})
@@ -199,7 +203,7 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
         else:
             ranking = Ranking.from_ids(torch.zeros(1, 1, dtype=torch.int64), target_ids=target)
         try:
-            metric._check(ranking)
+            deepcopy(metric)._check(ranking)  # a metric looks at its first batch for what is worth a warning
             kept.append(metric)
         except ValueError as error:
             name = type(metric).__name__
@@ -223,6 +227,8 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
         engine: What counts the training labels, if not this process.
     """
     num_labels, num_train = inputs.files.num_labels, inputs.files.options.num_train
+    if inputs.train is not None or inputs.counts is not None:
+        _note_unread(collection, "--train-target" if inputs.counts is None else "--label-counts")
     with ranks.agreement():
         _check_known(collection, inputs, num_train)
         counted = None
@@ -251,6 +257,17 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
     unbound = [type(metric).__name__ for metric in collection.members().values() if not metric.is_bound]
     if unbound:
         raise CommandError(f"{unbound[0]}: the number of labels is not known; no file declares it", "add --num-labels.")
+
+
+def _note_unread(collection: TopKCollection, option: str) -> None:
+    """Warn where no metric reads how often labels occur in training."""
+    if all(
+        metric.buckets is None and not {"label_counts", "num_train"} & {*vars(metric)}
+        for metric in collection.members().values()
+    ):
+        said = f"No metric reads how often labels occur in training, so that {option} makes no values by bucket. "
+        more = "--preset head_to_tail has such values, and so has a config with metrics of buckets: deciles."
+        warnings.warn(said + more, CommandWarning, stacklevel=2)
 
 
 def _check_known(collection: TopKCollection, inputs: Inputs, num_train: int | None) -> None:

@@ -235,16 +235,17 @@ def facts_of(paths: Iterable[str], options: DataOptions) -> Mapping[str, Any]:
     return {**{str(file): fingerprint(file) for file in files}, "options of the command line": str(asdict(options))}
 
 
-def options_of_values(options: DataOptions, dataset: Dataset) -> Mapping[str, Any]:
+def options_of_values(options: DataOptions) -> Mapping[str, Any]:
     """Return the options that the values of rows depend on, and that no metric has as an argument.
 
-    Two tables of values per row are about the same thing only where these agree.
+    Two tables of values per row are about the same thing only where these agree. ``--missing`` is none of them: which
+    rows a table has tells it, and a run that answers all queries is the same under both.
     """
     content = None
     if options.filter is not None:
         with stream(check_file(options.filter)) as file:
             content = sha256(file.read()).hexdigest()
-    return {"cut": options.cut, "filter": content, "missing": options.missing if dataset.missing_queries else None}
+    return {"cut": options.cut, "filter": content}
 
 
 # -- names of labels and groups of rows -----------------------------------------------------------------------------
@@ -364,14 +365,17 @@ def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequen
     if queries is not None:
         columns = replace(columns, item=column) if column != "item" else Columns(query=columns.query)
     parts = find(path).parts
-    form = format_of_parts(option, parts, None if own else options.format, columns)
+    suffix = suffix_of(path_of(path)).removeprefix(".")
+    own_format = suffix if suffix in ("csv", "tsv") else None  # two columns under other names would be taken for lists
+    form = format_of_parts(option, parts, own_format if own else options.format, columns)
     if form.name not in (BY_ROW if queries is None else BY_QUERY):
         hint = "give a text file with the group of each row, one per line."
         if queries is not None:
-            hint = f"give a CSV file with the columns {columns.query} and {COLUMN}."
+            hint = f"give a CSV file with the columns {columns.query or 'query'} and {COLUMN}."
         absent = "" if own else "there is no such file, and "
         raise CommandError(f"{option} {said}: {absent}{path} is {form.name}, which has no columns for it", hint)
     unknown = f"{option} {said}: there is no such file, and {path} has no such column"
+    unknown = f"{option} {said}: there is no column {COLUMN!r}" if own else unknown
     if queries is None:
         return [name for part in parts for name in _column(part, column, unknown)]
     return _of_queries(path, [(part, form) for part in parts], columns, queries, unknown)
@@ -405,7 +409,8 @@ def _of_queries(
         except DataFileError as error:
             if columns.item not in error.problem:
                 raise
-            hint = in_options(error.hint) or "name a column of the targets, or a file of groups."
+            known = in_options(error.hint).partition("; ")[0].rstrip(".")  # behind it stand options for other files
+            hint = f"{known or 'name a column of the targets, or a file of groups'}."
             raise CommandError(unknown, hint) from error
 
     database = Database()

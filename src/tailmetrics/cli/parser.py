@@ -144,6 +144,9 @@ class _Preset(Action):
         if values not in presets:
             problem = f"--preset {values}: there is no such preset"
             raise CommandError(problem, f"choose one of {', '.join(presets)}.")
+        if getattr(namespace, self.dest):
+            problem = f"--preset {values}: --preset {getattr(namespace, self.dest)} is given already"
+            raise CommandError(problem, "leave one of them out; --metrics+= adds single metrics.")
         ActionConfigFile.apply_config(parser, namespace, "config", str(presets[values]))
         setattr(namespace, self.dest, values)
 
@@ -186,4 +189,4 @@ def _override(metrics: Sequence[Any], options: Any) -> None:
             any_by_bucket = True
     if not any_by_bucket:
         problem = f"--buckets {options.buckets}: no metric is by bucket"
-        raise CommandError(problem, "add --preset xmc, or a config with metrics of buckets: deciles.")
+        raise CommandError(problem, "add --preset head_to_tail, or a config with metrics of buckets: deciles.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailmetrics.evaluation.description import versions
-from tailmetrics.evaluation.evaluating import evaluated
+from tailmetrics.evaluation.evaluating import evaluated, is_table, of_rows
 from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.report.comparison import ComparisonReport
 
@@ -22,6 +22,7 @@ def compare_runs(
     resamples: int = 10_000,
     resample: Any = "rows",
     seed: int = 0,
+    clusters: Any = None,
     **more: Any,
 ) -> ComparisonReport:
     """Evaluate several runs against the same targets, and return which differences are more than chance.
@@ -36,6 +37,8 @@ def compare_runs(
         resamples: Bootstrap resamples and random swaps.
         resample: ``"rows"``, or ``"rows,labels"`` where other labels could have been drawn, too.
         seed: Same seed, same numbers.
+        clusters: What rows are drawn by, such as their user: shape (N,), or by query as ``row_groups``; None draws
+            single rows.
         more: What :func:`evaluate` takes: ``metrics``, ``buckets``, ``label_counts``, ``row_groups`` and so on.
 
     >>> import torch
@@ -51,6 +54,13 @@ def compare_runs(
     tables = {name: one.rows.columns() for name, one in found.items() if one.rows is not None}
     reports = {name: one.evaluation.report("") for name, one in found.items()}
     report, facts = next(iter(reports.values())), next(one.rows.facts for one in found.values() if one.rows is not None)
+    data = next(iter(found.values())).data
+    for name, one in found.items():
+        if one.data.row_names != data.row_names:
+            raise ValueError(
+                f"compare_runs: {name} answers other queries than {next(iter(found))}; pass runs that answer the same "
+                "queries, with an empty dict for a query without items."
+            )
     return compared(
         tables,
         facts,
@@ -66,6 +76,7 @@ def compare_runs(
         resamples=resamples,
         resample=resample,
         seed=seed,
+        clusters=of_rows(clusters, "clusters", data, is_table(target) or is_table(next(iter(runs.values())))),
     )
 
 

@@ -29,7 +29,7 @@ from tailmetrics.evaluation.description import settings_of
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 """Of the digests: those of different versions say nothing about one another."""
 
 ELSEWHERE: Final = ("k", "buckets", "label_counts", "num_labels", "row_groups")
@@ -96,8 +96,8 @@ class RunDigest:
         self._fixed = {
             "buckets": _of_all(buckets),
             "counts": _of_all(counts),
-            "options": _of_plain_data(dict(options or {})),
-            "keys": {key: _of_plain_data(_arguments(m)) for m in metrics for key in list(m.keys())},
+            "options": json.loads(_as_json(dict(options or {}))),
+            "keys": {key: _of_arguments(m) for m in metrics for key in list(m.keys())},
             "version": VERSION,
         }
 
@@ -125,7 +125,8 @@ class RunDigest:
 
         ``"targets"``: numbers of the rows, their relevant labels and gains. ``"buckets"``: names, and the bucket of
         each label that is not ``unseen``. ``"counts"``: training counts of metrics that weigh by them. ``"options"``:
-        as given. ``"keys"``: for each key a digest of the metric's other arguments. ``"version"``: of this form.
+        as given, so that an error can name the one that differs. ``"keys"``: for each key a digest of the metric's
+        other arguments. ``"version"``: of this form.
         """
         return {"targets": f"{self._targets:064x}", **self._fixed}
 
@@ -194,17 +195,17 @@ def _of_all(digests: set[str]) -> str | None:
     return sha256("".join(sorted(digests)).encode()).hexdigest() if digests else None
 
 
-def _of_plain_data(value: Mapping[str, Any]) -> str:
+def _as_json(value: Mapping[str, Any]) -> str:
     try:
-        text = json.dumps(value, sort_keys=True)
+        return json.dumps(value, sort_keys=True)
     except TypeError as error:
         raise TypeError(f"RunDigest: options={value!r} is no plain data ({error}); pass what JSON can hold.") from error
-    return sha256(text.encode()).hexdigest()
 
 
-def _arguments(metric: TopKMetric) -> dict[str, Any]:
+def _of_arguments(metric: TopKMetric) -> str:
     in_key = ELSEWHERE if isinstance(getattr(metric, "threshold", None), Tensor) else (*ELSEWHERE, "threshold")
-    return {name: value for name, value in settings_of(metric).items() if name not in in_key}
+    others = {name: value for name, value in settings_of(metric).items() if name not in in_key}
+    return sha256(_as_json(others).encode()).hexdigest()
 
 
 def _codes(names: Sequence[str]) -> Ints:

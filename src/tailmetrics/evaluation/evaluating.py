@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -65,8 +67,9 @@ def evaluate(
         train_target: Training targets in any form that ``target`` has; they are counted for deciles, and for metrics
             that need counts.
         row_mask: Shape (N,), bool; False drops a row.
-        row_groups: Shape (N,), or a dict by query: the group of each row, such as its language, None for none; every
-            value is then reported for the rows of each group too. Or the numbers of groups that the metrics name.
+        row_groups: Shape (N,), or by query as a dict, or as a Series whose index names the queries of tables: the
+            group of each row, such as its language, None for none; every value is then reported for the rows of each
+            group too. Or the numbers of groups that the metrics name.
         labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,).
@@ -112,12 +115,14 @@ class Evaluated(NamedTuple):
     Attributes:
         evaluation: The metrics.
         rows: The value of each row, if asked for.
+        data: What was evaluated.
         num_rows: Rows that count.
         notes: What to know of the rows.
     """
 
     evaluation: Evaluation
     rows: RowValues | None
+    data: Data
     num_rows: int
     notes: tuple[str, ...]
 
@@ -143,9 +148,8 @@ def evaluated(
     """
     check_count(CALLER, "batch_rows", batch_rows)
     data = read_data(preds, target, train_target)
+    row_groups = of_rows(row_groups, "row_groups", data, is_table(preds) or is_table(target))
     keep = check_row_mask(CALLER, row_mask, data.num_rows, data.device)
-    if isinstance(row_groups, Mapping):
-        row_groups = [row_groups.get(name) for name in data.row_names or range(data.num_rows)]
     row_names = data.row_names if row_names is None else row_names
     if row_names is not None and len(row_names) != data.num_rows:
         raise ValueError(
@@ -175,14 +179,31 @@ def evaluated(
             )
     evaluation.start(data.device)
     values = RowValues(evaluation.collection, evaluation.over_all) if rows else None
-    for batch, part, relevant in data.batches(batch_rows):
-        counts = None if keep is None else keep[batch]
-        of_rows = None if numbers is None else numbers[batch]
-        ranking = evaluation.collection.rank(part, relevant, counts, row_groups=of_rows)
-        evaluation.update(ranking, rows=torch.arange(batch.start, batch.stop))
-        if values is not None:
-            values.add(ranking)
-    return Evaluated(evaluation, values, data.num_rows if keep is None else int(keep.sum()), data.notes)
+    with kept_warnings() as warned:
+        for batch, part, relevant in data.batches(batch_rows):
+            counts = None if keep is None else keep[batch]
+            groups = None if numbers is None else numbers[batch]
+            ranking = evaluation.collection.rank(part, relevant, counts, row_groups=groups)
+            evaluation.update(ranking, rows=torch.arange(batch.start, batch.stop))
+            if values is not None:
+                values.add(ranking)
+    notes = (*data.notes, *dict.fromkeys(map(str, warned)))
+    return Evaluated(evaluation, values, data, data.num_rows if keep is None else int(keep.sum()), notes)
+
+
+@contextmanager
+def kept_warnings() -> Iterator[list[Warning | str]]:
+    """Collect the warnings that are shown, for a report to say them too."""
+    found: list[Warning | str] = []
+    with catch_warnings():
+        before = warnings.showwarning
+
+        def show(message: Warning | str, *place: Any, **more: Any) -> None:
+            found.append(message)
+            before(message, *place, **more)
+
+        warnings.showwarning = show
+        yield found
 
 
 def prepared(
@@ -268,6 +289,37 @@ def _takes_buckets(metric: TopKMetric) -> bool:
 
 
 # -- groups of rows -------------------------------------------------------------------------------------------------
+
+
+def of_rows(given: Any, argument: str, data: Data, named: bool) -> Any:
+    """Return what is given by query, as a dict or as a Series whose index names the queries, in the order of the rows.
+
+    Args:
+        given: A dict, a Series, or what is in the order of the rows already.
+        argument: Its name, for messages.
+        data: What is evaluated.
+        named: Whether queries have names of their own; without them a Series is in the order of the rows.
+
+    Raises:
+        TypeError: If it is a table.
+        ValueError: If a query has two values, a Series lacks one, or a dict lacks all.
+    """
+    if is_table(given) and not isinstance(given, Mapping):
+        raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a dict by query or by row.")
+    if not isinstance(given, Mapping) and not (named and hasattr(given, "index") and hasattr(given, "items")):
+        return given
+    known: dict[str, Any] = {}
+    for query, value in given.items():
+        if str(known.setdefault(str(query), value)) != str(value):
+            raise ValueError(f"{CALLER}: {argument} has two values for the query {str(query)!r}; pass one for each.")
+    names = data.row_names or [str(row) for row in range(data.num_rows)]
+    lacking = [name for name in names if name not in known]
+    if lacking and (len(lacking) == len(names) or not isinstance(given, Mapping)):
+        raise ValueError(
+            f"{CALLER}: {argument} has no value for {len(lacking):,} of {len(names):,} queries, such as "
+            f"{lacking[0]!r}; pass a dict by query, a Series whose index names the queries, or a list by row."
+        )
+    return [known.get(name) for name in names]
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:

@@ -225,6 +225,10 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any], keys: Collectio
     found = [words for entry, words in MEANT.items() if differ(one.get(entry), other.get(entry))]
     if MEANT["version"] in found:
         return [MEANT["version"]]
+    mine, its = one.get("options"), other.get("options")
+    if isinstance(mine, Mapping) and isinstance(its, Mapping):
+        named = ", ".join(name for name in sorted({*mine, *its}) if mine.get(name) != its.get(name))
+        found = [f"{words} ({named})" if words == MEANT["options"] else words for words in found]
     arguments, others = one.get("keys") or {}, other.get("keys") or {}
     changed = [key for key in keys if differ(arguments.get(key), others.get(key))]
     return [*found, *([f"arguments of {', '.join(map(repr, changed))}"] if changed else [])]
