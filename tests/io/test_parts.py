@@ -127,6 +127,29 @@ def test_lines_in_parts(tmp_path, rows_of):
         read(tmp_path / "p" / "[02].csv", tmp_path / "y.csv", label_names=["1", "2", "3"])
 
 
+def test_parts_that_are_written_otherwise(tmp_path, rows_of):
+    """A later part without names has a note of its own; parts of which one has ranks and one scores are refused."""
+    (tmp_path / "p").mkdir()
+    (tmp_path / "y.csv").write_text("query,item\na,x\nb,y\n")
+    (tmp_path / "p" / "0.csv").write_text("query,item,score\na,x,0.5\n")
+    for number in (1, 2):
+        (tmp_path / "p" / f"{number}.csv").write_text(f"b,{'xy'[number - 1]},0.{number}\n")
+    with pytest.warns(DataFileNote) as said:
+        dataset = read(tmp_path / "p", tmp_path / "y.csv")
+    assert [str(one.message).partition(": ")[::2][1].partition(":")[0] for one in said] == ["has no line of names"]
+    assert str(tmp_path / "p" / "1.csv") in str(said[0].message)
+    assert rows_of(dataset) == {0: ({0: 0.5}, [0]), 1: ({0: 0.1, 1: 0.2}, [1])}
+    (tmp_path / "p" / "1.csv").write_text("query,item,rank\nb,x,1\n")
+    with pytest.raises(DataFileError, match=r"1\.csv: its numbers are ranks, other than those of .*0\.csv"):
+        read(tmp_path / "p", tmp_path / "y.csv")
+    for name, value in (("0", "score"), ("1", "rank")):
+        rows = [[{"item": "x", value: 1}]]
+        (tmp_path / "l").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"query": [name], "items": rows}), tmp_path / "l" / f"{name}.parquet")
+    with pytest.warns(DataFileNote), pytest.raises(DataFileError, match=r"1\.parquet: holds lists .* with ranks.*"):
+        read(tmp_path / "l", tmp_path / "y.csv")
+
+
 def test_a_column_of_the_folders(tmp_path, targets_of):
     """A long table partitioned by its query takes it from the names of the folders."""
     for query in ("b b", "a"):

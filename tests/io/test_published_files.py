@@ -1,10 +1,13 @@
 """Files as the fields publish them: trec_eval's, BEIR's, MS MARCO's, Kaggle's, those of recommenders."""
 
+import json
 import math
 import random
 import re
 import warnings
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import pytrec_eval
 
@@ -116,10 +119,73 @@ def test_ms_marco(write, rows_of):
     """Its ranked list 'query passage rank' needs no score, its qrels.tsv are qrels; a wrong rank is named."""
     run = write("run.dev.small.tsv", "2\t10\t1\n2\t9\t2\n2\t7\t3\n5\t7\t1\n")
     qrels = write("qrels.dev.small.tsv", "2\t0\t9\t1\n5\t0\t9\t1\n")
-    rows = named(read(run, qrels), rows_of)
+    with pytest.warns(DataFileNote, match=r"dev\.small\.tsv: column 2 is the rank; .* reads scores"):
+        rows = named(read(run, qrels), rows_of)
     assert rows == {"2": ({"10": -1.0, "9": -2.0, "7": -3.0}, {"9": 1.0}), "5": ({"7": -1.0}, {"9": 1.0})}
-    with pytest.raises(DataFileError, match=r"bad\.tsv, line 2: holds the rank 0"):
+    with pytest.warns(DataFileNote), pytest.raises(DataFileError, match=r"bad\.tsv, line 2: holds the rank 0"):
         read(write("bad.tsv", "2\t10\t1\n2\t9\t0\n"), qrels, format=("msmarco", None))
+
+
+SHUFFLED = "".join(f"q{n % 7}\tx{n}\t{rank}\n" for n, rank in enumerate([3, 1, 2] * 7))
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize(
+    "text",
+    ["a\ty\t2\na\tx\t1\n", "a\tx\t0\na\ty\t1\n", "a\tx\t1\na\ty\t4\na\tz\t9\n", SHUFFLED.replace("\t", ",")],
+)
+def test_numbers_without_a_name_that_may_be_ranks(write, rows_of, text):
+    """Whole numbers that count a query's lines, in any order, or ascend, are refused; either can be asked for.
+
+    Read as scores, the worst of a list of ranks would come first.
+    """
+    preds = write("p.csv" if "," in text else "p.tsv", text)
+    query, item, number = re.split("[,\t]", text.splitlines()[0])
+    target = write("y.csv", f"query,item\n{query},{item}\n")
+    with pytest.raises(DataFileError, match="column 2 may hold ranks, 1 the best, or scores") as caught:
+        read(preds, target)
+    assert "rank='2'); if scores, columns=Columns(query='0', item='1', score='2')" in caught.value.hint
+    for field, sign in (("rank", -1), ("score", 1)):
+        columns = Columns(query="0", item="1", **{field: "2"})
+        held = named(read(preds, target, columns=(columns, None)), rows_of)[query][0]
+        assert held[item] == sign * float(number)
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_numbers_without_a_name_that_are_scores(write, rows_of):
+    """Fractions, and whole numbers that fall or repeat, stay scores; ranks in order can be asked for as scores."""
+    target = write("y.csv", "query,item\na,x\n")
+    for numbers in ([0.5, 1, 2], [9, 5, 3], [5, 5, 1], [1, 1, 1]):
+        text = "".join(f"a,{item},{number}\n" for item, number in zip("xyz", numbers, strict=True))
+        held = named(read(write("p.csv", text), target), rows_of)["a"][0]
+        assert held == dict(zip("xyz", map(float, numbers), strict=True))
+    columns = Columns(query="0", item="1", score="2")
+    held = named(read(write("p.tsv", "a\tx\t1\na\ty\t2\n"), target, columns=(columns, None)), rows_of)["a"][0]
+    assert held == {"x": 1.0, "y": 2.0}
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize(
+    ("rank", "problem"), [("1", "1 twice"), ("-1", "-1"), ("1.5", r"1\.5"), ("nan", "nan"), ("inf", "inf")]
+)
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "structs"])
+def test_ranks_that_are_no_order(tmp_path, write, rank, problem, form):
+    """A rank that another item of the query has, a negative one and one between two are refused, with their query."""
+    ranks = [1.0, float(rank)]
+    preds = tmp_path / f"p.{'parquet' if form == 'structs' else form}"
+    if form == "structs":
+        listed = [[{"item": item, "rank": one} for item, one in zip("xy", ranks, strict=True)]]
+        pq.write_table(pa.table({"query": ["a"], "items": listed}), preds)
+    elif form == "parquet":
+        pq.write_table(pa.table({"query": ["a", "a"], "item": ["x", "y"], "rank": ranks}), preds)
+    elif form == "csv":
+        preds.write_text(f"query,item,rank\na,x,1\na,y,{rank}\n")
+    else:
+        lines = ({"query": "a", "item": item, "rank": one} for item, one in zip("xy", ranks, strict=True))
+        preds.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(DataFileError, match=f"holds the rank {problem}$") as caught:
+        list(read(preds, write("y.csv", "query,item\na,x\n")))
+    assert caught.value.hint.startswith("ranks are whole numbers, 1 the best, each once in a list")
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
@@ -217,9 +283,6 @@ def test_a_column_that_was_named_has_to_be_there(write, tmp_path):
 
     Without its gains every label would count the same; without its scores a row would be taken for ranked.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     preds = write("p.csv", "query,item,score\nu1,a,1\n")
     target = write("y.csv", "query,item,grade\nu1,a,1\n")
     with pytest.raises(DataFileError, match=r"y\.csv, line 1: there is no column 'relevance'"):

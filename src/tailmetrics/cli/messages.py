@@ -107,6 +107,8 @@ def in_options(text: str) -> str:
 
     >>> in_options("read: batch_rows=0 is too small; or leave num_labels out, or pass columns=Columns(item='doc').")
     '--batch-rows 0 is too small; or leave --num-labels out, or pass --columns.item doc.'
+    >>> in_options("columns=Columns(query='0', item='1') chooses others.")
+    '--columns.query 0 --columns.item 1 chooses others.'
     """
     if _OF_METRIC.match(text):  # its arguments stand in a config
         return text

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 UNREADABLE = (
@@ -61,8 +62,27 @@ class DataFileNote(UserWarning):
     """What a reader decided by itself, such as which column is the query; the command line shows it as a note."""
 
 
+SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
+"""What has been said of the parts of one data set; None outside of :func:`said_once`."""
+
+
+@contextmanager
+def said_once(said: set[str]) -> Iterator[None]:
+    """Say inside no decision that is said already, of another part of the same data."""
+    token = SAID.set(said)
+    try:
+        yield
+    finally:
+        SAID.reset(token)
+
+
 def note(path: object, decision: str) -> None:
     """Say what was decided while a file was read."""
+    said = SAID.get()
+    if said is not None:
+        if decision in said:
+            return
+        said.add(decision)
     warnings.warn(f"{path}: {decision}", DataFileNote, stacklevel=_levels_inside())
 
 

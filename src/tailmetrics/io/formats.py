@@ -447,7 +447,9 @@ def is_trec(head: Head) -> bool:
 
 
 def is_msmarco(head: Head) -> bool:
-    """Whether lines hold query, passage and rank, ranks counting from 1 within each query."""
+    """Whether lines hold query, passage and rank, ranks counting from 1 within each query, and no column was named."""
+    if head.columns.is_given("score") or head.columns.is_given("rank"):
+        return False
     before = ("", 0)
     for words in head.words:
         if len(words) != 3 or not words[2].isdigit():

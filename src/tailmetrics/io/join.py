@@ -13,7 +13,7 @@ import numpy as np
 
 from tailmetrics.io.database import Database
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement
-from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.lines import KeyedFile, Values
 from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source, starts
 
 NAME_BYTES = 256
@@ -43,7 +43,7 @@ class JoinedSource(Source):
         file: The files.
         database: With their lines in a table (row, label, value), in the order of the rows.
         table: Its name.
-        valued: Whether there are values.
+        values: What the values are.
         rows: The process's rows.
         row_names: Queries of all rows, of every process.
         labels: The label ids.
@@ -54,7 +54,7 @@ class JoinedSource(Source):
         file: KeyedFile,
         database: Database,
         table: str,
-        valued: bool,
+        values: Values,
         rows: range,
         row_names: Sequence[str],
         labels: Labels,
@@ -63,7 +63,9 @@ class JoinedSource(Source):
         self.num_rows = len(row_names)
         self.num_labels = labels.width
         self._first = rows.start
-        self._read = f"SELECT label{', value' if valued else ''} FROM {table} WHERE row >= ? AND row < ? ORDER BY rowid"
+        self._ranked = values.ranked
+        value = ", value" if values.given else ""
+        self._read = f"SELECT label{value} FROM {table} WHERE row >= ? AND row < ? ORDER BY rowid"
         found = database.arrays(f"SELECT row, count(*) AS length FROM {table} GROUP BY row")
         self._lengths: Ints = np.zeros(len(rows), np.int64)
         self._lengths[found["row"] - rows.start] = found["length"]
@@ -78,6 +80,8 @@ class JoinedSource(Source):
             end = min(first + size, stop)
             found = self._database.arrays(self._read, first, end)
             lengths = self._lengths[first - self._first : end - self._first]
+            if self._ranked:
+                self.check_ranks(-found["value"], lengths, first)
             yield Ragged(starts(lengths), found["label"], found.get("value"))
 
     def place(self, row: int) -> str:
@@ -101,7 +105,7 @@ def join(
     """Read both files and keep the process's queries: a share of the rows that follow one another."""
     database = Database(memory)
     files = {"target": target} if preds is None else {"target": target, "preds": preds}
-    valued = {name: file.load(database, name) for name, file in files.items()}
+    values = {name: file.load(database, name) for name, file in files.items()}
     database.run("CREATE TABLE asked AS SELECT query, min(rowid) AS first FROM target GROUP BY query")
     missing, unmatched = (0, 0) if preds is None else _compared(database, preds, target, rule)
     asked = "asked"
@@ -115,9 +119,9 @@ def join(
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
     found = {}
     for name, file in files.items():
-        _order(database, name, file, valued[name], range(start, stop), len(row_names) + labels.width)
+        _order(database, name, file, values[name].given, range(start, stop), len(row_names) + labels.width)
         rows = range(start, stop)
-        found[name] = JoinedSource(file, database, f"{name}_rows", valued[name], rows, row_names, labels)
+        found[name] = JoinedSource(file, database, f"{name}_rows", values[name], rows, row_names, labels)
     known = {
         "num_rows": len(row_names),
         "num_labels": labels.declared,

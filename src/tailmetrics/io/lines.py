@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tailmetrics.io.database import Database, DatabaseError
-from tailmetrics.io.errors import DataFileError, DataFileNote
+from tailmetrics.io.errors import DataFileError, DataFileNote, said_once
 from tailmetrics.io.files import EMPTY_HINT, FilePath, Found
 from tailmetrics.io.formats import Columns, Format, Role
 from tailmetrics.io.rows import Array
@@ -66,6 +66,7 @@ class Lines:
         item: Expression of the item, alike.
         value: Expression of the score or gain, alike; None when the file gives none.
         kind: Type of the values.
+        ranks: Whether the values are minus the ranks of a list; None where nothing tells ranks from scores.
         exact: Reads the file once more, where the statement fails or finds a null, and says what is wrong with it.
         arrow: Opens the reader of Arrow that the source calls ``given``; None where it names a file.
         kept: What has to last as long as this, such as a copy without compression.
@@ -77,6 +78,7 @@ class Lines:
     item: str
     value: str | None
     kind: str = "DOUBLE"
+    ranks: bool | None = False
     exact: Callable[[], Iterable[Triples]]
     arrow: Callable[[], Any] | None = None
     kept: Any = None
@@ -108,19 +110,19 @@ class KeyedFile:
             [(part.path, partial(form.open, part.path, role, columns, part.partition)) for part in found.parts],
         )
 
-    def load(self, database: Database, table: str) -> bool:
-        """Write query, item and value of every line into a new table, and return whether there are values.
+    def load(self, database: Database, table: str) -> Values:
+        """Write query, item and value of every line into a new table, and return what the values are.
 
         ``rowid`` then counts the lines of all files from 0.
 
         Raises:
-            DataFileError: If a query, an item or a number is missing, or only some files have values.
+            DataFileError: If a query, an item or a number is missing, or files have other values than the first one.
         """
         valued: bool | None = None
-        for number, (path, opens) in enumerate(self.parts):
-            with warnings.catch_warnings():
-                if number:  # what is noted of the first part holds for all
-                    warnings.simplefilter("ignore", DataFileNote)
+        ranked, is_clear = False, True
+        said: set[str] = set()
+        for path, opens in self.parts:
+            with said_once(said):
                 opened: Any = opens()
                 if not isinstance(opened, Lines):
                     blocks = iter(opened)
@@ -129,20 +131,49 @@ class KeyedFile:
                         continue
                     opened = chain([first], blocks)
             lines = opened if isinstance(opened, Lines) else None
+            ranks = False if lines is None else lines.ranks
+            is_clear &= ranks is not None
             value = first.value if lines is None else lines.value  # type: ignore[union-attr]
             if valued is None:
-                valued = value is not None
+                valued, ranked = value is not None, bool(ranks)
                 single = getattr(value, "dtype", None) == np.float32
                 kind = lines.kind if lines is not None else "FLOAT" if single else "DOUBLE"
                 database.run(f"CREATE TABLE {table} (query VARCHAR, item VARCHAR{f', value {kind}' if valued else ''})")
             elif valued != (value is not None):
                 raise _some_gains(path)
+            elif ranked != bool(ranks):
+                hint = "all parts must be written alike: evaluate parts with ranks and parts with scores one by one."
+                problem = "its numbers are ranks" if ranks else "its numbers are no ranks"
+                raise DataFileError(path, f"{problem}, other than those of {self.parts[0][0]}", hint=hint)
             self._firsts.append(database.row(f"SELECT count(*) FROM {table}")[0])
             if lines is None or not self._takes(database, table, path, lines):
                 self._take_blocks(database, table, path, opened if lines is None else lines.exact(), valued)
         if valued is None or not database.row(f"SELECT count(*) FROM {table}")[0]:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
-        return valued
+        if not is_clear:
+            self._check_scores(database, table)
+        return Values(valued, ranked)
+
+    def _check_scores(self, database: Database, table: str) -> None:
+        """Raise if what would be taken for scores may be ranks, of which less is better.
+
+        Ranks are whole numbers that count the lines of a query from 0 or 1, or, where lines were left out, that ascend
+        from its first line to its last one. Scores hardly do so in most queries.
+        """
+        if database.row(f"SELECT 1 FROM {table} WHERE value <> floor(value) LIMIT 1") is not None:
+            return
+        (like_ranks,) = database.row(
+            "SELECT avg((low IN (0, 1) AND high - low = n - 1 AND total * 2 = (low + high) * n "
+            "OR n > 2 AND low < high AND first = low AND last = high)::INTEGER) FROM (SELECT count(*) AS n, "
+            "min(value) AS low, max(value) AS high, sum(value) AS total, arg_min(value, rowid) AS first, "
+            f"arg_max(value, rowid) AS last FROM {table} GROUP BY query) WHERE n > 1"
+        )
+        if (like_ranks or 0) > 0.5:
+            hint = (
+                "if ranks, columns=Columns(query='0', item='1', rank='2'); if scores, "
+                "columns=Columns(query='0', item='1', score='2')."
+            )
+            raise DataFileError(self.name, "column 2 may hold ranks, 1 the best, or scores, 1 the worst", hint=hint)
 
     def _takes(self, database: Database, table: str, path: FilePath, lines: Lines) -> bool:
         """Write the lines of a file into a table, and return whether they are plainly right; else nothing is left."""
@@ -215,6 +246,18 @@ class KeyedFile:
                     return DataFileError(path, problem, block.place(row), hint)
                 row -= len(block.query)
         return DataFileError(path, problem, hint=hint)
+
+
+class Values(NamedTuple):
+    """What the values of lines are.
+
+    Attributes:
+        given: Whether there are any.
+        ranked: Whether they are minus the ranks of a list.
+    """
+
+    given: bool
+    ranked: bool
 
 
 def _some_gains(path: FilePath) -> DataFileError:

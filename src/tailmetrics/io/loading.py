@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import eq
@@ -13,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.io.database import MEMORY
 from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter
-from tailmetrics.io.errors import DataFileError, DataFileNote, note
+from tailmetrics.io.errors import DataFileError, note, said_once
 from tailmetrics.io.files import Found, Part, PathLike, find, is_path
 from tailmetrics.io.formats import FORMATS, Columns, Format, Role, format_of_parts
 from tailmetrics.io.join import join
@@ -57,8 +56,8 @@ def read(
             or a list of these; or a table with the columns query, item and score, such as a DataFrame; or a dict from
             query to a dict from item to score. Parts follow one another by their names, numbers in them by value.
         target: Targets, alike; or a table, or a dict from query to a dict from item to gain.
-        num_labels: Number of labels, where no file declares it; ids are checked against it. Items of JSON Lines and
-            CSV are then whole numbers; without it each item met is a label, in ascending order.
+        num_labels: Number of labels, where no file declares it; ids are checked against it. Items of lines, except
+            TREC, are then whole numbers; without it each item met is a label, in ascending order.
         batch_rows: Rows per batch at most; wide rows come in smaller batches.
         filter: File of (row, label) or (query, item) pairs that do not count: the label leaves the row's predictions
             before they are ranked, and its targets.
@@ -72,7 +71,7 @@ def read(
         label_names: Names of the labels in the order of their ids; needed for string ids when other files, such as
             training targets, have to agree (see :func:`read_label_names`).
         string_ids: True makes names of whole numbers too, in every format whose labels are not columns; False takes
-            whole numbers of JSON Lines and CSV for label ids without ``num_labels``.
+            whole numbers of lines for label ids without ``num_labels``.
         duplicates: What becomes of a label that a row of predictions lists again: ``"error"``, or ``"first"``, which
             leaves it in its place, for metrics made with ``duplicates="first"`` to count as a miss.
         cut: How many labels of each list count, the best ones, trec_eval's ``-M``; what is below is as if never listed.
@@ -213,10 +212,8 @@ class _Input(NamedTuple):
 
     def rows(self) -> Source:
         """Open files of which row i belongs to row i of the other."""
-        sources = [self._open(part) for part in self.found.parts[:1]]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataFileNote)  # what is noted of the first part holds for all
-            sources.extend(map(self._open, self.found.parts[1:]))
+        with said_once(set()):
+            sources = list(map(self._open, self.found.parts))
         return sources[0] if len(sources) == 1 else Parts(self.found.name, sources)
 
     def lines(self) -> KeyedFile:

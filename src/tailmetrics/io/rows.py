@@ -239,6 +239,18 @@ class Source(ABC):
             raise self.error(row, f"holds the unknown label {names[entry].as_py()!r}", UNKNOWN_HINT)
         return ids
 
+    def check_ranks(self, ranks: Array, lengths: Ints, first: int) -> None:
+        """Raise if ranks, of rows of these lengths from ``first``, are no whole numbers or not each once in a row."""
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        order = np.lexsort((ranks, rows))
+        wrong = ~((ranks >= 0) & (ranks < np.inf) & (ranks == np.floor(ranks)))[order]
+        again = (np.diff(rows[order]) == 0) & (np.diff(ranks[order]) == 0)
+        for places, twice in ((wrong, ""), (again, " twice")):
+            if places.any():
+                entry = order[int(places.argmax())]
+                hint = "ranks are whole numbers, 1 the best, each once in a list; any other order is a score."
+                raise self.error(first + int(rows[entry]), f"holds the rank {ranks[entry]:g}{twice}", hint)
+
     def place(self, row: int) -> str:
         """Return how an error names a row of this file."""
         return f"row {row}"

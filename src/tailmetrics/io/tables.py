@@ -194,7 +194,8 @@ class ListSource(Source):
         self.ends = table.ends
         self.cells_per_row = table.cells_per_row
         what = "strings" if self.string_ids else "whole numbers"
-        self.layout = f"lists of {what}" + ("" if values is None else " with values")
+        held = "" if values is None else " with ranks" if values.is_rank else " with values"
+        self.layout = f"lists of {what}{held}"
 
     def read_as_names(self) -> None:
         """Take label ids for names, to be numbered over all files."""
@@ -268,7 +269,11 @@ class ListSource(Source):
             problem = f"holds {lengths[row]} {self._ids} but {listed[row]} {self._values}"
             raise self.error(first + row, problem, "both lists of a row must have the same length.")
         found: Array = values.to_numpy(zero_copy_only=False)
-        return -found.astype(np.float64) if self._values.is_rank else found
+        if not self._values.is_rank:
+            return found
+        ranks = found.astype(np.float64)
+        self.check_ranks(ranks, lengths, first)
+        return -ranks
 
     def _flat(self, column: Column, batch: Any, first: int) -> tuple[Any, Array]:
         """Return the entries of all lists one behind the other, and the lengths, 0 where there is no list."""
@@ -435,8 +440,16 @@ def _long(asked: Opening, schema: Any, batches: Callable[[Sequence[str]], Iterat
         f"{quoted(name)}::VARCHAR" if name in kinds else literal(partition[name])
         for name in (chosen.query, chosen.item)
     )
-    value = chosen.value and f"{'-' if chosen.is_rank else ''}{quoted(chosen.value)}::DOUBLE"
-    return Lines(form="a table", source="given", query=query, item=item, value=value, arrow=reader, exact=exact)
+    return Lines(
+        form="a table",
+        source="given",
+        query=query,
+        item=item,
+        value=chosen.value and f"{'-' if chosen.is_rank else ''}{quoted(chosen.value)}::DOUBLE",
+        ranks=chosen.is_rank,
+        arrow=reader,
+        exact=exact,
+    )
 
 
 def _plain_type(kind: Any) -> Any:

@@ -121,11 +121,8 @@ def real(path: FilePath, name: str, text: str, number: int) -> float:
 def whole(path: FilePath, name: str, text: str, number: int) -> int:
     """Return the whole number that a text spells, if 64 bits hold it; a label is written without a plus."""
     text = text.strip(BLANK)
-    if (
-        re.fullmatch("-?[0-9]+" if "label" in name else "[+-]?[0-9]+", text)
-        and len(text) < 25
-        and abs(int(text)) <= LARGEST
-    ):
+    signs = "-?" if "label" in name else "[+-]?"
+    if re.fullmatch(f"{signs}[0-9]+", text) and len(text) < 25 and abs(int(text)) <= LARGEST:
         return int(text)
     raise wrong_number(path, name, text, number, f"a whole number of at most {LARGEST}")
 
@@ -245,6 +242,7 @@ def read_table(asked: Opening, form: str = "CSV") -> Lines:
         query=f"CASE WHEN {is_whole} THEN {trimmed(f'c{query}')} END",
         item=trimmed(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
+        ranks=chosen.is_rank if table.skipped or asked.columns.by_place or asked.role == "target" else None,
         exact=lambda: read_by_line(path, form, parse),
         kept=plain,
     )
@@ -341,6 +339,8 @@ def read_msmarco(asked: Opening) -> Lines:
     path = check_file(asked.path)
     if asked.role == "target" or (asked.role is None and is_qrels(Head(path))):
         return read_trec(asked)
+    if asked.role is not None:
+        note(path, "column 2 is the rank; columns=Columns(query='0', item='1', score='2') reads scores.")
     return _fields(path, MSMARCO)
 
 
@@ -362,6 +362,7 @@ def _fields(path: FilePath, layout: Layout) -> Lines:
         item=item,
         value=re.sub(r"\bn\b", f"({number})", layout.value),
         kind=layout.kind,
+        ranks=layout is MSMARCO,
         exact=lambda: _by_word(path, layout),
         kept=plain,
     )
@@ -432,6 +433,7 @@ def read_jsonl(asked: Opening) -> Lines | Iterator[Triples]:
         query=_id(fields.query, more),
         item=_id(fields.item),
         value=value,
+        ranks=fields.is_rank,
         exact=lambda: read_by_line(path, "JSON Lines", parse),
         kept=plain,
     )
