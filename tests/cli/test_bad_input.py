@@ -110,6 +110,7 @@ CONFIGS = {
     "metrik: []\n": "does not accept option 'metrik'",
     "metrics: [\n": "Problems parsing config",
     "metrics:\n" + 2 * "  - class_path: tailmetrics.MRR\n": "both have the key 'mrr'",
+    "metrics: []\n".encode("utf-16"): "config.yaml: is not UTF-8 text",
 }
 
 

@@ -130,9 +130,9 @@ def test_tables_of_rows_keep_the_groups(made, grouped, config, tailmetrics, tmp_
 
 
 def test_values_of_labels(made, config, tailmetrics, tmp_path):
-    """labels.csv: counts and values of every label met, the most often missed first, with its name."""
+    """labels.csv: counts and values of every label met, the most often missed first, with its name; CR ends a line."""
     names = [f"label number {label}" for label in range(NUM_LABELS)]
-    (tmp_path / "names.txt").write_text("\n".join(names) + "\n")
+    (tmp_path / "names.txt").write_bytes("\r".join(names).encode() + b"\r\n")
     arguments = ["--config", config(*METRICS), "--labels", "--label-names", tmp_path / "names.txt", "--batch-rows", 7]
     status, out, _ = tailmetrics("evaluate", *made.trained_on, *arguments, "--overwrite", "--out", tmp_path / "out")
     assert status == 0

@@ -170,4 +170,4 @@ def test_a_rank_is_an_order(tmp_path, csv):
     assert recall(read(tmp_path / "p.parquet", target)) == 1
     with pytest.raises(DataFileError, match="there is no column 'score'") as caught:
         read(csv("n.csv", "user_id,item_id,order", "u,i1,1"), target)
-    assert "rank=NAME" in caught.value.hint
+    assert "columns=Columns(rank=NAME) which one is the rank." in caught.value.hint

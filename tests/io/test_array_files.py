@@ -79,6 +79,27 @@ def test_ids_never_look_like_multi_hot(tmp_path):
     assert "one more column of -1" in caught.value.hint
 
 
+@pytest.mark.parametrize("num_labels", [None, 2])
+def test_whole_numbers_that_may_be_ids_or_a_matrix_are_refused(tmp_path, rows_of, num_labels):
+    """Beside ids or pairs a multi-hot matrix of two labels reads as ids, too: all labels would be relevant everywhere."""
+    hot = np.array([[0, 1], [1, 0], [0, 1], [0, 1]])
+    pair = tmp_path / "pair.pt"
+    torch.save((torch.tensor([[0.5, 0.25]] * 4), torch.tensor([[1, 0]] * 4)), pair)
+    for preds in (pair, save(tmp_path / "p.npy", 1 - hot)):
+        with pytest.raises(
+            DataFileError, match=r"y\.npy: holds whole numbers that may be label ids or a matrix"
+        ) as caught:
+            read(preds, save(tmp_path / "y.npy", hot), num_labels=num_labels)
+        assert "as bool or float" in caught.value.hint
+    assert rows_of(read(pair, save(tmp_path / "y.npy", hot == 1)))[0][1] == {0: False, 1: True}
+    padded = save(tmp_path / "ids.npy", np.array([[0, 1], [1, -1], [-1, -1], [0, -1]]))
+    assert [row[1] for row in rows_of(read(pair, padded, num_labels=num_labels)).values()] == [[0, 1], [1], [], [0]]
+    assert rows_of(read(pair, tmp_path / "y.npy", num_labels=2))[0][1] == {0: False, 1: True}
+    (tmp_path / "parts").mkdir()
+    save(tmp_path / "parts" / "0.npy", hot[:3]), save(tmp_path / "parts" / "1.npy", np.array([[0, -1]]))
+    assert rows_of(read(pair, tmp_path / "parts", num_labels=num_labels))[3][1] == [0]
+
+
 def test_wide_rows_come_in_small_batches(tmp_path):
     """A batch holds at most 2^24 numbers: rows of 2^22 scores come four at a time."""
     scores = np.lib.format.open_memmap(tmp_path / "p.npy", "w+", np.float16, (9, 2**22))

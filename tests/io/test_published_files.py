@@ -203,8 +203,9 @@ def test_kaggle(write, rows_of):
     for first in ("7,b a c", "7,x", "id,b a c"):
         with pytest.raises(DataFileError, match=r"headless\.csv, line 1: .* are no names of columns"):
             read(write("headless.csv", f"{first}\n8,x\n"), target, format="lists")
-    with pytest.raises(DataFileError, match=r"twice\.csv, line 4: has a second list of query '7'"):
-        read(write("twice.csv", "id,predicted\n7,b a\n8,a\n7,c\n"), target, format="lists")
+    for form in ("lists", None):
+        with pytest.raises(DataFileError, match=r"twice\.csv, line 4: has a second list of query '7'"):
+            read(write("twice.csv", "id,predicted\n7,b a\n8,a\n7,c\n"), target, format=(form, None))
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")

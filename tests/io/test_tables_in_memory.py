@@ -48,7 +48,7 @@ def test_tables_beside_files_and_usual_names(tmp_path, rows_of):
 @pytest.mark.parametrize(
     ("preds", "kind", "problem"),
     [
-        (frame().assign(score=["x", "y", "z"]), ValueError, r"preds \(DataFrame\): cannot be read as a table"),
+        (frame().assign(score=["x", "y", "z"]), ValueError, r"preds \(DataFrame\): its column 'score' is "),
         (frame([("q1", None, 1.0)]), ValueError, r"preds \(DataFrame\), row 0: has no 'item'"),
         (frame([("q1", 0.5, 1.0)]), ValueError, r"preds \(DataFrame\): its column 'item' is double"),
         (frame().drop(columns="score"), ValueError, r"preds \(DataFrame\), its columns: there is no column 'score'"),

@@ -57,8 +57,8 @@ def test_candidates_with_repeated_ids_stay_a_pair(files, form):
 def test_a_target_lists_a_label_once(tmp_path):
     """In targets there is no place to keep: a repeated label is refused, whatever becomes of repeated predictions."""
     np.save(tmp_path / "p.npy", [[0, 1]])
-    np.save(tmp_path / "y.npy", [[1, 1]])
-    with pytest.raises(DataFileError, match=r"y\.npy, row 0: holds the label 1 twice") as caught:
+    np.save(tmp_path / "y.npy", [[5, 5]])
+    with pytest.raises(DataFileError, match=r"y\.npy, row 0: holds the label 5 twice") as caught:
         list(read(tmp_path / "p.npy", tmp_path / "y.npy", duplicates="first"))
     assert "duplicates" not in caught.value.hint
 

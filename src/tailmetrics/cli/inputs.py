@@ -43,6 +43,7 @@ from tailmetrics.io.files import (
 from tailmetrics.io.formats import Format, format_of_parts
 from tailmetrics.io.labels import counted_names, load_names
 from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.text import every_line
 
 # -- predictions, targets, training labels ------------------------------------------------------------------------
 
@@ -265,28 +266,17 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
     if in_files is not None:
         raise CommandError("--label-names: the labels of these files are names already", "leave --label-names out.")
     hint = "give one name per line, label 0 first."
-    names = _lines(path, hint)
+    names = _lines(path)
     if num_labels is not None and len(names) != num_labels:
         raise CommandError(f"{path}: holds {len(names):,} names for {num_labels:,} labels", hint)
     return names
 
 
-def _lines(path: str, hint: str) -> list[str]:
-    """Return the lines of a text file, compressed or not, without the blanks around them; an empty line is "".
-
-    Only a line feed ends a line: other characters that Unicode calls line ends may be part of a name.
-
-    Raises:
-        DataFileError: If it is no file, or no text in UTF-8; ``hint`` says what to write.
-    """
+def _lines(path: str) -> list[str]:
+    """Return the lines of a text file, compressed or not, without the blanks around them; an empty line is ""."""
     file = check_file(path)
-    with reading(file, "text"), stream(file) as opened:
-        content = bytes(opened.read())
-    try:
-        lines = content.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise DataFileError(file, "is no text", hint=hint) from error
-    return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
+    with reading(file, "text"):
+        return [line.strip() for _, line in every_line(file)]
 
 
 COLUMN = "group"
@@ -360,7 +350,7 @@ def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequen
     own = names_a_file(said)
     path, column = (said, COLUMN) if own else (str(options.target), said)
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
-        return [line or None for line in _lines(path, "give the group of each row, one per line.")]
+        return [line or None for line in _lines(path)]
     columns = Columns() if own else options.columns
     if queries is not None:
         columns = replace(columns, item=column) if column != "item" else Columns(query=columns.query)

@@ -109,7 +109,7 @@ def _command(description: str, usage: str, options: dict[str, type]) -> Argument
         exit_on_error=False,
         allow_abbrev=False,
     )
-    parser.add_argument("--config", action="config", help="YAML file with a list of metrics, and any other option.")
+    parser.add_argument("--config", action=_Config, help="YAML file with a list of metrics, and any other option.")
     parser.add_argument("--preset", action=_Preset, help=f"A config of the library: {', '.join(preset_paths())}.")
     parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
     text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
@@ -134,6 +134,16 @@ class _Help(RawDescriptionHelpFormatter, DefaultHelpFormatter):
     def _get_help_string(self, action: Action) -> str:
         has_default = action.default not in (None, False, SUPPRESS) and action.option_strings
         return (action.help or "") + (" (default: %(default)s)" if has_default else "")
+
+
+class _Config(ActionConfigFile):
+    """Reads a config; an error names the file that is no text."""
+
+    def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
+        try:
+            super().__call__(parser, cfg, values, option_string)  # type: ignore[no-untyped-call]
+        except UnicodeDecodeError as error:
+            raise CommandError(f"--config {values}: is not UTF-8 text", "write the file again as UTF-8.") from error
 
 
 class _Preset(Action):

@@ -74,6 +74,14 @@ class ArraySource(Source):
         if self._may_be_multi_hot and self.width == num_labels:
             self.dense, self.num_labels = True, num_labels
 
+    def is_ambiguous(self, num_labels: int | None) -> bool:
+        """Whether each row, as ids, would be all labels or hold one twice; most files of ids say no in a block."""
+        if self.dense or not self._may_be_multi_hot or self.width < 2 or num_labels not in (None, self.width):
+            return False
+        array = self._mapped()
+        blocks = (_numpy(array[first : first + NAMED_ROWS]) for first in range(0, self.num_rows, NAMED_ROWS))
+        return all(block.min() >= 0 and block.max() < self.width for block in blocks)
+
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Yield the rows as copies: each batch has a mapping of its own, which ends with it."""
         for first in range(start, stop, size):

@@ -172,7 +172,7 @@ def _find(path: FilePath, header: Sequence[str], field: str, columns: Columns, n
     if not candidates and not needed:
         return None
     if not candidates or candidates[0] not in header:
-        also = ", or rank=NAME, which of them is the rank" if field == "score" else ""
+        also = ", columns=Columns(rank=NAME) which one is the rank" if field == "score" else ""
         hint = (
             f"its columns are {', '.join(header)}; columns=Columns({field}=NAME) says which one is the {field}{also}."
         )
@@ -505,15 +505,16 @@ def is_lists(head: Head) -> bool:
         header, *rows = head.fields(delimiter) or [[]]
         if not rows or any(len(row) != 2 for row in (header, *rows)) or not names_lists(header):
             continue
+        single = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
+        known = head.columns.item in header or any(is_usual(name, "item") or name.lower() in single for name in header)
+        listed = [field.split() for _, field in rows]
+        several = max(map(len, listed)) > 1
         if len({query for query, _ in rows}) == len(rows):
-            single = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
-            known = head.columns.item in header or any(
-                is_usual(name, "item") or name.lower() in single for name in header
-            )
-            listed = [field.split() for _, field in rows]
             # every word has a digit, as ids do and titles do not
-            ids = max(map(len, listed)) > 1 and all(re.search(r"\d", word) for words in listed for word in words)
+            ids = several and all(re.search(r"\d", word) for words in listed for word in words)
             return (ids or not known) and not is_usual(header[1], "query")
+        if several and not known:  # lists of which a query has two
+            return not is_usual(header[1], "query")
     return False
 
 

@@ -286,6 +286,9 @@ def _of_rows(
     if len(sources) == 2:
         sources[1].read_as_multi_hot(sources[0].num_labels)
     labels = _common_labels(sources, num_labels, names)
+    if len(sources) == 2 and last.is_ambiguous(labels):
+        hint = "write a matrix [N, L] as bool or float, and label ids with one more column of -1."
+        raise DataFileError(last.path, "holds whole numbers that may be label ids or a matrix [N, L]", hint=hint)
     start, stop = share(rank, world_size, num_rows, *sources)
     return {
         "num_rows": num_rows,

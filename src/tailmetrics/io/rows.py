@@ -223,6 +223,10 @@ class Source(ABC):
         """Take whole numbers of shape [N, L] for a matrix; only files that can hold either have anything to decide."""
         return
 
+    def is_ambiguous(self, num_labels: int | None) -> bool:
+        """Whether whole numbers can be label ids and a matrix [N, L] alike: each is from 0 to the width less one."""
+        return False
+
     def label_ids(self, names: Any, lengths: Ints, first: int) -> Ints:
         """Return the label ids of names, an arrow string array, of rows of these lengths from ``first``.
 
@@ -333,6 +337,10 @@ class Parts(Source):
         for source in self._sources:
             source.read_as_multi_hot(num_labels)
         self._agree()
+
+    def is_ambiguous(self, num_labels: int | None) -> bool:
+        """Whether all parts are."""
+        return all(source.is_ambiguous(num_labels) for source in self._sources)
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Yield the rows of one part after another."""

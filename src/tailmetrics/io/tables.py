@@ -414,6 +414,11 @@ def _long(asked: Opening, schema: Any, batches: Callable[[Sequence[str]], Iterat
             problem = f"its column {name!r} is {schema.field(name).type}"
             raise DataFileError(path, problem, hint="queries and items are whole numbers or strings.")
 
+    kind = kinds.get(str(chosen.value), pa.float64())
+    if not (_is_number(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+        problem = f"its column {chosen.value!r} is {schema.field(chosen.value).type}"
+        raise DataFileError(path, problem, hint="scores, ranks and gains are numbers.")
+
     def reader() -> Any:
         fields = pa.schema([pa.field(name, kind) for name, kind in kinds.items()])
         return pa.RecordBatchReader.from_batches(fields, (batch.cast(fields) for batch in batches(stored)))
