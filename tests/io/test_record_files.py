@@ -342,3 +342,11 @@ def test_a_carriage_return_ends_a_line(write, rows_of, name, ends):
     assert lists[0] == ({0: 2.0, 1: 1.0} if name != "p.run" else {1: 2.0, 0: 1.0})
     with pytest.raises(DataFileError, match=f"line {len(right) + 1}: "):
         read(write(name, text + wrong + "\n"), target)
+
+
+def test_a_first_line_longer_than_what_formats_are_told_by(write, rows_of):
+    """A record may hold a long text beside what is read: 70 kB in one line, with a line end behind it or at the end."""
+    target = write("y.csv", "query,item\nu1,a\n")
+    for end in ("\n", ""):
+        preds = write("p.jsonl", json.dumps({"query": "u1", "item": "a", "score": 2.0, "text": "t" * 70_000}) + end)
+        assert rows_of(read(preds, target)) == {0: ({0: 2.0}, [0])}

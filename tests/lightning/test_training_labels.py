@@ -42,6 +42,7 @@ def test_what_an_epoch_of_the_loader_yields_is_counted(arguments: Any, rows: Any
     assert counted(loader(**arguments), tmp_path) == each_of(*rows)
 
 
+@pytest.mark.filterwarnings("ignore:HeadToTailReport. labels are counted over the rows that:UserWarning")
 def test_a_row_that_a_sampler_draws_twice_counts_twice(tmp_path: Path) -> None:
     """A sampler that balances classes shows rare rows more often: they are counted as training sees them."""
     drawn = loader(sampler=WeightedRandomSampler(torch.eye(ROWS)[3], 7))
@@ -78,6 +79,15 @@ def test_a_limit_of_batches_is_said(tmp_path: Path) -> None:
     report, said = callback(), "labels are counted over the first 2 batches, because limit_train_batches=2"
     with pytest.warns(UserWarning, match=said):
         trainer(tmp_path, report, limit_train_batches=2).fit(Model(), loader(), loader())
+    assert any(said in note for note in report.report.notes)
+
+
+def test_a_sampler_that_balances_classes_is_said(tmp_path: Path) -> None:
+    """It hides which labels are rare, so that the buckets would not be those of the data set."""
+    report, said = callback(), "labels are counted over the rows that WeightedRandomSampler draws"
+    sampler = WeightedRandomSampler([1.0] * ROWS, ROWS)
+    with pytest.warns(UserWarning, match=said):
+        trainer(tmp_path, report).fit(Model(), loader(sampler=sampler), loader())
     assert any(said in note for note in report.report.notes)
 
 

@@ -326,7 +326,7 @@ class Head:
     @cached_property
     def lines(self) -> list[str]:
         """The whole lines that hold anything."""
-        cut = len(self.data) == HEAD_BYTES
+        cut = len(self.data) >= HEAD_BYTES and not self.data.endswith(b"\n")
         whole = self.data.removeprefix(b"\xef\xbb\xbf").splitlines()
         lines = [line.decode(errors="replace") for line in (whole[:-1] if cut else whole)]
         return [line for line in lines if line.strip()]

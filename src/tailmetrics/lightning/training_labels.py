@@ -207,7 +207,7 @@ def count_labels(
             continue
         limit, note = _limit(loader, trainer)
         padding, of_all_rows = SamplerPadding(loader), _shows_all_rows(loader)
-        notes.append(note)
+        notes += [note, _drawn(loader)]
         if trainer.world_size > 1 and padding.sampler is None:
             if not of_all_rows:
                 notes.append(
@@ -230,6 +230,17 @@ def count_labels(
                     what = f"{_named(place)}, with {num_labels} labels by {source}"
                     raise ValueError(f"HeadToTailReport: counting training labels{what}: {error}") from error
     return counter, list(dict.fromkeys(filter(None, notes)))
+
+
+def _drawn(loader: Any) -> str:
+    """Return what to say of a sampler of torch that shows some rows more often than others."""
+    sampler = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+    if not (isinstance(sampler, WeightedRandomSampler) or getattr(sampler, "replacement", False)):
+        return ""
+    return (
+        f"labels are counted over the rows that {type(sampler).__name__} draws: where it draws rare labels more often, "
+        "the deciles are not those of the data set."
+    )
 
 
 def _limit(loader: Any, trainer: Any) -> tuple[int | None, str]:
