@@ -26,6 +26,7 @@ def test_help(command, tailmetrics, capsys):
     for word in ("import", "type:", "null)", "Optional", "stateful", "TopKMetric, default"):
         assert word not in text
     if command:
+        assert "--resample rows|rows,labels" in text
         assert re.search("^  lists  +two columns, a query and its labels", text, re.MULTILINE)
 
 

@@ -75,7 +75,7 @@ def test_queries_and_items_by_name(write, rows_of):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("0 3\n0\n", "line 2: there are 1 words, not 2"),
+        ("0 3\n0\n", "line 2: '0' is not a row and a label"),
         ("0 x\n", "line 1: row or label 'x' is not a whole number"),
         ("0 3\n3 0\n", "pair 2: names the row 3, but there are 3 rows"),
         ("0 5\n", "pair 1: names the label 5, but there are 5 labels"),

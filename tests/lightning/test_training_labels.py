@@ -164,8 +164,8 @@ def test_counting_shows_how_far_it_is_and_how_to_do_without(
     report = callback()
     trainer(tmp_path, report, enable_progress_bar=True).fit(Model(), loader())
     shown = capfd.readouterr().err
-    assert "counting the training labels in 5 batches; label_counts= spares it" in caplog.text
-    assert "Counting training labels (label_counts= spares it)" in shown
+    assert "counting the training labels in 5 batches; pass label_counts= to leave this out" in caplog.text
+    assert "Counting training labels (pass label_counts= to leave this out)" in shown
     assert "100%" in shown
 
 

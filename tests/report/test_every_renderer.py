@@ -329,4 +329,4 @@ def test_the_adjusted_gap_stands_beside_the_gap_where_it_is_known():
     assert "adjusted" not in markdown(report)
     both = replace(report, summaries={**summaries, "m/adjusted_gap": 0.25})
     assert "| m | – | 0.6000 | 0.1000 | 0.5000 | 1.0000 | 0.2500 |" in markdown(both)
-    assert "adjusted gap: of the share of the way from chance to what is attainable" in markdown(both)
+    assert "adjusted gap: the gap of (value - chance) / (attainable - chance)" in markdown(both)

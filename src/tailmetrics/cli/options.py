@@ -53,7 +53,7 @@ class ResamplingOptions:
 
     confidence: Annotated[float, "Confidence of intervals; 1 - confidence is the level of tests."] = 0.95
     resamples: Annotated[int | None, "Number of resamples and swaps; by default 10,000, or more."] = None
-    resample: Annotated[Resample, "What is drawn: rows; or, for averages over labels, labels too."] = "rows"
+    resample: Annotated[Resample, "What is drawn: rows, or rows,labels for averages over labels."] = "rows"
     seed: Annotated[int, "The same seed gives the same numbers."] = 0
 
 

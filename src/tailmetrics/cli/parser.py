@@ -22,6 +22,7 @@ from tailmetrics.cli.messages import CommandError
 from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.io import FORMATS
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.significance.estimating import Resample
 
 EVALUATE = """Evaluate a file of predictions against a file of targets.
 
@@ -120,6 +121,8 @@ def _command(description: str, usage: str, options: dict[str, type]) -> Argument
         for one in fields(kind):
             of_one, text = get_args(annotated[one.name])
             more: dict[str, Any] = {"type": of_one} | ({} if one.default is MISSING else {"default": one.default})
+            if of_one is Resample:  # argparse would write {rows,rows,labels}
+                more["metavar"] = "rows|rows,labels"
             if of_one is bool:
                 more = {"action": "store_true"}
             elif of_one == list[str] | None:

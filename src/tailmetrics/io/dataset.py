@@ -260,7 +260,7 @@ def _cut_matrix(scores: Array, depth: int) -> Array:
 # -- filters --------------------------------------------------------------------------------------------------------
 
 
-FILTER_HINT = "every line is a row and a label, separated by a blank."
+FILTER_HINT = "write a row and a label on each line, with a blank between them."
 
 
 class Filter:
@@ -339,7 +339,9 @@ def _words(path: FilePath) -> Iterator[tuple[int, tuple[str, str]]]:
         for number, text in numbered_lines(path):
             words = BLANKS.split(text.strip(BLANK))
             if len(words) != 2:
-                raise DataFileError(path, f"there are {len(words)} words, not 2", f"line {number}", FILTER_HINT)
+                raise DataFileError(
+                    path, f"{text.strip(BLANK)[:40]!r} is not a row and a label", f"line {number}", FILTER_HINT
+                )
             yield number, (words[0], words[1])
 
 

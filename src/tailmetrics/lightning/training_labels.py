@@ -29,7 +29,7 @@ from tailmetrics.lightning.trainer import Place, SamplerPadding, same_random_num
 
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
 """Where the target is in a training batch."""
-SPARED = "label_counts= spares it"
+SPARED = "pass label_counts= to leave this out"
 OF_ALL_ROWS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 """Samplers of torch that know no processes: each process draws from all rows."""
 

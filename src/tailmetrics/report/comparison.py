@@ -202,7 +202,8 @@ def _runs(report: ComparisonReport) -> Iterator[Section]:
     """Yield one row per run: its values over all labels, with the letters of the runs that it is better than."""
     caption = (
         f"A letter behind a value names a run that is significantly worse, at {1 - report.confidence:.3g}, corrected "
-        f"for {report.corrected_for} comparisons. Bold: the best value. Differences are from {report.runs[0]}."
+        f"for {report.corrected_for} comparison{'' if report.corrected_for == 1 else 's'}. "
+        f"Bold: the best value. Differences are from {report.runs[0]}."
     )
     if any(one.statistic == "gap" for one in report.comparisons):
         caption += " No gap is better than another: a model that misses head and tail alike has a small one."

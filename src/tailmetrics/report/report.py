@@ -46,7 +46,7 @@ HEAD_TO_TAIL = "From the most frequent labels to the rarest"
 SUMMARIES = {
     "gap": "",
     "spread": "spread: standard deviation over mean of the buckets seen in training, 0 where all are equal",
-    "adjusted_gap": "adjusted gap: of the share of the way from chance to what is attainable",
+    "adjusted_gap": "adjusted gap: the gap of (value - chance) / (attainable - chance)",
 }
 """What sums up the buckets of a metric, and what it is."""
 VALIDATIONS = 20
