@@ -154,15 +154,16 @@ def test_two_lists_of_one_query_are_refused(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
 def test_a_rank_is_an_order(tmp_path, csv):
-    """rank 1 is the best in CSV, JSON Lines, long tables and lists of structs, guessed or named as rank or score."""
+    """rank 1 is the best in CSV, JSON Lines, JSON, long tables and lists of structs, guessed or named as rank or score."""
     rows = [("u", f"i{rank}", rank) for rank in range(1, 5)]
     random.Random(1).shuffle(rows)
     target = csv("y.csv", "user_id,item_id", "u,i1")
     table = csv("p.csv", "user_id,item_id,rank", *(f"{u},{i},{r}" for u, i, r in rows))
     for columns in (None, Columns(rank="rank"), Columns(score="rank")):
         assert recall(read(table, target, columns=columns)) == 1
-    lines = (f'{{"user_id": "{u}", "item_id": "{i}", "rank": {r}}}' for u, i, r in rows)
+    lines = [f'{{"user_id": "{u}", "item_id": "{i}", "rank": {r}}}' for u, i, r in rows]
     assert recall(read(csv("p.jsonl", *lines), target)) == 1
+    assert recall(read(csv("p.json", f"[{','.join(lines)}]"), target)) == 1
     frame = pd.DataFrame(rows, columns=["user_id", "item_id", "rank"])
     assert recall(read(frame, target)) == 1
     structs = pa.table({"user_id": ["u"], "items": [[{"item_id": i, "rank": r} for _, i, r in rows]]})

@@ -168,7 +168,7 @@ def test_numbers_without_a_name_that_are_scores(write, rows_of):
 @pytest.mark.parametrize(
     ("rank", "problem"), [("1", "1 twice"), ("-1", "-1"), ("1.5", r"1\.5"), ("nan", "nan"), ("inf", "inf")]
 )
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "structs"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet", "structs"])
 def test_ranks_that_are_no_order(tmp_path, write, rank, problem, form):
     """A rank that another item of the query has, a negative one and one between two are refused, with their query."""
     ranks = [1.0, float(rank)]
@@ -181,8 +181,9 @@ def test_ranks_that_are_no_order(tmp_path, write, rank, problem, form):
     elif form == "csv":
         preds.write_text(f"query,item,rank\na,x,1\na,y,{rank}\n")
     else:
-        lines = ({"query": "a", "item": item, "rank": one} for item, one in zip("xy", ranks, strict=True))
-        preds.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        lines = [{"query": "a", "item": item, "rank": one} for item, one in zip("xy", ranks, strict=True)]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        preds.write_text(text if form == "jsonl" else json.dumps(lines))
     with pytest.raises(DataFileError, match=f"holds the rank {problem}$") as caught:
         list(read(preds, write("y.csv", "query,item\na,x\n")))
     assert caught.value.hint.startswith("ranks are whole numbers, 1 the best, each once in a list")
