@@ -85,6 +85,18 @@ def test_two_members_of_one_kind_keep_their_own_columns() -> None:
         assert floats(found[f"{key} (none_precision_min2@1)"])[:3] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
+def test_a_bucket_without_a_relevant_label_is_no_end_of_a_gap(average: Any) -> None:
+    """Its value is 0 by scikit-learn's convention; of a model that finds everything, the gap is 0 and not 1."""
+    counts = torch.tensor([500, 400, 300, 50, 40, 30])
+    buckets = LabelBuckets.thresholds(counts, (1, 20, 101))  # no label has 1 to 19
+    target = torch.arange(6).repeat(3)
+    collection = TopKCollection([RecallAtK(1, average=average, buckets=buckets, num_labels=6, scope="global")])
+    found = fed(collection, torch.eye(6)[target] + 0.5, target)
+    assert float(found.compute()[f"global_{average}_recall@1/1-19"]) == 0
+    assert float(found.summaries()[f"global_{average}_recall@1/gap"]) == 0
+
+
 @pytest.mark.parametrize("buckets", [THREE, BUCKETS], ids=["three", "deciles"])
 def test_gap_and_spread_of_every_key(buckets: LabelBuckets) -> None:
     """Per metric and cut-off, over the buckets that were seen; under the keys of ``compute()``, none without buckets."""

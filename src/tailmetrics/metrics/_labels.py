@@ -290,6 +290,19 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         assert hits is not None
         return [hits.new_zeros(()).expand(hits.shape) if count is None else count for count in counts]
 
+    def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
+        buckets = self.bound_buckets
+        if buckets is None or self.average == "samples":
+            return []
+        relevant = torch.zeros(len(buckets), dtype=torch.int64)
+        if self.average == "micro":
+            relevant += (states["counts"][0, :, 2] != 0).any(dim=-1).cpu()
+        else:
+            support = states.get(self._label_state("support"))
+            labels = torch.arange(buckets.num_labels) if support is None else _nonzero(support.cpu())
+            relevant += torch.bincount(buckets.assignment[labels], minlength=len(buckets))
+        return (relevant == 0).nonzero().squeeze(1).tolist()
+
     def _mean_over_labels(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
         counts = self._label_counts(states, k)
         real = self.weighted or self.average == "weighted"
@@ -404,6 +417,11 @@ def f_terms(hits: Tensor, predicted: Tensor | int, support: Tensor, beta: float)
     """Return numerator and denominator of F-beta, (1 + beta^2) hits and predicted + beta^2 support, as float64."""
     real = real_dtype(hits.device)
     return (1 + beta**2) * hits.to(real), predicted + beta**2 * support.to(real)
+
+
+def _nonzero(counts: Tensor) -> Tensor:
+    """Return the labels of counts (L,) or (L, columns) that are not 0."""
+    return counts.reshape(len(counts), -1).any(dim=1).nonzero().squeeze(1)
 
 
 def _add_by_bucket(

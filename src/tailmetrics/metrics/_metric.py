@@ -99,6 +99,8 @@ class TopKMetric(ConfiguredMetric):
     """The short name of the state of rows in which equal scores are cut; none where nothing is cut."""
     _tied_share = 0.0
     """In which share of the rows equal scores are cut, as the last ``compute`` found."""
+    _not_measured: frozenset[str] = frozenset()
+    """Keys of buckets without a relevant label, as the last ``compute`` found; their values are 0 by convention."""
     _queries_seen = QueriesSeen()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -373,13 +375,23 @@ class TopKMetric(ConfiguredMetric):
         self._check_bound("first")
         self._look_at_ties()
         states = {name: self._state(name) for name in self._names}
-        values = [
-            self._values({name: state[group] for name, state in states.items()})
-            for group in range(1 + len(self.row_groups or ()))
+        of_groups = [
+            {name: state[number] for name, state in states.items()} for number in range(len(self.group_keys()))
         ]
+        values = [self._values(of_group) for of_group in of_groups]
+        vars(self)["_not_measured"] = frozenset(
+            f"{self._key(cut)}{group}/{self._bucket_names[bucket]}"
+            for group, of_group in zip(self.group_keys(), of_groups, strict=True)
+            for bucket in self._buckets_without_labels(of_group)
+            for cut in self.cutoffs
+        )
         found = torch.tensor(values, dtype=real_dtype(self.device), device=self.device)
         several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets)
         return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
+
+    def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
+        """Return the buckets whose values are 0 by convention, because no label of them is relevant in any row."""
+        return []
 
     def _look_at_ties(self) -> None:
         """Note in which share of the rows equal scores are cut, and warn where nobody was told yet."""
