@@ -240,6 +240,21 @@ def test_a_first_line_of_words_that_may_be_names_or_data(write, text):
             assert read_target(target, columns=Columns(query=queries[0])).row_names == queries[1:]
 
 
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize("text", ["query,item\na,x\nb,y\n", "user_id,labels\na,x\nb,y x\n", "a,x\nb,y\n"])
+def test_places_that_are_given_for_both_files(write, rows_of, text):
+    """A file without names takes them as they are; of one whose first line names a query that line stays no data."""
+    preds = write("p.csv", "query,item,score\na,x,3\na,y,2\nb,x,1\n")
+    target = write("y.csv", text)
+    dataset = read(preds, target, columns=Columns(query="0", item="1"))
+    assert dataset.missing_queries == 0
+    held = named(dataset, rows_of)
+    assert held["a"] == ({"x": 3.0, "y": 2.0}, ["x"])
+    assert held["b"] == ({"x": 1.0}, ["x", "y"] if " " in text else ["y"])
+    with pytest.raises(DataFileError, match="line 1: there is no column '7'"):
+        read(preds, target, columns=(Columns(query="7", item="1"), Columns(query="0", item="1")))
+
+
 def test_a_table_whose_second_column_is_the_query_holds_no_lists(write):
     """The first column is no query only because it stands where lists have theirs."""
     with pytest.raises(DataFileError, match="line 1: there is no column 'item'"):

@@ -501,9 +501,11 @@ def is_lists(head: Head) -> bool:
     A column that is known to hold one item per line says otherwise, unless blanks stand in it between what looks like
     ids; and so does a query in the place of the list.
     """
-    for delimiter in () if head.columns.by_place else (",", "\t", ";"):
+    for delimiter in (",", "\t", ";"):
         header, *rows = head.fields(delimiter) or [[]]
         if not rows or any(len(row) != 2 for row in (header, *rows)) or not names_lists(header):
+            continue
+        if head.columns.by_place and not any(is_usual(name, "query") for name in header):
             continue
         single = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
         known = head.columns.item in header or any(is_usual(name, "item") or name.lower() in single for name in header)

@@ -173,8 +173,7 @@ class Table:
             raise DataFileError(path, "has a quote that does not close", f"line {number}", QUOTE_HINT)
         fields = split(first, delimiter)
         names = [TYPED.sub("", name) for name in fields]
-        paired = all(any(is_usual(name, field) for name in names) for field in ("query", "item"))
-        if columns.by_place and not paired:
+        if columns.by_place and not any(is_usual(name, "query") for name in names):
             return cls(path, delimiter, [str(place) for place in range(len(fields))], 0)
         if head.has_names(fields):
             head.check_names(delimiter, fields, f"line {number}")
@@ -214,6 +213,10 @@ def read_table(asked: Opening, form: str = "CSV") -> Lines:
     with reading(path, form):
         table = Table.of(asked, form)
         columns = asked.columns if table.skipped or asked.columns.by_place else Columns()
+        if table.skipped and columns.by_place:  # meant for the other file, which has no names
+            by_place = {str(place): name for place, name in enumerate(table.header)}
+            held = {one: by_place.get(name, name) for one, name in vars(columns).items() if name not in table.header}
+            columns = replace(columns, **held)
         chosen = choose(path, table.header, asked.role, columns, table.where)
         plain = Plain(path)
         has_quotes, has_underscores = _holds(path, b'"', b"_")
@@ -265,7 +268,7 @@ def read_lists(asked: Opening) -> Iterator[Triples]:
             first = split(next(numbered_lines(path))[1], table.delimiter)
             problem = f"{' and '.join(map(repr, first))} are no names of columns"
             raise DataFileError(path, problem, table.where, "the first line names the two columns: id,predicted.")
-    query = 1 if columns.query == table.header[1] or columns.item == table.header[0] else 0
+    query = 1 if columns.query in ("1", table.header[1]) or columns.item in ("0", table.header[0]) else 0
     if asked.role is not None:
         said = f"column {table.header[query]!r} is the query, {table.header[1 - query]!r} the list of its labels"
         note(path, f"{said}; format='csv' reads pairs.")
