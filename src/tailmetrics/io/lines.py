@@ -36,15 +36,17 @@ class Triples:
         item: Arrow string array; null where the query has an empty list.
         value: Scores or gains; None when the file gives none.
         place: From the index of a line to how an error names it.
+        ranks: Whether the values are minus the ranks of a list.
     """
 
     query: Any
     item: Any
     value: Array | None
     place: Callable[[int], str]
+    ranks: bool = False
 
 
-def triples(entries: Iterable[tuple[str, str, str | None, float | None]]) -> Iterator[Triples]:
+def triples(entries: Iterable[tuple[str, str, str | None, float | None]], ranks: bool = False) -> Iterator[Triples]:
     """Yield entries, each behind how an error names it, some at a time; all have a value, or none has."""
     import pyarrow as pa
 
@@ -52,7 +54,7 @@ def triples(entries: Iterable[tuple[str, str, str | None, float | None]]) -> Ite
     while some := list(islice(entries, BLOCK_LINES)):
         places, query, item, value = zip(*some, strict=True)
         values = None if value[0] is None else np.array(value)
-        yield Triples(pa.array(query, pa.string()), pa.array(item, pa.string()), values, places.__getitem__)
+        yield Triples(pa.array(query, pa.string()), pa.array(item, pa.string()), values, places.__getitem__, ranks)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,7 +133,7 @@ class KeyedFile:
                         continue
                     opened = chain([first], blocks)
             lines = opened if isinstance(opened, Lines) else None
-            ranks = False if lines is None else lines.ranks
+            ranks = first.ranks if lines is None else lines.ranks  # type: ignore[union-attr]
             is_clear &= ranks is not None
             value = first.value if lines is None else lines.value  # type: ignore[union-attr]
             if valued is None:

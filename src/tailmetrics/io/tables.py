@@ -511,7 +511,8 @@ def read_json(asked: Opening) -> Opened:
 def _from_objects(path: FilePath, fields: Chosen, objects: Sequence[Mapping[str, Any]]) -> Iterator[Triples]:
     places = ((f"object {number}", one) for number, one in enumerate(objects, 1))
     with reading(path, "JSON"):
-        yield from triples((where, *record_entry(path, fields, one, where)) for where, one in places)
+        entries = ((where, *record_entry(path, fields, one, where)) for where, one in places)
+        yield from triples(entries, fields.is_rank)
 
 
 def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
