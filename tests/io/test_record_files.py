@@ -187,7 +187,7 @@ def test_a_quote_in_a_target(write, rows_of):
         ("p.jsonl", jsonl([*PREDS, ("", 7, 1)]), "line 5: the query is empty"),
         ("p.jsonl", "\n", "holds no rows"),
         ("p.csv", "query,item\nu1,7\n", "line 1: there is no column 'score'"),
-        ("p.csv", "u1,a,b\n", "line 1: there is no column 'query'"),
+        ("p.csv", "u1,a,b\n", "line 1: 'u1' and 'a' and 'b' may be names of columns, or data without names"),
         ("p.csv", table(PREDS) + "u1,8\n", "line 6: there are 2 fields, but 3 names of columns"),
         ("p.csv", table(PREDS) + "u1,8,1,2\n", "line 6: there are 4 fields, but 3 names of columns"),
         ("p.tsv", tsv(PREDS) + "u1\t8\n", "line 6: there are 2 fields, but 3 names of columns"),
