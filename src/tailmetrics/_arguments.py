@@ -1,4 +1,4 @@
-"""Floor 0: what a class of metrics takes by name, and what a metric was given."""
+"""Layer 0: what a class of metrics takes by name, and what a metric was given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floor 0: batches that are added by one thread beside the program, in their order."""
+"""Layer 0: batches that are added by one thread beside the program, in their order."""
 
 from __future__ import annotations
 

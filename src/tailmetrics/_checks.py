@@ -1,4 +1,4 @@
-"""Floor 0: the wording of errors and the checks of arguments; everything else may call it, it calls nothing.
+"""Layer 0: the wording of errors and the checks of arguments; everything else may call it, it calls nothing.
 
 A message names the caller, the argument with its value or shape, what is needed and the remedy, in one string.
 """

@@ -1,4 +1,4 @@
-"""Floor 0: scalars as Lightning logs metrics: one metric each, found among the modules of a model."""
+"""Layer 0: scalars as Lightning logs metrics: one metric each, found among the modules of a model."""
 
 from __future__ import annotations
 

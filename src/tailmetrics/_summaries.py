@@ -1,4 +1,4 @@
-"""Floor 3: what a collection says beside its scalars: the tail in one number, and values of single labels."""
+"""Layer 3: what a collection says beside its scalars: the tail in one number, and values of single labels."""
 
 from __future__ import annotations
 

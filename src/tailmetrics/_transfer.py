@@ -1,4 +1,4 @@
-"""Floor 0: the states of several metrics, put together over processes or written as bytes.
+"""Layer 0: the states of several metrics, put together over processes or written as bytes.
 
 Over processes, states are sent in one call for each kind of reduction. Processes agree first, in a call of fixed size,
 that they hold the same metrics; only then do they send states, so that what differs raises everywhere instead of being

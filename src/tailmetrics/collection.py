@@ -1,4 +1,4 @@
-"""Floor 3: many metrics, one ranking per batch, one flat dict of scalars."""
+"""Layer 3: many metrics, one ranking per batch, one flat dict of scalars."""
 
 from __future__ import annotations
 

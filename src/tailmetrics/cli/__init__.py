@@ -1,4 +1,4 @@
-"""Floor 5: the command line, ``tailmetrics evaluate`` and ``tailmetrics compare``."""
+"""Layer 5: the command line, ``tailmetrics evaluate`` and ``tailmetrics compare``."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ def stream(
     groups: RowGroups | None,
     uses: Sequence[Callable[[Tensor, Ranking], None]],
 ) -> None:
-    """Rank this rank's rows a batch at a time, and hand on the numbers of the rows and their ranking.
+    """Rank the rows of this process batch by batch, and hand on the numbers of the rows and their ranking.
 
     Raises:
         CommandError: If a metric refuses a batch.
@@ -357,7 +357,7 @@ def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -
 # -- intervals of resampled rows ------------------------------------------------------------------------------------
 
 GROUP = 2**25
-"""Values brought together at a time, 256 MB; each group of keys meets the same draws."""
+"""Most values gathered at once, 256 MB; each part of the keys is resampled with the same draws, by the same seed."""
 
 
 def _intervals(

@@ -54,7 +54,7 @@ def read(
     Args:
         preds: File of predictions: a path, a folder of parts, a glob, an address (``s3://``, ``gs://``, ``hdfs://``),
             or a list of these; or a table with the columns query, item and score, such as a DataFrame; or a dict from
-            query to a dict from item to score. Parts follow one another by their names, numbers in them by value.
+            query to a dict from item to score. Parts are sorted by name, numbers by value.
         target: Targets, alike; or a table, or a dict from query to a dict from item to gain.
         num_labels: Number of labels, where no file declares it; ids are checked against it. Items of lines, except
             TREC, are then whole numbers; without it each item met is a label, in ascending order.
@@ -70,13 +70,13 @@ def read(
         columns: Names of columns of both files, or a pair.
         label_names: Names of the labels in the order of their ids; needed for string ids when other files, such as
             training targets, have to agree (see :func:`read_label_names`).
-        string_ids: True makes names of whole numbers too, in every format whose labels are not columns; False takes
-            whole numbers of lines for label ids without ``num_labels``.
+        string_ids: True treats whole numbers as names of labels, in every format but matrices; False treats whole
+            numbers of lines as label ids even without ``num_labels``.
         duplicates: What becomes of a label that a row of predictions lists again: ``"error"``, or ``"first"``, which
             leaves it in its place, for metrics made with ``duplicates="first"`` to count as a miss.
         cut: How many labels of each list count, the best ones, trec_eval's ``-M``; what is below is as if never listed.
-        memory: What DuckDB holds at a time of lines that name their query, such as ``"2GB"``; the rest lies in a
-            folder beneath ``TMPDIR``.
+        memory: What DuckDB may hold at a time to join files whose lines name their query, such as ``"2GB"``; the rest
+            lies in a folder beneath ``TMPDIR``.
 
     Raises:
         DataFileError: If a file is missing, empty, damaged or does not fit the other one; while iterating, too.
@@ -235,7 +235,7 @@ def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> No
 
 
 def _is_joined(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bool:
-    """Whether both files name their queries, and row i of one is not row i of the other already.
+    """Whether rows have to be matched by query: both files name it, and not in the same order.
 
     Raises:
         DataFileError: If one of them names the query of every line, and the other no query.

@@ -92,14 +92,14 @@ def starts(lengths: Array) -> Ints:
 
 
 def entry_keys(rows: Ints, ids: Ints, *more: Ints) -> list[Ints]:
-    """Return one number for each (row, id), that of other pairs (rows, ids) in ``more`` too; equal where both are.
+    """Return a number for each (row, id) pair, also for those of (rows, ids) in ``more``; equal for equal pairs.
 
     Keys of one row ascend with the id.
     """
     pairs = [(rows, ids), *zip(more[::2], more[1::2], strict=True)]
     largest = max((int(some.max(initial=0)) for _, some in pairs), default=0)
     last = max((int(some.max(initial=0)) for some, _ in pairs), default=0)
-    if (largest + 1) * (last + 1) >= 2**63:  # too large to be multiplied: ids become places among all of them
+    if (largest + 1) * (last + 1) >= 2**63:  # it would overflow: ids become places among the distinct ids
         distinct = np.unique(np.concatenate([some for _, some in pairs]))
         pairs = [(row, np.searchsorted(distinct, some)) for row, some in pairs]
         largest = len(distinct)
@@ -211,7 +211,7 @@ class Source(ABC):
         raise DataFileError(self.path, "does not name the query of its rows", hint=KEY_HINT)
 
     def read_as_names(self) -> None:
-        """Take whole numbers for names, to be numbered over all files; a file of columns cannot.
+        """Take whole numbers for names of labels, numbered over all files; a matrix, whose labels are columns, cannot.
 
         Raises:
             DataFileError: If label ids are places in this file.

@@ -1,8 +1,8 @@
 """Text files: CSV and its kin, lists, TREC, MS MARCO and JSON Lines, whose lines name their query, and XMC.
 
-LF, CR LF or CR ends a line, and every record is one line. A file is read twice over: by a statement of DuckDB, which
-takes only what is plainly right, and, where that finds anything else, line by line. The second way says which line is
-wrong, and reads what is only unusual, such as blank lines and several blanks between fields.
+LF, CR LF or CR ends a line, and every record is one line. Each format of lines has two readers: a statement of DuckDB,
+which accepts only lines in the usual form, and a parser, which reads line by line where the statement rejects any line.
+The parser names a wrong line, and reads what is only unusual, such as blank lines and several blanks between fields.
 
 In CSV a field may stand in double quotes; in TSV a quote is a character like any other. What does not keep to that is
 refused with its line, because a quote left open would swallow the lines below.
@@ -443,6 +443,7 @@ def read_jsonl(asked: Opening) -> Lines | Iterator[Triples]:
 
 
 def _refused(path: FilePath, number: int, text: str) -> Iterator[Entry]:
+    """Raise the error of a line that is no JSON object; yield no entry."""
     _object(path, number, text)
     yield from ()
 
@@ -511,7 +512,7 @@ PAIR_HINT = "entries are label:value, separated by blanks."
 
 
 class XmcSource(Source):
-    """A score, label or data file in text; line 1 is the header, row r stands on line r + 2."""
+    """A score, label or data file in text, with or without a header line."""
 
     def __init__(self, asked: Opening) -> None:
         self.path = check_file(asked.path)

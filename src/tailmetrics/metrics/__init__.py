@@ -1,4 +1,4 @@
-"""Floor 2: one file per family of metrics; a new metric is a file and one line here."""
+"""Layer 2: one file per family of metrics; a new metric is a file and one line here."""
 
 from inspect import isabstract
 from typing import Final

@@ -1,4 +1,4 @@
-"""Floor 1: a batch ranked once, and where its relevant labels stand."""
+"""Layer 1: a batch ranked once, and where its relevant labels stand."""
 
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, LabelWeights
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking, rank
