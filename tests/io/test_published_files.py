@@ -328,3 +328,11 @@ def test_ndcg_of_beirs_own_evaluation(write):
         metric.update(batch.preds, batch.target)
     expected = math.fsum(one["ndcg_cut_10"] for one in per_query.values()) / 15
     assert float(metric.compute()) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_columns_without_names_among_which_no_prediction_is(write):
+    """Gains 0 and 1 in the order of the lines are no ranks, nor has a file of pairs any: labels are gathered of both."""
+    target = write("t.tsv", "a\t1\t0\na\t2\t1\nb\t1\t0\nb\t3\t1\n")
+    pairs = write("train.tsv", "a\t1\nb\t3\n")
+    assert list(read_label_names(target, pairs, string_ids=True)) == ["1", "2", "3"]

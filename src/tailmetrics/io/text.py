@@ -245,7 +245,7 @@ def read_table(asked: Opening, form: str = "CSV") -> Lines:
         query=f"CASE WHEN {is_whole} THEN {trimmed(f'c{query}')} END",
         item=trimmed(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
-        ranks=chosen.is_rank if table.skipped or asked.columns.by_place or asked.role == "target" else None,
+        ranks=chosen.is_rank if table.skipped or asked.columns.by_place or asked.role != "preds" else None,
         exact=lambda: read_by_line(path, form, parse),
         kept=plain,
     )
