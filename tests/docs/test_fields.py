@@ -121,8 +121,11 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     names, printed = typed
     monkeypatch.chdir(tmp_path)
     scipy.sparse.save_npz("preds.npz", scipy.sparse.csr_matrix(np.exp(names["scores"])))
-    for name in ("train", "test"):
-        scipy.sparse.save_npz(f"{name}.npz", scipy.sparse.csr_matrix(names["multi_hot"](names[name])))
+    for name, dense in (("train", "y_train"), ("test", "y")):
+        multi_hot = np.asarray(names["multi_hot"](names[name]))
+        scipy.sparse.save_npz(f"{name}.npz", scipy.sparse.csr_matrix(multi_hot))
+        np.save(f"{dense}.npy", multi_hot > 0)
+    np.save("notes.npy", 1 / (1 + np.exp(-names["scores"])))
     for name, table in (("scores", "recommended"), ("test", "held_out"), ("train", "shown_before")):
         names[table].to_csv(f"{name}.csv", index=False)
     lines = [
@@ -140,6 +143,7 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
         Path(f"{file}.csv").write_text("\n".join(["id,labels", *listed]) + "\n")
     same = {
         "xmc": ("precision_k@5", printed["Extreme classification"]["precision_k@5"]),
+        "medical_coding": ("precision@5", printed["Extreme classification"]["precision_k@5"]),
         "recsys": ("recall_skip@10", printed["Recommendation"]["recall@10"]),
         "retrieval": ("ndcg@10", printed["Retrieval"]["ndcg@10"]),
         "next_location": ("accuracy@5", printed["Next location, next item"]["accuracy@5"]),
