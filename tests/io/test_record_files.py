@@ -8,6 +8,7 @@ import pytest
 
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
 from tailmetrics.io.database import Database
+from tailmetrics.io.files import HEAD_BYTES, head
 from tailmetrics.io.formats import Opening
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.text import read_jsonl
@@ -347,6 +348,7 @@ def test_a_carriage_return_ends_a_line(write, rows_of, name, ends):
 def test_a_first_line_longer_than_what_formats_are_told_by(write, rows_of):
     """A record may hold a long text beside what is read: 70 kB in one line, with a line end behind it or at the end."""
     target = write("y.csv", "query,item\nu1,a\n")
+    assert len(head(write("cr.csv", "query,item,score\r" + "u1,a,1\r" * 20_000))) == HEAD_BYTES
     for end in ("\n", ""):
         preds = write("p.jsonl", json.dumps({"query": "u1", "item": "a", "score": 2.0, "text": "t" * 70_000}) + end)
         assert rows_of(read(preds, target)) == {0: ({0: 2.0}, [0])}

@@ -386,11 +386,9 @@ def head(path: FilePath) -> bytes:
     with reading(path, "text"), stream(path) as file:
         data = bytearray(file.read(HEAD_BYTES))
         block: bytes | bytearray = data
-        while b"\n" not in block and HEAD_BYTES <= len(data) < LONGEST_FIRST_LINE:
-            block = bytes(file.read(HEAD_BYTES))
-            data += block or b"\n"
-            if not block:
-                break
+        while not re.search(rb"[\r\n]", block) and HEAD_BYTES <= len(data) < LONGEST_FIRST_LINE:
+            block = bytes(file.read(HEAD_BYTES)) or b"\n"  # the end of the file ends its line
+            data += block
         return bytes(data)
 
 

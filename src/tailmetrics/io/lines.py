@@ -152,7 +152,7 @@ class KeyedFile:
                 self._take_blocks(database, table, path, opened if lines is None else lines.exact(), valued)
         if valued is None or not database.row(f"SELECT count(*) FROM {table}")[0]:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
-        if valued and not is_clear:
+        if not is_clear:
             self._check_scores(database, table)
         return Values(valued, ranked)
 

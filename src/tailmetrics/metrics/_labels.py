@@ -294,14 +294,13 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         buckets = self.bound_buckets
         if buckets is None or self.average == "samples":
             return []
-        relevant = torch.zeros(len(buckets), dtype=torch.int64)
         if self.average == "micro":
-            relevant += (states["counts"][0, :, 2] != 0).any(dim=-1).cpu()
+            relevant = states["counts"][0, :, 2].any(dim=-1)
         else:
             support = states.get(self._label_state("support"))
             labels = torch.arange(buckets.num_labels) if support is None else _nonzero(support.cpu())
-            relevant += torch.bincount(buckets.assignment[labels], minlength=len(buckets))
-        return (relevant == 0).nonzero().squeeze(1).tolist()
+            relevant = torch.bincount(buckets.assignment[labels], minlength=len(buckets)) > 0
+        return relevant.logical_not().nonzero().squeeze(1).tolist()
 
     def _mean_over_labels(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
         counts = self._label_counts(states, k)

@@ -320,7 +320,7 @@ class RowMeanMetric(RelevanceMetric):
         """Return the value of each cut-off and row, shape (K, ...)."""
         ks = self.ks
         if isinstance(ranks, ReferenceRanks) and ranks.alike is not None and self.reads_counts_alone:
-            return ranks.alike.mean_of(self._values_at_cutoffs, ks, vars(self).setdefault("_of_chance", OfKinds()))
+            return ranks.alike.mean_of(self._values_at_cutoffs, ks, vars(self).setdefault("_of_kinds", OfKinds()))
         if isinstance(ranks, ExpectedRanks):
             return ranks.mean_of(self._values_at_cutoffs, max(ks))
         if self.in_registry:
