@@ -140,7 +140,7 @@ def test_parts_that_are_written_otherwise(tmp_path, rows_of):
     assert str(tmp_path / "p" / "1.csv") in str(said[0].message)
     assert rows_of(dataset) == {0: ({0: 0.5}, [0]), 1: ({0: 0.1, 1: 0.2}, [1])}
     (tmp_path / "p" / "1.csv").write_text("query,item,rank\nb,x,1\n")
-    with pytest.raises(DataFileError, match=r"1\.csv: its numbers are ranks, other than those of .*0\.csv"):
+    with pytest.raises(DataFileError, match=r"1\.csv: its numbers are ranks, unlike those of .*0\.csv"):
         read(tmp_path / "p", tmp_path / "y.csv")
     for name, value in (("0", "score"), ("1", "rank")):
         rows = [[{"item": "x", value: 1}]]

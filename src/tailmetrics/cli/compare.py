@@ -99,8 +99,8 @@ def _compared(
     every = [table for some in models.values() for table in some]
     known = next((table for table in every if table.facts is not None), None)
     if known is None:
-        said = f"{every[0].path}: does not say what its values are: their means are compared, more is better."
-        warnings.warn(f"{said} A table of Parquet as it was written says it.", CommandWarning, stacklevel=2)
+        said = f"{every[0].path}: does not say what its values are. So means are compared, and more is better. "
+        warnings.warn(f"{said}The Parquet table that --per-row wrote says what they are.", CommandWarning, stacklevel=2)
         known = replace(every[0], facts=RowFacts(medians=[], lower_is_better=[]))
     names = every[0].names
     models = {name: [one.told_by(known).joined(names) for one in some] for name, some in models.items()}

@@ -131,7 +131,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
         hint = "give the training targets to count them, or the counts."
         raise CommandError("both --train-target and --label-counts are given", hint)
     if options.num_train is not None and options.label_counts is None:
-        hint = "leave --num-train out: training targets tell it, and nothing else asks for it."
+        hint = "leave --num-train out; it goes with --label-counts alone, because training targets are counted."
         raise CommandError("--num-train is given without --label-counts", hint)
     with progress("opening files", 1.0, ranks) as show:
         token = WATCHER.set(lambda doing, share: show(share, doing))

@@ -146,7 +146,7 @@ class KeyedFile:
             elif ranked != bool(ranks):
                 hint = "all parts must be written alike: evaluate parts with ranks and parts with scores one by one."
                 problem = "its numbers are ranks" if ranks else "its numbers are no ranks"
-                raise DataFileError(path, f"{problem}, other than those of {self.parts[0][0]}", hint=hint)
+                raise DataFileError(path, f"{problem}, unlike those of {self.parts[0][0]}", hint=hint)
             self._firsts.append(database.row(f"SELECT count(*) FROM {table}")[0])
             if lines is None or not self._takes(database, table, path, lines):
                 self._take_blocks(database, table, path, opened if lines is None else lines.exact(), valued)

@@ -455,8 +455,8 @@ def ties_in_words(caller: str, share: float, remedies: Sequence[str]) -> str:
     what = f"ties={remedies[0]!r}, the mean over all orders of equal scores" if "expected" in remedies else ""
     bounds = "ties='worst' and ties='best' for bounds" if remedies else "scores of more digits, such as float32"
     return (
-        f"{caller}: {share:.1%} of the rows have equal scores on both sides of a cut-off, where the lower label id is "
-        "listed: where ids follow frequency, the values of head and tail follow the ids. Pass "
+        f"{caller}: {share:.1%} of the rows have equal scores on both sides of a cut-off. The list has the lower label "
+        "id first there: if labels are numbered by frequency, that favours the head. Pass "
         f"{', or '.join(part for part in (what, bounds) if part)}."
     )
 

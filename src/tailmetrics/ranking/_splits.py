@@ -257,8 +257,8 @@ def _second_reading(
         totals = (counts, sums) if totals is None else (totals[0] + counts, totals[1] + sums)
     if not torch.equal(again, own):
         raise ValueError(
-            "rank_chunks: a second reading of the chunks has other scores than the first, so no rank could be "
-            "told; make the same chunks each time: model.eval(), and no buffer that is written over."
+            "rank_chunks: a second reading of the chunks has other scores than the first, so ranks cannot be "
+            "counted; make the same chunks each time: model.eval(), and no buffer that is written over."
         )
     assert totals is not None
     return totals[0], (largest, log_of(totals[1], rows.num_labels))

@@ -425,7 +425,7 @@ def _overall(report: Report) -> Section:
     lines = [[key, report.text(key)] for key in report.overall]
     lacking = dict.fromkeys(report.split(key).metric for key in report.scalars if key not in report.intervals)
     has_none = bool(lacking) and bool(report.intervals)
-    why = f"no interval: {', '.join(lacking)}, as no row or label has a value of which they are the mean"
+    why = f"no interval: {', '.join(lacking)}, which are no means over rows or labels"
     caption = sentences(report.of_rows, _of_intervals(report), why if has_none else "")
     asides = ["lower is better" if report.less_is_better(key) else "" for key in report.overall]
     return Section("overall", "Over all labels", caption, header=["metric", "value"], lines=lines, asides=asides)
