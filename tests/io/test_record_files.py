@@ -7,9 +7,9 @@ import warnings
 import pytest
 
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
+from tailmetrics.io.columns import Opening
 from tailmetrics.io.database import Database
 from tailmetrics.io.files import HEAD_BYTES, head
-from tailmetrics.io.formats import Opening
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.text import read_jsonl
 

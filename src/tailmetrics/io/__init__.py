@@ -12,9 +12,10 @@ r"""Readers: files of predictions and targets as batches that metrics take, in b
 [[[0, 3], [1, -1]]]
 """
 
+from tailmetrics.io.columns import Columns
 from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
 from tailmetrics.io.errors import DataFileError, DataFileNote
-from tailmetrics.io.formats import FORMATS, Columns, Format, register_format
+from tailmetrics.io.formats import FORMATS, Format, register_format
 from tailmetrics.io.labels import read_label_counts, read_label_names
 from tailmetrics.io.loading import read, read_target
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tailmetrics.io.columns import Opening
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import Plain, check_file, folder_for
-from tailmetrics.io.formats import Opening
 from tailmetrics.io.rows import Array, Ragged, Rows, Source
 
 NUMPY = b"\x93NUMPY"

@@ -10,9 +10,9 @@ from threading import Event, Thread
 from typing import Any, overload
 
 import torch
+from numpy.typing import NDArray
 
 from tailmetrics.io.files import folder_for
-from tailmetrics.io.rows import Array
 
 MEMORY = "192MB"
 """What is held at a time unless more is given; more is faster for files that fit."""
@@ -99,10 +99,10 @@ class Database:
         with self._failing():
             return next(iter(self._sql.execute(statement, list(values)).fetchall()), None)
 
-    def arrays(self, statement: str, *values: Any) -> dict[str, Array]:
+    def arrays(self, statement: str, *values: Any) -> dict[str, NDArray[Any]]:
         """Return the columns that a statement finds."""
         with self._failing():
-            found: dict[str, Array] = self._sql.execute(statement, list(values)).fetchnumpy()
+            found: dict[str, NDArray[Any]] = self._sql.execute(statement, list(values)).fetchnumpy()
             return found
 
     def names(self, statement: str) -> Names:

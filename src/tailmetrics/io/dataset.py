@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import LARGEST_GAIN
+from tailmetrics.io.columns import Role
 from tailmetrics.io.database import Database
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, PathLike, Plain, check_file, suffix_of
-from tailmetrics.io.formats import Role
 from tailmetrics.io.lines import triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, entry_keys
 from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, whole

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tailmetrics.io.columns import Columns, Opening, is_usual, plain
 from tailmetrics.io.database import MEMORY, Database, arrow_names
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, PathLike, Plain, check_file, find, suffix_of
-from tailmetrics.io.formats import Columns, Opening, format_of_parts, is_usual, plain
+from tailmetrics.io.formats import format_of_parts
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.rows import Array, Source
 from tailmetrics.io.text import LARGEST, Table, numbered_lines, whole
@@ -278,7 +279,7 @@ def read_label_names(
     numbered: list[FilePath] = []
     for one, form, some in zip(found, forms, named, strict=True):
         if form.lines:
-            gathered.add_lines(KeyedFile.of(one, form, None, some))
+            gathered.add_lines(form.keyed_file(one, None, some))
             continue
         for part in one.parts:
             rows = form.open(part.path, None, some, part.partition)

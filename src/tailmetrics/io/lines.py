@@ -9,17 +9,15 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailmetrics.io.database import Database, DatabaseError
 from tailmetrics.io.errors import DataFileError, DataFileNote, said_once
-from tailmetrics.io.files import EMPTY_HINT, FilePath, Found
-from tailmetrics.io.formats import Columns, Format, Role
-from tailmetrics.io.rows import Array
+from tailmetrics.io.files import EMPTY_HINT, FilePath
 
 Entry: TypeAlias = tuple[str, "str | None", "float | None"]
 """Query, item and value of a line; the item is None for an empty list, the value None where there is none."""
@@ -41,7 +39,7 @@ class Triples:
 
     query: Any
     item: Any
-    value: Array | None
+    value: NDArray[Any] | None
     place: Callable[[int], str]
     ranks: bool = False
 
@@ -103,14 +101,6 @@ class KeyedFile:
     parts: Sequence[tuple[FilePath, Callable[[], Opened]]]
     may_lack_items: bool = False
     _firsts: list[int] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, found: Found, form: Format, role: Role | None, columns: Columns) -> KeyedFile:
-        """Return the files of a format of lines."""
-        return cls(
-            found.name,
-            [(part.path, partial(form.open, part.path, role, columns, part.partition)) for part in found.parts],
-        )
 
     def load(self, database: Database, table: str) -> Values:
         """Write query, item and value of every line into a new table, and return what the values are.

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tailmetrics._checks import check_choice, check_count
+from tailmetrics.io.columns import Columns, Role
 from tailmetrics.io.database import MEMORY
 from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.errors import DataFileError, note, said_once
 from tailmetrics.io.files import Found, Part, PathLike, find, is_path
-from tailmetrics.io.formats import FORMATS, Columns, Format, Role, format_of_parts
+from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings
 from tailmetrics.io.lines import KeyedFile
@@ -176,12 +177,10 @@ def names_in_memory(caller: str, tables: Mapping[str, Any]) -> tuple[str, ...]:
         caller: Who asks.
         tables: Tables by the argument that they were passed as.
     """
-    from tailmetrics.io.tables import in_memory
-
     gathered = NameGathering(MEMORY)
     for argument, value in tables.items():
         found = Found(Path(argument), (Part(Path(argument), {}),))
-        gathered.add_lines(KeyedFile.of(found, in_memory(caller, "target", value), None, Columns()))
+        gathered.add_lines(in_memory(caller, "target", value).keyed_file(found, None, Columns()))
     return tuple(gathered.ordered(LabelRule(None, True, None, False), as_written=False) or ())
 
 
@@ -205,8 +204,6 @@ class _Input(NamedTuple):
         if is_path(value):
             found = find(value)
             return cls(found, format_of_parts(caller, found.parts, named, columns), role, columns)
-        from tailmetrics.io.tables import in_memory
-
         name = Path(f"{role} ({type(value).__name__})")
         return cls(Found(name, (Part(name, {}),)), in_memory(caller, role, value), role, columns)
 
@@ -218,7 +215,7 @@ class _Input(NamedTuple):
 
     def lines(self) -> KeyedFile:
         """Return the files whose lines name their query."""
-        return KeyedFile.of(self.found, self.form, self.role, self.columns)
+        return self.form.keyed_file(self.found, self.role, self.columns)
 
     def _open(self, part: Part) -> Any:
         return self.form.open(part.path, self.role, self.columns, part.partition)

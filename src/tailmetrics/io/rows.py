@@ -7,16 +7,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.files import FilePath
-
-if TYPE_CHECKING:
-    from tailmetrics.io.lines import Triples
+from tailmetrics.io.lines import Triples
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
 Array: TypeAlias = NDArray[Any]

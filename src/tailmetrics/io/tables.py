@@ -22,24 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tailmetrics.io.columns import IDS, LISTED, Chosen, Columns, Opening, Role, choose, is_usual, plain
 from tailmetrics.io.database import literal, quoted
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream
-from tailmetrics.io.formats import (
-    ARROW,
-    IDS,
-    LISTED,
-    PARQUET,
-    STREAM,
-    Chosen,
-    Columns,
-    Format,
-    Opening,
-    Role,
-    choose,
-    is_usual,
-    plain,
-)
+from tailmetrics.io.heads import ARROW, PARQUET, STREAM
 from tailmetrics.io.lines import Lines, Opened, Triples, triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Source, starts
 from tailmetrics.io.text import parse_json, record_entry
@@ -471,20 +458,17 @@ FORMS = (
 )
 
 
-def in_memory(caller: str, role: Role, value: Any) -> Format:
-    """Return the format that reads a table, or a dict of dicts or lists, as pytrec_eval and ranx have runs.
+def reader_in_memory(caller: str, role: Role, value: Any) -> Callable[[Opening], Opened]:
+    """Return what reads a table, or a dict of dicts or lists, as pytrec_eval and ranx have runs.
 
     Raises:
         TypeError: If it is neither.
     """
-    opener: Callable[[Opening], Any]
     if isinstance(value, Mapping):
-        opener = partial(_from_dict, value)
-    elif hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns"):
-        opener = partial(_from_table, value)
-    else:
-        raise TypeError(f"{caller}: {role} is a {type(value).__name__}; pass {FORMS}.")
-    return Format(name="in memory", holds="", suffixes=(), opener=opener, lines=True)
+        return partial(_from_dict, value)
+    if hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns"):
+        return partial(_from_table, value)
+    raise TypeError(f"{caller}: {role} is a {type(value).__name__}; pass {FORMS}.")
 
 
 def _from_table(table: Any, asked: Opening) -> Lines:

@@ -31,25 +31,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tailmetrics.io.columns import TYPED, USUAL, Chosen, Columns, Opening, choose, is_usual
 from tailmetrics.io.database import literal, named, quoted, trimmed
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, head, size_of, stream
-from tailmetrics.io.formats import (
-    EARLIEST,
-    QUOTED,
-    TYPED,
-    USUAL,
-    Chosen,
-    Columns,
-    Head,
-    Opening,
-    choose,
-    is_qrels,
-    is_run,
-    is_usual,
-    names_lists,
-    split,
-)
+from tailmetrics.io.heads import EARLIEST, QUOTED, Head, is_qrels, is_run, names_lists, split
 from tailmetrics.io.lines import Entry, Lines, Triples, triples
 from tailmetrics.io.rows import Ragged, Source
 

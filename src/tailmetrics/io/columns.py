@@ -1,0 +1,189 @@
+"""What is to be opened, and which of its columns hold the query, the item and the value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
+
+from tailmetrics.io.errors import DataFileError, note
+from tailmetrics.io.files import FilePath
+
+Role: TypeAlias = Literal["preds", "target"]
+"""What a file is for. A function that takes a role takes None where only the labels that a file names are asked for."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns.
+
+    Where one of the last five is left at its default and a file has no such column, the usual names are tried, such
+    as ``user_id`` or ``qid`` for the query, and a note says which one was taken. A column called ``rank`` or
+    ``position`` is an order, 1 the best, wherever it is taken for the score.
+
+    Attributes:
+        ids: Parquet, predictions: lists of label ids.
+        scores: Parquet, predictions: lists of their scores.
+        labels: Parquet, targets: lists of label ids.
+        gains: Parquet, targets: lists of their gains.
+        query: The query, user or row of a line or of a list.
+        item: CSV, TSV, JSON Lines: the item, document or label.
+        score: CSV, TSV, JSON Lines, predictions: the score.
+        gain: CSV, TSV, JSON Lines, targets: the gain or grade.
+        rank: CSV, TSV, JSON Lines, predictions without a score: the rank, 1 for the best.
+    """
+
+    ids: str = "ids"
+    scores: str = "scores"
+    labels: str = "labels"
+    gains: str = "gains"
+    query: str = "query"
+    item: str = "item"
+    score: str = "score"
+    gain: str = "gain"
+    rank: str = "rank"
+
+    def is_given(self, field: str) -> bool:
+        """Whether a name differs from its default, so that a file has to have it."""
+        return bool(getattr(self, field) != _DEFAULTS[field])
+
+    @property
+    def by_place(self) -> bool:
+        """Whether columns are named by their places, from 0, as those of a file without a line of names."""
+        given = [getattr(self, one.name) for one in fields(self) if self.is_given(one.name)]
+        return bool(given) and all(name.isdecimal() for name in given)
+
+
+_DEFAULTS = {one.name: one.default for one in fields(Columns)}
+
+USUAL = {
+    "query": "query queryid qid topic topicid user userid uid session sessionid customerid visitorid reviewerid",
+    "item": "item itemid iid doc docid docno document documentid corpusid passage passageid pid product productid "
+    "movie movieid article articleid asin track trackid song songid book bookid poi location locationid",
+    "score": "score rating prediction predicted pred probability prob similarity",
+    "gain": "gain score rating relevance rel grade label",
+    "rank": "rank ranking position pos",
+}
+"""Field -> the names that stand for it, without capitals, dashes, blanks and underscores."""
+LISTED = {
+    "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
+    "target": "items itemids target targets relevant articles articleid groundtruth positives",
+}
+"""Names of columns of lists, written alike."""
+IDS = {"id", "label", "labelid", "index"}
+"""Names of the field of a struct that holds the label, beside those of an item."""
+TYPED = re.compile(r":(token|float)(_seq)?$")
+"""The type behind a name, which RecBole writes: ``user_id:token``."""
+
+
+def plain(name: str) -> str:
+    """Return a column's name as USUAL has it."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+def is_usual(name: str, field: str) -> bool:
+    """Whether the name of a column is one of the usual names of a field."""
+    return plain(name) in USUAL[field].split()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The columns of one file that hold query, item and value.
+
+    Attributes:
+        query: The query.
+        item: The item.
+        value: The score, rank or gain; None where there is none.
+        is_rank: Whether it is a rank, of which less is better.
+    """
+
+    query: str
+    item: str
+    value: str | None
+    is_rank: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [name for name in (self.query, self.item, self.value) if name is not None]
+
+
+def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Columns, where: str) -> Chosen:
+    """Return the columns of a file by the names given, or by usual ones, which a note then says.
+
+    Args:
+        path: The file.
+        header: Names of its columns.
+        role: What it is for; None when only items are asked for.
+        columns: Names given.
+        where: How an error names the place of the header.
+
+    Raises:
+        DataFileError: If a column is missing, stands there twice, or one of two has to be guessed.
+    """
+    value = None if role is None else "score" if role == "preds" else "gain"
+    if value == "score" and _is_ranked(header, columns):
+        value = "rank"
+    wanted = {field: field != "gain" for field in ("query", "item", *([value] if value else []))}
+    found = {field: _find(path, header, field, columns, needed, where) for field, needed in wanted.items()}
+    if value == "score" and is_usual(str(found["score"]), "rank"):
+        found["rank"], value = found.pop("score"), "rank"
+    guessed = {field: name for field, name in found.items() if name not in (None, getattr(columns, field))}
+    if guessed and role is not None:
+        said = ", ".join(f"column {name!r} is the {field}" for field, name in guessed.items())
+        said += ", least first" if "rank" in guessed else ""
+        first = next(iter(guessed))
+        note(path, f"{said}; columns=Columns({first}=NAME) chooses another one.")
+    query, item = found["query"], found["item"]
+    assert query is not None
+    assert item is not None
+    return Chosen(query, item, found[value] if value else None, value == "rank")
+
+
+def _is_ranked(header: Sequence[str], columns: Columns) -> bool:
+    """Whether predictions have a column of ranks and none of scores."""
+    if columns.is_given("score"):
+        return False
+    if columns.is_given("rank"):
+        return True
+    return not any(is_usual(name, "score") for name in header) and any(is_usual(name, "rank") for name in header)
+
+
+def _find(path: FilePath, header: Sequence[str], field: str, columns: Columns, needed: bool, where: str) -> str | None:
+    name = getattr(columns, field)
+    fixed = name in header or columns.is_given(field)
+    candidates = [name] if fixed else list(dict.fromkeys(one for one in header if is_usual(one, field)))
+    if len(candidates) > 1:
+        listed = " and ".join(map(repr, candidates))
+        hint = f"say which one it is: columns=Columns({field}={candidates[0]!r})."
+        raise DataFileError(path, f"the columns {listed} could both be the {field}", where, hint)
+    if not candidates and not needed:
+        return None
+    if not candidates or candidates[0] not in header:
+        also = ", columns=Columns(rank=NAME) which one is the rank" if field == "score" else ""
+        hint = (
+            f"its columns are {', '.join(header)}; columns=Columns({field}=NAME) says which one is the {field}{also}."
+        )
+        raise DataFileError(path, f"there is no column {name!r}", where, hint)
+    if list(header).count(candidates[0]) > 1:
+        hint = "give every column a name of its own."
+        raise DataFileError(path, f"there are several columns {candidates[0]!r}", where, hint)
+    return candidates[0]
+
+
+class Opening(NamedTuple):
+    """What a format is asked to open.
+
+    Attributes:
+        path: The file.
+        role: What it is for; None where only the labels that it names are asked for.
+        columns: Names of columns.
+        partition: Columns that the folders of the file give, by ``key=value``.
+    """
+
+    path: FilePath
+    role: Role | None
+    columns: Columns
+    partition: Mapping[str, str] = MappingProxyType({})

@@ -1,0 +1,236 @@
+"""What the first bytes of a file say: its format, and whether its first line names the columns."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from tailmetrics.io.columns import IDS, LISTED, TYPED, USUAL, Columns, is_usual, plain
+from tailmetrics.io.errors import DataFileError
+from tailmetrics.io.files import HEAD_BYTES, FilePath, head
+
+PARQUET, ARROW, FEATHER_1, STREAM = b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"
+"""First bytes of files of columns; the last of an Arrow stream, such as ``datasets`` saves."""
+JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)')
+"""A dict whose first value is a dict or a list, an empty one, or a list."""
+QUOTED = (",", ";")
+"""What separates fields that can stand in quotes."""
+EARLIEST = 10**8
+"""A whole number from here on is a time, such as the seconds since 1970 of files of ratings, and no grade."""
+
+
+class Head:
+    """The first 64 kB of a file, decompressed.
+
+    Attributes:
+        data: The bytes.
+        columns: Names of columns that were given.
+    """
+
+    def __init__(self, path: FilePath, columns: Columns | None = None) -> None:
+        self.data = head(path)
+        self.path = path
+        self.columns = columns or Columns()
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The whole lines that hold anything."""
+        cut = len(self.data) >= HEAD_BYTES and not self.data.endswith(b"\n")
+        whole = self.data.removeprefix(b"\xef\xbb\xbf").splitlines()
+        lines = [line.decode(errors="replace") for line in (whole[:-1] if cut else whole)]
+        return [line for line in lines if line.strip()]
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        """The words of each line, comments left out."""
+        return [line.split() for line in self.lines if not line.startswith("#")]
+
+    def fields(self, delimiter: str) -> list[list[str]]:
+        """Return the fields of each line."""
+        return [split(line, delimiter) for line in self.lines]
+
+    def delimiter(self, first: str, form: str) -> str:
+        """Return what stands between the fields of a table, by its first line."""
+        if form == "TSV":
+            return "\t"
+        possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
+        counts = {one: len(split(first, one) or first.split(one)) for one in possible}
+        return "::" if counts.get("::", 0) > 2 else max(possible, key=lambda one: counts[one])
+
+    def has_names(self, fields: Sequence[str]) -> bool:
+        """Whether the first line names the columns: it holds no number, or a name that is known."""
+        given = {value for value in vars(self.columns).values() if not value.isdecimal()}
+        return not any(map(is_number, fields)) or any(
+            name in given or is_usual(name, "query") or is_usual(name, "item") for name in fields
+        )
+
+    def check_names(self, delimiter: str, fields: Sequence[str], where: str) -> None:
+        """Raise if nothing tells whether the first line holds names or data: no known name, no column of numbers."""
+        given = vars(self.columns).values()
+        known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values())))
+        if any(name in given or plain(TYPED.sub("", name)) in known for name in fields):
+            return
+        rows = [row for row in self.fields(delimiter)[1:] if len(row) == len(fields)]
+        if not rows or not any(all(map(is_number, column)) for column in zip(*rows, strict=True)):
+            problem = f"{' and '.join(map(repr, fields))} may be names of columns, or data without names"
+            hint = f"if names, columns=Columns(query={fields[0]!r}); if not, columns=Columns(query='0', item='1')."
+            raise DataFileError(self.path, problem, where, hint)
+
+    def guessed(self, delimiter: str, value: str) -> list[str]:
+        """Return what the columns of a table without names are: query, item, the value, and a time or others.
+
+        Raises:
+            DataFileError: If that cannot be told.
+        """
+        if self.is_unnamed(delimiter):
+            return ["query", "item", value, "time"][: len(self.fields(delimiter)[0])]
+        hint = "columns=Columns(query='0', item='1') names columns by their places, from 0."
+        raise DataFileError(self.path, "does not name its columns, and they do not tell", "line 1", hint)
+
+    def is_unnamed(self, delimiter: str) -> bool:
+        """Whether each line holds a query, an item, perhaps a number, and behind it a time, as files of ratings do."""
+        rows = self.fields(delimiter)
+        if not rows or {len(row) for row in rows} not in ({2}, {3}, {4}):
+            return False
+        numbered = all(is_number(number) for row in rows for number in row[2:])
+        return numbered and all(float(time) >= EARLIEST for row in rows for time in row[3:])
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """Return the fields of a line, without the blanks around them; none where its quotes are wrong."""
+    try:
+        fields = next(csv.reader([line], delimiter=delimiter, strict=True), []) if delimiter in QUOTED else None
+    except csv.Error:
+        return []
+    return [field.strip(" \t\r") for field in (line.split(delimiter) if fields is None else fields)]
+
+
+def _opens(*starts: bytes, near: bytes = b"") -> Callable[[Head], bool]:
+    """Return whether a file opens with one of some words, and has another one near them."""
+    return lambda head: head.data.startswith(starts) and near in head.data[:300]
+
+
+is_npz, is_pt = _opens(b"PK\x03\x04", near=b".npy"), _opens(b"PK\x03\x04", near=b"/data.pkl")
+is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARROW, STREAM, FEATHER_1)
+
+
+def is_safetensors(head: Head) -> bool:
+    """Whether a file opens with the length of a header, and with the header, of safetensors."""
+    return head.data[8:10] == b'{"' and int.from_bytes(head.data[:8], "little") < 10**8
+
+
+def is_run(head: Head) -> bool:
+    """Whether the first line is one of a TREC run: query, a word, document, rank, score, tag."""
+    first = next(iter(head.words), [])
+    return len(first) >= 6 and _is_whole(first[3]) and is_number(first[4])
+
+
+def is_qrels(head: Head) -> bool:
+    """Whether the first line is one of qrels: query, a word, document, grade; a time is no grade."""
+    first = next(iter(head.words), [])
+    return len(first) == 4 and _is_whole(first[3]) and float(first[3]) < EARLIEST
+
+
+def is_trec(head: Head) -> bool:
+    """Whether a file is a TREC run or qrels."""
+    return is_run(head) or is_qrels(head)
+
+
+def is_msmarco(head: Head) -> bool:
+    """Whether lines hold query, passage and rank, ranks counting from 1 within each query, and no column was named."""
+    if head.columns.is_given("score") or head.columns.is_given("rank"):
+        return False
+    before = ("", 0)
+    for words in head.words:
+        if len(words) != 3 or not words[2].isdigit():
+            return False
+        expected = before[1] + 1 if words[0] == before[0] else 1
+        if int(words[2]) != expected:
+            return False
+        before = words[0], expected
+    return bool(head.words)
+
+
+def is_xmc(head: Head) -> bool:
+    """Whether the first line is the header of a file of the Extreme Classification Repository, or lines hold pairs."""
+    pairs = any(re.search("(?<!:):(?!:)", word) for words in head.words for word in words)
+    header = next(iter(head.words), [])
+    return pairs or (len(header) in (2, 3) and all(word.isdigit() for word in header) and not is_msmarco(head))
+
+
+def is_jsonl(head: Head) -> bool:
+    """Whether the first line is a JSON object of which not every field is a dict or a list, as in a run."""
+    try:
+        first = json.loads(head.lines[0]) if head.lines else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and not (is_json(head) and len(head.lines) == 1)
+
+
+def is_json(head: Head) -> bool:
+    """Whether a file is one JSON object from queries to a dict or a list of items, or one list of objects."""
+    return JSON_DICT.match(head.data.removeprefix(b"\xef\xbb\xbf")) is not None
+
+
+def is_csv(head: Head) -> bool:
+    """Whether the first line has names separated by commas or semicolons, or lines are ratings."""
+    if not head.lines:
+        return False
+    delimiter = head.delimiter(head.lines[0], "CSV")
+    return delimiter != "\t" and (_is_table(head, delimiter) or head.is_unnamed(delimiter))
+
+
+def is_tsv(head: Head) -> bool:
+    """Whether the first line has names separated by tabs, or lines are ratings."""
+    return _is_table(head, "\t") or head.is_unnamed("\t")
+
+
+def is_lists(head: Head) -> bool:
+    """Whether lines hold a query and its labels, separated by blanks, as submissions of Kaggle do.
+
+    A column that is known to hold one item per line says otherwise, unless blanks stand in it between what looks like
+    ids; and so does a query in the place of the list.
+    """
+    for delimiter in (",", "\t", ";"):
+        header, *rows = head.fields(delimiter) or [[]]
+        if not rows or any(len(row) != 2 for row in (header, *rows)) or not names_lists(header):
+            continue
+        if head.columns.by_place and not any(is_usual(name, "query") for name in header):
+            continue
+        single = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
+        known = head.columns.item in header or any(is_usual(name, "item") or name.lower() in single for name in header)
+        listed = [field.split() for _, field in rows]
+        several = max(map(len, listed)) > 1
+        if len({query for query, _ in rows}) == len(rows):
+            # every word has a digit, as ids do and titles do not
+            ids = several and all(re.search(r"\d", word) for words in listed for word in words)
+            return (ids or not known) and not is_usual(header[1], "query")
+        if several and not known:  # lists of which a query has two
+            return not is_usual(header[1], "query")
+    return False
+
+
+def names_lists(header: Sequence[str]) -> bool:
+    """Whether two words can be the names of columns: not a query and its list already, such as ``7`` and ``a b``."""
+    return not any(is_number(name) or len(name.split()) != 1 for name in header)
+
+
+def _is_table(head: Head, delimiter: str) -> bool:
+    rows = head.fields(delimiter)
+    return bool(rows) and len(rows[0]) > 1 and head.has_names(rows[0])
+
+
+def _is_whole(word: str) -> bool:
+    return word.lstrip("+-").isdigit()
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
