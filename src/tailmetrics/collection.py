@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from re import sub
 from typing import Any, cast
 from warnings import warn
@@ -345,10 +346,14 @@ class TopKCollection(Mergeable, LoggedCollection):
         computed = {name: metric for name, metric in members if metric.keys()}
         with self._sent_together(computed):
             found = self._flat({name: metric.scalars() for name, metric in computed.items()})
-        most = max(computed.values(), key=lambda metric: metric._tied_share, default=None)
-        if self._tells_ties and most is not None and most._tied_share > MANY_TIED:
+        most, metric = max(
+            ((share, metric) for metric in computed.values() for share in metric._tied_shares.values()),
+            key=itemgetter(0),
+            default=(0.0, None),
+        )
+        if self._tells_ties and metric is not None and most > MANY_TIED:
             self._tells_ties = False
-            warn(ties_in_words("TopKCollection", most._tied_share, most._tie_remedies()), stacklevel=2)
+            warn(ties_in_words("TopKCollection", most, metric._tie_remedies()), stacklevel=2)
         return found
 
     def _parts(self) -> Mapping[str, ExactMetric]:

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -318,6 +319,24 @@ def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
         assert (report.tie_bounds is not None) is shown
     overall = evaluate(scores, target, metrics=[RecallAtK(2)], intervals=False)
     assert "| metric | value | expected | [worst, best] |" in markdown(overall).replace("\\", "")
+
+
+def test_ties_are_told_by_the_report_alone_and_for_the_list_of_depth_too(recwarn):
+    """Evaluations do not warn of ties that their report shows; a tie across ``depth`` alone shows bounds as well.
+
+    With ``ties="expected"`` no label is favoured, and nothing is told.
+    """
+    scores, target = torch.tensor([[5.0, 4, 3, 1, 1, 0]]).expand(9, 6), torch.arange(9) % 6
+    buckets = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"])
+    made = partial(RecallAtK, 1, buckets=buckets, depth=4)
+    report = evaluate(scores, target, metrics=[made()], intervals=False)
+    assert report.ties == {1: 0, 4: 1}
+    assert "tie (100.0% at k=4)" in " ".join(report.warnings)
+    assert report.tie_bounds["worst"]["recall_depth4@1/tail"] == 0
+    assert report.tie_bounds["best"]["recall_depth4@1/tail"] == 2 / 3  # of the labels 3, 4 and 5
+    expected = evaluate(scores, target, metrics=[made(ties="expected")], intervals=False)
+    assert (expected.ties, expected.tie_bounds) == ({}, None)
+    assert not [one for one in recwarn if "equal scores" in str(one.message)]
 
 
 def test_the_adjusted_gap_stands_beside_the_gap_where_it_is_known():

@@ -94,7 +94,6 @@ def evaluate(request: Request) -> None:
                 row_names=dataset.row_names,
                 intervals=None if options.no_intervals else resampling.confidence,
             )
-        evaluation.collection._tells_ties = False  # the report says it, and which label these files show
         bind(evaluation.collection, inputs, ranks, engine)
         evaluation.start(ranks.device)
         with ranks.agreement():

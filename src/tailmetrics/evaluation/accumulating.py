@@ -26,7 +26,6 @@ from tailmetrics.metrics import (
     KForRecall,
     PredictionProportionAtK,
     RelevanceAtK,
-    TieRateAtK,
     TopKMetric,
 )
 from tailmetrics.metrics._references import REFERENCES
@@ -75,11 +74,12 @@ class Evaluation:
         given.check_update("Evaluation")
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)
+        self.collection._tells_ties = False  # the report tells it, with the values of other orders
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
         self.confidence, self.moments, self.cells = intervals, dict[str, RowMoments](), list[LabelCells]()
         self.positives: Positives | None = None
-        self.ties: TieRateAtK | None = None
+        self.started = False
         self.group_rows: LabelFrequency | None = None
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
@@ -119,29 +119,25 @@ class Evaluation:
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
         # rows of groups are counted where all metrics have the same ones
         self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if len(groupings) == 1 else None
-        cutoffs = {k for metric in self.members for k in _ranks(metric)}
-        self.ties = TieRateAtK(k=sorted(cutoffs) or [1]).to(device)
+        self.started = True
         if self.confidence is not None:
             self.moments = {
                 name: RowMoments(one).to(device) for name, one in members.items() if has_moments(one, device)
             }
             self.cells = [LabelCells(one) for one in self.members if has_label_cells(one) and has_scipy()]
-        if self.with_examples and cutoffs:
-            self.examples = RowExamples(min(SHOWN, max(cutoffs)), next(iter(self.bucketings), None)).to(device)
+        deepest = max((k for metric in self.members for k in _ranks(metric)), default=0)
+        if self.with_examples and deepest:
+            self.examples = RowExamples(min(SHOWN, deepest), next(iter(self.bucketings), None)).to(device)
 
     def update(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
     ) -> None:
         """Rank a batch once and add it to everything; ``rows`` has the number of each row, for examples."""
-        if self.ties is None:
+        if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
-        assert self.ties is not None
         ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
-        shallow = [k for k in self.ties.ks if not ranking.complete and k > ranking.depth]
         self.collection.update(ranking)
         with one_thread():
-            if not shallow:
-                self.ties.update(ranking)
             if self.positives is not None:
                 self.positives.update(ranking)
             for moments in self.moments.values():
@@ -155,9 +151,9 @@ class Evaluation:
 
     def _counted(self) -> list[Any]:
         """Return everything that has states."""
-        if self.ties is None:
+        if not self.started:
             self.start()
-        parts = (self.collection, self.positives, self.ties, self.group_rows, self.examples)
+        parts = (self.collection, self.positives, self.group_rows, self.examples)
         return [one for one in (*parts, *self.moments.values(), *self.cells) if one is not None]
 
     def merge_state(self, other: Evaluation) -> None:
@@ -207,9 +203,10 @@ class Evaluation:
         computed = self.scalars()
         scalars = _read(computed)
         summaries = _read(self.collection.summaries(computed))
-        assert self.ties is not None
-        ties = {int(key.partition("@")[2]): value for key, value in _read(_quietly(self.ties)).items()}
-        bounds = {name: _read(values) for name, values in self.collection.orders().items()}
+        ties = dict(sorted(pair for metric in self.members for pair in metric._tied_shares.items()))
+        bounds = None
+        if max(ties.values(), default=0.0) > MANY_TIES:
+            bounds = {name: _read(values) for name, values in self.collection.orders().items()}
         num_rows, positives, of_buckets = (None, None, []) if self.positives is None else self.positives.by_bucket()
         with_counts = zip_longest(self.bucketings, of_buckets)
         rows, notes = _agreed([row for of, found in with_counts for row in bucket_rows(of, found)])
@@ -248,7 +245,7 @@ class Evaluation:
             shares=self._stems(PredictionProportionAtK),
             summaries=summaries,
             references={name: _read(values) for name, values in self.collection.references().items()} or None,
-            tie_bounds=bounds if max(ties.values(), default=0.0) > MANY_TIES else None,
+            tie_bounds=bounds,
             labels=labels,
             intervals=self._intervals({**scalars, **summaries}),
             examples=examples or (),
@@ -341,12 +338,6 @@ def _checked_numbers(rows: Any, num_rows: int) -> Tensor | None:
 def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
     """Return scalars as numbers: a device is read once for all of them."""
     return dict(zip(scalars, torch.stack(list(scalars.values())).tolist(), strict=True)) if scalars else {}
-
-
-def _quietly(metric: TopKMetric) -> dict[str, Tensor]:
-    """Return the scalars of a metric that may never have been updated: candidates given as ids have no ties."""
-    metric._update_count = max(1, metric._update_count)
-    return metric.scalars()
 
 
 ROWS, ALL, BUCKETS = 0, 1, 2

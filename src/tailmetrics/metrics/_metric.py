@@ -97,8 +97,10 @@ class TopKMetric(ConfiguredMetric):
     """Whether ``compute`` is to warn of equal scores; it does so once, and a collection does it for its members."""
     _tie_state = ""
     """The short name of the state of rows in which equal scores are cut; none where nothing is cut."""
-    _tied_share = 0.0
-    """In which share of the rows equal scores are cut, as the last ``compute`` found."""
+    _cuts: tuple[int, ...] = ()
+    """Where lists are looked at for equal scores."""
+    _tied_shares: Mapping[int, float] = {}
+    """In which share of the rows each of these cut-offs cuts equal scores, as the last ``compute`` found."""
     _not_measured: frozenset[str] = frozenset()
     """Keys of buckets without a relevant label, as the last ``compute`` found; their values are 0 by convention."""
     _queries_seen = QueriesSeen()
@@ -394,14 +396,15 @@ class TopKMetric(ConfiguredMetric):
         return []
 
     def _look_at_ties(self) -> None:
-        """Note in which share of the rows equal scores are cut, and warn where nobody was told yet."""
+        """Note in which share of the rows each cut-off cuts equal scores, and warn where nobody was told yet."""
         if self._tie_state:
             rows, *tied = self._counts.totals(self._state(self._tie_state)[0])
-            share = max(tied) / rows if rows else 0.0
-            tells = self._tells_ties and share > MANY_TIED
-            vars(self).update(_tied_share=share, _tells_ties=self._tells_ties and not tells)
+            shares = {cut: of_cut / rows if rows else 0.0 for cut, of_cut in zip(self._cuts, tied, strict=True)}
+            most = max(shares.values())
+            tells = self._tells_ties and most > MANY_TIED
+            vars(self).update(_tied_shares=shares, _tells_ties=self._tells_ties and not tells)
             if tells:
-                warn(ties_in_words(self._caller, share, self._tie_remedies()), stacklevel=6)
+                warn(ties_in_words(self._caller, most, self._tie_remedies()), stacklevel=6)
 
     def _tie_remedies(self) -> tuple[str, ...]:
         """Return what ``ties`` may be in place of ``"id"``."""
