@@ -1,5 +1,7 @@
 """Tables, dicts of runs and lists of lists: `evaluate` gives the numbers of pytrec_eval and of plain loops."""
 
+import json
+
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -147,6 +149,22 @@ def test_runs_compared():
         assert compared.values["recall@2"][name] == evaluate(run, QRELS, metrics=[RecallAtK(2)]).scalars["recall@2"]
     with pytest.raises(ValueError, match="at least two"):
         compare_runs({"one": RUN}, QRELS)
+
+
+def test_a_comparison_says_what_to_know_of_its_runs():
+    """Ties of one run, told as those of that run, and what is true of all runs once; metrics may be a generator."""
+    other, short = {"q1": dict.fromkeys("abc", 0.5)}, {"q1": RUN["q1"]}
+    known = {"metrics": (one for one in [RecallAtK(1)]), "resamples": 100}
+    compared = compare_runs({"one": short, "other": other}, QRELS, **known)
+    left_out = f"{len(QRELS) - 1} queries of target have no predictions and are left out."
+    tied = "other: Rows are cut inside a tie (100.0% at k=1)"
+    assert left_out in compared.warnings
+    assert any(one.startswith(tied) for one in compared.warnings)
+    assert tied in str(compared)
+    assert tied in compared._repr_html_()
+    assert json.loads(json.dumps(compared.as_dict()))["warnings"] == list(compared.warnings)
+    with pytest.raises(TypeError, match="compare_runs\\(\\) got an unexpected keyword argument 'intervals'"):
+        compare_runs({"one": RUN, "other": RUN}, QRELS, intervals=True)
 
 
 def test_runs_that_answer_other_queries_are_refused():

@@ -382,7 +382,7 @@ def _intervals(
                     medians=[key for key in facts.medians if key in group],
                     gaps={name: of for name, of in facts.gaps.items() if {*of} <= {*group}},
                     confidence=options.confidence,
-                    resamples=options.resamples or 10_000,
+                    resamples=options.resamples,
                     seed=options.seed,
                     resample=options.resample,
                 )

@@ -52,7 +52,7 @@ class ResamplingOptions:
     """How confidence intervals and tests draw."""
 
     confidence: Annotated[float, "Confidence of intervals; 1 - confidence is the level of tests."] = 0.95
-    resamples: Annotated[int | None, "Number of resamples and swaps; by default 10,000, or more."] = None
+    resamples: Annotated[int, "Number of resamples and swaps, more where the level needs them."] = 10_000
     resample: Annotated[Resample, "What is drawn: rows, or rows,labels for averages over labels."] = "rows"
     seed: Annotated[int, "The same seed gives the same numbers."] = 0
 

@@ -2,44 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from tailmetrics.buckets import LabelBuckets
+from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import versions
 from tailmetrics.evaluation.evaluating import evaluated, is_table, of_rows
 from tailmetrics.evaluation.row_values import RowFacts
+from tailmetrics.metrics import TopKMetric
 from tailmetrics.report.comparison import ComparisonReport
+
+if TYPE_CHECKING:
+    from tailmetrics.significance.comparing import Correction
+    from tailmetrics.significance.estimating import Resample
 
 
 def compare_runs(
     runs: Mapping[str, Any],
     target: Any,
     *,
+    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
+    buckets: LabelBuckets | str | None = None,
+    label_counts: Any = None,
+    train_target: Any = None,
+    row_mask: Any = None,
+    row_groups: Any = None,
+    labels: bool = False,
+    batch_rows: int = 4096,
     baseline: str | None = None,
     title: str | None = None,
-    correction: Any = "holm",
+    correction: Correction = "holm",
     confidence: float = 0.95,
     resamples: int = 10_000,
-    resample: Any = "rows",
+    resample: Resample = "rows",
     seed: int = 0,
     clusters: Any = None,
-    **more: Any,
 ) -> ComparisonReport:
     """Evaluate several runs against the same targets, and return which differences are more than chance.
 
     Args:
         runs: Predictions by the name of the run, in any form that :func:`evaluate` takes.
         target: What is relevant, as for :func:`evaluate`.
+        metrics: As for :func:`evaluate`, like all arguments up to ``batch_rows``.
+        buckets: Label buckets.
+        label_counts: Training counts.
+        train_target: Training targets, to be counted.
+        row_mask: Shape (N,), bool; False drops a row.
+        row_groups: The group of each row.
+        labels: Whether metrics are drawn as functions of the training count, too.
+        batch_rows: Rows that are ranked at a time.
         baseline: The run that others are held against; None compares all pairs.
         title: Heads the comparison; None takes the names.
         correction: As for :func:`tailmetrics.significance.compare`.
         confidence: Of the intervals; 1 - confidence is the level of the tests.
-        resamples: Bootstrap resamples and random swaps.
+        resamples: As for :func:`tailmetrics.significance.compare`.
         resample: ``"rows"``, or ``"rows,labels"`` where other labels could have been drawn, too.
         seed: Same seed, same numbers.
         clusters: What rows are drawn by, such as their user: shape (N,), or by query as ``row_groups``; None draws
             single rows.
-        more: What :func:`evaluate` takes: ``metrics``, ``buckets``, ``label_counts``, ``row_groups`` and so on.
 
     >>> import torch
     >>> target = torch.arange(20) % 4
@@ -50,6 +71,10 @@ def compare_runs(
     """
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
+    if metrics is not None and not isinstance(metrics, TopKCollection):
+        metrics = list(metrics)  # each run reads them
+    more: dict[str, Any] = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
+    more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
     found = {name: evaluated(preds, target, rows=True, **more) for name, preds in runs.items()}
     tables = {name: one.rows.columns() for name, one in found.items() if one.rows is not None}
     reports = {name: one.evaluation.report("") for name, one in found.items()}
@@ -70,6 +95,7 @@ def compare_runs(
             "curves": {metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},
             "settings": report.settings,
             "postfix": report.postfix,
+            "warnings": warnings_of({name: [*one.warnings, *found[name].notes] for name, one in reports.items()}),
         },
         baseline=baseline,
         confidence=confidence,
@@ -78,6 +104,15 @@ def compare_runs(
         seed=seed,
         clusters=of_rows(clusters, "clusters", data, is_table(target) or is_table(next(iter(runs.values())))),
     )
+
+
+def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what to know of runs, each sentence once; of what is not true of all, the names of the runs come first."""
+    said: dict[str, list[str]] = {}
+    for name, sentences in runs.items():
+        for sentence in dict.fromkeys(sentences):
+            said.setdefault(sentence, []).append(name)
+    return [one if len(names) == len(runs) else f"{', '.join(names)}: {one}" for one, names in said.items()]
 
 
 def compared(

@@ -52,6 +52,7 @@ class ComparisonReport(Written):
         lower_is_better: Keys of which less is better.
         what_buckets_are: One or two sentences that say it.
         verdict: What was found, in one sentence that stands first.
+        warnings: What to know before believing the numbers.
         curves: Values as functions of the training count by metric and run, as ``LabelTable.curves`` has them.
         settings: Class and arguments of every metric.
         versions: Of the libraries.
@@ -69,6 +70,7 @@ class ComparisonReport(Written):
     lower_is_better: Sequence[str] = ()
     what_buckets_are: str = ""
     verdict: str | None = None
+    warnings: Sequence[str] = ()
     curves: Mapping[str, Mapping[str, Sequence[CurvePoint]]] = field(default_factory=dict, repr=False)
     settings: Sequence[Mapping[str, Any]] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -152,6 +154,7 @@ class ComparisonReport(Written):
             facts=[f"{len(self.runs)} runs", f"{rows:,} rows", f"{len(self.comparisons):,} comparisons"],
             sections=[section for section in sections if section.lines or section.charts],
             verdict=self.verdict,
+            warnings=self.warnings,
             below=f"Differences with {self.confidence:.0%} intervals; filled: significant at "
             f"{1 - self.confidence:.3g}, corrected ({self.correction}).",
             settings=self.settings,
@@ -165,6 +168,7 @@ class ComparisonReport(Written):
             "title": self.title,
             "date": self.date,
             "verdict": self.verdict,
+            "warnings": self.warnings,
             "correction": self.correction,
             "corrected_for": self.corrected_for,
             "comparisons": [dict(zip(header, line, strict=True)) for line in lines],

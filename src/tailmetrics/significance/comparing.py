@@ -6,9 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import ceil, copysign, inf, isfinite, isnan, nan
+from math import copysign, inf, isfinite, isnan, nan
 from typing import Literal, TypeAlias
-from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +19,7 @@ from tailmetrics.significance.estimating import (
     Interval,
     Resample,
     drawn_for,
+    enough,
 )
 from tailmetrics.significance.resampling import ROUNDING, Swapped, groups, swap, total
 from tailmetrics.significance.rows import (
@@ -157,14 +157,14 @@ class Contrast:
         bits = np.arange(2**self.differing.size)[:, None] >> np.arange(self.differing.size) & 1
         return self.swapped.read(np.stack([bits @ column[self.differing] for column in self.swapped.columns], axis=1))
 
-    def comparison(self, run: str, baseline: str, draws: Array | None, swaps: Array, confidence: float) -> Comparison:
-        """Return what bootstrap ``draws`` and ``swaps`` of the difference say of it."""
+    def comparison(self, run: str, baseline: str, draws: Array | None, null: Array, confidence: float) -> Comparison:
+        """Return what bootstrap ``draws`` of the difference, and what it is under swaps (``null``), say of it."""
         estimate = self.estimate
         value, baseline_value = (float(np.mean(side.runs)) for side in estimate.models)
         if estimate.kind in ("mean", "ratio", "median") and all(side.plain for side in estimate.models):
             value, baseline_value = (total(side) for side in estimate.sides)  # of the rows that count in both
         self.error = error, degrees = estimate.error(draws)
-        swapped, by_total = share_as_far(swaps, estimate.value, self.exact, mid=estimate.kind != "median"), nan
+        swapped, by_total = share_as_far(null, estimate.value, self.exact, mid=estimate.kind != "median"), nan
         if estimate.extra and not isnan(error):
             from scipy.special import stdtr  # tailmetrics.significance is imported without the extras
 
@@ -246,7 +246,7 @@ def compare(
     resample: Resample = "rows",
     correction: Correction = "holm",
     confidence: float = 0.95,
-    resamples: int | None = None,
+    resamples: int = 10_000,
     seed: int = 0,
 ) -> list[Comparison]:
     """Return every key of every pair of models, compared row by row.
@@ -275,7 +275,8 @@ def compare(
         resample: ``"rows"``, or ``"rows,labels"``, where other labels could have been drawn, too.
         correction: Over all keys and pairs that have a p-value: ``"holm"``, ``"bonferroni"``, ``"bh"`` or ``"none"``.
         confidence: Of each interval, between 0.5 and 0.9999; 1 - confidence is the level of the tests.
-        resamples: m; None takes 10,000, or more where many comparisons need smaller p-values.
+        resamples: Bootstrap resamples and random swaps. More are drawn where the level, corrected for the number of
+            comparisons, needs smaller p-values.
         seed: Same seed, same result.
 
     Returns:
@@ -308,7 +309,8 @@ def compare(
     _check_alike(read)
     with_gaps(list(read.values()), gaps or {})
     keys = tuple(read[next(iter(runs))])
-    resamples = _enough_resamples(resamples, len(pairs) * len(keys), correction, confidence)
+    resamples = enough(CALLER, resamples, confidence)
+    swaps = enough(CALLER, resamples, confidence, 1 if correction == "none" else len(pairs) * len(keys))
     num_rows = next(iter(read[pairs[0][0]].values())).terms[0][1].size
     together = read_clusters(CALLER, clusters, num_rows)
     comparisons: list[Comparison] = []
@@ -326,12 +328,12 @@ def compare(
                 )
                 for key in keys
             )
-            for group in groups(made, lambda one: one.columns, max(num_rows, resamples)):
+            for group in groups(made, lambda one: one.columns, max(num_rows, swaps)):
                 draws = drawn_for([one.estimate for one in group], resamples, seed)
-                random = iter(swap([one.swapped for one in group if not one.exact], resamples, seed))
+                random = iter(swap([one.swapped for one in group if not one.exact], swaps, seed))
                 for one, draw in zip(group, draws, strict=True):
-                    swaps = one.all_swaps() if one.exact else next(random)
-                    comparisons.append(one.comparison(run, other, draw, swaps, confidence))
+                    null = one.all_swaps() if one.exact else next(random)
+                    comparisons.append(one.comparison(run, other, draw, null, confidence))
                     contrasts.append(one)
     return _corrected(comparisons, contrasts, correction)
 
@@ -504,17 +506,3 @@ def _check_alike(runs: Mapping[str, Mapping[str, KeyRows]]) -> None:
                     f"{CALLER}: {key!r} is a {first[key].kind} of {size} rows in {first_name}, "
                     f"but a {rows.kind} of {other} rows in {name}; pass the same rows for all runs."
                 )
-
-
-def _enough_resamples(resamples: int | None, comparisons: int, correction: Correction, confidence: float) -> int:
-    needed = ceil(comparisons / (1 - confidence)) - 1 if correction in ("holm", "bonferroni") else 0
-    if resamples is None:
-        return max(10_000, 2 * needed)
-    check_count(CALLER, "resamples", resamples)
-    if resamples < needed:
-        warn(
-            f"{CALLER}: resamples={resamples} cannot give a corrected p-value of {1 - confidence:.3g} for "
-            f"{comparisons} comparisons; pass at least {needed}, or None.",
-            stacklevel=2,
-        )
-    return resamples

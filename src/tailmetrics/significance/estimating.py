@@ -424,6 +424,15 @@ def drawn_for(estimates: Sequence[Estimate], resamples: int, seed: int) -> list[
     return [None if statistic is None else next(draws) for statistic in statistics]
 
 
+def enough(caller: str, resamples: int, confidence: float, comparisons: int = 1) -> int:
+    """Return how often to draw: with m draws no p-value is below 1 / (m + 1), which is to be half its level at most.
+
+    The end of an interval lies among m resamples, too.
+    """
+    check_count(caller, "resamples", resamples)
+    return max(resamples, 2 * ceil(comparisons / (1 - confidence)))
+
+
 def defined(draws: Array | None) -> Array:
     """Return the draws without those that drew no row that counts."""
     assert draws is not None
@@ -461,7 +470,8 @@ def intervals(
         resample: ``"rows"``, or ``"rows,labels"``, which takes the labels of averages over labels for a sample, too:
             what the average would be over other labels of this kind.
         confidence: Between 0.5 and 0.9999.
-        resamples: Bootstrap resamples; 0 takes quick intervals of Student's t, which medians do not have.
+        resamples: Bootstrap resamples, more where the confidence needs them; 0 takes quick intervals of Student's t,
+            which medians do not have.
         seed: Same seed, same intervals.
 
     Raises:
@@ -491,6 +501,7 @@ def intervals(
         estimates = (Estimate([side], together, not covers(unbounded, key), resample) for key, side in keys.items())
         if not resamples:
             return dict(zip(keys, (one.interval(None, confidence, quick=True) for one in estimates), strict=True))
+        resamples = enough(caller, resamples, confidence)
         for group in groups(estimates, lambda one: one.columns, max(num_rows, resamples)):
             draws = drawn_for(group, resamples, seed)
             found += [estimate.interval(draw, confidence) for estimate, draw in zip(group, draws, strict=True)]
