@@ -5,8 +5,6 @@ editors and mypy know its signature, and has an entry in ``docs/reference/functi
 """
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,42 +38,24 @@ def functions_in(path: Path) -> Iterator[str]:
 
 
 def module() -> str:
-    """Return the text of ``tailmetrics/functional.py``, in the style of ruff."""
-    found = formulas()
+    """Return the text of ``tailmetrics/functional.py``."""
     imports = [
-        f"from tailmetrics.metrics.{name} import {', '.join(found[name])}"
-        for name in found
+        f"from tailmetrics.metrics.{file} import {name} as {name}\n"
+        for file, functions in formulas().items()
+        for name in functions
     ]
-    exports = "".join(f'"{name}",' for name in names(found))
-    return styled(HEADING + "\n" + "\n".join(imports) + f"\n\n__all__ = [{exports}]\n")
+    return HEADING + "\n" + "".join(imports)
 
 
-def names(found: dict[str, list[str]]) -> list[str]:
+def names() -> list[str]:
     """Return the formulas of all files in alphabetical order."""
-    return sorted(name for functions in found.values() for name in functions)
-
-
-def styled(source: str) -> str:
-    """Return a module as ruff formats it."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "format",
-        "--no-cache",
-        "--stdin-filename",
-        str(MODULE),
-        "-",
-    ]
-    return subprocess.run(
-        command, input=source, capture_output=True, text=True, check=True
-    ).stdout
+    return sorted(name for functions in formulas().values() for name in functions)
 
 
 def page() -> str:
     """Return the text of the page: what stands above its entries, then an entry for each formula."""
     above = PAGE.read_text(encoding="utf-8").partition(ENTRY)[0]
-    return above + "\n\n".join(ENTRY + name for name in names(formulas())) + "\n"
+    return above + "\n\n".join(ENTRY + name for name in names()) + "\n"
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import torch
@@ -20,15 +21,18 @@ class LoggedScalar(Metric):
     It has no state. It computes and resets the collection, together with the other scalars of it.
 
     Args:
-        of: The scalars of the collection.
+        collection: A ``TopKCollection``.
         place: The metric that has it, and where it is among that metric's keys.
     """
 
     full_state_update = False
+    _collection: Any
+    _place: Place
 
-    def __init__(self, of: LoggedScalars, place: Place) -> None:
+    def __init__(self, collection: Any, place: Place) -> None:
         super().__init__()
-        self._of, self._place = of, place
+        object.__setattr__(self, "_collection", collection)  # no part of this one, as a module set by name would be
+        self._place = place
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Refuse: batches go to the collection."""
@@ -36,21 +40,27 @@ class LoggedScalar(Metric):
 
     def compute(self) -> Tensor:
         """Return the value over all batches and processes."""
-        return self._of.value(self._place)
+        value: Tensor = self._collection.logged_value(self._place)
+        return value
 
     def reset(self) -> None:
         """Reset the collection, unless that was done through another of its scalars."""
-        self._of.reset()
+        if any(metric._update_count for metric in self._collection.members().values()):
+            self._collection.reset()
+
+    @property
+    def _metric(self) -> Any:
+        return self._collection.members()[self._place[0]]
 
     @property
     def device(self) -> torch.device:
         """Where the metric is."""
-        where: torch.device = self._of.member(self._place).device
+        where: torch.device = self._metric.device
         return where
 
     @property  # type: ignore[override] # of the metric: what its ``forward`` returned last
     def _forward_cache(self) -> Tensor | None:
-        batch = vars(self._of.member(self._place)).get("_forward_cache")
+        batch = vars(self._metric).get("_forward_cache")
         return None if batch is None else batch.reshape(-1)[self._place[1]]
 
     @_forward_cache.setter
@@ -68,101 +78,54 @@ class LoggedScalar(Metric):
         return compute
 
 
-class LoggedScalars:
-    """All scalars of a collection, computed together and reset together.
+class LoggedCollection(MetricCollection):
+    """A collection of which ``self.log_dict(collection)`` logs every scalar of every member under its key.
 
-    Args:
-        collection: A ``TopKCollection``.
+    All scalars are computed together and reset together.
     """
 
-    def __init__(self, collection: Any) -> None:
-        self._collection = collection
-        self._scalars: dict[Place, LoggedScalar] = {}
-        self._values: dict[Place, Tensor] = {}
-        self._computed_of: list[tuple[int, Any]] = []
-        self.were_computed = False
+    _scalars: Mapping[Place, LoggedScalar] = MappingProxyType({})
+    _values_logged: Mapping[Place, Tensor] = MappingProxyType({})
+    _values_of: Sequence[tuple[int, Any]] = ()
+    """What changes with every update and reset, as it was when the scalars were computed."""
+    _were_logged = False
 
-    def member(self, place: Place) -> Any:
-        """Return the metric of the collection that has a scalar."""
-        return self._collection.members()[place[0]]
-
-    def items(self) -> Iterator[tuple[str, LoggedScalar]]:
-        """Yield key and metric of each scalar, as the keys of ``compute()``."""
-        for place, key in self._keys().items():
-            if place not in self._scalars:
-                self._scalars[place] = LoggedScalar(self, place)
-            yield key, self._scalars[place]
-
-    def named_modules(self, memo: set[Any], prefix: str) -> Iterator[tuple[str, Metric]]:
-        """Yield the scalars that are not in ``memo`` yet, as ``torch.nn.Module.named_modules`` does."""
-        if not self._scalars:
-            list(self.items())
-        for number, scalar in enumerate(self._scalars.values()):
-            if scalar not in memo:
-                memo.add(scalar)
-                yield f"{prefix}{'.' if prefix else ''}logged_{number}", scalar
-
-    def value(self, place: Place) -> Tensor:
+    def logged_value(self, place: Place) -> Tensor:
         """Return a scalar; the first that is asked for computes all."""
-        before, now = self._computed_of, self._signs()
-        same = len(before) == len(now) and all(a == c and b is d for (a, b), (c, d) in zip(before, now, strict=True))
-        if not (self._values and same):
-            found = self._collection.compute()
-            self._values = {one: found[key] for one, key in self._keys().items()}
-            self._computed_of = self._signs()
-        self.were_computed = True
-        return self._values[place]
+        pairs = zip(self._values_of, self._signs(), strict=True)
+        if not (self._values_logged and all(a == c and b is d for (a, b), (c, d) in pairs)):
+            found = self.compute()
+            self._values_logged = {one: found[key] for one, key in self._keys_logged().items()}
+            self._values_of = self._signs()
+        self._were_logged = True
+        return self._values_logged[place]
 
-    def reset(self) -> None:
-        """Reset the collection where there is something to reset."""
-        if any(metric._update_count for metric in self._collection.members().values()):
-            self._collection.reset()
-        self.forget()
+    def _signs(self: Any) -> list[tuple[int, Any]]:
+        """Return the number of updates and the value that was computed, of each member."""
+        return [(metric._update_count, metric._computed) for metric in self.members().values()]
 
-    def forget(self) -> None:
-        """Compute anew when a scalar is asked for: the collection was reset."""
-        self._values, self.were_computed = {}, False
-
-    def _keys(self) -> dict[Place, str]:
+    def _keys_logged(self: Any) -> dict[Place, str]:
         """Return the key of each scalar, prefix and postfix included."""
-        members = self._collection.members().items()
-        keys = {(name, place): key for name, metric in members for place, key in enumerate(metric.keys())}
-        return {place: self._collection._set_name(key) for place, key in keys.items()}
-
-    def _signs(self) -> list[tuple[int, Any]]:
-        """Return what changes with every update and reset: the number of updates, and the value that was computed."""
-        return [(metric._update_count, metric._computed) for metric in self._collection.members().values()]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_collection": self._collection}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        LoggedScalars.__init__(self, state["_collection"])
-
-
-class LoggedCollection(MetricCollection):
-    """A collection of which ``self.log_dict(collection)`` logs every scalar of every member under its key."""
-
-    @property
-    def _logged(self) -> LoggedScalars:
-        if "_logged_scalars" not in vars(self):
-            self._logged_scalars = LoggedScalars(self)
-        return self._logged_scalars
+        keys = {(name, at): key for name, metric in self.members().items() for at, key in enumerate(metric.keys())}
+        return {place: self._set_name(key) for place, key in keys.items()}
 
     def _before_adding(self) -> None:
         """Start from nothing where Lightning has read the scalars: what comes is of another loader, or another epoch.
 
         Lightning resets at the end of the epoch only, not between the loaders of one.
         """
-        logged: LoggedScalars | None = vars(self).get("_logged_scalars")
-        if logged is not None and logged.were_computed:
-            logged.reset()
+        if self._were_logged:
+            self.reset()
 
     def reset(self) -> None:
         """Reset all members."""
         super().reset()
-        if "_logged_scalars" in vars(self):
-            self._logged.forget()
+        self._values_logged, self._were_logged = {}, False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied; a copy makes scalars of its own."""
+        of_scalars = ("_scalars", "_values_logged", "_values_of", "_were_logged")
+        return {name: value for name, value in vars(self).items() if name not in of_scalars}
 
     def clone(self, prefix: str | None = None, postfix: str | None = None) -> Self:
         """Return a copy with states of its own.
@@ -181,7 +144,10 @@ class LoggedCollection(MetricCollection):
         without ``copy_state``, as Lightning asks, its scalar.
         """
         if not keep_base and not copy_state:
-            return self._logged.items()
+            keys_logged = self._keys_logged()
+            new = {place: LoggedScalar(self, place) for place in keys_logged if place not in self._scalars}
+            self._scalars = {**self._scalars, **new}
+            return [(key, self._scalars[place]) for place, key in keys_logged.items()]
         members = super().items(keep_base=True, copy_state=copy_state)
         if keep_base:
             return members
@@ -194,7 +160,12 @@ class LoggedCollection(MetricCollection):
         """Yield the modules, and the scalars that Lightning logs: it looks them up here."""
         memo = set() if memo is None else memo
         yield from super().named_modules(memo, prefix, remove_duplicate)
-        yield from self._logged.named_modules(memo, prefix)
+        if not self._scalars:
+            self.items(copy_state=False)
+        for number, scalar in enumerate(self._scalars.values()):
+            if scalar not in memo:
+                memo.add(scalar)
+                yield f"{prefix}{'.' if prefix else ''}logged_{number}", scalar
 
     @property
     def metric_state(self) -> dict[str, dict[str, Any]]:

@@ -5,9 +5,8 @@ that they hold the same metrics; only then do they send states, so that what dif
 added up, and no process waits for one that sends something else.
 
 As bytes, states can be read by any machine. No table of buckets or counts is among them, only what tells whether the
-reader has the same ones, and nothing in them is executed. Layout: ``MAGIC``, the version (1 byte), SHA-256 of the rest
-(32 bytes), the length of the first stream (8 bytes, little-endian), a zlib stream of JSON, and a zlib stream of the
-states one behind the other, little-endian.
+reader has the same ones, and nothing in them is executed. Layout: ``MAGIC``, SHA-256 of the rest (32 bytes), and a zlib
+stream of a line of JSON and the states one behind the other, little-endian.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
 from struct import unpack
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -42,8 +42,12 @@ def identity(value: Any) -> str:
     return f"{type(value).__qualname__} {getattr(value, 'digest', '')}"
 
 
-@dataclass(frozen=True)
-class Fingerprint:
+def digest_of(value: Any) -> str:
+    """Return 16 hexadecimal digits of :func:`identity`, for a name."""
+    return sha256(identity(value).encode()).hexdigest()[:16]
+
+
+class Fingerprint(NamedTuple):
     """What two metrics must have in common before their states may be put together.
 
     Attributes:
@@ -56,23 +60,6 @@ class Fingerprint:
     metric: str
     arguments: Mapping[str, str]
     states: Mapping[str, str]
-
-
-def as_text(fingerprints: Sequence[Fingerprint]) -> str:
-    """Return fingerprints as JSON, the same text in every process where they are the same."""
-    return json.dumps([vars(one) for one in fingerprints], separators=(",", ":"))
-
-
-def from_text(text: str) -> list[Fingerprint]:
-    """Return the fingerprints that :func:`as_text` wrote.
-
-    Raises:
-        ValueError: If it did not write them.
-    """
-    try:
-        return [Fingerprint(**one) for one in json.loads(text)]
-    except TypeError as error:
-        raise ValueError("no fingerprints") from error
 
 
 def difference(
@@ -127,8 +114,8 @@ def _short(value: str | None) -> str:
     return "missing" if value is None else re.sub(r"\b([0-9a-f]{8})[0-9a-f]{56}\b", r"\1…", value)
 
 
-MAGIC: Final = b"tailmetrics states "
-VERSION: Final = 1
+MAGIC: Final = b"tailmetrics states \1"
+"""What data begins with; the last byte is the version of the layout."""
 LONGEST_JSON: Final = 2**24
 """Bytes of the fingerprints that are read: 16 MB, some thousand times those of a hundred metrics."""
 
@@ -204,7 +191,7 @@ def _reduced(states: Sequence[Tensor], reduction: Reduction, dtype: torch.dtype,
 
 def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device) -> None:
     """Raise on every process unless all have the same fingerprints: the largest and the smallest digest are one."""
-    text = as_text(fingerprints).encode()
+    text = json.dumps(fingerprints).encode()
     words = unpack(">8I", sha256(text).digest())
     sent = torch.tensor([*words, *(-word for word in words), len(text)], device=device)
     distributed.all_reduce(sent, op=distributed.ReduceOp.MAX, group=group)
@@ -214,7 +201,8 @@ def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: An
     texts = _texts_of_all(text, longest, group, device)
     other = next(place for place, one in enumerate(texts) if one != texts[0])
     first, second = (f"on process {distributed.get_global_rank(group, place)}" for place in (0, other))
-    differs = difference(from_text(texts[0]), from_text(texts[other]), first, second)
+    here, there = ([Fingerprint(*one) for one in json.loads(texts[place])] for place in (0, other))
+    differs = difference(here, there, first, second)
     raise ValueError(
         f"{caller}: processes do not hold the same metrics, so nothing was added up: {differs}. Make the same metrics, "
         "with the same arguments, buckets and counts, in the same order on every process."
@@ -240,13 +228,14 @@ def order_of(group: Any) -> tuple[Any, ...]:
 
 def to_bytes(held: Sequence[MetricStates], updates: Sequence[int]) -> bytes:
     """Return what metrics hold, and how many updates each has seen."""
-    fingerprints = [asdict(one.fingerprint) for one in held]
-    about = zlib.compress(json.dumps({"metrics": fingerprints, "updates": list(updates)}).encode())
+    about = {"metrics": [one.fingerprint for one in held], "updates": list(updates)}
     packer = zlib.compressobj(1)
-    arrays = (state.detach().cpu().contiguous().numpy() for state in _once_each(held))
-    states = [packer.compress(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes()) for one in arrays]
-    packed = b"".join([len(about).to_bytes(8, "little"), about, *states, packer.flush()])
-    return b"".join([MAGIC, bytes([VERSION]), sha256(packed).digest(), packed])
+    packed = [packer.compress(json.dumps(about).encode() + b"\n")]
+    for state in _once_each(held):
+        array = state.detach().cpu().contiguous().numpy()
+        packed.append(packer.compress(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()))
+    data = b"".join([*packed, packer.flush()])
+    return MAGIC + sha256(data).digest() + data
 
 
 def from_bytes(
@@ -264,77 +253,64 @@ def from_bytes(
         TypeError: If ``data`` is not bytes.
         ValueError: If ``data`` is damaged, or of other metrics.
     """
-    packed = _checked(caller, data)
-    end = 8 + int.from_bytes(packed[:8], "little")
-    fingerprints, updates = _about(caller, packed[8:end])
+    own = _once_each(held)
+    sizes = [state.nbytes for state in own]
+    found = _unpacked(caller, data, LONGEST_JSON + sum(sizes))
+    try:
+        start = found.index(b"\n") + 1
+        about = json.loads(found[:start])
+        fingerprints = [Fingerprint(*one) for one in about["metrics"]]
+        updates = [int(count) for count in about["updates"]]
+    except (KeyError, TypeError, ValueError):
+        raise _not_states(caller) from None
     differs = difference([one.fingerprint for one in held], fingerprints, "here", "in data", names)
     if differs is not None:
         raise ValueError(
             f"{caller}: data holds the states of other metrics: {differs}. Load them where the same metrics were made, "
             "with the same arguments, buckets and counts, in the same order."
         )
-    own = _once_each(held)
-    sizes = [state.nbytes for state in own]
-    expected = sum(sizes)
-    flat = _unpacked(caller, packed[end:], expected)
-    if len(flat) != expected:
+    if len(found) != start + sum(sizes):
         raise _not_states(caller)
-    ends = accumulate(sizes)
-    states = {id(state): _state(flat[end - state.nbytes : end], state) for state, end in zip(own, ends, strict=True)}
+    ends = accumulate(sizes, initial=start)
+    states = {id(state): _state(found, begin, state) for begin, state in zip(ends, own, strict=False)}
     return [
         ({name: states[id(state)] for name, state in one.states.items()}, count)
         for one, count in zip(held, updates, strict=True)
     ]
 
 
-def _checked(caller: str, data: Any) -> bytes:
-    """Return the compressed part of data that is whole and of a version that is known."""
+def _unpacked(caller: str, data: Any, longest: int) -> bytes:
+    """Return what was packed, and never more than ``longest`` bytes, whatever the data would unpack to."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{caller}: data is a {type(data).__name__}; pass the bytes that state_bytes() returned.")
-    given = bytes(data)
-    start = len(MAGIC) + 1
-    if given[: len(MAGIC)] != MAGIC or len(given) < start + 32:
+    given, start = bytes(data), len(MAGIC) + 32
+    version = given[len(MAGIC) - 1 : len(MAGIC)]
+    if given[: len(MAGIC) - 1] != MAGIC[:-1] or len(given) < start:
         raise _not_states(caller)
-    if given[start - 1] != VERSION:
+    if version != MAGIC[-1:]:
         raise ValueError(
-            f"{caller}: data is of version {given[start - 1]}, but this tailmetrics reads version {VERSION}; use the "
+            f"{caller}: data is of version {version[0]}, but this tailmetrics reads version {MAGIC[-1]}; use the "
             "release that wrote it."
         )
-    packed = given[start + 32 :]
-    if sha256(packed).digest() != given[start : start + 32]:
+    if sha256(given[start:]).digest() != given[len(MAGIC) : start]:
         raise ValueError(f"{caller}: data is damaged or cut short; send it again.")
-    return packed
-
-
-def _about(caller: str, packed: bytes) -> tuple[list[Fingerprint], list[int]]:
-    try:
-        header = json.loads(bytes(_unpacked(caller, packed, LONGEST_JSON)))
-        return [Fingerprint(**one) for one in header["metrics"]], [int(count) for count in header["updates"]]
-    except (KeyError, TypeError, ValueError):
-        raise _not_states(caller) from None
+    unpacker, found = zlib.decompressobj(), b""
+    with suppress(zlib.error):
+        found = unpacker.decompress(given[start:], longest + 1)
+    if len(found) > longest or not unpacker.eof:
+        raise _not_states(caller)
+    return found
 
 
 def _not_states(caller: str) -> ValueError:
     return ValueError(f"{caller}: data is not what state_bytes() returned; pass those bytes unchanged.")
 
 
-def _unpacked(caller: str, packed: bytes, longest: int) -> memoryview:
-    """Return what was packed, and never more than is expected, whatever the data would unpack to."""
-    unpacker = zlib.decompressobj()
-    try:
-        found = unpacker.decompress(packed, longest + 1)
-    except zlib.error:
-        raise _not_states(caller) from None
-    if len(found) > longest or not unpacker.eof:
-        raise _not_states(caller)
-    return memoryview(found)
-
-
 def _once_each(held: Sequence[MetricStates]) -> list[Tensor]:
     return list({id(state): state for one in held for state in one.states.values()}.values())
 
 
-def _state(data: memoryview, like: Tensor) -> Tensor:
+def _state(data: bytes, start: int, like: Tensor) -> Tensor:
     dtype = torch.empty(0, dtype=like.dtype).numpy().dtype
-    array = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
+    array = np.frombuffer(data, dtype.newbyteorder("<"), like.numel(), start).astype(dtype)
     return torch.from_numpy(array).view(like.shape).to(like.device)

@@ -289,7 +289,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied, with all batches added."""
         self.members()
-        return dict(vars(self))
+        return super().__getstate__()
 
     def _compute_groups_create_state_ref(self, copy: bool = False) -> None:
         """Let the members of a group refer to one state; nothing to do, several times a batch, where none do."""

@@ -43,7 +43,8 @@ def formula(name: str) -> Callable[[Any], Any]:
     return lambda ranking: function(ranking, **given)
 
 
-FORMULAS = {name: formula(name) for name in sorted({*functional.__all__} - NOT_PER_ROW - {"cross_entropy"})}
+PER_ROW = {name for name in vars(functional) if not name.startswith("_")} - NOT_PER_ROW - {"cross_entropy"}
+FORMULAS = {name: formula(name) for name in sorted(PER_ROW)}
 
 
 @pytest.fixture(autouse=True)
