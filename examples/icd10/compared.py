@@ -53,12 +53,13 @@ def write_comparison(model: BagOfFeatures, data: ICD10Data, folder: Path) -> lis
     frequency = training_frequency(data)
     scores, target = scores_and_target(model.eval(), data)
     popularity = frequency.compute().float()
-    common = {"metrics": metrics(), "label_counts": frequency, "label_names": data.label_names}
+    common = {"metrics": metrics(), "label_counts": frequency}
     report = evaluate(
         scores,
         target,
         labels=True,
         examples=True,
+        label_names=data.label_names,
         row_names=data.row_names,
         intervals=RESAMPLES,
         title="ICD-10-CM, BagOfFeatures after training",
