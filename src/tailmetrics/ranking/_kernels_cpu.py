@@ -33,6 +33,12 @@ COMPARED = 2**22
 """Comparisons of hits with places of lists that are made at once: 4 MB of flags, which stay in the cache."""
 
 
+LOOKED_UP = 2**18
+"""Places of lists that are compared with one relevant label after the other: 2 MB, which stay in the cache."""
+
+COMPARED_EACH = 16
+"""Relevant labels up to which lists are compared with one after the other; with more they are searched for."""
+
 GROUPS = 256
 """The least number of groups whose maxima are looked at: 1 KB of scores, which are compared in one go."""
 
@@ -62,6 +68,18 @@ class CpuKernels(Kernels):
         values, ids = map(joined, zip(*chain.from_iterable(over_threads(of_part, scores)), strict=True))
         distinct = bool((values[:, :-1] > values[:, 1:]).all())
         return values, ids[:, :k], distinct
+
+    def look_through(self, ids: Tensor) -> ListCheck:
+        if not ids.numel():
+            return ListCheck(0, -1, None, None)
+        cells = ids.numpy()
+        lowest, highest = int(cells.min()), int(cells.max())
+        ordered = np.sort(cells.astype(np.int32) if highest < 2**31 and lowest >= -(2**31) else cells, axis=1)
+        repeats = ordered[:, 1:] == ordered[:, :-1]
+        if lowest >= 0:
+            return ListCheck(lowest, highest, None, first_row(repeats))
+        gaps = (cells[:, 1:] >= 0) & (cells[:, :-1] < 0)
+        return ListCheck(lowest, highest, first_row(gaps), first_row(repeats & (ordered[:, 1:] >= 0)))
 
     def rows_to_warn_of(self, value: Tensor, num_rows: int) -> Tensor | None:
         return value[:num_rows]
@@ -123,10 +141,22 @@ class CpuKernels(Kernels):
         return max(1, depth)
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
-        found = super().look_up(targets, ids)
-        rows, places = (torch.from_numpy(part) for part in found.hits.numpy().nonzero())
-        gains = None if found.gains is None else found.gains[rows, places]
-        return self.padding(rows, len(ids), ids.shape[1]).hits(places + 1, found.ids[rows, places], gains)
+        gains, wanted = None, targets.padded
+        if wanted is not None and wanted.shape[1] <= COMPARED_EACH:
+            # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
+            wanted, height = wanted.where(targets.padded_with_labels, -2), max(1, LOOKED_UP // max(1, ids.shape[1]))
+            hits = np.zeros(ids.shape, np.bool_)
+            for first in range(0, len(ids), height):
+                block = slice(first, first + height)
+                listed = ids[block].numpy()
+                for label in wanted[block].unsqueeze(2).unbind(1):
+                    hits[block] |= listed == label.numpy()
+        else:
+            found = super().look_up(targets, ids)
+            hits, gains = found.hits[:, : ids.shape[1]].numpy(), found.gains
+        rows, places = (torch.from_numpy(part) for part in np.divmod(np.flatnonzero(hits), max(1, ids.shape[1])))
+        gains = None if gains is None else gains[rows, places]
+        return self.padding(rows, len(ids), ids.shape[1]).hits(places + 1, ids[rows, places], gains)
 
     def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
         hits, depth = found, ids.shape[1]
@@ -180,6 +210,12 @@ class CpuKernels(Kernels):
         for first in range(0, len(scores), together):
             for number, rows, ids in chain.from_iterable(over_threads(of_part, scores[first : first + together])):
                 yield number, rows + first, ids
+
+
+def first_row(flags: np.ndarray[Any, Any]) -> int | None:
+    """Return the first row of a matrix that holds True; None for none."""
+    place = int(flags.argmax()) if flags.size else 0
+    return place // flags.shape[1] if flags.any() else None
 
 
 def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
