@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -201,3 +203,28 @@ def test_memory_is_linear_in_labels(metric: Any) -> None:
     assert sum(made._state(name).nbytes for name in made._names) == 2 * 8 * 16 * count
     fed(made, torch.randn(2, count, generator=torch.Generator().manual_seed(1)), torch.tensor([[0], [5]]))
     assert made.compute().shape == (11,)
+
+
+PEAK = """
+import resource, sys, torch
+from tailmetrics import LabelAP
+used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+def measured(labels):
+    metric = LabelAP(num_labels=labels)
+    for _ in range(2):
+        metric.update(torch.rand(2, labels), torch.tensor([[0], [1]]))
+        metric.compute()
+        metric.reset()
+    return sum(state.nbytes for state in metric.metric_state.values())
+measured(64)
+before = used()
+print(measured(5000), used() - before)
+"""
+
+
+def test_the_peak_of_memory_is_that_of_the_states() -> None:
+    """Making, updating, computing and resetting 5,000 labels of 4,096 bins takes 328 MB of states, and no copy of one."""
+    out = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True).stdout
+    states, peak = map(int, out.split())
+    assert states == 16 * 4096 * 5000
+    assert peak < 1.25 * states  # a copy of one of both states is half as much again

@@ -12,6 +12,7 @@ from warnings import warn
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from tailmetrics._checks import shape_of
 from tailmetrics._transfer import identity
@@ -151,8 +152,23 @@ class TopKMetric(ConfiguredMetric):
         keep = getattr(self, "_keep_states", False)
         for name, state in {**self._states(), **self._tie_states()}.items():
             self._declared[name], self._names[name] = state, self._full_name(name, state)
-            zeros = torch.zeros(1 + len(self.row_groups or ()), *state.shape, dtype=state.dtype, device=self.device)
-            self.add_state(self._names[name], zeros, state.reduce, persistent=keep)
+            zero = torch.zeros((), dtype=state.dtype, device=self.device)
+            self.add_state(self._names[name], zero, state.reduce, persistent=keep)
+            shape = 1 + len(self.row_groups or ()), *state.shape
+            setattr(self, self._names[name], torch.zeros(shape, dtype=state.dtype, device=self.device))
+        self._expand_defaults()
+
+    def _expand_defaults(self) -> None:
+        """Give each default the shape of its state, but the memory of one number; TorchMetrics copies them."""
+        for name, state in self._tensors().items():
+            self._defaults[name] = state.new_zeros(()).expand(state.shape)
+
+    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Self:
+        self._defaults.update({name: state.new_zeros(()) for name, state in self._tensors().items()})
+        try:
+            return super()._apply(fn, *args, **kwargs)
+        finally:
+            self._expand_defaults()
 
     def _full_name(self, name: str, state: State) -> str:
         bases = type(self).__mro__
@@ -242,6 +258,8 @@ class TopKMetric(ConfiguredMetric):
 
     def reset(self) -> None:
         """Set all states back."""
+        self._wait()
+        vars(self).update(self._defaults)  # lets go of the states before new ones are made
         super().reset()
         vars(self).pop("_queries_seen", None)
 

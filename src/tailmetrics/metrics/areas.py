@@ -164,14 +164,17 @@ class _LabelArea(LabelValues):
         relevant, scores = states[f"relevant_in_{self.bins}"], states[f"scores_in_{self.bins}"]
         buckets = self.bound_buckets
         inside = torch.zeros(len(scores), dtype=torch.int64) if buckets is None else buckets.assignment.cpu()
+        height = max(1, BLOCK_SCORES // self.bins)  # labels that are read together
+        blocks = zip(*(torch.split(state, height) for state in (relevant, scores, inside)), strict=True)
         if self.average == "micro":
             sums = torch.zeros(2, self._num_buckets, self.bins, dtype=torch.int64)
-            for kept, total in zip((relevant, scores), sums, strict=True):
-                total.index_add_(0, inside, kept.cpu())
+            for *kept, labels in blocks:
+                for total, part in zip(sums, kept, strict=True):
+                    total.index_add_(0, labels, part.cpu())
             return self._area(sums[0], sums[1] - sums[0])
-        height = max(1, BLOCK_SCORES // self.bins)
-        parts = zip(torch.split(relevant, height), torch.split(scores, height), strict=True)
-        areas = torch.cat([self._area(own.cpu(), of_all.cpu() - own.cpu()) for own, of_all in parts], dim=1)
+        areas = torch.empty(3, len(inside), dtype=torch.float64)  # first: small tensors between large ones cost memory
+        for place, (own, of_all, _) in zip(torch.split(areas, height, dim=1), blocks, strict=True):
+            place.copy_(self._area(own.cpu(), (of_all - own).cpu()))
         if self.average == "none":
             return areas
         support = relevant.sum(dim=1).double().cpu() if self.average == "weighted" else torch.ones(len(inside)).double()
