@@ -173,21 +173,3 @@ def check_ends(caller: str, argument: str, low: int, high: int, num_labels: int 
             f"{caller}: {argument} holds the id {high}, but there are {num_labels} labels "
             f"(ids 0 to {num_labels - 1}); {remedy}."
         )
-
-
-def check_row_mask(caller: str, row_mask: Any, num_rows: int, device: torch.device) -> Tensor | None:
-    """Return the mask of rows to keep as bool [N], or None when every row is kept."""
-    if row_mask is None:
-        return None
-    try:
-        mask = torch.as_tensor(row_mask)
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(
-            f"{caller}: row_mask is a {type(row_mask).__name__}; pass a bool tensor of shape [{num_rows}]."
-        ) from None
-    if mask.dtype != torch.bool or mask.shape != (num_rows,):
-        raise ValueError(
-            f"{caller}: row_mask is {shape_of(mask)}, but there are {num_rows} rows; "
-            f"pass a bool tensor of shape [{num_rows}], True for the rows that count."
-        )
-    return mask.to(device)

@@ -31,8 +31,9 @@ from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates
-from tailmetrics.ranking._ranking import rank_or_take
-from tailmetrics.ranking._reading import Depth, QueriesSeen
+from tailmetrics.ranking._layouts import QueriesSeen
+from tailmetrics.ranking._ranking import rank_rows
+from tailmetrics.ranking._reading import Depth
 
 ORDERS: tuple[Ties, ...] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`TopKCollection.orders` has values of."""
@@ -213,9 +214,9 @@ class TopKCollection(Mergeable, LoggedCollection):
     ) -> Ranking:
         """Rank a batch as deep as the members need; the arguments are those of :meth:`update`."""
         with one_thread():
-            return self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes)
+            return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
 
-    def _rank(self, batch: Batch, indexes: Any) -> Ranking:
+    def _rank(self, batch: Batch) -> Ranking:
         members = self.members().values()
         for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
             if getattr(batch, name) is not None and not any(getattr(metric, asked) for metric in members):
@@ -231,7 +232,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             validate = validate or metric.validate_args
         if context.validate != validate:
             context = replace(context, validate=validate)
-        ranking = rank_or_take(replace(context, warns=True) if self._warns else context, batch, depth, indexes)
+        ranking = rank_rows(replace(context, warns=True) if self._warns else context, batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
         return ranking
@@ -261,7 +262,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             if self._background.takes(partial(TopKCollection.update, self), preds, target, row_mask, **more):
                 return
         with one_thread():
-            self._add(self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes), self.members())
+            self._add(self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes)), self.members())
 
     def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
         """Add a ranking to all members, or to none if one of them refuses it."""

@@ -12,8 +12,8 @@ from tailmetrics._checks import check_count, check_counts, shape_of
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._inputs import Context
-from tailmetrics.ranking._targets import read_training_target
+from tailmetrics.ranking._inputs import Context, ExplicitTarget
+from tailmetrics.ranking._reading import read_training_target
 
 ADDING = Lock()
 """Held while counts are added: torch's own steps run beside one another in several threads, in-place ones too."""
@@ -85,8 +85,12 @@ class LabelFrequency(ExactMetric):
         if isinstance(target, Ranking) and target_ids is None and row_mask is None:
             targets = target.targets
         else:
+            if (target is None) == (target_ids is None):
+                got = "both target and target_ids" if target is not None else "neither target nor target_ids"
+                raise TypeError(f"LabelFrequency: got {got}; pass one of them.")
+            given = target if target_ids is None else ExplicitTarget(ids=target_ids)
             context = Context("LabelFrequency", self.num_labels, self.validate_args)
-            targets = read_training_target(context, target, target_ids, row_mask)
+            targets = read_training_target(context, given, row_mask)
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "

@@ -46,9 +46,9 @@ every_column = pytest.mark.parametrize("made", COLUMNS.values(), ids=COLUMNS.key
 @every_column
 def test_lists_are_padded_and_a_missing_list_is_empty(made: Callable[[list[Any]], Any]) -> None:
     """Row by row, however the column is kept."""
-    assert from_column("test", "preds", made(LISTS)).tolist() == PADDED
-    assert from_column("test", "preds", made([[], None])).shape == (2, 0)
-    assert from_column("test", "preds", made([])).shape == (0, 0)
+    assert from_column("test", "preds", made(LISTS))[0].tolist() == PADDED
+    assert from_column("test", "preds", made([[], None]))[0].shape == (2, 0)
+    assert from_column("test", "preds", made([]))[0].shape == (0, 0)
 
 
 @every_column

@@ -17,7 +17,7 @@ from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.evaluating import CONFIDENCE, group_numbers, prepared
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
-from tailmetrics.ranking._targets import ExplicitTarget
+from tailmetrics.ranking._inputs import ExplicitTarget
 from tailmetrics.report.report import Report
 
 FAN_IN = 8

@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import check_count, check_row_mask, shape_of
+from tailmetrics._checks import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
@@ -23,7 +23,7 @@ from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import FACTS
-from tailmetrics.ranking._inputs import as_tensor, is_csr
+from tailmetrics.ranking._inputs import as_tensor, per_row
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
@@ -149,7 +149,8 @@ def evaluated(
     check_count(CALLER, "batch_rows", batch_rows)
     data = read_data(preds, target, train_target)
     row_groups = of_rows(row_groups, "row_groups", data, is_table(preds) or is_table(target))
-    keep = check_row_mask(CALLER, row_mask, data.num_rows, data.device)
+    keep = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
+    keep = per_row(CALLER, "row_mask", keep, data.num_rows, data.device)
     row_names = data.row_names if row_names is None else row_names
     if row_names is not None and len(row_names) != data.num_rows:
         raise ValueError(
@@ -419,7 +420,7 @@ def _of_tensors(preds: Any, target: Any, train_target: Any) -> Data:
             f"{CALLER}: preds is {shape_of(first)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
             "one row of target per row of preds."
         )
-    scored = given is None and (first.is_floating_point() or is_csr(first))
+    scored = given is None and (first.is_floating_point() or first.is_sparse_csr)
     columns = first.shape[1] if scored else None
 
     def batches(size: int) -> Iterator[Batch]:
@@ -437,7 +438,7 @@ def _of_tensors(preds: Any, target: Any, train_target: Any) -> Data:
 
 
 def _largest_id(*ids: Tensor) -> int:
-    whole = [int(one.max()) for one in ids if one.numel() and not (one.is_floating_point() or is_csr(one))]
+    whole = [int(one.max()) for one in ids if one.numel() and not (one.is_floating_point() or one.is_sparse_csr)]
     return max(whole, default=0)
 
 
@@ -471,7 +472,7 @@ def _slices(num_rows: int, size: int) -> Iterator[slice]:
 
 def _cut(value: Tensor, rows: slice) -> Tensor:
     """Return some rows."""
-    if not is_csr(value):
+    if not value.is_sparse_csr:
         return value[rows]
     crow = value.crow_indices()[rows.start : rows.stop + 1]
     stored = slice(int(crow[0]), int(crow[-1]))

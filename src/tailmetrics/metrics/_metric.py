@@ -29,9 +29,9 @@ from tailmetrics.metrics._states import (
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
 from tailmetrics.ranking._inputs import Batch, Context
-from tailmetrics.ranking._ranking import rank_or_take
-from tailmetrics.ranking._reading import Depth, QueriesSeen
-from tailmetrics.ranking._targets import BatchRows
+from tailmetrics.ranking._layouts import QueriesSeen
+from tailmetrics.ranking._ranking import rank_rows
+from tailmetrics.ranking._reading import BatchRows, Depth
 
 MANY_TIED = 0.01
 """Share of rows with equal scores at a cut-off above which ``compute`` warns: a point of a value may be due to ids."""
@@ -235,7 +235,7 @@ class TopKMetric(ConfiguredMetric):
                 addition.carry_out()
             return
         with one_thread():
-            ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights), indexes)
+            ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
             self._check(ranking)
             addition = Addition()
             self._note_in(addition, self._prepared(ranking))
@@ -263,7 +263,7 @@ class TopKMetric(ConfiguredMetric):
         super().reset()
         vars(self).pop("_queries_seen", None)
 
-    def _rank(self, batch: Batch, indexes: Any) -> Ranking:
+    def _rank(self, batch: Batch) -> Ranking:
         """Rank a batch as deep as the metric reads it."""
         if not self._defaults:  # states are made once nothing is open
             self._check_bound("before update")
@@ -274,7 +274,7 @@ class TopKMetric(ConfiguredMetric):
                         f"{self._caller}: {argument} need a metric that takes them; make it with {asked}=."
                     )
         given = (self.num_labels, self.validate_args, None, self.duplicates, self.ignore_index, self._warns)
-        return rank_or_take(Context(type(self).__name__, *given), batch, self.reads, indexes)
+        return rank_rows(Context(type(self).__name__, *given), batch, self.reads)
 
     def _warn_of(self, ranking: Ranking) -> None:
         """Warn if scores look like what the metric does not read."""

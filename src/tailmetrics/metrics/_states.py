@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint
-from tailmetrics.ranking._targets import BatchRows
+from tailmetrics.ranking._reading import BatchRows
 
 Reduction: TypeAlias = Literal["sum", "max"]
 

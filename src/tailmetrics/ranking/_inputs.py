@@ -1,10 +1,9 @@
-"""The arguments of an update: who asks, and tensors, arrays, columns and sparse matrices as tensors."""
+"""The door: here each argument of an update becomes a tensor, once, and rows get one axis."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal, TypeAlias
 
@@ -16,6 +15,7 @@ from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 
 Duplicates: TypeAlias = Literal["error", "first"]
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Context:
         warns: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
         counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, which are counted.
         kernels: The form in which the batch is read.
+        scored: True where ``preds`` must be scores, False where they must be ids, None for either.
     """
 
     caller: str
@@ -44,129 +45,155 @@ class Context:
     warns: bool = False
     counts_repeats: bool = False
     kernels: Kernels = PLAIN
+    scored: bool | None = None
 
     def counted(self, ids: Tensor) -> Tensor:
         """Return ``ids`` (N, ...) with -1 in the rows that do not count."""
         return ids if self.row_mask is None else ids.where(self.row_mask[:, None], -1)
 
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
+@dataclass(frozen=True)
+class Batch:
+    """The arguments of an update, as they were given; :func:`as_tensors` makes a tensor of each.
 
-
-def is_column(value: Any) -> bool:
-    """Whether a value is an array of Arrow, chunked or not, or a series of pandas."""
-    library = type(value).__module__.partition(".")[0]
-    if library == "pandas":
-        return hasattr(value, "array") and value.ndim == 1
-    return library == "pyarrow" and hasattr(value, "null_count")
-
-
-def is_column_of_ids(value: Any) -> bool:
-    """Whether a value is a column whose rows are lists of integers, of any length: ids, never one number per label."""
-    if not is_column(value):
-        return False
-    if hasattr(value, "array") and not _is_arrow_series(value):
-        first = next((one for one in value.array if np.ndim(one) == 1 and len(one)), None)
-        return first is not None and np.asarray(first).dtype.kind in "iu"
-    kind = value.dtype.pyarrow_dtype if hasattr(value, "array") else value.type
-    integers = str(getattr(kind, "value_type", "")).startswith(("int", "uint"))
-    return integers and not hasattr(kind, "list_size")
-
-
-def from_column(caller: str, argument: str, column: Any) -> Array:
-    """Return a column as an array: (N,) of numbers, or of lists (N, longest), padded where their lengths differ.
-
-    Ids are padded with -1, scores of candidates with minus infinity, gains of ids with 0. A missing list is empty.
-
-    Args:
-        caller: The name that errors begin with.
-        argument: The name of the argument.
-        column: What :func:`is_column` accepts.
+    Attributes:
+        preds: Scores, ids or CSR; or a pair of scores and ids.
+        target: What is relevant.
+        row_mask: Which rows count.
+        row_groups: The row group of each row.
+        row_weights: What each row weighs.
+        indexes: The query of each document, of flat queries.
+        ids: The label of each document, of flat queries.
+        form: Which form ``target`` has, by the name of its argument: ``"target"`` where its type and shape are to tell.
+        gains: The gains of a target of ids; None where all are 1.
     """
-    if hasattr(column, "array"):
-        if not _is_arrow_series(column):
-            return _from_series(caller, argument, column)
-        column = column.array.__arrow_array__()
-    return _from_arrow(caller, argument, column)
+
+    preds: Any
+    target: Any
+    row_mask: Any = None
+    row_groups: Any = None
+    row_weights: Any = None
+    indexes: Any = None
+    ids: Any = None
+    form: str = "target"
+    gains: Any = None
 
 
-def _is_arrow_series(series: Any) -> bool:
-    """Whether a series of pandas keeps what Arrow keeps."""
-    return hasattr(series.dtype, "pyarrow_dtype")
+@dataclass(frozen=True)
+class ExplicitTarget:
+    """The target in one of the forms that leave nothing to guess; None for the forms that were not given."""
+
+    ids: Any = None
+    mask: Any = None
+    gains: Any = None
 
 
-def _from_arrow(caller: str, argument: str, column: Any) -> Array:
-    array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    if not hasattr(array, "flatten") or not hasattr(array.type, "value_type"):
-        if array.null_count:
-            raise _null(caller, argument, int(array.is_null().to_numpy(zero_copy_only=False).argmax()))
-        found: Array = array.to_numpy(zero_copy_only=False)
-        return found
-    lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    flat = array.flatten()
-    if flat.null_count:
-        entry = int(flat.is_null().to_numpy(zero_copy_only=False).argmax())
-        raise _null(caller, argument, _row_of(entry, lengths))
-    return _padded(caller, argument, flat.to_numpy(zero_copy_only=False), lengths)
+def as_tensors(context: Context, batch: Batch) -> Batch:
+    """Return the arguments as tensors; those of flat queries as they are, others with one axis of rows.
+
+    Scores (B, T, L) and a target (B, T) are B·T rows. The row mask also leaves out the rows of ``ignore_index``.
+    """
+    caller, preds, target, form, gains = context.caller, batch.preds, batch.target, "target", None
+    if isinstance(preds, (tuple, list)) and len(preds) == 2:
+        preds = as_tensor(caller, "preds[0]", preds[0]), as_tensor(caller, "preds[1]", preds[1])
+    else:
+        preds = as_tensor(caller, "preds", preds)
+    if isinstance(target, Tensor):
+        target = as_tensor(caller, form, target)
+    else:
+        form, target, gains = target_as_tensor(caller, target)
+    others: dict[str, Tensor] = {}
+    for name in ("row_mask", "row_groups", "row_weights", "indexes", "ids"):
+        value = getattr(batch, name)
+        if value is not None:
+            others[name] = as_tensor(caller, name, value)
+    tensors = Batch(preds, target, **others, form=form, gains=gains)
+    if tensors.indexes is not None:
+        return tensors
+    if others or isinstance(preds, tuple) or preds.ndim != 2:
+        tensors = _in_rows(caller, tensors)
+    return tensors if context.ignore_index is None else _without_ignored(caller, tensors, context.ignore_index)
 
 
-def _from_series(caller: str, argument: str, series: Any) -> Array:
-    if series.dtype != object:
-        if series.isna().any() and series.dtype.kind not in "f":
-            raise _null(caller, argument, int(series.isna().to_numpy().argmax()))
-        plain: Array = series.to_numpy()
-        return plain
-    rows = [() if one is None or one is np.nan else one for one in series.array]
-    wrong = next((number for number, one in enumerate(rows) if np.ndim(one) != 1), None)
-    if wrong is not None:
+def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | None]:
+    """Return the form of a target, the target, and the gains of ids, as in :class:`Batch`."""
+    if not isinstance(target, ExplicitTarget):
+        any_length = False
+        if is_column(target):
+            target, any_length = from_column(caller, "target", target)
+        value = as_tensor(caller, "target", target)
+        return "target_ids" if any_length and value.dtype in INTEGERS else "target", value, None
+    named = {"target_ids": target.ids, "target_mask": target.mask, "target_gains": target.gains}
+    given = {name: as_tensor(caller, name, value) for name, value in named.items() if value is not None}
+    if list(given) == ["target_ids", "target_gains"]:
+        return "target_ids", given["target_ids"], given["target_gains"]
+    if len(given) != 1:
         raise TypeError(
-            f"{caller}: {argument} holds a {type(rows[wrong]).__name__} in row {wrong}; pass one flat list per row."
+            f"{caller}: got {' and '.join(given) or 'no target'}; pass one of target_ids, target_mask, target_gains "
+            "(or target_gains beside target_ids, one gain per id)."
         )
-    lengths = np.array([len(one) for one in rows], dtype=np.int64)
-    some = [one for one in rows if len(one)]
-    arrays = some and all(isinstance(one, np.ndarray) for one in some)
-    flat = np.concatenate(some) if arrays else np.array([*chain.from_iterable(some)])
-    if flat.dtype == object and None in flat:
-        entry = next(place for place, one in enumerate(flat) if one is None)
-        raise _null(caller, argument, _row_of(entry, lengths))
-    return _padded(caller, argument, flat, lengths)
+    ((form, value),) = given.items()
+    if form == "target_mask" and value.dtype != torch.bool:
+        raise TypeError(f"{caller}: target_mask is {shape_of(value)}; pass bool of shape [N, L].")
+    return form, value, None
 
 
-def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
-    """Return lists that lie one behind the other as rows of one width."""
-    if not len(flat):  # whose type says nothing
-        flat = np.zeros(0, np.float32 if argument in ("preds[0]", "target_gains") else np.int64)
-    if flat.dtype.kind not in "iufb":
-        raise TypeError(
-            f"{caller}: {argument} is a column of lists of {flat.dtype}; pass lists of integers: number the labels "
-            "from 0."
-        )
-    width = int(lengths.max(initial=0))
-    if (lengths == width).all():
-        return flat.reshape(len(lengths), width)
-    padding: float | None = 0 if argument == "target_gains" else -1 if flat.dtype.kind in "iu" else None
-    if flat.dtype.kind == "f" and argument == "preds[0]":
-        padding = -np.inf
-    if padding is None:  # lists must have one length
-        row = int((lengths != width).argmax())
+def _in_rows(caller: str, batch: Batch) -> Batch:
+    """Return tensors with one axis of rows, of which nothing is copied."""
+    pair = batch.preds if isinstance(batch.preds, tuple) else (batch.preds,)
+    leading = pair[0].shape[:-1]
+    if pair[0].ndim > 2 and not pair[0].is_sparse_csr:
+        flat = tuple(one.reshape(prod(one.shape[:-1]), one.shape[-1]) for one in pair)
+        others: dict[str, Any] = {}
+        for name in ("target", "gains", "row_mask", "row_groups", "row_weights"):
+            value = getattr(batch, name)
+            if value is not None and value.shape[: len(leading)] != leading:
+                raise ValueError(
+                    f"{caller}: {name} is of shape {list(value.shape)}, but preds has the axes {list(leading)} in "
+                    f"front of its labels; pass {name} with the same axes in front."
+                )
+            others[name] = None if value is None else value.reshape(prod(leading), *value.shape[len(leading) :])
+        batch = replace(batch, preds=flat if len(flat) == 2 else flat[0], **others)
+    num_rows, device = prod(leading), pair[0].device
+    row_mask = per_row(caller, "row_mask", batch.row_mask, num_rows, device)
+    row_groups = per_row(caller, "row_groups", batch.row_groups, num_rows, device)
+    row_weights = per_row(caller, "row_weights", batch.row_weights, num_rows, device)
+    return replace(batch, row_mask=row_mask, row_groups=row_groups, row_weights=row_weights)
+
+
+NEEDED = {
+    "row_mask": "a bool, True for a row that counts",
+    "row_groups": "the number of its group as an integer, -1 for a row that counts only overall",
+    "row_weights": "a number",
+}
+"""What is needed of each row, by the argument."""
+
+
+def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, device: torch.device) -> Tensor | None:
+    """Return the row mask, row groups (int64) or row weights (float64), shape (N,), on the device of preds."""
+    if value is None:
+        return None
+    kinds = {"row_mask": (torch.bool,), "row_groups": INTEGERS, "row_weights": (*INTEGERS, *FLOATS)}[argument]
+    if value.dtype not in kinds or value.shape != (num_rows,):
         raise ValueError(
-            f"{caller}: {argument} holds {lengths[row]} numbers in row {row} and {width} in the longest row; pass one "
-            "number per label in each row, or lists of ids with lists of their scores as a pair (scores, ids)."
+            f"{caller}: {argument} is {shape_of(value)}, but there are {num_rows} rows; pass {NEEDED[argument]} for "
+            f"each row, shape [{num_rows}]."
         )
-    rows = np.full((len(lengths), width), padding, np.int64 if flat.dtype.kind in "iu" else flat.dtype)
-    rows[np.arange(width) < lengths[:, None]] = flat
-    return rows
+    return value.to(device, {"row_mask": torch.bool, "row_groups": torch.int64, "row_weights": torch.float64}[argument])
 
 
-def _row_of(entry: int, lengths: Array) -> int:
-    return int(np.searchsorted(np.cumsum(lengths), entry, side="right"))
-
-
-def _null(caller: str, argument: str, row: int) -> ValueError:
-    return ValueError(
-        f"{caller}: {argument} holds a null in row {row}; leave the entry out of its list, or fill a column of single "
-        "ids with -1."
-    )
+def _without_ignored(caller: str, batch: Batch, ignored: int) -> Batch:
+    """Return a batch whose row mask leaves out the rows of ``ignore_index``."""
+    target = batch.target
+    if target.ndim != 1 or target.dtype not in INTEGERS:
+        raise ValueError(
+            f"{caller}: ignore_index={ignored} drops rows by their one label, but target is "
+            f"{shape_of(target)}; pass one label per row, or row_mask."
+        )
+    target = target.to(torch.int64)  # -100 as a byte would be label 156
+    kept = target.ne(ignored)
+    row_mask = kept if batch.row_mask is None else kept & batch.row_mask
+    return replace(batch, target=torch.where(kept, target, -1), row_mask=row_mask)
 
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -175,17 +202,23 @@ UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64")
 
 
 def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
-    """Return tensors as they are, arrays, columns and scipy sparse matrices as tensors; refuse anything else."""
+    """Return tensors, arrays, columns and scipy sparse matrices as tensors without a gradient; refuse anything else."""
     if type(value) is Tensor and value.layout == torch.strided and value.dtype in ACCEPTED and not value.is_nested:
-        return value.resolve_neg()  # numpy, which some steps use, does not know the negative bit
-    if isinstance(value, Tensor):
-        return _accepted(caller, argument, value)
+        return value.detach().resolve_neg()  # numpy, which some steps use, does not know the negative bit
     if is_column(value):
-        value = from_column(caller, argument, value)
+        value = from_column(caller, argument, value)[0]
     if isinstance(value, np.ndarray):
         value = _from_numpy(caller, argument, value)
     elif hasattr(value, "tocsr"):
         value = _from_scipy(caller, argument, value)
+    elif argument.startswith("row_") and not isinstance(value, Tensor):
+        try:
+            value = torch.as_tensor(value)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(
+                f"{caller}: {argument} is a {type(value).__name__}; pass {NEEDED[argument]} for each row, as a tensor, "
+                "an array or a list."
+            ) from None
     if isinstance(value, Tensor):
         return _accepted(caller, argument, value)
     pair = (
@@ -209,14 +242,14 @@ def _accepted(caller: str, argument: str, value: Tensor) -> Tensor:
         raise TypeError(f"{caller}: {argument} is a nested tensor; pad it: {argument}.to_padded_tensor(-1).")
     if value.layout not in (torch.strided, torch.sparse_csr):
         raise TypeError(f"{caller}: {argument} has the layout {value.layout}; convert it with .to_sparse_csr().")
-    dtype = value.values().dtype if is_csr(value) else value.dtype
+    dtype = value.values().dtype if value.is_sparse_csr else value.dtype
     if dtype in UNSIGNED:
         return value.to(torch.int64)
     if dtype not in ACCEPTED:
         raise TypeError(
             f"{caller}: {argument} is {shape_of(value)}; pass bool, integers, or float16 to float64 or bfloat16."
         )
-    return value if is_csr(value) else value.resolve_neg()
+    return value.detach() if value.is_sparse_csr else value.detach().resolve_neg()
 
 
 def _from_numpy(caller: str, argument: str, array: np.ndarray[Any, Any]) -> Tensor:
@@ -269,60 +302,83 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
         )
 
 
-def is_csr(value: Tensor) -> bool:
-    """Whether a tensor is sparse CSR."""
-    return value.layout == torch.sparse_csr
+# columns
 
 
-@dataclass(frozen=True)
-class Batch:
-    """The arguments of an update."""
-
-    preds: Any
-    target: Any
-    row_mask: Any = None
-    row_groups: Any = None
-    row_weights: Any = None
+def is_column(value: Any) -> bool:
+    """Whether a value is an array of Arrow, chunked or not, or a series of pandas."""
+    library = type(value).__module__.partition(".")[0]
+    if library == "pandas":
+        return hasattr(value, "array") and value.ndim == 1
+    return library == "pyarrow" and hasattr(value, "null_count")
 
 
-def rows_of_sequences(context: Context, batch: Batch) -> Batch:
-    """Return a batch with one axis of rows: scores (B, T, L) and target (B, T) are B·T rows; nothing is copied."""
-    first = batch.preds[0] if isinstance(batch.preds, (tuple, list)) and batch.preds else batch.preds
-    if isinstance(first, (Tensor, np.ndarray)) and first.ndim > 2:
-        axes = first.ndim - 1
-        preds = tuple(map(_flat, batch.preds)) if isinstance(batch.preds, (tuple, list)) else _flat(batch.preds)
-        others = (batch.target, batch.row_mask, batch.row_groups, batch.row_weights)
-        named = zip(("target", "row_mask", "row_groups", "row_weights"), others, strict=True)
-        batch = Batch(preds, *(_rows(context.caller, name, one, first.shape[:axes]) for name, one in named))
-    return batch if context.ignore_index is None else _without_ignored(context, batch, context.ignore_index)
+def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
+    """Return a column as an array: (N,) of numbers, or of lists (N, longest), padded where their lengths differ.
 
+    Ids are padded with -1, scores of candidates with minus infinity, gains of ids with 0. A missing list is empty.
 
-def _flat(preds: Any) -> Any:
-    return preds.reshape(prod(preds.shape[:-1]), preds.shape[-1]) if isinstance(preds, (Tensor, np.ndarray)) else preds
+    Args:
+        caller: The name that errors begin with.
+        argument: The name of the argument.
+        column: What :func:`is_column` accepts.
 
-
-def _rows(caller: str, argument: str, value: Any, leading: tuple[int, ...]) -> Any:
-    if value is None:
-        return None
-    if not isinstance(value, (Tensor, np.ndarray)) or tuple(value.shape[: len(leading)]) != tuple(leading):
-        shown = f"of shape {list(value.shape)}" if hasattr(value, "shape") else f"a {type(value).__name__}"
+    Returns:
+        The array, and whether rows are lists of any length, so that integers are ids, never one number per label.
+    """
+    if hasattr(column, "array") and hasattr(column.dtype, "pyarrow_dtype"):
+        column = column.array.__arrow_array__()
+    lengths, any_length = None, True
+    if not hasattr(column, "array"):  # of Arrow
+        values = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+        if hasattr(values, "flatten") and hasattr(values.type, "value_type"):
+            lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+            values, any_length = values.flatten(), not hasattr(values.type, "list_size")
+        flat, nulls = (one.to_numpy(zero_copy_only=False) for one in (values, values.is_null()))
+    elif column.dtype != object:
+        flat, nulls = column.to_numpy(), column.isna().to_numpy() & (column.dtype.kind != "f")
+    else:
+        rows = [np.asarray(() if one is None or one is np.nan else one) for one in column.array]
+        wrong = next((number for number, row in enumerate(rows) if row.ndim != 1), None)
+        if wrong is not None:
+            raise TypeError(
+                f"{caller}: {argument} holds a {type(column.array[wrong]).__name__} in row {wrong}; pass one flat list "
+                "per row."
+            )
+        lengths = np.array([len(row) for row in rows], np.int64)
+        flat = np.concatenate([row for row in rows if len(row)] or [np.zeros(0)])
+        nulls = np.array([one is None for one in flat]) if flat.dtype == object else np.zeros(1, bool)
+    if nulls.any():
+        entry = int(nulls.argmax())
+        row = entry if lengths is None else int(np.searchsorted(np.cumsum(lengths), entry, side="right"))
         raise ValueError(
-            f"{caller}: {argument} is {shown}, but preds has the axes {list(leading)} in front of its labels; pass "
-            f"{argument} with the same axes in front."
+            f"{caller}: {argument} holds a null in row {row}; leave the entry out of its list, or fill a column of "
+            "single ids with -1."
         )
-    return value.reshape(prod(leading), *value.shape[len(leading) :])
+    return (flat, False) if lengths is None else (_padded(caller, argument, flat, lengths), any_length)
 
 
-def _without_ignored(context: Context, batch: Batch, ignored: int) -> Batch:
-    """Return a batch whose row mask drops the rows that hold ``ignore_index``."""
-    target = as_tensor(context.caller, "target", batch.target)
-    if target.ndim != 1 or target.dtype not in INTEGERS:
+def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
+    """Return lists that lie one behind the other as rows of one width."""
+    kind = "gains" if argument == "target_gains" else "scores" if argument == "preds[0]" else "ids"
+    if not len(flat):  # whose type says nothing
+        flat = np.zeros(0, np.int64 if kind == "ids" else np.float32)
+    if flat.dtype.kind not in "iufb":
+        raise TypeError(
+            f"{caller}: {argument} is a column of lists of {flat.dtype}; pass lists of integers: number the labels "
+            "from 0."
+        )
+    width = int(lengths.max(initial=0))
+    if (lengths == width).all():
+        return flat.reshape(len(lengths), width)
+    is_whole = flat.dtype.kind in "iu"
+    if kind == "ids" and not is_whole:
+        row = int((lengths != width).argmax())
         raise ValueError(
-            f"{context.caller}: ignore_index={ignored} drops rows by their one label, but target is "
-            f"{shape_of(target)}; pass one label per row, or row_mask."
+            f"{caller}: {argument} holds {lengths[row]} numbers in row {row} and {width} in the longest row; pass one "
+            "number per label in each row, or lists of ids with lists of their scores as a pair (scores, ids)."
         )
-    target = target.to(torch.int64)  # -100 as a byte would be label 156
-    kept = target.ne(ignored)
-    mask = kept if batch.row_mask is None else kept & as_tensor(context.caller, "row_mask", batch.row_mask)
-    target = torch.where(kept, target, -1)
-    return Batch(batch.preds, target, mask, batch.row_groups, batch.row_weights)
+    padding = 0 if kind == "gains" else -1 if is_whole else -np.inf
+    rows = np.full((len(lengths), width), padding, np.int64 if is_whole else flat.dtype)
+    rows[np.arange(width) < lengths[:, None]] = flat
+    return rows

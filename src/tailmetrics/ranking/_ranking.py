@@ -13,18 +13,15 @@ from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count, check
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
-from tailmetrics.ranking._inputs import Batch, Context, Duplicates, rows_of_sequences
+from tailmetrics.ranking._inputs import Batch, Context, Duplicates, ExplicitTarget, as_tensors
 from tailmetrics.ranking._kernels import Kernels, Targets
+from tailmetrics.ranking._layouts import rows_of_documents, side_by_side
 from tailmetrics.ranking._pieces import Beyond, exact_ranks, log_sum
-from tailmetrics.ranking._reading import Depth, read_batch, read_flat, side_by_side
+from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
-from tailmetrics.ranking._targets import BatchRows, ExplicitTarget, read_batch_rows
 
 DEFAULT_DEPTH = 500
 """How deep scores are ranked unless asked for otherwise."""
-
-ROWS = BatchRows()
-"""Rows that all weigh 1, of no group."""
 
 Scope: TypeAlias = Literal["bucket", "global"]
 
@@ -66,7 +63,7 @@ class Ranking(TargetRanks):
     values: Tensor | None = field(repr=False)
     scores: Tensor | None = field(repr=False)
     targets: Targets = field(repr=False)
-    rows: BatchRows = field(repr=False, default=ROWS)
+    rows: BatchRows = field(repr=False, default=PLAIN_ROWS)
     repeated: Tensor | None = field(repr=False, default=None)
     documents: Tensor | None = field(repr=False, default=None)
     beyond: Beyond | None = field(repr=False, default=None)
@@ -100,10 +97,10 @@ class Ranking(TargetRanks):
             duplicates: ``"error"`` or ``"first"``, as in :func:`rank`.
             validate_args: False skips the checks that read values.
         """
-        context = Context("Ranking.from_scores", None, validate_args, duplicates=duplicates)
+        context = Context("Ranking.from_scores", None, validate_args, duplicates=duplicates, scored=True)
         target = ExplicitTarget(target_ids, target_mask, target_gains)
         amount = Depth(check_count(context.caller, "depth", depth, maximum=LARGEST_CUTOFF), complete=complete)
-        return rank_batch(context, Batch(scores, target, row_mask), amount, scored=True)
+        return rank_batch(context, Batch(scores, target, row_mask), amount)
 
     @classmethod
     def from_ids(
@@ -132,9 +129,9 @@ class Ranking(TargetRanks):
             row_mask: Shape (N,), bool; False drops a row.
             validate_args: False skips the checks that read values.
         """
-        context = Context("Ranking.from_ids", num_labels, validate_args, duplicates=duplicates)
+        context = Context("Ranking.from_ids", num_labels, validate_args, duplicates=duplicates, scored=False)
         target = ExplicitTarget(target_ids, target_mask, target_gains)
-        return rank_batch(context, Batch(ids, target, row_mask), Depth(None, complete=complete), scored=False)
+        return rank_batch(context, Batch(ids, target, row_mask), Depth(None, complete=complete))
 
     @classmethod
     def from_flat(
@@ -170,7 +167,7 @@ class Ranking(TargetRanks):
             validate_args: False skips the checks that read values.
         """
         context = Context("Ranking.from_flat", num_labels, validate_args, None, duplicates, ignore_index)
-        return rank_flat(context, Batch(preds, target, row_mask, row_groups, row_weights), indexes, ids)
+        return rank_batch(context, Batch(preds, target, row_mask, row_groups, row_weights, indexes, ids), Depth(None))
 
     @classmethod
     def from_shards(
@@ -204,11 +201,11 @@ class Ranking(TargetRanks):
             row_mask: Shape (N,), bool; False drops a row.
             validate_args: False skips the checks that read values.
         """
-        context = Context("Ranking.from_shards", num_labels, validate_args, duplicates=duplicates)
+        context = Context("Ranking.from_shards", num_labels, validate_args, duplicates=duplicates, scored=True)
         scores, ids, shortest = side_by_side(context, shards, first_labels, row_mask)
         target = ExplicitTarget(target_ids, target_mask, target_gains)
         amount = Depth(None, None if complete else shortest, complete=complete)
-        return rank_batch(context, Batch((scores, ids), target, row_mask), amount, scored=True)
+        return rank_batch(context, Batch((scores, ids), target, row_mask), amount)
 
     def __post_init__(self) -> None:
         """Set what each reader asks for."""
@@ -491,55 +488,54 @@ def rank(
     return rank_batch(context, batch, Depth(depth, complete=complete))
 
 
-def rank_batch(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
+def rank_batch(context: Context, batch: Batch, depth: Depth) -> Ranking:
     """Read the arguments of an update and rank them, on one thread but for what has its own; see :func:`rank`."""
     with one_thread():
-        return rank_rows(context, batch, depth, scored)
+        return rank_rows(context, batch, depth)
 
 
-def rank_rows(context: Context, batch: Batch, depth: Depth, scored: bool | None = None) -> Ranking:
-    """Do what :func:`rank_batch` does on the threads that there are."""
-    if context.duplicates not in ("error", "first") or context.ignore_index is not None:
-        _check_options(context)
-    if context.ignore_index is not None or getattr(batch.preds, "ndim", 0) != 2:
-        batch = rows_of_sequences(context, batch)
-    context, lists, targets = read_batch(context, batch.preds, batch.target, batch.row_mask, depth, scored)
-    rows = ROWS
-    if batch.row_groups is not None or batch.row_weights is not None:
-        rows = read_batch_rows(context, len(lists.ids), lists.ids.device, batch.row_groups, batch.row_weights)
-    rest = context.num_labels, lists.values, lists.scores, targets, rows, lists.repeated
-    return Ranking(lists.ids, lists.complete, *rest, ignore_index=context.ignore_index)
-
-
-def _check_options(context: Context) -> None:
-    check_choice(context.caller, "duplicates", context.duplicates, ("error", "first"))
+def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
+    """Return what an update was given as a ranking: rows, flat queries, or a ranking as it is."""
+    if isinstance(batch.preds, Ranking):
+        return _as_it_is(context, batch)
+    if batch.target is None:
+        raise TypeError(f"{context.caller}: target is missing; pass preds and target, or a Ranking alone.")
+    if context.duplicates != "error":
+        check_choice(context.caller, "duplicates", context.duplicates, ("error", "first"))
     if context.ignore_index is not None:
         check_count(context.caller, "ignore_index", context.ignore_index, -(2**62))
+    batch = as_tensors(context, batch)
+    queries = documents = None
+    if batch.indexes is not None:
+        # documents without ids have no labels that could be out of range; those of a query may share one
+        num_labels = None if batch.ids is None else context.num_labels
+        context = replace(context, num_labels=num_labels, counts_repeats=True)
+        batch, queries, documents = rows_of_documents(context, batch)
+        depth = Depth(None)
+    context, lists, targets, rows = read_batch(context, batch, depth)
+    return Ranking(
+        lists.ids,
+        lists.complete,
+        context.num_labels,
+        lists.values,
+        lists.scores,
+        targets,
+        rows,
+        lists.repeated,
+        documents,
+        queries=queries,
+        ignore_index=context.ignore_index,
+    )
 
 
-def rank_flat(context: Context, batch: Batch, indexes: Any, ids: Any = None) -> Ranking:
-    """Rank the documents of many queries that stand one below the other; see :meth:`Ranking.from_flat`."""
-    _check_options(context)
-    if ids is None:
-        context = replace(context, num_labels=None)  # documents have no labels that could be out of range
-    with one_thread():
-        context, lists, targets, rows, queries, documents = read_flat(context, batch, indexes, ids)
-    rest = context.num_labels, lists.values, None, targets, rows, lists.repeated
-    return Ranking(lists.ids, lists.complete, *rest, documents, queries=queries, ignore_index=context.ignore_index)
-
-
-def rank_or_take(context: Context, batch: Batch, depth: Depth, indexes: Any) -> Ranking:
-    """Return what an update was given as a ranking: rows, flat queries, or a ranking as it is."""
-    rest = (batch.target, batch.row_mask, batch.row_groups, batch.row_weights, indexes)
-    if isinstance(batch.preds, Ranking):
-        if any(value is not None for value in rest):
-            raise TypeError(f"{context.caller}: a Ranking holds target and row_mask already; pass it alone.")
-        if context.ignore_index not in (None, batch.preds.ignore_index):
-            raise ValueError(
-                f"{context.caller}: ignore_index={context.ignore_index}, but the ranking was made with "
-                f"ignore_index={batch.preds.ignore_index}; pass it to rank() too."
-            )
-        return batch.preds
-    if batch.target is None:
-        raise TypeError(f"{context.caller}: target is missing; pass update(preds, target) or update(ranking).")
-    return rank_rows(context, batch, depth) if indexes is None else rank_flat(context, batch, indexes)
+def _as_it_is(context: Context, batch: Batch) -> Ranking:
+    """Return a ranking that was given in place of a batch."""
+    ranking: Ranking = batch.preds
+    if batch != Batch(ranking, None):
+        raise TypeError(f"{context.caller}: a Ranking holds target and row_mask already; pass it alone.")
+    if context.ignore_index not in (None, ranking.ignore_index):
+        raise ValueError(
+            f"{context.caller}: ignore_index={context.ignore_index}, but the ranking was made with "
+            f"ignore_index={ranking.ignore_index}; pass it to rank() too."
+        )
+    return ranking

@@ -14,16 +14,15 @@ from typing import Any, NoReturn, TypeAlias
 import torch
 from torch import Tensor, distributed
 
-from tailmetrics._checks import check_count, check_row_mask, shape_of
+from tailmetrics._checks import check_count, shape_of
 from tailmetrics.ranking._device import program_threads
 from tailmetrics.ranking._hits import Entries
-from tailmetrics.ranking._inputs import FLOATS, Batch, Context, as_tensor, is_csr, rows_of_sequences
+from tailmetrics.ranking._inputs import FLOATS, Batch, Context, as_tensor, as_tensors
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._pieces import Beyond, log_of, shift_of, terms_added_up
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
-from tailmetrics.ranking._reading import retrieved
-from tailmetrics.ranking._targets import read_batch_rows, read_target
+from tailmetrics.ranking._reading import read_rows, read_target, retrieved
 from tailmetrics.ranking._validation import check_not_nan
 
 Chunk: TypeAlias = "Tensor | tuple[int, Tensor]"
@@ -47,13 +46,12 @@ class Rows:
     @classmethod
     def read(cls, context: Context, given: Batch) -> Rows:
         """Read the arguments; ``preds`` are scores (..., C) of some labels, or of none."""
-        batch = rows_of_sequences(context, given)
+        batch = as_tensors(context, given)
         num_rows, device = len(batch.preds), batch.preds.device
-        mask = check_row_mask(context.caller, batch.row_mask, num_rows, device)
-        context = replace(context, row_mask=mask, kernels=kernels_for(device))
+        context = replace(context, row_mask=batch.row_mask, kernels=kernels_for(device))
         assert context.num_labels is not None
         shape = torch.Size((num_rows, context.num_labels))
-        return cls(context, batch, read_target(context, batch.target, num_rows, shape, device).without_void())
+        return cls(context, batch, read_target(context, batch, num_rows, shape, device).without_void())
 
     @property
     def num_labels(self) -> int:
@@ -97,8 +95,7 @@ class Rows:
         """Return the ranking of the best labels, of which there is one more than asked for."""
         context, (values, ids) = self.context, best
         ids = retrieved(context, values[:, :depth], ids[:, :depth])
-        rows = read_batch_rows(context, len(ids), ids.device, self.batch.row_groups, self.batch.row_weights)
-        rest = depth >= self.num_labels, self.num_labels, values, None, self.targets, rows
+        rest = depth >= self.num_labels, self.num_labels, values, None, self.targets, read_rows(context, self.batch)
         return Ranking(ids, *rest, beyond=beyond, ignore_index=context.ignore_index)
 
 
@@ -160,8 +157,8 @@ class ChunkReader:
         caller = self._context.caller
         first, given = chunk if isinstance(chunk, (tuple, list)) and len(chunk) == 2 else (end, chunk)
         first = check_count(caller, f"the first label of chunk {number}", first, minimum=0)
-        scores = as_tensor(caller, f"chunk {number}", given).detach()
-        if not scores.is_floating_point() or is_csr(scores) or scores.ndim < 2:
+        scores = as_tensor(caller, f"chunk {number}", given)
+        if not scores.is_floating_point() or scores.is_sparse_csr or scores.ndim < 2:
             raise TypeError(f"{caller}: chunk {number} is {shape_of(scores)}; pass dense floating scores [N, C].")
         if self.like is None:
             self.like = scores[..., :0]
@@ -345,8 +342,8 @@ def _read_shard(context: Context, given: Batch, first_label: int, depth: int) ->
     check_count(caller, "depth", depth)
     num_labels = check_count(caller, "num_labels", context.num_labels)
     first = check_count(caller, "first_label", first_label, minimum=0)
-    scores = as_tensor(caller, "scores", given.preds).detach()
-    if not scores.is_floating_point() or is_csr(scores) or scores.ndim < 2:
+    scores = as_tensor(caller, "scores", given.preds)
+    if not scores.is_floating_point() or scores.is_sparse_csr or scores.ndim < 2:
         raise TypeError(f"{caller}: scores is {shape_of(scores)}; pass dense floating scores [N, C].")
     if first + scores.shape[-1] > num_labels:
         raise ValueError(

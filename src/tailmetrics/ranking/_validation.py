@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 from warnings import warn
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tailmetrics._checks import LARGEST_GAIN, check_ends, check_ids_in_range, shape_of
-from tailmetrics.ranking._inputs import Context, as_tensor
+from tailmetrics.ranking._inputs import Context
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 
@@ -109,6 +107,27 @@ def check_gains(
         )
 
 
+LARGEST_WEIGHT = 2.0**40
+"""Row weights up to this one add up exactly in the states of the metrics."""
+
+SMALLEST_WEIGHT = 2.0**-40
+"""Row weights from this one on, but for 0, keep at least 38 binary digits of a value in states that hold 2^-78."""
+
+
+def check_weights(caller: str, row_groups: Tensor | None, row_weights: Tensor | None) -> None:
+    """Raise unless row groups are numbers from -1 on, and row weights can be added up exactly."""
+    if row_groups is not None and row_groups.numel() and int(row_groups.min()) < -1:
+        raise ValueError(f"{caller}: row_groups holds {int(row_groups.min())}; numbers start at 0, and -1 is none.")
+    if row_weights is None:
+        return
+    inside = (row_weights == 0) | ((row_weights >= SMALLEST_WEIGHT) & (row_weights <= LARGEST_WEIGHT))
+    if not bool(inside.all()):
+        raise ValueError(
+            f"{caller}: row_weights holds {float(row_weights[~inside][0]):g}; weights must be 0 or from "
+            f"{SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. Only their ratios matter: multiply all of them by one number."
+        )
+
+
 def check_lists(
     context: Context,
     argument: str,
@@ -166,21 +185,21 @@ SAMPLED_CELLS = 2**16
 SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
 
 
-def warn_of_scores(context: Context, scores: Tensor, target: Any) -> None:
+def warn_of_scores(context: Context, scores: Tensor, target: Tensor) -> None:
     """Warn if dense scores are 0 and 1, as decisions and targets are, or the numbers 0 to L - 1, as ranks are.
 
     Args:
         context: Who asks.
         scores: Shape (N, L), or (n,) of flat queries.
-        target: As it was given.
+        target: The target that came with them.
     """
-    sample = _first_rows(context.caller, scores, context.row_mask)
+    sample = _first_rows(scores, context.row_mask)
     if sample is None or not _is_whole(sample[:1, :FIRST_CELLS]) or not _is_whole(sample):
         return
     retrieved = sample[sample > -torch.inf]
     ones = retrieved == 1
     if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # both, and nothing else
-        known = _first_rows(context.caller, target, context.row_mask)
+        known = _first_rows(target, context.row_mask)
         if known is None or known.shape != sample.shape or bool((sample != known).any()):  # not predicted by itself
             warn_outside(
                 f"{context.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
@@ -198,7 +217,7 @@ def warn_of_scores(context: Context, scores: Tensor, target: Any) -> None:
 
 def warn_of_ids(context: Context, ids: Tensor) -> None:
     """Warn if ranked ids are the numbers 0 to K - 1 in each row, as a rank for each label is."""
-    sample = _first_rows(context.caller, ids, context.row_mask) if ids.shape[1] > 1 else None
+    sample = _first_rows(ids, context.row_mask) if ids.shape[1] > 1 else None
     if sample is None or context.num_labels not in (None, ids.shape[1]) or not _is_permutation(sample):
         return
     if context.num_labels is not None or bool((sample != sample[0]).any()):
@@ -212,7 +231,7 @@ def warn_of_ids(context: Context, ids: Tensor) -> None:
 
 def warn_of_probabilities(caller: str, scores: Tensor, row_mask: Tensor | None) -> None:
     """Warn if dense scores (N, L), to which softmax is applied, are its result."""
-    sample = _first_rows(caller, scores, row_mask)
+    sample = _first_rows(scores, row_mask)
     if sample is None or sample.shape[1] < 2:
         return
     allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
@@ -228,7 +247,7 @@ def warn_of_probabilities(caller: str, scores: Tensor, row_mask: Tensor | None) 
 def warn_of_logits(caller: str, scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> None:
     """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of it."""
     limits = torch.cat([torch.as_tensor(threshold).reshape(-1).to(torch.float64) for threshold in thresholds])
-    sample = _first_rows(caller, scores, row_mask)
+    sample = _first_rows(scores, row_mask)
     if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
         return
     if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
@@ -238,14 +257,11 @@ def warn_of_logits(caller: str, scores: Tensor, row_mask: Tensor | None, thresho
         )
 
 
-def _first_rows(caller: str, value: Any, row_mask: Tensor | None) -> Tensor | None:
+def _first_rows(value: Tensor, row_mask: Tensor | None) -> Tensor | None:
     """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
-    if not (isinstance(value, (Tensor, np.ndarray)) and value.ndim in (1, 2)):
-        return None
-    if isinstance(value, Tensor) and value.layout != torch.strided:
+    if value.ndim not in (1, 2) or value.layout != torch.strided:
         return None
     value = value[None] if value.ndim == 1 else value
-    value = as_tensor(caller, "target", value).detach()
     sample = kernels_for(value.device).rows_to_warn_of(value, max(1, SAMPLED_CELLS // max(1, value.shape[1])))
     if sample is not None and row_mask is not None and len(row_mask) == len(value):
         sample = sample[row_mask[: len(sample)]]
