@@ -163,7 +163,8 @@ def check_ends(caller: str, argument: str, low: int, high: int, num_labels: int 
     if low < -1:
         hint = "" if not argument.startswith("target") else f" If {low} pads rows, pass {argument}.clamp(min=-1)."
         if hint and one_per_row:
-            hint = f" If {low} marks rows that do not count, leave them out with row_mask={argument} != {low}."
+            hint = f" If {low} marks rows that do not count, leave them out with row_mask={argument} != {low}"
+            hint += f", or make the metrics with ignore_index={low}."
         hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint
         raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
     if num_labels is not None and high >= num_labels:

@@ -141,6 +141,11 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     for file, rows in (("submission", names["submission"]), ("bought", names["bought"])):
         listed = [f"{row},{' '.join(labels)}" for row, labels in enumerate(rows)]
         Path(f"{file}.csv").write_text("\n".join(["id,labels", *listed]) + "\n")
+    words = names["words"].clone()
+    words[4:].clamp_(min=-1)  # half of the padding by -100, half by -1
+    for name, array in (("logits", names["logits"].float()), ("words", words), ("counts", names["counts"])):
+        np.save(f"{name}.npy", array.numpy())
+    tokens = names["logits"].double().flatten(0, 1), names["words"].flatten()
     same = {
         "xmc": ("precision_k@5", printed["Extreme classification"]["precision_k@5"]),
         "medical_coding": ("precision@5", printed["Extreme classification"]["precision_k@5"]),
@@ -148,6 +153,7 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
         "retrieval": ("ndcg@10", printed["Retrieval"]["ndcg@10"]),
         "next_location": ("accuracy@5", printed["Next location, next item"]["accuracy@5"]),
         "map12": ("map_attainable@12", printed["A competition"][""]),
+        "language_model": ("cross_entropy", float(torch.nn.functional.cross_entropy(*tokens))),
     }
     commands = [shlex.split(one) for one in re.findall(r"`(tailmetrics evaluate [^`]*)`", PAGE.read_text())]
     assert [words[3] for words in commands] == list(same)

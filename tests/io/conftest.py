@@ -33,7 +33,7 @@ def _target_row(target, row):
         return _csr_row(target, row)
     if target.is_floating_point() or target.dtype == torch.bool:
         return _dense_row(target[row])
-    return sorted(label for label in target[row].tolist() if label >= 0)
+    return sorted(label for label in target[row].reshape(-1).tolist() if label >= 0)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tailmetrics import AccuracyAtK
 from tailmetrics.io import DataFileError, read, read_target
 
 SCORES = np.array([[0.5, -np.inf, 0.0], [1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [0.0, 0.0, 0.0]], np.float32)
@@ -111,9 +112,8 @@ def test_wide_rows_come_in_small_batches(tmp_path):
 @pytest.mark.parametrize(
     ("preds", "problem"),
     [
-        (np.zeros(4, np.int64), "int64 \\[4\\], which cannot be preds"),
-        (np.zeros((4, 2, 2)), "float64 \\[4, 2, 2\\]"),
-        (np.zeros((4, 3), bool), "bool \\[4, 3\\], which cannot be preds"),
+        (np.zeros(4, np.int64), "int64 \\[4\\], which cannot be predictions"),
+        (np.zeros((4, 3), bool), "bool \\[4, 3\\], which cannot be predictions"),
         (np.zeros((4, 3), complex), "complex128 \\[4, 3\\]"),
         (np.array([[0, 1], [0, 1], [-1, 1], [0, 1]]), "row 2: holds -1 before a label id"),
         (np.array([[0, 1], [0, 1], [0, 1], [2, 2]]), "row 3: holds the label 2 twice"),
@@ -139,7 +139,7 @@ def test_wrong_predictions_name_file_and_row(tmp_path, suffix, preds, problem):
         (np.array([[0.0, 1, 2], [0, 1, 2], [0, 0, np.nan], [0, 1, 1]]), "row 2: holds the gain nan"),
         (np.array([[0.0, 1, 2], [0, 1e31, 2], [0, 0, 1], [0, 1, 1]]), "row 1: holds the gain 1e\\+31"),
         (np.array([[0.0, 1, 2], [0, 1, 2], [0, 1e-31, 1], [0, 1, 1]]), "row 2: holds the gain 1e-31"),
-        (np.zeros(4), "float64 \\[4\\], which cannot be target"),
+        (np.zeros(4), "float64 \\[4\\], which cannot be targets"),
         (np.array([0, 1, 2, 5]), "row 3: holds the label id 5"),
         (np.array([0, 1, 2]), "holds 3 rows, but .*p.npy holds 4"),
         (np.zeros((4, 2)), "has 2 labels, but .*p.npy has 3"),
@@ -173,3 +173,29 @@ def test_damaged_and_foreign_files(tmp_path, suffix):
     wrong.write_bytes(b"")
     with pytest.raises(DataFileError, match="is empty"):
         read(good, wrong)
+
+
+def test_labels_with_the_ignore_index_of_metrics(tmp_path, suffix):
+    """Of targets [N] the rows that hold ignore_index are left out, as if they were not in the files; -1 is a miss."""
+    labels = np.array([2, -100, 0, -1])
+    found, kept = AccuracyAtK(k=1, ignore_index=-100), AccuracyAtK(k=1)
+    for batch in read(save(tmp_path / f"p{suffix}", SCORES), save(tmp_path / f"y{suffix}", labels), batch_rows=3):
+        found.update(batch.preds, batch.target)
+    kept.update(torch.from_numpy(SCORES[[0, 2, 3]]), torch.tensor([2, 0, -1]))
+    assert found.compute() == kept.compute() == torch.tensor(1 / 3, dtype=torch.float64)
+    with pytest.raises(DataFileError, match="row 1: holds the label id -100") as caught:
+        list(read_target(tmp_path / f"y{suffix}"))
+    assert "an array holds -1" in caught.value.hint
+
+
+@pytest.mark.parametrize("batch_rows", [1, 4, 6])
+def test_sequences_are_rows(tmp_path, suffix, batch_rows):
+    """Scores (B, T, L) with labels (B, T) are B x T rows, in any batches and on any rank."""
+    scores = np.random.default_rng(0).random((2, 3, 4), np.float32)
+    labels = np.array([[3, -100, 0], [1, 2, -100]])
+    paths = save(tmp_path / f"p{suffix}", scores), save(tmp_path / f"y{suffix}", labels)
+    shares = [read(*paths, batch_rows=batch_rows, rank=rank, world_size=2) for rank in (0, 1)]
+    batches = [batch for share in shares for batch in share]
+    assert torch.equal(torch.cat([batch.preds for batch in batches]), torch.from_numpy(scores).reshape(6, 4))
+    assert torch.cat([batch.target for batch in batches]).tolist() == labels.reshape(-1).tolist()
+    assert (shares[0].num_rows, shares[0].num_labels) == (6, 4)

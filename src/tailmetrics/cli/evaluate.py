@@ -312,14 +312,18 @@ def stream(
     Raises:
         CommandError: If a metric refuses a batch.
     """
+    ignored = next(metric.ignore_index for metric in collection.members().values())
     with progress(f"evaluating {dataset.preds.path.name}", dataset.stop - dataset.start, ranks) as told:
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, collection)
                 preds, of_rows = batch.preds, None if groups is None else groups.of(batch.rows).to(ranks.device)
+                target = batch.target
+                if ignored is not None and target.ndim == 1:  # -1 is no label, and such rows are to be left out
+                    target = target.where(target != -1, ignored)
                 moved = tuple(one.to(ranks.device) for one in (preds if isinstance(preds, tuple) else (preds,)))
                 ranking = collection.rank(
-                    moved if isinstance(preds, tuple) else moved[0], batch.target.to(ranks.device), row_groups=of_rows
+                    moved if isinstance(preds, tuple) else moved[0], target.to(ranks.device), row_groups=of_rows
                 )
                 for use in uses:
                     use(batch.rows, ranking)

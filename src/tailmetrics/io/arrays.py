@@ -1,7 +1,8 @@
 """Files of arrays, mapped: ``.npy``, ``.pt``, safetensors, and scipy's CSR in ``.npz``.
 
 Integers are label ids, floats scores or gains, bool multi-hot targets. An array may also be a sparse CSR tensor or a
-pair (scores, ids), as from ``torch.topk``.
+pair (scores, ids), as from ``torch.topk``. Arrays (B, T, L) are B·T rows, and a target (B, T) beside them one label for
+each of these.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import zipfile
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,10 @@ from tailmetrics.io.rows import Array, Ragged, Rows, Source
 
 NUMPY = b"\x93NUMPY"
 NAMED_ROWS = 2**16
-PREDS_HINT = "preds are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor."
-TARGET_HINT = "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor."
+HINTS = {
+    "preds": "predictions are float scores [N, L], integer ids [N, K], or (.pt) a pair (scores, ids) or a CSR tensor",
+    "target": "targets are integer ids [N] or [N, M], bool or float [N, L], or (.pt) a CSR tensor",
+}
 
 
 class ArraySource(Source):
@@ -40,34 +44,55 @@ class ArraySource(Source):
             array = self._mapped()
         self._check(array)
         first: Any = array[0] if isinstance(array, tuple) else array
+        self._shape = tuple(first.shape)
+        self._axes = max(1, first.ndim - 1)
+        self.sequences = self._shape[: self._axes]
+        array = self._with_rows(array)
+        first = array[0] if isinstance(array, tuple) else array
         self.num_rows = int(first.shape[0])
         self.width = int(first.shape[1]) if first.ndim > 1 else 1
         self.cells_per_row = first.values().numel() / max(self.num_rows, 1) if _is_csr(first) else self.width
         self.dense = not isinstance(array, tuple) and not _is_csr(first) and _kind(first) != "i"
         self.num_labels = self.width if self.dense or _is_csr(first) else None
+        self.one_label = first.ndim == 1
         self._may_be_multi_hot = array is first and first.ndim == 2 and self.num_labels is None
-        kinds = {"b": "flags", "i": "whole numbers", "f": "numbers"}
+        kinds = {"b": "flags", "i": "one whole number" if self.one_label else "whole numbers", "f": "numbers"}
         self.layout = " and ".join(kinds[_kind(part)] for part in (array if isinstance(array, tuple) else (array,)))
 
     @abstractmethod
     def _mapped(self) -> Any:
         """Return the array, or a pair (scores, ids), without reading it."""
 
+    def _with_rows(self, array: Any) -> Any:
+        """Return an array, or a pair, whose first axis is the rows; nothing is copied."""
+        if isinstance(array, tuple):
+            return tuple(map(self._with_rows, array))
+        return array if self._axes == 1 else array.reshape(-1, *array.shape[self._axes :])
+
+    def _array(self) -> Any:
+        return self._with_rows(self._mapped())
+
     def read_as_names(self) -> None:
         """Take label ids for names, to be numbered over all files."""
         if self.num_labels is not None:
             super().read_as_names()
         self.string_ids = True
-        self._may_be_multi_hot = False
+        self.one_label = self._may_be_multi_hot = False
 
     def distinct_names(self) -> Iterator[Any]:
         """Yield the label ids as text."""
         import pyarrow as pa
 
         for first in range(0, self.num_rows, NAMED_ROWS):
-            rows = self._rows(self._mapped(), first, first + NAMED_ROWS)
+            rows = self._rows(self._array(), first, first + NAMED_ROWS)
             assert isinstance(rows, Ragged)
             yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
+
+    def read_as_sequences(self, sequences: tuple[int, ...]) -> None:
+        """Take whole numbers (B, T) for one label at each place of predictions (B, T, L)."""
+        if len(sequences) > 1 and self._shape == sequences and self.num_labels is None:
+            self._axes, self.num_rows, self.width = len(sequences), prod(sequences), 1
+            self.one_label, self._may_be_multi_hot = not self.string_ids, False
 
     def read_as_multi_hot(self, num_labels: int | None) -> None:
         """Take integers of shape [N, L] for multi-hot rows or gains, as ``metric.update`` does beside scores [N, L]."""
@@ -78,7 +103,7 @@ class ArraySource(Source):
         """Whether each row, as ids, would be all labels or hold one twice; most files of ids say no in a block."""
         if self.dense or not self._may_be_multi_hot or self.width < 2 or num_labels not in (None, self.width):
             return False
-        array = self._mapped()
+        array = self._array()
         blocks = (_numpy(array[first : first + NAMED_ROWS]) for first in range(0, self.num_rows, NAMED_ROWS))
         return all(block.min() >= 0 and block.max() < self.width for block in blocks)
 
@@ -86,7 +111,7 @@ class ArraySource(Source):
         """Yield the rows as copies: each batch has a mapping of its own, which ends with it."""
         for first in range(start, stop, size):
             with reading(self.path, self.form):
-                array = self._mapped()
+                array = self._array()
                 yield self._numbered(self._rows(array, first, min(first + size, stop)), first)
 
     def _numbered(self, rows: Rows, first: int) -> Rows:
@@ -109,6 +134,8 @@ class ArraySource(Source):
         part = _numpy(array[start:stop])
         if self.dense:
             return part
+        if self.one_label:  # -1, and the ignore_index of metrics, stay as they are
+            return Ragged.from_lengths(np.ones(len(part), np.int64), part)
         part = part.reshape(len(part), -1)
         present = part != -1
         gap = (present[:, 1:] > present[:, :-1]).any(axis=1)
@@ -118,23 +145,25 @@ class ArraySource(Source):
         return Ragged.from_lengths(present.sum(axis=1), part[present])
 
     def _check(self, array: Any) -> None:
-        hint = TARGET_HINT if self.role == "target" else PREDS_HINT
+        roles = ("preds", "target") if self.role is None else (self.role,)
+        hint = f"{'; '.join(HINTS[role] for role in roles)}."
         parts = array if isinstance(array, tuple) else (array,)
         if not all(isinstance(part, (Tensor, np.ndarray)) for part in parts):
             held = ", ".join(type(part).__name__ for part in parts)
             raise DataFileError(self.path, f"holds {held}, not an array", hint=hint)
         first, kinds = parts[0], "".join(_kind(part) for part in parts)
         if len(parts) > 1:
-            fits = self.role != "target" and kinds == "fi" and first.ndim == 2 and first.shape == parts[1].shape
+            fits = "preds" in roles and kinds == "fi" and first.ndim > 1 and first.shape == parts[1].shape
         elif _is_csr(first):
             fits = kinds in "bif"
-        elif self.role == "preds":
-            fits = kinds in "if" and first.ndim == 2
+        elif "target" in roles:
+            fits = kinds in "bif" and (first.ndim > 1 or (kinds == "i" and first.ndim == 1))
         else:
-            fits = kinds in "bif" and (first.ndim == 2 or (kinds == "i" and first.ndim == 1))
+            fits = kinds in "if" and first.ndim > 1
         if not fits:
             held = " and ".join(f"{part.dtype} {list(part.shape)}" for part in parts)
-            raise DataFileError(self.path, f"holds {held}, which cannot be {self.role}", hint=hint)
+            words = " or ".join("predictions" if role == "preds" else "targets" for role in roles)
+            raise DataFileError(self.path, f"holds {held}, which cannot be {words}", hint=hint)
 
 
 def _is_csr(array: Any) -> bool:

@@ -18,7 +18,7 @@ from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, PathLike, Plain, check_file, suffix_of
 from tailmetrics.io.lines import triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, entry_keys
-from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, whole
+from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64
 
 
 class Batch(NamedTuple):
@@ -26,7 +26,7 @@ class Batch(NamedTuple):
 
     Attributes:
         preds: Scores (N, L), ranked ids (N, K), a pair (scores, ids) of candidates, or CSR (N, L).
-        target: Label ids (N, M), multi-hot or gains (N, L), or CSR (N, L).
+        target: Label ids (N, M), one per row (N,), multi-hot or gains (N, L), or CSR (N, L).
         rows: Shape (N,), int64, numbers of the rows in the files.
     """
 
@@ -39,7 +39,7 @@ class TargetBatch(NamedTuple):
     """Consecutive rows of targets alone.
 
     Attributes:
-        target: Label ids (N, M), multi-hot or gains (N, L), or CSR (N, L).
+        target: Label ids (N, M), one per row (N,), multi-hot or gains (N, L), or CSR (N, L).
         rows: Shape (N,), int64, numbers of the rows in the file.
     """
 
@@ -88,14 +88,16 @@ class Files:
         for first in range(self.start, self.stop, self.batch_rows):
             yield torch.arange(first, min(first + self.batch_rows, self.stop))
 
-    def _checked(self, source: Source, role: Role, repeats: bool = False) -> Iterator[Rows]:
+    def _checked(self, source: Source, role: Role, repeats: bool = False, lowest: int = 0) -> Iterator[Rows]:
         first = self.start
         for rows in source.all_batches(self.start, self.stop, self.batch_rows):
-            check_rows(rows, role, source, first, self.columns, repeats)
+            check_rows(rows, role, source, first, self.columns, repeats, lowest)
             yield rows
             first += len(rows)
 
     def _target_tensor(self, source: Source, target: Rows) -> Tensor:
+        if source.one_label and isinstance(target, Ragged):
+            return _padded_ids(target, 1)[:, 0]
         try:
             return target_tensor(target, self.columns)
         except ValueError as error:
@@ -108,7 +110,8 @@ class Files:
 class Dataset(Files):
     """Predictions and targets in batches; iterate as often as needed.
 
-    Every value has been checked when a batch comes out, so metrics need not (``validate_args=False``).
+    Every value has been checked when a batch comes out, so metrics need not (``validate_args=False``), but for numbers
+    below -1 in a target of one label per row: they are right where they are the ``ignore_index`` of the metrics.
 
     Attributes:
         preds: The file of predictions.
@@ -126,7 +129,9 @@ class Dataset(Files):
 
     def __iter__(self) -> Iterator[Batch]:
         repeats = self.duplicates == "first"
-        pairs = zip(self._checked(self.preds, "preds", repeats), self._checked(self.target, "target"), strict=True)
+        lowest = -LARGEST if self.target.one_label else 0  # metrics know their ignore_index
+        targets = self._checked(self.target, "target", lowest=lowest)
+        pairs = zip(self._checked(self.preds, "preds", repeats), targets, strict=True)
         for (preds, target), rows in zip(pairs, self._numbers(), strict=True):
             if self.ignored is not None:
                 preds = self.ignored.apply(preds, int(rows[0]), -np.inf)
@@ -150,7 +155,9 @@ class TargetDataset(Files):
     min_gain: float | None = None
 
     def __iter__(self) -> Iterator[TargetBatch]:
-        for target, rows in zip(self._checked(self.target, "target"), self._numbers(), strict=True):
+        lowest = -1 if self.target.one_label else 0
+        targets = self._checked(self.target, "target", lowest=lowest)
+        for target, rows in zip(targets, self._numbers(), strict=True):
             if self.min_gain is not None:
                 target = drop_low_gains(target, self.min_gain)
             yield TargetBatch(self._target_tensor(self.target, target), rows)
@@ -303,7 +310,7 @@ def read_filter(path: PathLike, num_rows: int, num_labels: int | None) -> Filter
             raise DataFileError(path, f"holds {pairs.dtype} {list(pairs.shape)}", hint="pairs are integers [P, 2].")
         pairs = pairs.astype(np.int64)
     else:
-        cells = (whole(path, "row or label", word, number) for number, words in _words(path) for word in words)
+        cells = (parse_int64(path, "row or label", word, number) for number, words in _words(path) for word in words)
         pairs = np.fromiter(cells, np.int64).reshape(-1, 2)
     for word, column, limit in (("row", pairs[:, 0], num_rows), ("label", pairs[:, 1], num_labels)):
         wrong = (column < 0) if limit is None else (column < 0) | (column >= limit)
@@ -350,7 +357,10 @@ def _words(path: FilePath) -> Iterator[tuple[int, tuple[str, str]]]:
 
 LARGEST = 2**63 - 1
 RANGE_HINT = "label ids run from 0 to the number of labels less one: check num_labels and how the ids were numbered."
-NEGATIVE_HINT = "label ids start at 0; with string_ids=True a placeholder is a label like any other."
+NEGATIVE_HINTS = {
+    "preds": "label ids start at 0; with string_ids=True a placeholder is a label like any other.",
+    "target": "label ids start at 0; where a row has no label, a list is empty, and an array holds -1.",
+}
 REPEAT_HINTS = {
     "preds": "duplicates='first' leaves the later one in its place as a miss; to drop it would move up what follows.",
     "target": "a label is relevant to a row or not: list it once.",
@@ -363,7 +373,13 @@ VALUE_HINTS = {
 
 
 def check_rows(
-    rows: Rows, role: Role, source: Source, first: int, num_labels: int | None, repeats: bool = False
+    rows: Rows,
+    role: Role,
+    source: Source,
+    first: int,
+    num_labels: int | None,
+    repeats: bool = False,
+    lowest: int = 0,
 ) -> None:
     """Raise unless ids are in range and distinct within their row, scores are not NaN, and gains add up exactly.
 
@@ -374,23 +390,24 @@ def check_rows(
         first: Number in the file of the first row.
         num_labels: Number of labels; None leaves the upper end open.
         repeats: Whether a row may hold a label more than once.
+        lowest: The least number that may stand in the place of an id.
     """
     if not isinstance(rows, Ragged):
         _check_values(rows, role, source, first, None)
         return
-    _check_range(rows, source, first, num_labels)
+    _check_range(rows, role, source, first, num_labels, lowest)
     if rows.values is not None:
         _check_values(rows.values, role, source, first, rows)
     if not repeats:
         _check_distinct(rows, role, source, first)
 
 
-def _check_range(rows: Ragged, source: Source, first: int, num_labels: int | None) -> None:
+def _check_range(rows: Ragged, role: Role, source: Source, first: int, num_labels: int | None, lowest: int) -> None:
     if not rows.ids.size:
         return
     low, high = int(rows.ids.min()), int(rows.ids.max())
-    if low < 0:
-        wrong, beyond, hint = low, "", NEGATIVE_HINT
+    if low < lowest:
+        wrong, beyond, hint = low, "", NEGATIVE_HINTS[role]
     elif high > LARGEST:
         wrong, beyond, hint = high, "", f"label ids are at most {LARGEST}."
     elif num_labels is not None and high >= num_labels:

@@ -37,13 +37,13 @@ from tailmetrics.io.heads import (
     is_tsv,
     is_xmc,
 )
-from tailmetrics.io.lines import KeyedFile, Lines, Triples
+from tailmetrics.io.lines import KeyedFile, SqlLines, Triples
 from tailmetrics.io.rows import Source
 
 COLUMNS = ("parquet", "pq", "arrow", "feather", "ipc")
 JSON = ("jsonl", "ndjson", "json")
 
-Opener: TypeAlias = Callable[[Opening], "Source | Lines | Iterable[Triples]"]
+Opener: TypeAlias = Callable[[Opening], "Source | SqlLines | Iterable[Triples]"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Format:
         suffixes: Suffixes of its files, without the dot; several formats can share one.
         opener: Opens a file; or ``"module:function"`` of this package, imported when the first file is opened.
         recognises: Whether the first bytes of a file are of this format; None never to be told by them.
-        lines: Whether the lines of a file name their query (the opener then returns ``Lines`` or yields
+        lines: Whether the lines of a file name their query (the opener then returns ``SqlLines`` or yields
             ``Triples``), or row i of one file belongs to row i of the other (it returns a ``Source``).
         ties: Which of two labels with equal scores is ranked first.
     """

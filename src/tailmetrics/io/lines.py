@@ -1,6 +1,6 @@
 """Files whose lines name their query: what reads them, and how they come into a database.
 
-A file is read by a statement of SQL (:class:`Lines`), or yields its lines some at a time (:class:`Triples`).
+A file is read by a statement of SQL (:class:`SqlLines`), or yields its lines some at a time (:class:`Triples`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def triples(entries: Iterable[tuple[str, str, str | None, float | None]], ranks:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Lines:
+class SqlLines:
     """The lines of a file, as a statement of SQL reads them, in their order.
 
     Attributes:
@@ -68,7 +68,6 @@ class Lines:
         kind: Type of the values.
         ranks: Whether the values are minus the ranks of a list; None where nothing tells ranks from scores.
         exact: Reads the file once more, where the statement fails or finds a null, and says what is wrong with it.
-        arrow: Opens the reader of Arrow that the source calls ``given``; None where it names a file.
         kept: What has to last as long as this, such as a copy without compression.
     """
 
@@ -80,11 +79,10 @@ class Lines:
     kind: str = "DOUBLE"
     ranks: bool | None = False
     exact: Callable[[], Iterable[Triples]]
-    arrow: Callable[[], Any] | None = None
     kept: Any = None
 
 
-Opened: TypeAlias = "Lines | Iterable[Triples]"
+Opened: TypeAlias = "SqlLines | Iterable[Triples]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +114,13 @@ class KeyedFile:
         for path, opens in self.parts:
             with said_once(said):
                 opened: Any = opens()
-                if not isinstance(opened, Lines):
+                if not isinstance(opened, SqlLines):
                     blocks = iter(opened)
                     first = next(blocks, None)
                     if first is None:
                         continue
                     opened = chain([first], blocks)
-            lines = opened if isinstance(opened, Lines) else None
+            lines = opened if isinstance(opened, SqlLines) else None
             ranks = first.ranks if lines is None else lines.ranks  # type: ignore[union-attr]
             is_clear &= ranks is not None
             value = first.value if lines is None else lines.value  # type: ignore[union-attr]
@@ -167,18 +165,17 @@ class KeyedFile:
             )
             raise DataFileError(self.name, "column 2 may hold ranks, 1 the best, or scores, 1 the worst", hint=hint)
 
-    def _takes(self, database: Database, table: str, path: FilePath, lines: Lines) -> bool:
+    def _takes(self, database: Database, table: str, path: FilePath, lines: SqlLines) -> bool:
         """Write the lines of a file into a table, and return whether they are plainly right; else nothing is left."""
         chosen = ", ".join(one for one in (lines.query, lines.item, lines.value) if one is not None)
         wrong = "query IS NULL OR query = ''" + ("" if self.may_lack_items else " OR item IS NULL OR item = ''")
         wrong += "" if lines.value is None else " OR value IS NULL"
-        arrow = {} if lines.arrow is None else {"given": lines.arrow()}
         with database.in_order():
             database.run("BEGIN")
             right = False
             try:
                 insert = f"INSERT INTO {table} SELECT {chosen} FROM {lines.source}"
-                database.run(insert, doing=f"reading {path.name}", **arrow)
+                database.run(insert, doing=f"reading {path.name}")
                 found = database.row(f"SELECT 1 FROM {table} WHERE rowid >= {self._firsts[-1]} AND ({wrong}) LIMIT 1")
                 right = found is None
             except DatabaseError:
@@ -233,7 +230,7 @@ class KeyedFile:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataFileNote)
             opened = opens()
-            for block in opened.exact() if isinstance(opened, Lines) else opened:
+            for block in opened.exact() if isinstance(opened, SqlLines) else opened:
                 if row < len(block.query):
                     return DataFileError(path, problem, block.place(row), hint)
                 row -= len(block.query)

@@ -244,7 +244,7 @@ def _is_joined(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> boo
     if first.form.lines != last.form.lines and not keyed_rows:
         keyed = ", ".join(form.name for form in FORMATS.values() if form.lines)
         problem = f"is {last.form.name}, which cannot be matched with {first.found.name} ({first.form.name})"
-        hint = f"{keyed} name the query of every line; in other formats row i belongs to row i."
+        hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
         raise DataFileError(last.found.name, problem, hint=hint)
     if keyed_rows and not first.form.lines and not last.form.lines:
         (named,) = keyed_rows
@@ -276,6 +276,7 @@ def _of_rows(
     for source in sources:
         if source.num_rows == 0:
             raise DataFileError(source.path, "holds no rows", hint="the program that wrote it may have failed.")
+    last.read_as_sequences(first.sequences)
     num_rows = first.num_rows
     if last.num_rows != num_rows:
         problem = f"holds {last.num_rows} rows, but {first.path} holds {num_rows}"

@@ -148,6 +148,8 @@ class Source(ABC):
         num_labels: Number of labels the file declares; None when it does not say.
         cells_per_row: About how many numbers a row holds; large rows are read in smaller batches.
         dense: Whether rows are a matrix with a column for every label.
+        one_label: Whether each row holds one number, a label id or, below 0, none: -1, or the ignore_index of metrics.
+        sequences: Lengths of the axes of rows, (B, T) of an array (B, T, L); one where the file has one.
         string_ids: Whether label ids are strings, to be numbered by ``numbering`` before rows are read.
         numbering: Label ids by their names, where these are strings.
         layout: How a row is laid out, in words; parts of one data set have the same.
@@ -160,6 +162,8 @@ class Source(ABC):
     num_labels: int | None = None
     cells_per_row: float = 1.0
     dense: bool = False
+    one_label: bool = False
+    sequences: tuple[int, ...] = ()
     string_ids: bool = False
     numbering: Mapping[str, int] | None = None
     layout: str = ""
@@ -216,6 +220,10 @@ class Source(ABC):
         """
         hint = "leave string_ids out: here a label id is the number of a column."
         raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
+
+    def read_as_sequences(self, sequences: tuple[int, ...]) -> None:
+        """Take whole numbers (B, T) for one label at each place of predictions (B, T, L); other files ignore this."""
+        return
 
     def read_as_multi_hot(self, num_labels: int | None) -> None:
         """Take whole numbers of shape [N, L] for a matrix; only files that can hold either have anything to decide."""
@@ -364,7 +372,7 @@ class Parts(Source):
             if here != there:
                 raise DataFileError(other.path, f"holds {there}, but {first.path} holds {here}", hint=HINT)
         self.dense, self.string_ids, self.num_labels = first.dense, first.string_ids, first.num_labels
-        self.layout, self.key = first.layout, first.key
+        self.layout, self.key, self.one_label = first.layout, first.key, first.one_label
 
 
 def _layout(source: Source) -> str:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from numbers import Integral
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +24,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailmetrics.io.columns import IDS, LISTED, Chosen, Columns, Opening, Role, choose, is_usual, plain
-from tailmetrics.io.database import literal, quoted
+from tailmetrics.io.database import literal, named, quoted
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, codec_of, head, stream
 from tailmetrics.io.heads import ARROW, PARQUET, STREAM
-from tailmetrics.io.lines import Lines, Opened, Triples, triples
+from tailmetrics.io.lines import Opened, SqlLines, Triples, triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Source, starts
 from tailmetrics.io.text import parse_json, record_entry
 
@@ -81,7 +82,7 @@ class ParquetTable(Table):
     def __init__(self, path: FilePath) -> None:
         with reading(path, self.form):
             self._plain = None if codec_of(path) is None else Plain(path)
-            self._file = path if self._plain is None else self._plain.path
+            self.file = path if self._plain is None else self._plain.path
             with self._open() as file:
                 metadata, self.schema = file.metadata, file.schema_arrow
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
@@ -91,7 +92,7 @@ class ParquetTable(Table):
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
-        with self._file.open("rb") as file, pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES) as opened:
+        with self.file.open("rb") as file, pq.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES) as opened:
             yield opened
 
     def _read(self, columns: Sequence[str], groups: range, size: int) -> Iterator[Any]:
@@ -378,7 +379,7 @@ def _row_of(entry: int, lengths: Array) -> int:
 LONG_ROWS = 2**17
 
 
-def read_long(asked: Opening) -> Lines:
+def read_long(asked: Opening) -> Opened:
     """Read a long table, with the columns that its folders give."""
     table = open_table(asked.path)
 
@@ -386,10 +387,16 @@ def read_long(asked: Opening) -> Lines:
         with reading(table.path, table.form):
             yield from (batch for _, batch in table.batches(names, 0, table.num_rows, LONG_ROWS))
 
-    return _long(asked, table.schema, batches)
+    return _long(asked, table.schema, batches, table if isinstance(table, ParquetTable) else None)
 
 
-def _long(asked: Opening, schema: Any, batches: Callable[[Sequence[str]], Iterator[Any]]) -> Lines:
+def _long(
+    asked: Opening,
+    schema: Any,
+    batches: Callable[[Sequence[str]], Iterator[Any]],
+    parquet: ParquetTable | None = None,
+) -> Opened:
+    """Return the lines of a table: of Parquet by a statement, of another one as its record batches."""
     path, role, columns, partition = asked
     given = [name for name in partition if name not in schema.names]
     chosen = choose(path, [*schema.names, *given], role, columns, "its columns")
@@ -406,10 +413,6 @@ def _long(asked: Opening, schema: Any, batches: Callable[[Sequence[str]], Iterat
         problem = f"its column {chosen.value!r} is {schema.field(chosen.value).type}"
         raise DataFileError(path, problem, hint="scores, ranks and gains are numbers.")
 
-    def reader() -> Any:
-        fields = pa.schema([pa.field(name, kind) for name, kind in kinds.items()])
-        return pa.RecordBatchReader.from_batches(fields, (batch.cast(fields) for batch in batches(stored)))
-
     def exact() -> Iterator[Triples]:
         first = 0
         for batch in batches(stored):
@@ -425,23 +428,29 @@ def _long(asked: Opening, schema: Any, batches: Callable[[Sequence[str]], Iterat
             with reading(path, "a table"):
                 value = None if chosen.value is None else np.array(batch.column(chosen.value).cast(pa.float64()))
             value = -value if chosen.is_rank and value is not None else value
-            yield Triples(query, item, value, lambda index, first=first: f"row {first + index}")  # type: ignore[misc]
+            yield Triples(query, item, value, partial(_row, first), chosen.is_rank)
             first += len(batch)
 
+    if parquet is None or not isinstance(parquet.file, Path):
+        return exact()
     query, item = (
         f"{quoted(name)}::VARCHAR" if name in kinds else literal(partition[name])
         for name in (chosen.query, chosen.item)
     )
-    return Lines(
+    return SqlLines(
         form="a table",
-        source="given",
+        source=f"read_parquet({named(parquet.file)}, hive_partitioning=false)",
         query=query,
         item=item,
         value=chosen.value and f"{'-' if chosen.is_rank else ''}{quoted(chosen.value)}::DOUBLE",
         ranks=chosen.is_rank,
-        arrow=reader,
         exact=exact,
+        kept=parquet,
     )
+
+
+def _row(first: int, index: int) -> str:
+    return f"row {first + index}"
 
 
 def _plain_type(kind: Any) -> Any:
@@ -471,7 +480,7 @@ def reader_in_memory(caller: str, role: Role, value: Any) -> Callable[[Opening],
     raise TypeError(f"{caller}: {role} is a {type(value).__name__}; pass {FORMS}.")
 
 
-def _from_table(table: Any, asked: Opening) -> Lines:
+def _from_table(table: Any, asked: Opening) -> Opened:
     with reading(asked.path, "a table"):
         arrow = pa.table(table) if hasattr(table, "__arrow_c_stream__") else pa.Table.from_pandas(table)
     return _long(asked, arrow.schema, lambda names: iter(arrow.select(names).to_batches(LONG_ROWS)))
