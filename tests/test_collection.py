@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torchmetrics import MetricCollection
 
 import tailmetrics
 from cases import BUCKETS, CASES, NUM_LABELS, data, training_counts
@@ -47,17 +46,6 @@ def test_a_batch_is_ranked_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(calls) == 1
 
 
-def test_a_first_batch_of_misses_does_not_merge_different_metrics() -> None:
-    """P@5, R@5 and R@10 in one MetricCollection, first all misses, then hits: .2, .5 and 1 of the second batch, halved."""
-    collection = MetricCollection(
-        {"p5": tailmetrics.PrecisionAtK(k=5), "r5": tailmetrics.RecallAtK(k=5), "r10": tailmetrics.RecallAtK(k=10)}
-    )
-    ids = torch.arange(10)[None]
-    collection.update(ids, torch.tensor([[20, 21]]))
-    collection.update(ids, torch.tensor([[0, 7]]))
-    assert {key: float(value) for key, value in collection.compute().items()} == {"p5": 0.1, "r5": 0.25, "r10": 0.5}
-
-
 def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
     """Coverage, Gini and entropy at one k keep one vector of L numbers."""
     kinds = (tailmetrics.CatalogCoverageAtK, tailmetrics.GiniAtK, tailmetrics.EntropyAtK)
@@ -74,35 +62,6 @@ def test_two_members_with_one_key_are_refused() -> None:
     with pytest.raises(ValueError, match="both have the key 'precision@5'"):
         TopKCollection(metrics)
     TopKCollection([metrics[0], tailmetrics.PrecisionAtK(k=[1, 5], name="p")])
-
-
-def test_an_update_that_fails_for_one_changes_none() -> None:
-    """The last member refuses an empty row: the members before it, and the counts of updates, are as before."""
-    strict = tailmetrics.RecallAtK(k=2, empty_target_action="error", name="strict")
-    collection = TopKCollection({"a": tailmetrics.PrecisionAtK(k=1), "b": strict})
-    collection.update(torch.randn(2, 5), torch.tensor([0, 1]))
-    before = {
-        name: {key: state.clone() for key, state in m.metric_state.items()} for name, m in collection.members().items()
-    }
-    with pytest.raises(ValueError, match="row 1 has no relevant label"):
-        collection.update(torch.randn(2, 5), torch.tensor([0, -1]))
-    for name, metric in collection.members().items():
-        assert metric.update_count == 1
-        for key, state in metric.metric_state.items():
-            assert torch.equal(state, before[name][key])
-
-
-def test_forward_returns_the_batch_and_adds_it() -> None:
-    """Flat scalars of the batch alone; compute() afterwards is over both."""
-    collection = TopKCollection([tailmetrics.PrecisionAtK(k=1), tailmetrics.RecallAtK(k=[1, 2])], postfix="_x")
-    ids = torch.tensor([[0, 1]])
-    assert {key: float(value) for key, value in collection(ids, torch.tensor([0])).items()} == {
-        "precision@1_x": 1.0, "recall@1_x": 1.0, "recall@2_x": 1.0,
-    }  # fmt: skip
-    assert float(collection(ids, torch.tensor([1]))["precision@1_x"]) == 0.0
-    assert {key: float(value) for key, value in collection.compute().items()} == {
-        "precision@1_x": 0.5, "recall@1_x": 0.5, "recall@2_x": 1.0,
-    }  # fmt: skip
 
 
 def test_a_config_is_completed_by_bind() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import tailmetrics
-from tailmetrics import CalibrationErrorAtK, CrossEntropy, F1AtThreshold, LabelAUC, RecallAtK, TieRateAtK
+from tailmetrics import CalibrationErrorAtK, CrossEntropy, LabelAUC, RecallAtK, TieRateAtK
 
 
 @pytest.mark.parametrize("metric", [CalibrationErrorAtK(), CrossEntropy()])
@@ -108,32 +108,3 @@ def test_the_place_behind_a_cut_list_is_asked_for() -> None:
         metric.update(cut)
     metric.update(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))
     assert float(metric.compute()) == 1
-
-
-def test_keys_tell_numbers_apart_that_share_six_digits() -> None:
-    """As short as before where six digits are enough."""
-    assert F1AtThreshold([0.1234561, 0.1234562, 0.5]).keys() == [
-        "micro_f1@t0.1234561",
-        "micro_f1@t0.1234562",
-        "micro_f1@t0.5",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("given", "plain"),
-    [
-        (lambda: F1AtThreshold(np.float32(0.5)), lambda: F1AtThreshold(0.5)),
-        (lambda: F1AtThreshold(np.array([0.25, 0.5])), lambda: F1AtThreshold([0.25, 0.5])),
-        (lambda: F1AtThreshold([np.float64(0.25)]), lambda: F1AtThreshold([0.25])),
-        (lambda: RecallAtK(k=np.array([1, 5])), lambda: RecallAtK(k=[1, 5])),
-        (lambda: RecallAtK(k=np.int64(5)), lambda: RecallAtK(k=5)),
-        (lambda: tailmetrics.FBetaAtK(2, beta=np.float64(2)), lambda: tailmetrics.FBetaAtK(2, beta=2.0)),
-    ],
-)
-def test_numbers_and_arrays_of_numpy_are_numbers(given: Any, plain: Any) -> None:
-    """The same keys, the same states, the same repr."""
-    assert (given().keys(), list(given()._defaults), repr(given())) == (
-        plain().keys(),
-        list(plain()._defaults),
-        repr(plain()),
-    )

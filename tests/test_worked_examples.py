@@ -1,319 +1,422 @@
-"""The worked examples of the definitions page, formula by formula and metric by metric, as arithmetic to redo."""
-
-from __future__ import annotations
+"""The worked examples of the definitions page: the oracle and the library give them, in the same call."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import fields
+from fractions import Fraction
 from typing import Any
 
 import pytest
 import torch
+from sklearn.metrics import f1_score, precision_score, recall_score
 
-from tailmetrics import (
-    MAP,
-    MRR,
-    AccuracyAtK,
-    CGAtK,
-    DCGAtK,
-    F1AtK,
-    KForRecall,
-    LabelBuckets,
-    NDCGAtK,
-    NormalizedRecallAtK,
-    PrecisionAtK,
-    Ranking,
-    RecallAtK,
-    RelevanceAtK,
-    RPrecision,
-    functional,
-)
-from tailmetrics.metrics import TopKMetric
+import oracle
+from oracle import Row, Setting, deciles, rank_scores
+from tailmetrics import LabelBuckets, Ranking
+from tailmetrics._arguments import arguments
+from tailmetrics.metrics import REGISTRY
 
-UPTO_8 = list(range(1, 9))
+NAN = math.nan
 
 
-def by_rank(*rows: Sequence[float]) -> Ranking:
-    """Return rankings 0, 1, 2 … of which the label at each rank has the gain given."""
-    ids = torch.arange(len(rows[0])).expand(len(rows), -1)
-    return Ranking.from_ids(ids, target_gains=torch.tensor(rows, dtype=torch.float64))
+def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> Any:
+    """The value that the oracle gives, once a metric of that name has given the same."""
+    value = oracle.evaluate(name, rows, setting)
+    known = {one.name: getattr(setting, one.name) for one in fields(Setting)}
+    given = {key: one for key, one in known.items() if key in arguments(REGISTRY[name]) and one is not None}
+    if setting.average != "macro":
+        given.pop("labels", None)
+    if setting.assignment is not None:
+        names = [f"bucket {number}" for number in range(setting.num_buckets)]
+        given["buckets"] = LabelBuckets.from_assignment(setting.assignment, names)
+    else:
+        given["num_labels"] = max(1 + max([0, *row.ranked, *row.relevant]) for row in rows)
+        given["num_labels"] = max(given["num_labels"], setting.num_labels or 0)
+    if "label_counts" in arguments(REGISTRY[name]):
+        given["label_counts"] = setting.counts
+    metric = REGISTRY[name](**given)
+    target = padded([[*row.relevant] for row in rows]).long()
+    ranked = padded([row.ranked for row in rows]).long()
+    gains = padded([[*row.relevant.values()] for row in rows]).clamp(min=0)
+    if rows[0].scores:
+        scores = torch.tensor([row.scores for row in rows], dtype=torch.float64)
+        metric.update(Ranking.from_scores(scores, target_ids=target, target_gains=gains))
+    else:
+        size = metric.num_labels
+        metric.update(Ranking.from_ids(ranked, target_ids=target, target_gains=gains, num_labels=size))
+    assert metric.compute().tolist() == pytest.approx(value, rel=1e-14, abs=1e-15, nan_ok=True)
+    return value
 
 
-def of_targets(ranked: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Ranking:
-    """Return rankings as given, of which the labels listed are relevant."""
-    width = max(map(len, targets))
-    padded = [[*target, *[-1] * (width - len(target))] for target in targets]
-    return Ranking.from_ids(torch.tensor([list(row) for row in ranked]), target_ids=torch.tensor(padded), num_labels=20)
+def padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
+    """The rows as a tensor, -1 behind the end of each."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows], dtype=torch.float64).view(
+        len(rows), width
+    )
 
 
-def computed(metric: TopKMetric, ranking: Ranking) -> Any:
-    """Return the value of a metric after one batch, as a float or a list."""
-    metric.update(ranking)
-    return metric.compute().tolist()
+def by_rank(grades: Sequence[float]) -> Row:
+    """Give the label at rank j the j-th grade; labels are numbered by rank from 1."""
+    ranked = list(range(1, len(grades) + 1))
+    return Row(ranked, {label: grade for label, grade in zip(ranked, grades, strict=True) if grade > 0})
 
 
-def per_row(formula: Any, ranking: Ranking, *arguments: Any) -> list[float]:
-    """Return the values of a formula, row by row."""
-    values: list[float] = formula(ranking, *arguments).tolist()
-    return values
+def value(name: str, rows: Sequence[Row], k: int | None = None, **conventions: Any) -> float:
+    result = evaluate(name, rows, Setting(k, **conventions))
+    assert isinstance(result, float)
+    return result
 
 
-def curve(formula: Any, ranking: Ranking, *arguments: Any) -> list[float]:
-    """Return the formula of a single row at k = 1 … 8."""
-    return [value for k in UPTO_8 for value in per_row(formula, ranking, k, *arguments)]
+def curve(name: str, row: Row, upto: int, **conventions: Any) -> list[float]:
+    """Evaluate one row at k = 1 … upto."""
+    return [value(name, [row], k, **conventions) for k in range(1, upto + 1)]
 
 
-def exactly(expected: Any) -> Any:
-    """Equal up to the last digits of a float."""
-    return pytest.approx(expected, rel=0, abs=1e-14)
-
-
-def printed(expected: Any, digits: int = 4) -> Any:
-    """Equal to what is printed with so many digits."""
-    return pytest.approx(expected, rel=0, abs=0.5 * 10**-digits)
-
-
-def discounted(*gains: float) -> float:
-    """Return the sum of gain / log2(rank + 1)."""
+def discounted(gains: Sequence[float]) -> float:
     return math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
 
 
-class TestExample1:
-    """Relevance by rank 1 0 1 1 0 1 0 0, n = 4."""
+def floats(fractions: list[Fraction]) -> list[float]:
+    return [float(fraction) for fraction in fractions]
 
-    ranking = by_rank([1, 0, 1, 1, 0, 1, 0, 0])
 
-    def test_precision(self) -> None:
-        """P@1 … P@8 are 1, 1/2, 2/3, 3/4, 3/5, 4/6, 4/7, 4/8."""
-        expected = [1, 1 / 2, 2 / 3, 3 / 4, 3 / 5, 4 / 6, 4 / 7, 4 / 8]
-        assert curve(functional.precision_at_k, self.ranking) == exactly(expected)
-        assert computed(PrecisionAtK(UPTO_8), self.ranking) == exactly(expected)
+def close(expected: object, printed: bool = False) -> object:
+    """Equal to 1e-15, or to the four decimals of a printed figure."""
+    return pytest.approx(expected, rel=0, abs=5.1e-5 if printed else 1e-15, nan_ok=True)
 
-    def test_recall(self) -> None:
-        """R@1 … R@8 are the hits over 4: .25 .25 .5 .75 .75 1 1 1."""
-        expected = [1 / 4, 1 / 4, 2 / 4, 3 / 4, 3 / 4, 4 / 4, 4 / 4, 4 / 4]
-        assert curve(functional.recall_at_k, self.ranking) == exactly(expected)
-        assert computed(RecallAtK(UPTO_8), self.ranking) == exactly(expected)
 
-    def test_f1(self) -> None:
-        """F1@4 is the harmonic mean of 3/4 and 3/4."""
-        expected = 2 * (3 / 4) * (3 / 4) / (3 / 4 + 3 / 4)
-        assert per_row(functional.f1_at_k, self.ranking, 4) == exactly([expected])
-        assert computed(F1AtK(4), self.ranking) == exactly(expected) == 0.75
+BINARY = by_rank([1, 0, 1, 1, 0, 1, 0, 0])
+GRADED = by_rank([0, 4, 1, 3, 4, 1, 3, 2])
 
-    def test_dcg(self) -> None:
-        """DCG is 1, 1, 1.5, 1.9307, 1.9307, 2.2869, 2.2869, 2.2869."""
-        second = 1 + 1 / math.log2(4)
-        third = second + 1 / math.log2(5)
-        fourth = third + 1 / math.log2(7)
-        expected = [1, 1, second, third, third, fourth, fourth, fourth]
-        assert curve(functional.dcg_at_k, self.ranking) == exactly(expected)
-        assert computed(DCGAtK(k=UPTO_8), self.ranking) == exactly(expected)
-        assert expected == printed([1, 1, 1.5, 1.9307, 1.9307, 2.2869, 2.2869, 2.2869])
 
-    def test_ideal_and_ndcg(self) -> None:
-        """The ideal is 1, 1.6309, 2.1309, 2.5616 …; NDCG 1, .6131, .7039, .7537, .7537, .8928, .8928, .8928."""
-        ideal = [discounted(*[1.0] * min(k, 4)) for k in UPTO_8]
-        expected = [top / best for top, best in zip(curve(functional.dcg_at_k, self.ranking), ideal, strict=True)]
-        assert curve(functional.ideal_dcg_at_k, self.ranking) == exactly(ideal)
-        assert curve(functional.ndcg_at_k, self.ranking) == exactly(expected)
-        assert computed(NDCGAtK(k=UPTO_8), self.ranking) == exactly(expected)
-        assert ideal[:4] == printed([1, 1.6309, 2.1309, 2.5616])
-        assert expected == printed([1, 0.6131, 0.7039, 0.7537, 0.7537, 0.8928, 0.8928, 0.8928])
+def test_example_1_precision_recall_and_f1() -> None:
+    """Relevance 1 0 1 1 0 1 0 0: precision is hits over k, recall hits over 4, F1@4 their harmonic mean .75."""
+    hits = [1, 1, 2, 3, 3, 4, 4, 4]
+    assert curve("PrecisionAtK", BINARY, 8) == [hit / k for k, hit in enumerate(hits, start=1)]
+    assert curve("RecallAtK", BINARY, 8) == [hit / 4 for hit in hits]
+    assert curve("F1AtK", BINARY, 8) == close([2 * hit / (k + 4) for k, hit in enumerate(hits, start=1)])
+    assert curve("F1AtK", BINARY, 4)[-1] == 0.75
 
-    def test_average_precision(self) -> None:
-        """AP = (1 + 2/3 + 3/4 + 4/6) / 4 = .770833, from running sums 1, 1.67, 2.42 and 3.08."""
-        sums = [1, 1 + 2 / 3, 1 + 2 / 3 + 3 / 4, 1 + 2 / 3 + 3 / 4 + 4 / 6]
-        assert sums == printed([1, 1.67, 2.42, 3.08], 2)
-        found = [4 * per_row(functional.average_precision, self.ranking, k)[0] for k in (1, 3, 4, 6)]
-        assert found == exactly(sums)
-        assert computed(MAP(), self.ranking) == exactly(sums[-1] / 4) == printed(0.770833, 6)
 
-    def test_r_precision(self) -> None:
-        """3 of the 4 relevant labels are among the first 4."""
-        assert per_row(functional.r_precision, self.ranking) == [3 / 4]
-        assert computed(RPrecision(), self.ranking) == 3 / 4
+def test_example_1_dcg_ideal_and_ndcg() -> None:
+    """Hits at ranks 1, 3, 4 and 6 give DCG 1, 1, 1.5, 1.9307 … over the ideal 1, 1.6309, 2.1309, 2.5616 …."""
+    dcg = [discounted([1, 0, 1, 1, 0, 1, 0, 0][:k]) for k in range(1, 9)]
+    ideal = [discounted([1, 1, 1, 1, 0, 0, 0, 0][:k]) for k in range(1, 9)]
+    assert curve("DCGAtK", BINARY, 8) == close(dcg)
+    assert curve("DCGAtK", by_rank([1, 1, 1, 1, 0, 0, 0, 0]), 8) == close(ideal)
+    assert curve("NDCGAtK", BINARY, 8) == close([top / best for top, best in zip(dcg, ideal, strict=True)])
+    assert curve("DCGAtK", BINARY, 6) == close([1, 1, 1.5, 1.9307, 1.9307, 2.2869], printed=True)
+    assert ideal[:4] == close([1, 1.6309, 2.1309, 2.5616], printed=True)
+    assert curve("NDCGAtK", BINARY, 6) == close([1, 0.6131, 0.7039, 0.7537, 0.7537, 0.8928], printed=True)
+
+
+def test_example_1_average_precision() -> None:
+    """AP is (1 + 2/3 + 3/4 + 4/6) / 4 = .770833, and R-precision 3 hits among the first 4."""
+    assert evaluate("MAP", [BINARY], Setting(None)) == float((1 + Fraction(2, 3) + Fraction(3, 4) + Fraction(4, 6)) / 4)
+    assert evaluate("MAP", [BINARY], Setting(None)) == close(0.770833, printed=True)
+    assert evaluate("RPrecision", [BINARY], Setting(None)) == 3 / 4
 
 
 def test_example_2_mean_average_precision() -> None:
-    """APs of 13/15 and 47/84; their mean is 599/840 = .713095."""
-    ranking = by_rank([1, 1, 0, 0, 1, 0, 0], [0, 1, 1, 0, 0, 1, 1])
-    first, second = (1 / 1 + 2 / 2 + 3 / 5) / 3, (1 / 2 + 2 / 3 + 3 / 6 + 4 / 7) / 4
-    assert (first, second) == exactly((13 / 15, 47 / 84))
-    assert per_row(functional.average_precision, ranking) == exactly([first, second])
-    assert computed(MAP(), ranking) == exactly((first + second) / 2) == exactly(599 / 840) == printed(0.713095, 6)
+    """APs of 13/15 and 47/84 have the mean 599/840."""
+    first, second = by_rank([1, 1, 0, 0, 1, 0, 0]), by_rank([0, 1, 1, 0, 0, 1, 1])
+    assert evaluate("MAP", [first], Setting(None)) == float((1 + 1 + Fraction(3, 5)) / 3) == 13 / 15
+    assert (
+        evaluate("MAP", [second], Setting(None))
+        == float((Fraction(1, 2) + Fraction(2, 3) + Fraction(3, 6) + Fraction(4, 7)) / 4)
+        == 47 / 84
+    )
+    assert evaluate("MAP", [first, second], Setting(None)) == 599 / 840
 
 
-class TestExample3:
-    """The ranking 1 … 8 against [2, 4, 5, 7], [1, 4, 5, 7] and [5, 8]."""
-
-    ranking = of_targets([UPTO_8] * 3, [[2, 4, 5, 7], [1, 4, 5, 7], [5, 8]])
-
-    def test_recall(self) -> None:
-        """Of [2, 4, 5, 7]: 0 .25 .25 .5 .75 .75 1 1."""
-        expected = [0, 1 / 4, 1 / 4, 2 / 4, 3 / 4, 3 / 4, 4 / 4, 4 / 4]
-        assert [per_row(functional.recall_at_k, self.ranking, k)[0] for k in UPTO_8] == expected
-        assert computed(RecallAtK(UPTO_8), of_targets([UPTO_8], [[2, 4, 5, 7]])) == expected
-
-    def test_average_precision(self) -> None:
-        """AP@8 is .542857, .667857 and .225; MAP@8 is .478571."""
-        expected = [
-            (1 / 2 + 2 / 4 + 3 / 5 + 4 / 7) / 4,
-            (1 / 1 + 2 / 4 + 3 / 5 + 4 / 7) / 4,
-            (1 / 5 + 2 / 8) / 2,
-        ]
-        assert per_row(functional.average_precision, self.ranking, 8) == exactly(expected)
-        assert expected == printed([0.542857, 0.667857, 0.225], 6)
-        assert computed(MAP(8), self.ranking) == exactly(sum(expected) / 3) == printed(0.478571, 6)
-
-    def test_reciprocal_rank(self) -> None:
-        """First hits at ranks 2, 1 and 5: MRR = (1/2 + 1 + 1/5) / 3 = .566667."""
-        assert per_row(functional.reciprocal_rank, self.ranking) == exactly([1 / 2, 1, 1 / 5])
-        assert computed(MRR(), self.ranking) == exactly((1 / 2 + 1 + 1 / 5) / 3) == printed(0.566667, 6)
-
-
-class TestExample4:
-    """Graded relevance 0 4 1 3 4 1 3 2."""
-
-    grades = (0, 4, 1, 3, 4, 1, 3, 2)
-    ideal = (4, 4, 3, 3, 2, 1, 1, 0)
-    ranking = by_rank(grades)
-
-    def test_cumulative_gain(self) -> None:
-        """CG@8 = 0 + 4 + 1 + 3 + 4 + 1 + 3 + 2 = 18."""
-        assert curve(functional.cg_at_k, self.ranking) == [0, 4, 5, 8, 12, 13, 16, 18]
-        assert computed(CGAtK(k=8), self.ranking) == 0 + 4 + 1 + 3 + 4 + 1 + 3 + 2 == 18
-
-    def test_dcg(self) -> None:
-        """Linear gain: 0, 2.5237, 3.0237, 4.3157, 5.8632, 6.2194, 7.2194, 7.8503; the ideal at 8 is 10.7790."""
-        expected = [discounted(*self.grades[:k]) for k in UPTO_8]
-        assert curve(functional.dcg_at_k, self.ranking) == exactly(expected)
-        assert computed(DCGAtK(k=UPTO_8), self.ranking) == exactly(expected)
-        assert expected == printed([0, 2.5237, 3.0237, 4.3157, 5.8632, 6.2194, 7.2194, 7.8503])
-        assert per_row(functional.ideal_dcg_at_k, self.ranking, 8) == exactly([discounted(*self.ideal)])
-        assert discounted(*self.ideal) == printed(10.7790)
-
-    def test_ndcg(self) -> None:
-        """0, .3869, .3768, .4633, .5811, .5954, .6698, .7283."""
-        expected = [discounted(*self.grades[:k]) / discounted(*self.ideal[:k]) for k in UPTO_8]
-        assert curve(functional.ndcg_at_k, self.ranking) == exactly(expected)
-        assert computed(NDCGAtK(k=UPTO_8), self.ranking) == exactly(expected)
-        assert expected == printed([0, 0.3869, 0.3768, 0.4633, 0.5811, 0.5954, 0.6698, 0.7283])
-
-    def test_exponential_gain(self) -> None:
-        """Grades 0 4 1 3 then gain 0 15 1 7, over the ideal 15 15 7 7."""
-        expected = discounted(0, 2**4 - 1, 2**1 - 1, 2**3 - 1) / discounted(15, 15, 7, 7)
-        assert per_row(functional.ndcg_at_k, self.ranking, 4, "exponential") == exactly([expected])
-        assert computed(NDCGAtK(k=4, gain="exponential"), self.ranking) == exactly(expected)
-
-
-class TestExample5:
-    """Truth {a b c d e}; rankings bcade, abcde, fbcde, afegb, afcgb, dcbae."""
-
-    ranking = of_targets(
-        [["abcdefg".index(letter) for letter in row] for row in ["bcade", "abcde", "fbcde", "afegb", "afcgb", "dcbae"]],
-        [list(range(5))] * 6,
+def test_example_3_recall_map_and_mrr() -> None:
+    """Over the ranking 1 … 8 three targets have APs .542857, .667857, .225 and first hits at ranks 2, 1, 5."""
+    targets = ([2, 4, 5, 7], [1, 4, 5, 7], [5, 8])
+    rows = [Row(list(range(1, 9)), dict.fromkeys(target, 1.0)) for target in targets]
+    assert curve("RecallAtK", rows[0], 8) == [0, 0.25, 0.25, 0.5, 0.75, 0.75, 1, 1]
+    average_precisions = [
+        (Fraction(1, 2) + Fraction(2, 4) + Fraction(3, 5) + Fraction(4, 7)) / 4,
+        (1 + Fraction(2, 4) + Fraction(3, 5) + Fraction(4, 7)) / 4,
+        (Fraction(1, 5) + Fraction(2, 8)) / 2,
+    ]
+    assert [evaluate("MAP", [row], Setting(8)) for row in rows] == floats(average_precisions)
+    assert floats(average_precisions) == close([0.542857, 0.667857, 0.225], printed=True)
+    assert evaluate("MAP", rows, Setting(8)) == float(sum(average_precisions) / 3) == close(0.478571, printed=True)
+    assert (
+        evaluate("MRR", rows, Setting(None))
+        == float((Fraction(1, 2) + 1 + Fraction(1, 5)) / 3)
+        == close(0.566667, printed=True)
     )
 
-    def test_average_precision_over_what_is_attainable(self) -> None:
-        """AP@4 over min(4, 5): 1, 1, .479167, .416667, .416667, 1; mean .71875."""
-        third, fourth = (0 + 1 / 2 + 2 / 3 + 3 / 4) / 4, (1 / 1 + 0 + 2 / 3 + 0) / 4
-        expected = [1, 1, third, fourth, fourth, 1]
-        assert per_row(functional.average_precision, self.ranking, 4, "attainable") == exactly(expected)
-        assert expected == printed([1, 1, 0.479167, 0.416667, 0.416667, 1], 6)
-        assert computed(MAP(4, denominator="attainable"), self.ranking) == exactly(sum(expected) / 6) == 0.71875
-        assert computed(MAP(4), self.ranking) == exactly(0.71875 * 4 / 5)
 
-    def test_average_precision_at_other_cutoffs(self) -> None:
-        """Of afegb at 2, (1/1 + 0) / 2; of afcgb at 3, (1/1 + 0 + 2/3) / 3."""
-        assert per_row(functional.average_precision, self.ranking, 2, "attainable")[3] == (1 / 1 + 0) / 2
-        assert per_row(functional.average_precision, self.ranking, 3, "attainable")[4] == exactly((1 + 0 + 2 / 3) / 3)
-
-    def test_precision_and_relevance(self) -> None:
-        """Of afcgb: P@3 = 2/3, relevance 0 at rank 2 and 1 at rank 3."""
-        assert per_row(functional.precision_at_k, self.ranking, 3)[4] == 2 / 3
-        assert [per_row(functional.relevance_at_k, self.ranking, k)[4] for k in (2, 3)] == [0, 1]
-        # the six labels at rank 2 are c b b f f c, those at rank 3 a c c e c b
-        assert computed(RelevanceAtK([2, 3]), self.ranking) == exactly([4 / 6, 6 / 6])
+def test_example_4_graded_gains() -> None:
+    """Grades 0 4 1 3 4 1 3 2 sum to CG@8 = 18; DCG, its ideal and NDCG follow the printed figures."""
+    grades: list[float] = [0, 4, 1, 3, 4, 1, 3, 2]
+    best = sorted(grades, reverse=True)
+    dcg = [discounted(grades[:k]) for k in range(1, 9)]
+    ndcg = [discounted(grades[:k]) / discounted(best[:k]) for k in range(1, 9)]
+    assert curve("CGAtK", GRADED, 8) == [sum(grades[:k]) for k in range(1, 9)]
+    assert curve("CGAtK", GRADED, 8)[-1] == 18
+    assert curve("DCGAtK", GRADED, 8) == close(dcg)
+    assert dcg == close([0, 2.5237, 3.0237, 4.3157, 5.8632, 6.2194, 7.2194, 7.8503], printed=True)
+    assert discounted(best) == close(10.7790, printed=True)
+    assert curve("NDCGAtK", GRADED, 8) == close(ndcg)
+    assert ndcg == close([0, 0.3869, 0.3768, 0.4633, 0.5811, 0.5954, 0.6698, 0.7283], printed=True)
 
 
-class TestExample6:
-    """A single target at ranks 1 to 12."""
+def test_exponential_gain() -> None:
+    """A grade g counts 2^g - 1, so grades 0 4 1 3 count 0 15 1 7; binary relevance is the same under both gains."""
+    assert curve("DCGAtK", GRADED, 4, gain="exponential") == close([discounted([0, 15, 1, 7][:k]) for k in range(1, 5)])
+    expected = discounted([0, 15, 1, 7]) / discounted([15, 15, 7, 7])
+    assert curve("NDCGAtK", GRADED, 4, gain="exponential")[-1] == close(expected)
+    assert curve("NDCGAtK", BINARY, 8, gain="exponential") == curve("NDCGAtK", BINARY, 8)
+    assert curve("CGAtK", by_rank([0.5]), 1, gain="exponential") == close([math.sqrt(2) - 1])
 
-    ranks = range(1, 13)
-    ranking = of_targets([range(1, 13)] * 12, [[rank] for rank in ranks])
 
-    def test_ndcg(self) -> None:
-        """NDCG@10 is 1 / log2(r + 1) up to r = 10: 1, .6309, .5, .4307, .3869 … .2891; then 0."""
-        expected = [1 / math.log2(rank + 1) if rank <= 10 else 0 for rank in self.ranks]
-        assert per_row(functional.ndcg_at_k, self.ranking, 10) == exactly(expected)
-        assert computed(NDCGAtK(k=10), self.ranking) == exactly(math.fsum(expected) / 12)
-        assert [*expected[:5], expected[9]] == printed([1, 0.6309, 0.5, 0.4307, 0.3869, 0.2891])
+def test_example_5_attainable_average_precision() -> None:
+    """Six rankings against {a b c d e}: AP@4 over min(4, 5) is 1, 1, .479167, .416667, .416667, 1; mean .71875."""
+    rankings = ["bcade", "abcde", "fbcde", "afegb", "afcgb", "dcbae"]
+    rows = [Row([ord(letter) for letter in ranking], {ord(letter): 1.0 for letter in "abcde"}) for ranking in rankings]
+    third, fourth = (Fraction(1, 2) + Fraction(2, 3) + Fraction(3, 4)) / 4, (1 + Fraction(2, 3)) / 4
+    expected = [Fraction(1), Fraction(1), third, fourth, fourth, Fraction(1)]
+    attainable = Setting(4, denominator="attainable")
+    assert [evaluate("MAP", [row], attainable) for row in rows] == floats(expected)
+    assert floats(expected) == close([1, 1, 0.479167, 0.416667, 0.416667, 1], printed=True)
+    assert evaluate("MAP", rows, attainable) == 0.71875
+    assert evaluate("MAP", rows, Setting(4)) == float(Fraction(71875, 100000) * 4 / 5)
+    assert curve("PrecisionAtK", rows[4], 3)[-1] == 2 / 3
+    assert curve("RelevanceAtK", rows[4], 3) == [1, 0, 1]
 
-    def test_reciprocal_rank(self) -> None:
-        """MRR is 1 / r, and 0 behind a cut-off."""
-        expected = [1 / rank for rank in self.ranks]
-        assert per_row(functional.reciprocal_rank, self.ranking) == exactly(expected)
-        assert per_row(functional.reciprocal_rank, self.ranking, 5) == exactly(expected[:5] + [0] * 7)
-        assert computed(MRR(), self.ranking) == exactly(math.fsum(expected) / 12)
 
-    def test_accuracy(self) -> None:
-        """accuracy@1 <= accuracy@5 <= accuracy@10 and accuracy@1 <= MRR, in each row and in the mean."""
-        first, fifth, tenth = ([float(rank <= k) for rank in self.ranks] for k in (1, 5, 10))
-        rows = [per_row(functional.hit_rate_at_k, self.ranking, k) for k in (1, 5, 10)]
-        assert rows == [first, fifth, tenth]
-        reciprocal = per_row(functional.reciprocal_rank, self.ranking)
-        for at_1, at_5, at_10, of_rank in zip(*rows, reciprocal, strict=True):
-            assert at_1 <= at_5 <= at_10
-            assert at_1 <= of_rank
-        assert computed(AccuracyAtK([1, 5, 10]), self.ranking) == exactly([1 / 12, 5 / 12, 10 / 12])
+def test_example_6_single_target() -> None:
+    """One target at rank r: NDCG@10 is 1/log2(r+1) up to rank 10 and then 0, MRR is 1/r, accuracy@1 <= MRR."""
+    rows = [Row(list(range(12)), {rank - 1: 1.0}) for rank in range(1, 13)]
+    ndcg = [evaluate("NDCGAtK", [row], Setting(10)) for row in rows]
+    assert ndcg == close([1 / math.log2(rank + 1) if rank <= 10 else 0 for rank in range(1, 13)])
+    assert [*ndcg[:5], ndcg[9]] == close([1, 0.6309, 0.5, 0.4307, 0.3869, 0.2891], printed=True)
+    assert [evaluate("MRR", [row], Setting(None)) for row in rows] == [1 / rank for rank in range(1, 13)]
+    for row in rows:
+        at_1, at_5, at_10 = (value("AccuracyAtK", [row], k) for k in (1, 5, 10))
+        assert at_1 <= at_5 <= at_10
+        assert at_1 <= value("MRR", [row])
+    assert [evaluate("AccuracyAtK", rows, Setting(k)) for k in (1, 5, 10)] == floats(
+        [Fraction(k, 12) for k in (1, 5, 10)]
+    )
 
 
 def test_example_7_normalized_recall_is_not_precision() -> None:
-    """With k = 5, n = 2 and both found, P@5 = 2/5 and normalized recall@5 = 2 / min(5, 2)."""
-    ranking = by_rank([1, 1, 0, 0, 0])
-    assert per_row(functional.precision_at_k, ranking, 5) == [2 / 5]
-    assert per_row(functional.normalized_recall_at_k, ranking, 5) == [2 / min(5, 2)]
-    assert computed(PrecisionAtK(5), ranking) == 0.4
-    assert computed(NormalizedRecallAtK(5), ranking) == 1
+    """With k = 5 and n = 2, both found: precision 2/5, normalized recall 2/2; with n > k it is hits over k."""
+    assert curve("PrecisionAtK", by_rank([1, 1, 0, 0, 0]), 5)[-1] == 2 / 5
+    assert curve("NormalizedRecallAtK", by_rank([1, 1, 0, 0, 0]), 5) == [1, 1, 1, 1, 1]
+    assert curve("NormalizedRecallAtK", BINARY, 8) == [1, 1 / 2, 2 / 3, 3 / 4, 3 / 4, 1, 1, 1]
 
 
-class TestExample8:
-    """A row that never reaches the recall counts half the number of labels, and does not vanish from the median.
+def test_example_8_a_row_that_never_reaches_the_recall_counts() -> None:
+    """Rows reach the recall at 1 and 3, one shows nothing of the bucket (20 // 2), one has no target and is skipped."""
+    assignment = [0] * 4 + [1] * 16
+    rows = [
+        Row([9, 0, 1], {0: 1.0}),
+        Row([0, 9, 1, 2], {0: 1.0, 1: 1.0, 2: 1.0}),
+        Row([9, 10], {0: 1.0}),
+        Row([0, 1], {9: 1.0}),
+    ]
+    median = Setting(None, assignment, num_buckets=2, min_recall=0.8)
+    mean = Setting(None, assignment, num_buckets=2, min_recall=0.8, statistic="mean")
+    shallow = Setting(None, assignment, num_buckets=2, min_recall=0.8, depth=2, miss_value=99)
+    assert evaluate("KForRecall", rows, median) == [3, 10]
+    assert evaluate("KForRecall", rows, mean) == [float(Fraction(1 + 3 + 10, 3)), 10]
+    assert evaluate("KForRecall", rows[:2], median) == [(1 + 3) / 2, pytest.approx(NAN, nan_ok=True)]
+    assert evaluate("KForRecall", rows, shallow) == [99, 99]
 
-    20 labels, of which 0 to 3 are the head. Of its relevant head labels the first row finds 1 of 1 at rank 1 among the
-    head labels it shows, the second 3 of 3 at rank 3; the third shows no head label; the fourth wants none.
-    """
 
-    buckets = LabelBuckets.from_assignment([0] * 4 + [1] * 16, ["head", "tail"])
-    ranking = of_targets([[9, 0, 1, 8], [0, 9, 1, 2], [9, 10, 11, 12], [0, 1, 2, 3]], [[0], [0, 1, 2], [0], [9]])
-
-    def test_formula(self) -> None:
-        """The ranks are 1, 3, none and none."""
-        head = functional.k_for_recall(self.ranking.by_bucket(self.buckets), 0.8)[:, 0].tolist()
-        assert head[:2] == [1, 3]
-        assert min(head[2:]) > self.ranking.depth
-
-    def test_median_and_mean(self) -> None:
-        """Head: 1, 3 and the miss 20 // 2, not 1 and 3 alone. Tail: one row, whose only target 9 it never shows."""
-        assert computed(KForRecall(0.8, buckets=self.buckets), self.ranking) == [3, 20 // 2]
-        mean = KForRecall(0.8, statistic="mean", buckets=self.buckets)
-        assert computed(mean, self.ranking) == exactly([(1 + 3 + 10) / 3, 10])
-        assert (1 + 3) / 2 == 2  # what the median would be without the row that shows no head label
-
-    def test_miss_value(self) -> None:
-        """miss_value= replaces the half: the median of 1, 3 and 99 is 3 still, the mean is not."""
-        mean = KForRecall(0.8, statistic="mean", miss_value=99, buckets=self.buckets)
-        assert computed(mean, self.ranking) == exactly([(1 + 3 + 99) / 3, 99])
-
-    @pytest.mark.parametrize("percent", [7, 14, 28, 55, 56])
-    def test_recall_is_reached_by_a_quotient(self, percent: int) -> None:
-        """C of 100 hits are the recall c/100 at rank c, although ceil(c/100 · 100) is c + 1 in float64."""
-        assert math.ceil(percent / 100 * 100) == percent + 1
-        assert per_row(functional.k_for_recall, by_rank([1] * 100), percent / 100) == [percent]
+@pytest.mark.parametrize("percent", [7, 14, 28, 55, 56])
+def test_example_8_recall_is_compared_as_a_quotient(percent: int) -> None:
+    """The first c of 100 hits reaches the recall c/100 at rank c, also where .01 c times 100 rounds above c."""
+    assert math.ceil(percent / 100 * 100) == percent + 1
+    setting = Setting(None, num_labels=100, min_recall=percent / 100)
+    assert evaluate("KForRecall", [by_rank([1] * 100)], setting) == percent
 
 
 def test_example_9_mrr_is_no_mean_rank() -> None:
-    """First hits at ranks 1 and 4: MRR = (1 + 1/4) / 2, and 1 / MRR = 1.6 is their harmonic mean, not 2.5."""
-    mrr = computed(MRR(), by_rank([1, 0, 0, 0], [0, 0, 0, 1]))
+    """First hits at ranks 1 and 4: MRR is (1 + 1/4) / 2, whose inverse 1.6 is not the mean rank 2.5."""
+    mrr = value("MRR", [by_rank([1, 0, 0, 0]), by_rank([0, 0, 0, 1])])
     assert mrr == (1 + 1 / 4) / 2
-    assert 1 / mrr == 2 / (1 / 1 + 1 / 4) == 1.6 != (1 + 4) / 2
+    assert 1 / mrr == 1.6 != (1 + 4) / 2
+
+
+def test_rank_scores_breaks_ties_by_id_and_drops_minus_infinity() -> None:
+    """Equal scores, zeros of either sign included, stand in id order; -inf is not retrieved, a negative score is."""
+    assert rank_scores([0.0, 2.0, -0.0, -math.inf, 2.0, -1.0]) == [1, 4, 0, 2, 5]
+
+
+def test_deciles_by_hand() -> None:
+    """A label above a tenth fills a bucket alone, the rest is shared anew, and unseen labels come last."""
+    assert deciles([1] * 20 + [0]) == [label // 2 for label in range(20)] + [10]
+    assert deciles([0, 100, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]) == [10, *range(10), 10]
+    assert deciles([5, 7, 5]) == [1, 0, 2]
+    # After the first label the quotas are 13/9, 11/8, 9/7 and 7/6, which take two labels each, then 5/5, 4/4 ….
+    assert deciles([50] + [1] * 13) == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9]
+
+
+ASSIGNMENT = [0, 0, 0, 1, 1, 1]
+ROWS = [
+    Row([3, 0, 4, 1], {0: 1.0, 4: 1.0, 5: 1.0}),
+    Row([1, 2, 5, 3], {3: 2.0}),
+    Row([0, 3], {0: 1.0, 1: 1.0}),
+]
+
+
+def bucketed(name: str, k: int | None, **conventions: Any) -> list[float]:
+    result = evaluate(name, ROWS, Setting(k, ASSIGNMENT, 2, **conventions))
+    assert isinstance(result, list)
+    return result
+
+
+def test_bucket_scope_cuts_the_list_before_k() -> None:
+    """Bucket 0 sees [0 1 | {0}] and [0 | {0 1}]; bucket 1 sees [3 4 | {4 5}] and [5 3 | {3}]; depth cuts first."""
+    assert bucketed("PrecisionAtK", 2) == floats([(Fraction(1, 2) + 1) / 2, (Fraction(1, 2) + Fraction(1, 2)) / 2])
+    assert bucketed("RecallAtK", 2) == floats([(1 + Fraction(1, 2)) / 2, (Fraction(1, 2) + 1) / 2])
+    assert bucketed("F1AtK", 2) == floats(
+        [(Fraction(2, 3) + Fraction(2, 3)) / 2, (Fraction(2, 4) + Fraction(2, 3)) / 2]
+    )
+    assert bucketed("MRR", None) == floats([(Fraction(1) + 1) / 2, (Fraction(1, 2) + Fraction(1, 2)) / 2])
+    assert bucketed("MRR", None, depth=3) == floats([(Fraction(1) + 1) / 2, (Fraction(1, 2) + 0) / 2])
+    assert bucketed("RecallAtK", 2, empty_target_action="neg") == floats([Fraction(3, 2) / 3, Fraction(3, 2) / 3])
+    assert bucketed("RecallAtK", 2, empty_target_action="pos") == floats([Fraction(5, 2) / 3, Fraction(5, 2) / 3])
+
+
+def test_global_scope_keeps_the_whole_list() -> None:
+    """Of the top 2, [3 0], [1 2] and [0 3], bucket 0 has hits 1, -, 1 and bucket 1 hits 0, 0, -, over 2 ids shown."""
+    assert bucketed("PrecisionAtK", 2, scope="global") == [1 / 2, 0]
+    assert bucketed("F1AtK", 2, scope="global") == floats([(Fraction(2, 3) + Fraction(1, 2)) / 2, Fraction(0)])
+    assert bucketed("MRR", None, scope="global") == floats(
+        [(Fraction(1, 2) + 1) / 2, (Fraction(1, 3) + Fraction(1, 4)) / 2]
+    )
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_global_precision_adds_up_over_buckets(k: int) -> None:
+    """With the denominator k and empty rows counted as 0, the buckets' precisions sum to P@k."""
+    parts = bucketed("PrecisionAtK", k, scope="global", denominator="k", empty_target_action="neg")
+    assert sum(parts) == close(evaluate("PrecisionAtK", ROWS, Setting(k, denominator="k")))
+
+
+def test_micro_and_macro_by_bucket() -> None:
+    """Rows show bucket 0 the ids (0, 1), (1, 2) and (0), of which 2 are hits; support is 3 (0, 1, 0), none in row 2."""
+    assert bucketed("PrecisionAtK", 2, average="micro")[0] == 2 / 5
+    assert bucketed("PrecisionAtK", 2, average="micro", denominator="k")[0] == 2 / (3 * 2)
+    assert bucketed("F1AtK", 2, average="micro")[0] == 2 * 2 / (5 + 3)
+    assert bucketed("PrecisionAtK", 2, average="micro", empty_target_action="skip")[0] == 2 / 3
+    assert bucketed("PrecisionAtK", 2, average="micro", scope="global")[0] == 2 / 4
+    assert bucketed("F1AtK", 2, average="macro")[0] == (1 + 0) / 2
+    assert bucketed("F1AtK", 2, average="macro", labels="all")[0] == close(1 / 3)
+    assert bucketed("F1AtK", 2, average="weighted")[0] == close((2 * 1 + 1 * 0) / 3)
+    assert bucketed("F1AtK", 2, average="macro", labels="union")[0] == close((1 + 0 + 0) / 3)
+
+
+@pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
+@pytest.mark.parametrize(
+    ("name", "peer"), [("PrecisionAtK", precision_score), ("RecallAtK", recall_score), ("F1AtK", f1_score)]
+)
+def test_class_indices_at_k_1_are_scikit_learn_s(name: str, peer: Any, average: str) -> None:
+    """At k = 1 with one class index per row the averages are scikit-learn's, the macro mean over either label set."""
+    actual, predicted = [0, 1, 2, 2, 0, 1, 2, 5], [0, 2, 2, 1, 0, 1, 0, 4]
+    rows = [Row([guess], {truth: 1.0}) for truth, guess in zip(actual, predicted, strict=True)]
+    union = peer(actual, predicted, average=average, zero_division=0)
+    assert value(name, rows, 1, average=average, labels="union") == close(union)
+    present = peer(actual, predicted, average=average, zero_division=0, labels=sorted(set(actual)))
+    if average != "micro":
+        assert value(name, rows, 1, average=average) == close(present)
+
+
+def test_macro_takes_three_label_sets_apart() -> None:
+    """Label 0 is found, label 1 missed, label 2 shown in vain, label 3 neither: recalls 1, 0, 0, 0 over 2, 3 or 4."""
+    rows = [Row([0, 2], {0: 1.0, 1: 1.0})]
+    for labels, size in (("present", 2), ("union", 3), ("all", 4)):
+        assert value("RecallAtK", rows, 2, average="macro", labels=labels, num_labels=4) == 1 / size
+
+
+def test_propensity_scored_metrics_by_hand() -> None:
+    """With a = b = 1 a label weighs 1 + 2 (ln N - 1) / (count + 1), and every metric is a ratio of sums over rows."""
+    rows = [Row([0, 2, 1], {1: 1.0, 2: 1.0}), Row([0, 1, 2], {0: 1.0})]
+    training: dict[str, Any] = {"counts": [0, 1, 3], "num_train": 20, "a": 1.0, "b": 1.0}
+    w0, w1, w2 = (1 + 2 * (math.log(20) - 1) / parts for parts in (1, 2, 4))
+    assert value("PropensityScoredPrecisionAtK", rows, 2, **training) == close((w2 + w0) / (w1 + w2 + w0))
+    assert value("PropensityScoredRecallAtK", rows, 2, **training) == close((w2 + w0) / (w1 + w2 + w0))
+    assert value("PropensityScoredPrecisionAtK", rows, 1, **training) == close(w0 / (w1 + w0))
+    assert value("PropensityScoredRecallAtK", rows, 1, **training) == close(w0 / (w1 + w2 + w0))
+    late, ideal, unweighted = discounted([0, w2]), discounted([w1, w2]), discounted([1, 1])
+    plain = value("PropensityScoredNDCGAtK", rows, 2, normalization="sum", **training)
+    assert plain == close((late + w0) / (ideal + w0))
+    normalized = value("PropensityScoredNDCGAtK", rows, 2, **training)
+    assert normalized == close((late / unweighted + w0) / (ideal / unweighted + w0))
+
+
+def test_default_propensity() -> None:
+    """With A = .55 and B = 1.5 a label seen 7 times in 1000 rows weighs 1 + (ln 1000 - 1) 2.5^.55 / 8.5^.55."""
+    rare, common = 7, 500
+    rows = [Row([0, 1], {0: 1.0}), Row([0, 1], {1: 1.0})]
+    weights = [1 + (math.log(1000) - 1) * 2.5**0.55 / (count + 1.5) ** 0.55 for count in (rare, common)]
+    result = value("PropensityScoredPrecisionAtK", rows, 1, counts=[rare, common], num_train=1000)
+    assert result == close(weights[0] / sum(weights))
+
+
+def test_cross_entropy_by_hand() -> None:
+    """Scores ln 1, ln 2, ln 5 have the softmax 1/8, 2/8, 5/8; several targets are averaged; -inf costs inf."""
+    scores = [math.log(1), math.log(2), math.log(5)]
+    row = Row([2, 1, 0], {1: 1.0, 2: 1.0}, scores)
+    assert evaluate("CrossEntropy", [row], Setting(None)) == close((math.log(8 / 2) + math.log(8 / 5)) / 2)
+    by_bucket = evaluate("CrossEntropy", [row], Setting(None, [0, 0, 1], 3))
+    assert by_bucket == close([math.log(8 / 2), math.log(8 / 5), NAN])
+    assert evaluate("CrossEntropy", [Row([0], {1: 1.0}, [0.0, -math.inf])], Setting(None)) == math.inf
+
+
+def test_what_the_predictions_show() -> None:
+    """The top 2, [3 0], [1 2] and [0 3], expose labels 0 … 5 twice, once, once, twice, never, never."""
+    counts = [8, 4, 2, 1, 0, 0]
+    assert bucketed("PredictionProportionAtK", 2) == floats([Fraction(4, 2 * 3), Fraction(2, 2 * 3)])
+    assert bucketed("PredictionProportionAtK", 4) == floats([Fraction(5, 4 * 3), Fraction(5, 4 * 3)])
+    assert bucketed("PositiveCoverageAtK", 2) == [1 / 2, 0]
+    assert bucketed("PositiveCoverageAtK", 3, denominator="known") == floats([Fraction(1, 3), Fraction(1, 3)])
+    assert bucketed("CatalogCoverageAtK", 2) == floats([Fraction(3, 3), Fraction(1, 3)])
+    assert bucketed("GiniAtK", 2) == floats([Fraction(-2 * 1 + 0 * 1 + 2 * 2, 3 * 4), Fraction(2 * 2, 3 * 2)])
+    assert bucketed("EntropyAtK", 2) == close([math.log(2) / 2 + 2 * math.log(4) / 4, 0.0])
+    assert bucketed("PopularityAtK", 2, counts=counts) == [(8 + 8 + 4 + 2) / 4, 1]
+    assert bucketed("NoveltyAtK", 2, counts=counts, num_train=16) == [(1 + 1 + 2 + 3) / 4, 4]
+    assert value("GiniAtK", [Row([1], {})], 1, num_labels=2) == 1 / 2
+    whole = Setting(4, num_labels=6, counts=counts, num_train=16)
+    assert evaluate("CatalogCoverageAtK", ROWS, whole) == 1
+    assert evaluate("NoveltyAtK", ROWS, whole) == close((1 + 1 + 2 + 2 + 3 + 4 + 4 + 4 + 4 + 4) / 10)
+
+
+def test_rows_without_a_relevant_label() -> None:
+    """By default they count 0 overall and nothing within buckets, where a bucket without a row is NaN."""
+    rows = [Row([0, 1], {0: 1.0}), Row([0, 1], {})]
+    outcomes = {None: 1 / 2, "neg": 1 / 2, "pos": 1, "skip": 1}
+    for action, expected in outcomes.items():
+        assert evaluate("RecallAtK", rows, Setting(1, empty_target_action=action)) == expected
+    assert evaluate("RecallAtK", rows, Setting(1, [0, 1], 2)) == close([1, NAN])
+    assert evaluate("RecallAtK", rows, Setting(1, [0, 1], 2, empty_target_action="neg")) == [1 / 2, 0]
+    with pytest.raises(ValueError, match="without a relevant label"):
+        evaluate("RecallAtK", rows, Setting(1, empty_target_action="error"))
+
+
+def test_precision_of_a_short_list() -> None:
+    """A list of 2 at k = 5 is divided by 2 or by 5, and an empty list is worth 0."""
+    rows = [Row([0, 1], {0: 1.0})]
+    assert evaluate("PrecisionAtK", rows, Setting(5)) == 1 / 2
+    assert evaluate("PrecisionAtK", rows, Setting(5, denominator="k")) == 1 / 5
+    assert evaluate("PrecisionAtK", [Row([], {0: 1.0})], Setting(5)) == 0
+    assert [value("RelevanceAtK", [Row([1, 0], {0: 1.0})], k) for k in (1, 2, 3)] == [0, 1, 0]
+
+
+def test_depth_cuts_buckets_and_k_for_recall_alone() -> None:
+    """Label 0 stands at rank 3 below depth 2: overall and global MRR see it, the bucket and k-for-recall do not."""
+    rows = [Row([2, 1, 0], {0: 1.0})]
+    buckets: dict[str, Any] = {"assignment": [0, 1, 1], "num_buckets": 2, "depth": 2}
+    assert value("MRR", rows, depth=2) == 1 / 3
+    assert evaluate("MRR", rows, Setting(None, scope="global", **buckets)) == close([1 / 3, NAN])
+    assert evaluate("MRR", rows, Setting(None, **buckets)) == close([0, NAN])
+    assert value("KForRecall", rows, depth=2, num_labels=3, miss_value=50) == 50
+    assert value("KForRecall", rows, depth=3, num_labels=3, miss_value=50) == 3

@@ -10,7 +10,7 @@ import torch
 import tailmetrics
 from cases import FEW, Case, Data, data
 from exactness.bits import EVERY_KIND, ONE_OF_EACH, bits, compute_all, states
-from tailmetrics import LabelFrequency, Ranking
+from tailmetrics import Ranking
 
 ROWS = 67
 BATCH = data(seed=11, num_rows=ROWS, graded=True)
@@ -118,14 +118,3 @@ def test_one_crowded_row_among_thousands_takes_nothing_from_the_others(case: Cas
     for rows in torch.arange(4000).split(500):
         pieces.update(scores[rows], target[rows])
     assert bits(at_once) == bits(pieces)
-
-
-def test_training_counts_do_not_depend_on_batches() -> None:
-    """LabelFrequency counts rows and labels the same in batches of any size, and merged."""
-    whole, parts, other = LabelFrequency(40), LabelFrequency(40), LabelFrequency(40)
-    whole.update(BATCH.target)
-    for number, part in enumerate(BATCH.target.split(9)):
-        (parts if number % 2 else other).update(part)
-    parts.merge_state(other)
-    assert whole.compute().tolist() == parts.compute().tolist() == (BATCH.target > 0).sum(dim=0).tolist()
-    assert whole.num_rows == parts.num_rows == ROWS
