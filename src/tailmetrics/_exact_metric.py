@@ -291,27 +291,21 @@ class ExactMetric(Mergeable, Metric):
         values |= {name: vars(self)[name] for name in values if name in vars(self)}
         return {name: value for name, value in values.items() if name not in PRESENTATION}
 
-    def add_state(self, *args: Any, **kwargs: Any) -> None:
-        """Add a state, as ``torchmetrics.Metric`` does."""
-        self._known_fingerprint = None
-        super().add_state(*args, **kwargs)
-
     def _tensors(self) -> dict[str, Tensor]:
         """Return the states by name, themselves and not copies."""
         return {name: getattr(self, name) for name in self._defaults}
 
     def fingerprint(self) -> Fingerprint:
         """Return what the numbers depend on; once there are states, all arguments are settled."""
-        if self._known_fingerprint is not None:
-            return self._known_fingerprint
-        states = {
-            name: f"{shape_of(state)} under {REDUCTIONS.get(self._reductions[name], 'another reduction')}"
-            for name, state in self._tensors().items()
-        }
-        settings = {name: identity(value) for name, value in self.settings().items()}
-        fingerprint = Fingerprint(type(self).__qualname__, settings, states)
-        self._known_fingerprint = fingerprint if states else None
-        return fingerprint
+        tensors, known = self._tensors(), self._known_fingerprint
+        if known is None or known.states.keys() != tensors.keys():
+            states = {
+                name: f"{shape_of(state)} under {REDUCTIONS.get(self._reductions[name], 'another reduction')}"
+                for name, state in tensors.items()
+            }
+            settings = {name: identity(value) for name, value in self.settings().items()}
+            self._known_fingerprint = known = Fingerprint(type(self).__qualname__, settings, states)
+        return known
 
     def _parts(self) -> Mapping[str, ExactMetric]:
         return {"": self}
@@ -419,16 +413,8 @@ class ExactMetric(Mergeable, Metric):
 
     # what is loaded and moved
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        _, strict, missing_keys, _, error_msgs = others
         self._wait()
         present = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         if strict:
@@ -442,9 +428,7 @@ class ExactMetric(Mergeable, Metric):
                     "arguments or other buckets."
                 )
                 return
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        super()._load_from_state_dict(state_dict, prefix, *others)
         if present:
             for name in self._defaults:  # the checkpoint keeps its own tensors
                 setattr(self, name, getattr(self, name).to(self.device, copy=True))
@@ -491,21 +475,18 @@ def sent_together(caller: str, metrics: Sequence[tuple[ExactMetric, MetricStates
         caller: The name that errors begin with.
         metrics: Each metric that is to be computed with what it has to send, in the same order on every process.
     """
-    groups: dict[tuple[Any, ...], list[tuple[ExactMetric, MetricStates, Any]]] = {}
+    groups: dict[tuple[Any, torch.device], list[tuple[ExactMetric, MetricStates]]] = {}
     for metric, share in metrics:
-        group = metric.process_group or distributed.group.WORLD
-        groups.setdefault((id(group), metric.device), []).append((metric, share, group))
-    several = len(groups) > 1
-    in_order = sorted(groups.values(), key=lambda sent: order_of(sent[0][2])) if several else groups.values()
+        key = metric.process_group or distributed.group.WORLD, metric.device
+        groups.setdefault(key, []).append((metric, share))
+    in_order = sorted(groups, key=lambda key: order_of(key[0])) if len(groups) > 1 else groups
     try:
-        for sent in in_order:
-            shares = [share for _, share, _ in sent]
-            found = over_processes(caller, shares, sent[0][2], sent[0][0].device)
-            for (metric, _, _), states in zip(sent, found, strict=True):
-                vars(metric).update(
-                    _over_processes=states
-                )  # setting an attribute of a module costs twenty times as much
+        for group, device in in_order:
+            sent = groups[group, device]
+            found = over_processes(caller, [share for _, share in sent], group, device)
+            for (metric, _), states in zip(sent, found, strict=True):
+                vars(metric)["_over_processes"] = states  # setting an attribute of a module costs twenty times as much
         yield
     finally:
         for metric, _ in metrics:
-            vars(metric).update(_over_processes=None)
+            vars(metric)["_over_processes"] = None

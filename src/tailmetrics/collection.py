@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from re import sub
+from types import MappingProxyType
 from typing import Any, cast
 from warnings import warn
 
@@ -74,6 +75,12 @@ class TopKCollection(Mergeable, LoggedCollection):
     _warns = True  # of the first batch
     _tells_ties = True  # in the first ``compute`` that has seen many
     _queries_seen = QueriesSeen()
+    _references: tuple[Reference, ...] = ()
+    _orders: tuple[Ties, ...] = ()
+    _twins: Mapping[Reference | Ties, Mapping[str, RelevanceMetric]] = MappingProxyType({})
+    """Metrics like the members, by the reference or the order of equal scores that they are of."""
+    _reading: tuple[Context, Depth] | None = None
+    """For whom a batch is read, and how deep; None until the first one comes, with no member left open."""
 
     def __init__(
         self,
@@ -92,50 +99,57 @@ class TopKCollection(Mergeable, LoggedCollection):
                 f"TopKCollection: {1 + len(more)} arguments were passed by position; pass the metrics as one list, "
                 "TopKCollection([a, b]), and prefix= and postfix= by name."
             )
-        members = _named(metrics)
+        members = _by_name(metrics)
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
-        self._orders: tuple[Ties, ...] = ()
         self._background = Background() if background else None
-        self.with_references(references)
-        for name, metric in members.items():
-            if not name or "." in name or hasattr(self, name):  # it is stored under this name
+        given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
+        for _, metric in members:
+            metric._complete("TopKCollection", {name: one for name, one in given.items() if one is not None})
+        _check_unique([metric for _, metric in members])
+        for name, metric in members:
+            if not isinstance(name, str) or not name or "." in name or hasattr(self, name):  # it is stored under it
                 raise ValueError(
                     f"TopKCollection: name={name!r} cannot be the name of a metric, because a collection has something "
                     "else of this name, or it is empty or holds a dot; pass another one."
                 )
             self.add_module(name, metric)
             vars(metric).update(_background=self._background, _tells_ties=False)
-            given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
-            metric._complete("TopKCollection", {name: one for name, one in given.items() if one is not None})
-        _check_unique(self.members())
         for argument in ("duplicates", "ignore_index"):
-            _agreed(argument, members.values())
+            _agreed(argument, self.members().values())
         self._share_states()
+        self.with_references(references)
 
     def _with_members(self, metrics: Sequence[TopKMetric], row_groups: Sequence[str] | None = None) -> TopKCollection:
         """Return a collection of these metrics with the prefix, postfix, references and training counts of this one."""
-        found = TopKCollection(
-            metrics, prefix=self.prefix, postfix=self.postfix, row_groups=row_groups, references=self._references
-        )
+        found = TopKCollection(metrics, prefix=self.prefix, postfix=self.postfix, row_groups=row_groups)
         found._training_counts = self._training_counts
-        return found
+        return found.with_references(self._references)
 
     def with_references(self, names: Sequence[Reference]) -> TopKCollection:
         """Accumulate these references from now on, as if the collection had been made with them; return itself."""
         self._references = tuple(check_choice("TopKCollection", "references", one, REFERENCES) for one in names)
-        return self._forget_references()
+        return self._with_twins()
 
     def with_orders(self) -> TopKCollection:
         """Accumulate from now on what :meth:`orders` returns; return itself."""
         self._orders = ORDERS
-        return self._forget_references()
+        return self._with_twins()
 
-    def _forget_references(self) -> TopKCollection:
-        self._of_references: dict[Reference | Ties, dict[str, RelevanceMetric]] | None = None
-        self._reading: tuple[Context, Depth] | None = None
-        """For whom a batch is read, and how deep; None until the first one comes, with no member left open."""
+    def _with_twins(self) -> TopKCollection:
+        """Make the metrics of references and orders, once all members are bound; return itself."""
+        members = self.members()
+        known = (self._training_counts, *map(training_counts, members.values()))
+        counts = next((one for one in known if one is not None), None)
+        self._ranked_counts = None if counts is None else RankedCounts(counts)
+        names = [one for one in self._references if one != "popularity" or counts is not None]
+        self._twins = {one: _twins_of(members, one) for one in (*names, *self._orders) if self.is_bound}
+        self._reading = None
         return self
+
+    def _twins_by_name(self) -> dict[str, RelevanceMetric]:
+        """Return the metrics of references and orders."""
+        return {f"{one} of {name}": metric for one, some in self._twins.items() for name, metric in some.items()}
 
     def check_update(self, caller: str) -> None:
         """Raise if the class overrides ``update``, for those who hand rankings to it."""
@@ -169,7 +183,6 @@ class TopKCollection(Mergeable, LoggedCollection):
                 groups.append((needed, [name]))
             else:
                 group.append(name)
-        self._reading = None
         self._enable_compute_groups = [group for _, group in groups]
         self._init_compute_groups()
 
@@ -185,11 +198,11 @@ class TopKCollection(Mergeable, LoggedCollection):
             The collection itself.
         """
         training = Training.of("TopKCollection", frequency)
-        self._training_counts, self._of_references = training.counts, None
+        self._training_counts = training.counts
         for metric in self.members().values():
             metric._bind(training)
         self._share_states()
-        return self
+        return self._with_twins()
 
     def members(self) -> dict[str, TopKMetric]:
         """Return the metrics by member name, without prefix and postfix."""
@@ -224,7 +237,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         if self._reading is None:
             for metric in members:
                 metric._check_bound("before update")
-            twins = [metric for name in self._orders for metric in self._reference_metrics(name).values()]
+            twins = [metric for name in self._orders for metric in self._twins[name].values()]
             self._reading = _reading_of([*members, *twins])
         context, depth = self._reading
         validate = False
@@ -278,7 +291,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric._note_in(addition, one)
-        read = self._note_references(ranking, addition) if self._references or self._orders else []
+        read = self._note_references(ranking, addition)
         addition.carry_out()
         _count_one((*leaders, *read))
         if len(leaders) < len(members):
@@ -300,19 +313,9 @@ class TopKCollection(Mergeable, LoggedCollection):
             super()._compute_groups_create_state_ref(copy)
 
     @torch.jit.unused
-    def forward(
-        self,
-        preds: Any,
-        target: Any = None,
-        row_mask: Any = None,
-        *,
-        row_groups: Any = None,
-        row_weights: Any = None,
-        indexes: Any = None,
-    ) -> dict[str, Any]:
-        """Add a batch and return its own values, as flat as those of :meth:`compute`."""
-        more = {"row_groups": row_groups, "row_weights": row_weights, "indexes": indexes}
-        ranking = self.rank(preds, target, row_mask, **more)
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Add a batch, given as to :meth:`update`, and return its own values, as flat as those of :meth:`compute`."""
+        ranking = self.rank(*args, **kwargs)
         self._compute_groups_create_state_ref(copy=True)  # each member adds the batch to a state of its own
         members = self.members()
         prepared = {name: metric.prepare(ranking) for name, metric in members.items()}
@@ -336,7 +339,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         if self._background is not None:
             self._background.forget()
         super().reset()
-        for metric in self._reference_metrics().values() if self._of_references else ():
+        for metric in self._twins_by_name().values():
             metric.reset()
         self._reading = None
         vars(self).pop("_queries_seen", None)
@@ -358,48 +361,24 @@ class TopKCollection(Mergeable, LoggedCollection):
         return found
 
     def _parts(self) -> Mapping[str, ExactMetric]:
-        return {**self.members(), **self._reference_metrics()}
+        return {**self.members(), **self._twins_by_name()}
 
     def _held(self) -> list[MetricStates]:
-        of_references = [metric._states_held() for metric in self._reference_metrics().values()]
-        return [*self._shares(self.members()).values(), *of_references]
-
-    def _reference_metrics(self, *names: Reference | Ties) -> dict[str, RelevanceMetric]:
-        """Return the metrics of some references and orders, or of all; they are made once all members are bound."""
-        if self._background is not None:
-            self._background.wait()
-        if self._of_references is None and self.is_bound:
-            counts = self._counts_of_training()
-            known = [one for one in self._references if one != "popularity" or counts is not None]
-            self._ranked_counts = None if counts is None else RankedCounts(counts)
-            members = self.members()
-            self._of_references = {one: _in_any_order(members, "expected") for one in known}
-            self._of_references |= {one: _in_any_order(members, one) for one in self._orders}
-        of_all = (self._of_references or {}).items()
-        return {
-            f"{one} of {name}": metric
-            for one, some in of_all
-            if not names or one in names
-            for name, metric in some.items()
-        }
-
-    def _counts_of_training(self) -> Tensor | None:
-        known = (self._training_counts, *map(training_counts, self.members().values()))
-        return next((one for one in known if one is not None), None)
+        return [
+            *self._shares(self.members()).values(),
+            *(metric._states_held() for metric in self._twins_by_name().values()),
+        ]
 
     def _note_references(self, ranking: Ranking, addition: Addition) -> list[RelevanceMetric]:
         """Note what references, and other orders of equal scores, reach on the rows of a ranking; return who reads."""
-        if not self._reference_metrics():
-            return []
         read: list[RelevanceMetric] = []
-        for name, metrics in (self._of_references or {}).items():
-            if name in self._orders:
-                rows = ranking
-                if ranking.beyond is not None or not (ranking.complete or ranking.scores_all):
-                    continue  # nobody knows what ties with the end of the list
-            else:
-                reference, num_labels = cast("Reference", name), self._width(ranking)
-                rows = ReferenceRanking.of_rows(ranking, reference, num_labels, self._ranked_counts)
+        for name, metrics in self._twins.items():
+            rows = ranking
+            if name not in self._orders:
+                width = self._width(ranking)
+                rows = ReferenceRanking.of_rows(ranking, cast("Reference", name), width, self._ranked_counts)
+            elif ranking.beyond is not None or not (ranking.complete or ranking.scores_all):
+                continue  # nobody knows what ties with the end of the list
             for metric in metrics.values():
                 metric._note_in(addition, metric._prepared(rows))
                 read.append(metric)
@@ -448,24 +427,24 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _reference_values(self, names: Sequence[Reference | Ties]) -> dict[str, dict[str, Tensor]]:
         """Return values of references or orders by keys without prefix and postfix."""
-        sending = [metric for metric in self._reference_metrics(*names).values() if metric._will_send]
         members = self.members()
-        found: dict[str, dict[str, Tensor]] = {}
+        twins = {one: metrics for one, metrics in self._twins.items() if one in names}
+        sending = [metric for metrics in twins.values() for metric in metrics.values() if metric._will_send]
         with sent_together("TopKCollection", [(metric, metric._states_held()) for metric in sending]):
-            for reference, metrics in (self._of_references or {}).items():
-                if reference not in names:
-                    continue
-                found[reference] = {
+            return {
+                one: {
                     key: value
                     for name, metric in metrics.items()
                     for key, value in zip(members[name].keys(), metric.scalars().values(), strict=True)
                     if metric._update_count == members[name]._update_count
                 }
-        return found
+                for one, metrics in twins.items()
+            }
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Move the metrics of references with the others."""
-        for metric in self._reference_metrics().values() if self._of_references else ():
+        self.members()
+        for metric in self._twins_by_name().values():
             metric._apply(fn)
         return super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]
 
@@ -565,18 +544,18 @@ def _count_one(metrics: Iterable[ExactMetric]) -> None:
         vars(metric).update(_computed=None, _update_count=metric._update_count + 1)
 
 
-def _in_any_order(members: Mapping[str, TopKMetric], ties: Ties) -> dict[str, RelevanceMetric]:
-    """Return metrics like those members that know values of equal scores in the worst, the best or any order."""
-    found = {}
-    for name, metric in members.items():
-        if isinstance(metric, RelevanceMetric) and ties in metric.tie_rules and metric.average == "samples":
-            made = {**metric.settings(), "ties": ties, "buckets": metric.bound_buckets}
-            found[name] = type(metric)(**made).to(metric.device)
-    return found
+def _twins_of(members: Mapping[str, TopKMetric], name: Reference | Ties) -> dict[str, RelevanceMetric]:
+    """Return metrics like those members that know values of a reference, or of an order of equal scores."""
+    ties = "expected" if name in REFERENCES else name
+    return {
+        one: type(metric)(**{**metric.settings(), "ties": ties, "buckets": metric.bound_buckets}).to(metric.device)
+        for one, metric in members.items()
+        if isinstance(metric, RelevanceMetric) and ties in metric.tie_rules and metric.average == "samples"
+    }
 
 
-def _named(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric) -> dict[str, TopKMetric]:
-    """Return the members by name; those given as a list are named after their keys."""
+def _by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric) -> list[tuple[str, TopKMetric]]:
+    """Return the members with their names; those given as a list are named after their keys."""
     if isinstance(metrics, (TopKMetric, type)):
         metrics = [metrics]
     if not isinstance(metrics, (Mapping, Sequence)) or isinstance(metrics, str) or not metrics:
@@ -599,14 +578,10 @@ def _named(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetric
                 "batch once for all members; override _row_value or _prepare, or update the metric by itself."
             )
     if isinstance(metrics, Mapping):
-        wrong = next((name for name in metrics if not isinstance(name, str) or "." in name or not name), None)
-        if wrong is not None:
-            raise ValueError(f"TopKCollection: the member name {wrong!r} must be a string without '.'.")
         for name, metric in metrics.items():
             vars(metric).update(name=metric.name or name)
-        return dict(metrics)
-    _check_unique({str(number): metric for number, metric in enumerate(values)})
-    return dict(_member_names(values))
+        return list(metrics.items())
+    return list(_member_names(values))
 
 
 def _member_names(metrics: list[TopKMetric]) -> Iterator[tuple[str, TopKMetric]]:
@@ -617,9 +592,9 @@ def _member_names(metrics: list[TopKMetric]) -> Iterator[tuple[str, TopKMetric]]
         yield sub(r"\W+", "_", "_".join(stems)) + by + label_values, metric
 
 
-def _check_unique(members: Mapping[str, TopKMetric]) -> None:
+def _check_unique(members: Sequence[TopKMetric]) -> None:
     seen: dict[str, str] = {}
-    for metric in members.values():
+    for metric in members:
         for key in list(metric.keys()):
             if key in seen:
                 raise ValueError(

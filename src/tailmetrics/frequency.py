@@ -109,9 +109,7 @@ class LabelFrequency(ExactMetric):
     @property
     def num_rows(self) -> int:
         """Number of rows counted, over all ranks; synchronises: ask on every rank."""
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync, should_unsync=self._should_unsync
-        ):
+        with self._over_all_processes():
             return int(self.rows)
 
     def deciles(self) -> LabelBuckets:

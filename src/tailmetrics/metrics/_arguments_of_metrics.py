@@ -341,7 +341,7 @@ class ConfiguredMetric(ExactMetric):
     def _settle(self, facts: Mapping[str, Any]) -> None:
         """Set arguments, and make anew what depends on them."""
         self._is_made = False
-        vars(self).update(facts)
+        vars(self).update(facts, _known_fingerprint=None)
         self._settle_facts()
         self._facts_settled()
         self._is_made = True
