@@ -50,12 +50,15 @@ class Mergeable(ABC):
     """States that can be added to those of another object, and sent as bytes: of one metric, or of a collection."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep TorchScript away from properties: a scripted module keeps metrics, and runs none."""
+        """Keep TorchScript away from properties and annotations: a scripted module keeps metrics, and runs none."""
         super().__init_subclass__(**kwargs)
         members = {name: one for base in reversed(cls.__mro__) for name, one in vars(base).items()}
         cls.__jit_unused_properties__ = sorted(name for name, one in members.items() if isinstance(one, property))
+        annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
+        cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
 
     __jit_unused_properties__: ClassVar[list[str]] = []
+    __jit_ignored_attributes__: ClassVar[list[str]] = []
 
     @abstractmethod
     def _parts(self) -> Mapping[str, ExactMetric]:
@@ -183,11 +186,9 @@ class ExactMetric(Mergeable, Metric):
     """Arguments of a base class that a class sets itself and does not take."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep TorchScript away from annotations too, and put what bases say of arguments into the docstring."""
+        """Put what bases say of arguments into the docstring."""
         super().__init_subclass__(**kwargs)
         cls.__doc__, cls._described = described(cls)
-        annotated = {name for base in cls.__mro__ for name in get_annotations(base)}
-        cls.__jit_ignored_attributes__ = sorted({"device"} | annotated)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name an unknown argument before Python names the one that is missing in its place."""

@@ -291,7 +291,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._before_adding()
         for metric, one in zip(leaders, prepared, strict=True):
             metric._note_in(addition, one)
-        read = self._note_references(ranking, addition)
+        read = self._note_references(ranking, addition) if self._twins else []
         addition.carry_out()
         _count_one((*leaders, *read))
         if len(leaders) < len(members):
@@ -322,7 +322,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._queries_seen = self._queries_seen.and_those_of("TopKCollection", ranking.queries)
         self._before_adding()
         addition = Addition()
-        read = self._note_references(ranking, addition)
+        read = self._note_references(ranking, addition) if self._twins else []
         before = {name: dict(vars(metric)) for name, metric in members.items()}
         try:
             values = {name: metric(prepared[name]) for name, metric in members.items()}
