@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from oracle import deciles
 from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics.buckets import buckets_of
 
 counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000), min_size=0, max_size=80)
 
@@ -54,6 +55,25 @@ def test_by_labels_every_seen_label_weighs_one() -> None:
     buckets = LabelBuckets.quantiles(torch.tensor([1, 100, 7, 7, 3, 0, 50]), 3, by="labels")
     assert buckets.assignment.tolist() == [2, 0, 1, 1, 2, 3, 0]
     assert buckets.names == ("quantile_3", "quantile_2", "quantile_1", "unseen")
+
+
+def test_a_text_names_every_kind_with_its_arguments() -> None:
+    """A text makes what a call makes; names are those given, head first, and as many as there are buckets."""
+    counts = [150, 100, 101, 20, 3, 3, 0]
+    for text, made in {
+        "deciles": LabelBuckets.deciles(counts),
+        "quantiles:3:labels": LabelBuckets.quantiles(counts, 3, by="labels"),
+        "quantiles:2:mass:together": LabelBuckets.quantiles(counts, 2, ties="together"),
+        "thresholds:1,20,101:many,medium,few": LabelBuckets.from_assignment(
+            [0, 1, 0, 1, 2, 2, 3], ["many", "medium", "few", "unseen"]
+        ),
+    }.items():
+        assert buckets_of(text, counts) == made
+    for text in ("fifths", "deciles:5", "quantiles", "quantiles:x", "thresholds:1,x"):
+        with pytest.raises(ValueError, match="cannot be read; pass 'deciles'"):
+            buckets_of(text, counts)
+    with pytest.raises(ValueError, match=r"names=\['many', 'few'\] are 2 for the buckets 101\+, 20-100, 1-19"):
+        buckets_of("thresholds:20,101:many,few", counts)
 
 
 def test_thresholds_put_a_label_into_the_last_edge_it_reaches() -> None:

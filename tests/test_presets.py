@@ -89,6 +89,7 @@ KEYS = {
     "next_location": [
         *at("accuracy", 1, 5, 10),
         *("mrr", "ndcg@10", "weighted_f1@1", "cross_entropy"),
+        *by_decile(*at("global_accuracy", 1, 5, 10), "global_mrr", "cross_entropy"),
     ],
     "medical_coding": [
         *("micro_f1@t0.5", "macro_f1@t0.5", "macro_auc", "micro_auc"),

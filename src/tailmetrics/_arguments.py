@@ -51,7 +51,10 @@ ELSEWHERE = {
 }
 """What other libraries call arguments of this one."""
 
-NO_NEED = {"task": "the form of target says it; pass num_labels= where nothing else tells the number of labels"}
+NO_NEED = {
+    "task": "the form of target says it; pass num_labels= where nothing else tells the number of labels",
+    "ignore_index": "pass targets in which -1 pads a row, such as target.clamp(min=-1)",
+}
 """Arguments of other libraries that say what is known here without them."""
 
 

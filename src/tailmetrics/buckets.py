@@ -100,7 +100,7 @@ class LabelBuckets:
         return cls(assignment, [*(f"{stem}_{number}" for number in range(n, 0, -1)), "unseen"], counts)
 
     @classmethod
-    def thresholds(cls, counts: Any, edges: Sequence[int]) -> LabelBuckets:
+    def thresholds(cls, counts: Any, edges: Sequence[int], names: Sequence[str] | None = None) -> LabelBuckets:
         """Return one bucket per edge: a label belongs to the last edge that its count reaches.
 
         Seen labels that reach no edge share a bucket below the first one; labels never seen are ``unseen``.
@@ -108,6 +108,8 @@ class LabelBuckets:
         Args:
             counts: Shape (L,), whole numbers: how often each label occurs in training.
             edges: Ascending counts of at least 1; ``(1, 5, 100)`` gives ``100+``, ``5-99``, ``1-4`` and ``unseen``.
+                An edge is the least count of its bucket: "more than 100" is the edge 101.
+            names: What to call the buckets of seen labels, head first, such as ``("many", "medium", "few")``.
         """
         caller = "LabelBuckets.thresholds"
         counts = _training_counts("thresholds", counts)
@@ -118,8 +120,14 @@ class LabelBuckets:
             raise ValueError(f"{caller}: edges={list(edges)} must ascend without repeats; pass such as (1, 5, 100).")
         lows = ascending if ascending[0] == 1 else [1, *ascending]
         reached = torch.bucketize(counts, torch.tensor(lows), right=True)
-        names = [f"{low}-{high - 1}" if high - 1 > low else f"{low}" for low, high in pairwise(lows)]
-        return cls(len(lows) - reached, [f"{lows[-1]}+", *reversed(names), "unseen"], counts)
+        ranges = [f"{low}-{high - 1}" if high - 1 > low else f"{low}" for low, high in pairwise(lows)]
+        own = [f"{lows[-1]}+", *reversed(ranges)]
+        if names is not None and len(names) != len(own):
+            raise ValueError(
+                f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(own)}; name each, head "
+                "first, but for unseen."
+            )
+        return cls.from_assignment(len(lows) - reached, [*(own if names is None else names), "unseen"], counts)
 
     @classmethod
     def from_assignment(cls, assignment: Any, names: Sequence[str], counts: Any = None) -> LabelBuckets:
@@ -215,19 +223,23 @@ class LabelBuckets:
         return LabelBuckets, (self.assignment, self.names, self.counts)
 
 
-KINDS: Final[dict[str, Callable[[Any, str], LabelBuckets]]] = {
-    "deciles": lambda counts, _: LabelBuckets.deciles(counts),
-    "quantiles": lambda counts, numbers: LabelBuckets.quantiles(counts, _whole_numbers("quantiles", numbers, 1)[0]),
-    "thresholds": lambda counts, numbers: LabelBuckets.thresholds(counts, _whole_numbers("thresholds", numbers)),
+KINDS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
+    "deciles": dict,
+    "quantiles": lambda n, by="mass", ties="split": {"n": int(n), "by": by, "ties": ties},
+    "thresholds": lambda edges, *names: {
+        "edges": [int(edge) for edge in edges.split(",")],
+        **({"names": names[0].split(",")} if names else {}),
+    },
 }
-"""How each kind of buckets is made of training counts and of the numbers behind its name."""
+"""For each method of :class:`LabelBuckets` that a text can name, the arguments that the parts behind a colon are."""
 
 
 def buckets_of(kind: str, counts: Any) -> LabelBuckets:
-    """Return buckets as a text names them: ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``.
+    """Return buckets as a text names them, such as ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``.
 
     Args:
-        kind: The name of a method of :class:`LabelBuckets`, and behind a colon the numbers that it takes.
+        kind: The name of a method of :class:`LabelBuckets`, and its arguments, each behind a colon:
+            ``"quantiles:10:labels"``, ``"quantiles:10:mass:together"``, ``"thresholds:1,20,101:many,medium,few"``.
         counts: Shape (L,), whole numbers: how often each label occurs in training.
 
     Raises:
@@ -236,26 +248,22 @@ def buckets_of(kind: str, counts: Any) -> LabelBuckets:
     >>> buckets_of("thresholds:1,5", [9, 3, 0]).names
     ('5+', '1-4', 'unseen')
     """
-    name, colon, numbers = kind.partition(":")
-    if name not in KINDS or (name == "deciles" and colon):
+    name, *parts = kind.split(":")
+    try:
+        given = KINDS[name](*parts)
+    except (KeyError, TypeError, ValueError):
         raise ValueError(
-            f"LabelBuckets: buckets={kind!r} is not known; pass 'deciles', 'quantiles:5' for five quantiles, or "
-            "'thresholds:1,5,100' for edges at these training counts."
-        )
-    return KINDS[name](counts, numbers)
+            f"LabelBuckets: buckets={kind!r} cannot be read; pass 'deciles', 'quantiles:5' for five quantiles, "
+            "'quantiles:5:labels' for five buckets of equally many labels, 'thresholds:1,5,100' for edges at these "
+            "training counts, or 'thresholds:1,20,101:many,medium,few' to name them."
+        ) from None
+    found: LabelBuckets = getattr(LabelBuckets, name)(counts, **given)
+    return found
 
 
 def names_of(kind: str) -> tuple[str, ...]:
     """Return the names of the buckets of a kind, which no training count changes."""
     return buckets_of(kind, torch.zeros(0, dtype=torch.int64)).names
-
-
-def _whole_numbers(name: str, text: str, how_many: int | None = None) -> list[int]:
-    numbers = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in numbers) or how_many not in (None, len(numbers)):
-        example = "quantiles:5" if name == "quantiles" else "thresholds:1,5,100"
-        raise ValueError(f"LabelBuckets: buckets='{name}:{text}' cannot be read; pass such as {example!r}.")
-    return [int(part) for part in numbers]
 
 
 def _training_counts(method: str, counts: Any) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Literal, final
 
@@ -122,9 +123,9 @@ class LabelFrequency(ExactMetric):
         """Return :meth:`LabelBuckets.quantiles` of the counts over all ranks."""
         return LabelBuckets.quantiles(self.compute(), n, by=by, ties=ties)
 
-    def thresholds(self, edges: list[int]) -> LabelBuckets:
+    def thresholds(self, edges: Sequence[int], names: Sequence[str] | None = None) -> LabelBuckets:
         """Return :meth:`LabelBuckets.thresholds` of the counts over all ranks."""
-        return LabelBuckets.thresholds(self.compute(), edges)
+        return LabelBuckets.thresholds(self.compute(), edges, names)
 
 
 def frequency_of(counts: Tensor, num_rows: int, **kwargs: Any) -> LabelFrequency:

@@ -182,7 +182,7 @@ def test_every_preset_runs_on_scores(made, tailmetrics, tmp_path, name):
     options = ["--preds", tmp_path / "scores.npy", "--target", tmp_path / "places.npy", "--train-target", made.train]
     status, out, err = tailmetrics("evaluate", "--preset", name, *options)
     unread = "warning: No metric reads how often labels occur in training, so that --train-target makes no values by "
-    no_buckets = name in ("retrieval", "next_location", "map12")
+    no_buckets = name in ("retrieval", "map12")
     assert (status, err.partition("bucket. --preset head_to_tail")[0]) == (0, unread if no_buckets else "")
     assert "@" in out
 

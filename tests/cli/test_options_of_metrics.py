@@ -60,7 +60,9 @@ def test_scored_candidates_with_repeated_labels(config, tailmetrics, tmp_path):
     ("buckets", "names"),
     [
         ("quantiles:3", ["quantile_3", "quantile_2", "quantile_1", "unseen"]),
+        ("quantiles:2:labels:together", ["quantile_2", "quantile_1", "unseen"]),
         ("thresholds:1,5,50", ["50+", "5-49", "1-4", "unseen"]),
+        ("thresholds:1,5,50:many,medium,few", ["many", "medium", "few", "unseen"]),
         ("deciles", [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]),
     ],
 )

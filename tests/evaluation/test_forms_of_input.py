@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -213,3 +214,19 @@ def test_buckets_by_a_text_and_one_name_for_each_row():
     found = evaluate(lists, ["x", "z", "y"], metrics=[PrecisionAtK(1), RecallAtK(2)])
     assert found.scalars == evaluate(lists, [["x"], ["z"], ["y"]], metrics=[PrecisionAtK(1), RecallAtK(2)]).scalars
     assert found.scalars == {"precision@1": pytest.approx(1 / 3), "recall@2": pytest.approx(2 / 3)}
+
+
+def test_sequences_as_a_model_returns_them():
+    """Scores (B, T, L) with targets, masks and groups (B, T) are B x T rows, in `evaluate` and in `compare_runs`."""
+    generator = torch.Generator().manual_seed(0)
+    scores, target = torch.randn(2, 3, 5, generator=generator), torch.tensor([[0, 4, -1], [2, 2, 1]])
+    groups, mask = [["a", "a", "b"], ["b", "b", "a"]], torch.tensor([[True, True, False], [True, True, True]])
+    given = {"metrics": [PrecisionAtK(1), CrossEntropy()], "label_counts": [5, 4, 3, 2, 1]}
+    whole = evaluate(scores, target, row_mask=mask, row_groups=np.array(groups), **given)
+    by_row = evaluate(
+        scores.flatten(0, 1), target.flatten(), row_mask=mask.flatten(), row_groups=sum(groups, []), **given
+    )
+    assert whole.rows == 5
+    assert whole.scalars == pytest.approx(by_row.scalars, nan_ok=True)
+    compared = compare_runs({"a": scores, "b": -scores}, target, **given)
+    assert compared.values["precision@1"]["a"] == evaluate(scores, target, **given).scalars["precision@1"]

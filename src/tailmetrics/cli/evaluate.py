@@ -196,6 +196,13 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
     if request.options.preset is None:
         return list(metrics)
     kept, target = [], torch.zeros(1, dtype=torch.int64)
+    if request.options.train_target is None and request.options.label_counts is None:
+        uncounted = dict.fromkeys(type(metric).__name__ for metric in metrics if _needs_counts(metric))
+        metrics = [metric for metric in metrics if not _needs_counts(metric)]
+        if uncounted and metrics:
+            said = f"{', '.join(uncounted)}: left out where how often labels occur in training must be known. "
+            said += "Add --train-target FILE for values by bucket."
+            warnings.warn(said, CommandWarning, stacklevel=2)
     for metric in metrics:
         num_labels = metric.num_labels or 1
         if dataset.preds.dense:
@@ -276,13 +283,17 @@ def _check_known(collection: TopKCollection, inputs: Inputs, num_train: int | No
         return
     for metric in collection.members().values():
         name = type(metric).__name__
-        needs_counts = isinstance(metric.buckets, str) or getattr(metric, "label_counts", ()) is None
-        if inputs.counts is None and needs_counts:
+        if inputs.counts is None and _needs_counts(metric):
             hint = "add --train-target FILE, or --label-counts FILE."
             raise CommandError(f"{name}: needs to know how often labels occur in training", hint)
         if num_train is None and getattr(metric, "num_train", 0) is None:
             hint = "add --num-train N beside --label-counts, or give --train-target instead."
             raise CommandError(f"{name}: needs the number of training rows", hint)
+
+
+def _needs_counts(metric: TopKMetric) -> bool:
+    """Whether a metric waits for training counts: for its buckets, or, where it has such an argument, as weights."""
+    return isinstance(metric.buckets, str) or getattr(metric, "label_counts", ()) is None
 
 
 def _count(

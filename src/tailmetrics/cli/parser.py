@@ -20,6 +20,7 @@ from tailmetrics._arguments import arguments
 from tailmetrics.buckets import names_of
 from tailmetrics.cli.messages import CommandError
 from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
+from tailmetrics.evaluation.description import by_bucket
 from tailmetrics.io import FORMATS
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.significance.estimating import Resample
@@ -93,10 +94,12 @@ def parse(argv: Sequence[str] | None) -> Request:
     _override(parsed[parsed.command].metrics or [], parsed[parsed.command])
     # the name since jsonargparse 4.49; the older one warns there
     objects = parser.instantiate(parsed) if hasattr(parser, "instantiate") else parser.instantiate_classes(parsed)
-    if not 0 < objects[objects.command].confidence < 1:
-        problem = f"--confidence {objects[objects.command].confidence:g} is not between 0 and 1"
-        raise CommandError(problem, "give a share such as 0.95.")
-    return Request(objects.command, objects[objects.command])
+    options = objects[objects.command]
+    if not 0 < options.confidence < 1:
+        raise CommandError(f"--confidence {options.confidence:g} is not between 0 and 1", "give a share such as 0.95.")
+    if options.buckets is not None and all(metric.buckets is None for metric in options.metrics or []):
+        options.metrics = [*(options.metrics or []), *by_bucket(options.metrics or [], options.buckets, scope="global")]
+    return Request(objects.command, options)
 
 
 def _command(description: str, usage: str, options: dict[str, type]) -> ArgumentParser:
@@ -181,12 +184,9 @@ def _override(metrics: Sequence[Any], options: Any) -> None:
         metrics: What the parser found, each with ``class_path`` and ``init_args``.
         options: The options.
 
-    Raises:
-        CommandError: If buckets are asked for, but no metric is by bucket.
     """
     if options.buckets is not None:
         names_of(options.buckets)  # raises where no kind has this name
-    any_by_bucket = options.buckets is None
     for metric in metrics:
         kind: Any = locate(metric.class_path)
         known = () if kind is None else arguments(kind)
@@ -199,7 +199,3 @@ def _override(metrics: Sequence[Any], options: Any) -> None:
             given["min_gain"] = options.min_gain
         if options.buckets is not None and "buckets" in known and isinstance(given.get("buckets"), str):
             given["buckets"] = options.buckets
-            any_by_bucket = True
-    if not any_by_bucket:
-        problem = f"--buckets {options.buckets}: no metric is by bucket"
-        raise CommandError(problem, "add --preset head_to_tail, or a config with metrics of buckets: deciles.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from platform import python_version
 from typing import Any
 
@@ -11,6 +11,7 @@ import torchmetrics
 from torch import Tensor
 
 import tailmetrics
+from tailmetrics._arguments import arguments
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.metrics import PredictionProportionAtK, TopKMetric
@@ -107,6 +108,23 @@ def again(metric: TopKMetric, without: Sequence[str] = (), **changed: Any) -> To
     facts = {name: value for name, value in vars(metric).items() if name in FACTS and value is not None}
     given = {name: value for name, value in {**metric._given, **facts}.items() if name not in without}
     return type(metric)(**{**given, **changed})
+
+
+def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str, **changed: Any) -> Iterator[TopKMetric]:
+    """Yield the same metrics by bucket, but for those without a value for a bucket, such as a tie or an overlap.
+
+    Args:
+        metrics: The metrics.
+        buckets: The buckets.
+        changed: Other arguments, for the metrics that take them.
+    """
+    for metric in metrics:
+        try:
+            again(metric, without=tuple(FACTS), buckets="deciles")
+        except (TypeError, ValueError):
+            continue
+        own = {name: value for name, value in changed.items() if name in arguments(type(metric))}
+        yield again(metric, buckets=buckets, **own)
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:

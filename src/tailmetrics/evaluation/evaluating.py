@@ -17,19 +17,18 @@ from tailmetrics._checks import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
-from tailmetrics.evaluation.description import again
+from tailmetrics.evaluation.description import by_bucket
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
-from tailmetrics.metrics._arguments_of_metrics import FACTS
-from tailmetrics.ranking._inputs import as_tensor, per_row
+from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, per_row
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
 CONFIDENCE = 0.95
 """Of intervals that nobody has asked for."""
-Batch = tuple[slice, Any, Tensor]
+Part = tuple[slice, Any, Any]
 
 
 def evaluate(
@@ -147,10 +146,10 @@ def evaluated(
     ``rows`` keeps values per row, and ``quick`` is the confidence of intervals from sums over rows, None for none.
     """
     check_count(CALLER, "batch_rows", batch_rows)
-    data = read_data(preds, target, train_target)
+    data = read_data(preds, target, train_target, row_mask)
+    if getattr(row_groups, "ndim", 1) > 1:  # of sequences (B, T)
+        row_groups = row_groups.reshape(-1)
     row_groups = of_rows(row_groups, "row_groups", data, is_table(preds) or is_table(target))
-    keep = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
-    keep = per_row(CALLER, "row_mask", keep, data.num_rows, data.device)
     row_names = data.row_names if row_names is None else row_names
     if row_names is not None and len(row_names) != data.num_rows:
         raise ValueError(
@@ -181,15 +180,15 @@ def evaluated(
     evaluation.start(data.device)
     values = RowValues(evaluation.collection, evaluation.over_all) if rows else None
     with kept_warnings() as warned:
-        for batch, part, relevant in data.batches(batch_rows):
-            counts = None if keep is None else keep[batch]
-            groups = None if numbers is None else numbers[batch]
+        for place, part, relevant in data.batches(batch_rows):
+            counts = None if data.row_mask is None else data.row_mask[place]
+            groups = None if numbers is None else numbers[place]
             ranking = evaluation.collection.rank(part, relevant, counts, row_groups=groups)
-            evaluation.update(ranking, rows=torch.arange(batch.start, batch.stop))
+            evaluation.update(ranking, rows=torch.arange(place.start, place.stop))
             if values is not None:
                 values.add(ranking)
     notes = (*data.notes, *dict.fromkeys(map(str, warned)))
-    return Evaluated(evaluation, values, data, data.num_rows if keep is None else int(keep.sum()), notes)
+    return Evaluated(evaluation, values, data, data.num_rows if data.row_mask is None else int(data.row_mask.sum()), notes)
 
 
 @contextmanager
@@ -244,7 +243,7 @@ def prepared(
     members = list(collection.members().values())
     if training is not None and all(metric.buckets is None for metric in members):
         found = training if isinstance(training, LabelBuckets) else training.deciles()
-        members += [again(metric, buckets=found) for metric in members if _takes_buckets(metric)]
+        members += by_bucket(members, found)
     collection = collection._with_members(members, row_groups=groups)
     if labels:
         collection = with_label_values(collection, num_labels)
@@ -278,15 +277,6 @@ def _training(buckets: LabelBuckets | str | None, label_counts: Any) -> LabelFre
     if isinstance(buckets, str):
         return buckets_of(buckets, counts)
     return LabelBuckets.from_assignment(buckets.assignment, buckets.names, counts)
-
-
-def _takes_buckets(metric: TopKMetric) -> bool:
-    """Whether the metric has a value for a bucket: a tie or an overlap of lists has none, and its class refuses."""
-    try:
-        again(metric, without=tuple(FACTS), buckets="deciles")
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 # -- groups of rows -------------------------------------------------------------------------------------------------
@@ -377,6 +367,7 @@ class Data(NamedTuple):
         columns: L, where predictions are scores of all labels or the labels have names.
         device: Where the tensors are.
         batches: Yields rows, predictions and targets of each batch of at most so many rows.
+        row_mask: Shape (N,), bool; False drops a row.
         label_names: The name of each label; None where labels are numbers.
         row_names: The query of each row; None where rows are numbered.
         train: Counts of training targets; None without any.
@@ -386,20 +377,21 @@ class Data(NamedTuple):
     num_rows: int
     columns: int | None
     device: torch.device
-    batches: Callable[[int], Iterator[Batch]]
+    batches: Callable[[int], Iterator[Part]]
+    row_mask: Tensor | None = None
     label_names: Sequence[str] | None = None
     row_names: Sequence[str] | None = None
     train: LabelFrequency | None = None
     notes: tuple[str, ...] = ()
 
 
-def read_data(preds: Any, target: Any, train_target: Any) -> Data:
+def read_data(preds: Any, target: Any, train_target: Any, row_mask: Any = None) -> Data:
     """Return predictions and targets of any form as batches of tensors."""
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
     tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
     if any(tables):
-        return _of_tables(preds, target, train_target)
-    return _of_tensors(_padded(preds), _padded(target), _padded(train_target))
+        return _of_tables(preds, target, train_target, row_mask)
+    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask)
 
 
 def is_table(value: Any) -> bool:
@@ -410,11 +402,11 @@ def is_table(value: Any) -> bool:
 # -- tensors --------------------------------------------------------------------------------------------------------
 
 
-def _of_tensors(preds: Any, target: Any, train_target: Any) -> Data:
-    pair = isinstance(preds, (tuple, list)) and len(preds) == 2
-    given = tuple(as_tensor(CALLER, f"preds[{place}]", part) for place, part in enumerate(preds)) if pair else None
-    first = given[0] if given is not None else as_tensor(CALLER, "preds", preds)
-    relevant = as_tensor(CALLER, "target", target)
+def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any) -> Data:
+    batch = as_tensors(Context(CALLER), Batch(preds, target, row_mask))
+    given = batch.preds if isinstance(batch.preds, tuple) else None
+    first = batch.preds if given is None else given[0]
+    relevant = batch.target
     if first.ndim != 2 or relevant.ndim == 0 or len(first) != len(relevant):
         raise ValueError(
             f"{CALLER}: preds is {shape_of(first)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
@@ -423,10 +415,10 @@ def _of_tensors(preds: Any, target: Any, train_target: Any) -> Data:
     scored = given is None and (first.is_floating_point() or first.is_sparse_csr)
     columns = first.shape[1] if scored else None
 
-    def batches(size: int) -> Iterator[Batch]:
+    def batches(size: int) -> Iterator[Part]:
         for rows in _slices(len(first), size):
             part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
-            yield rows, part, _cut(relevant, rows)
+            yield rows, part, _cut(relevant, rows) if batch.form == "target" else ExplicitTarget(ids=relevant[rows])
 
     train = None
     if train_target is not None:
@@ -434,7 +426,7 @@ def _of_tensors(preds: Any, target: Any, train_target: Any) -> Data:
         known = columns or 1 + _largest_id(first if given is None else given[1], relevant, labels)
         train = LabelFrequency(known)
         train.update(labels)
-    return Data(len(first), columns, first.device, batches, train=train)
+    return Data(len(first), columns, first.device, batches, batch.row_mask, train=train)
 
 
 def _largest_id(*ids: Tensor) -> int:
@@ -488,7 +480,7 @@ def _cut(value: Tensor, rows: slice) -> Tensor:
 # -- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _of_tables(preds: Any, target: Any, train_target: Any) -> Data:
+def _of_tables(preds: Any, target: Any, train_target: Any, row_mask: Any) -> Data:
     from tailmetrics.io import DataFileNote, read, read_target
     from tailmetrics.io.loading import names_in_memory
 
@@ -499,7 +491,7 @@ def _of_tables(preds: Any, target: Any, train_target: Any) -> Data:
         simplefilter("always", DataFileNote)
         dataset = read(tables["preds"], tables["target"], label_names=names)
 
-    def batches(size: int) -> Iterator[Batch]:
+    def batches(size: int) -> Iterator[Part]:
         for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
             yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
 
@@ -514,7 +506,9 @@ def _of_tables(preds: Any, target: Any, train_target: Any) -> Data:
     if dataset.missing_queries:
         notes += (f"{dataset.missing_queries:,} queries of target have no predictions and are left out.",)
     cpu = torch.device("cpu")
-    return Data(dataset.num_rows, len(names), cpu, batches, names, dataset.row_names, train, notes)
+    mask = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
+    mask = per_row(CALLER, "row_mask", mask, dataset.num_rows, cpu)
+    return Data(dataset.num_rows, len(names), cpu, batches, mask, names, dataset.row_names, train, notes)
 
 
 def _as_table(argument: str, value: Any) -> Any:
