@@ -14,7 +14,7 @@ from tailmetrics.metrics import TopKMetric
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 PRESETS = ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12", "medical_coding", "language_model"]
-COUNTED = ("head_to_tail", "xmc", "recsys", "medical_coding", "language_model")
+COUNTED = ("next_location", "head_to_tail", "xmc", "recsys", "medical_coding", "language_model")
 NUM_LABELS = 1200
 DECILES = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]
 

@@ -224,7 +224,7 @@ def test_sequences_as_a_model_returns_them():
     given = {"metrics": [PrecisionAtK(1), CrossEntropy()], "label_counts": [5, 4, 3, 2, 1]}
     whole = evaluate(scores, target, row_mask=mask, row_groups=np.array(groups), **given)
     by_row = evaluate(
-        scores.flatten(0, 1), target.flatten(), row_mask=mask.flatten(), row_groups=sum(groups, []), **given
+        scores.flatten(0, 1), target.flatten(), row_mask=mask.flatten(), row_groups=[*groups[0], *groups[1]], **given
     )
     assert whole.rows == 5
     assert whole.scalars == pytest.approx(by_row.scalars, nan_ok=True)
