@@ -200,8 +200,8 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
         uncounted = dict.fromkeys(type(metric).__name__ for metric in metrics if _needs_counts(metric))
         metrics = [metric for metric in metrics if not _needs_counts(metric)]
         if uncounted and metrics:
-            said = f"{', '.join(uncounted)}: left out where how often labels occur in training must be known. "
-            said += "Add --train-target FILE for values by bucket."
+            said = f"No file says how often labels occur in training: {', '.join(uncounted)} by bucket or with weights "
+            said += "are left out. Add --train-target FILE."
             warnings.warn(said, CommandWarning, stacklevel=2)
     for metric in metrics:
         num_labels = metric.num_labels or 1
