@@ -110,21 +110,23 @@ def again(metric: TopKMetric, without: Sequence[str] = (), **changed: Any) -> To
     return type(metric)(**{**given, **changed})
 
 
-def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str, **changed: Any) -> Iterator[TopKMetric]:
-    """Yield the same metrics by bucket, but for those without a value for a bucket, such as a tie or an overlap.
+def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str, **changed: Any) -> list[TopKMetric]:
+    """Return the same metrics by bucket, but for those without a value for a bucket, such as a tie or an overlap.
 
     Args:
         metrics: The metrics.
         buckets: The buckets.
         changed: Other arguments, for the metrics that take them.
     """
+    found = []
     for metric in metrics:
         try:
             again(metric, without=tuple(FACTS), buckets="deciles")
         except (TypeError, ValueError):
             continue
         own = {name: value for name, value in changed.items() if name in arguments(type(metric))}
-        yield again(metric, buckets=buckets, **own)
+        found.append(again(metric, buckets=buckets, **own))
+    return found
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:
