@@ -147,7 +147,7 @@ def evaluated(
     """
     check_count(CALLER, "batch_rows", batch_rows)
     data = read_data(preds, target, train_target, row_mask)
-    if getattr(row_groups, "ndim", 1) > 1:  # of sequences (B, T)
+    if getattr(row_groups, "ndim", 1) > 1 and not is_table(row_groups):  # of sequences (B, T)
         row_groups = row_groups.reshape(-1)
     row_groups = of_rows(row_groups, "row_groups", data, is_table(preds) or is_table(target))
     row_names = data.row_names if row_names is None else row_names
@@ -188,7 +188,8 @@ def evaluated(
             if values is not None:
                 values.add(ranking)
     notes = (*data.notes, *dict.fromkeys(map(str, warned)))
-    return Evaluated(evaluation, values, data, data.num_rows if data.row_mask is None else int(data.row_mask.sum()), notes)
+    num_rows = data.num_rows if data.row_mask is None else int(data.row_mask.sum())
+    return Evaluated(evaluation, values, data, num_rows, notes)
 
 
 @contextmanager
