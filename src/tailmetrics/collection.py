@@ -26,7 +26,7 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._metric import MANY_TIED, TopKMetric, ties_in_words
 from tailmetrics.metrics._references import REFERENCES, RankedCounts, Reference, ReferenceRanking
-from tailmetrics.metrics._rows import RelevanceMetric
+from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric
 from tailmetrics.metrics._states import Addition
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking
@@ -375,14 +375,47 @@ class TopKCollection(Mergeable, LoggedCollection):
         for name, metrics in self._twins.items():
             rows = ranking
             if name not in self._orders:
-                width = self._width(ranking)
-                rows = ReferenceRanking.of_rows(ranking, cast("Reference", name), width, self._ranked_counts)
+                rows = self._as_ranked_by(cast("Reference", name), ranking)
             elif ranking.beyond is not None or not (ranking.complete or ranking.scores_all):
                 continue  # nobody knows what ties with the end of the list
             for metric in metrics.values():
                 metric._note_in(addition, metric._prepared(rows))
                 read.append(metric)
         return read
+
+    def _as_ranked_by(self, reference: Reference, ranking: Ranking) -> ReferenceRanking:
+        """Return the rows of a ranking as a reference ranks them."""
+
+        def make() -> ReferenceRanking:
+            return ReferenceRanking.of_rows(ranking, reference, self._width(ranking), self._ranked_counts)
+
+        return ranking.remembered(("reference", reference, self._ranked_counts), make)
+
+    @property
+    def adjusted(self) -> list[str]:
+        """The names of the members of which :meth:`above_chance` is known: means over rows by bucket."""
+        means = (
+            name for name, one in self.members().items() if one.buckets is not None and isinstance(one, RowMeanMetric)
+        )
+        sides: tuple[Reference, Reference] = "chance", "attainable"
+        return [name for name in means if all(name in self._twins.get(side, {}) for side in sides)]
+
+    def above_chance(self, ranking: Ranking) -> dict[str, dict[str, tuple[Tensor, Tensor]]]:
+        """Return by member and key what rows have beyond chance, and what they could have, shape (N,) each.
+
+        The sum of the first over the sum of the second is (value - chance) / (attainable - chance), which
+        ``adjusted_gap`` is made of. NaN in rows that do not count.
+        """
+        found = {}
+        for name in self.adjusted:
+            values = cast("RowMeanMetric", self.members()[name]).row_values(ranking)
+            least, most = (
+                cast("RowMeanMetric", self._twins[side][name]).row_values(self._as_ranked_by(side, ranking)).values()
+                for side in ("chance", "attainable")
+            )
+            triples = zip(values.items(), least, most, strict=True)
+            found[name] = {key: (value - chance, best - chance) for (key, value), chance, best in triples}
+        return found
 
     def _width(self, ranking: Ranking) -> int:
         """Return the number of labels that references rank."""

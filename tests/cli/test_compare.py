@@ -99,9 +99,10 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
     status, out, err = tailmetrics("compare", *options)
     assert (status, err) == (0, "")
     found = compared(tmp_path / "out")
-    assert len(found) == 13  # eleven buckets, their gap, all labels
+    assert len(found) == 14  # eleven buckets, their gap and adjusted gap, all labels
+    gaps = ["global_recall@3/gap", "global_recall@3/adjusted_gap"]
     significant = [key for key, one in found.items() if one["significant"]]
-    assert significant == ["global_recall@3/decile_1", "recall@3", "global_recall@3/gap"]
+    assert significant == ["global_recall@3/decile_1", "recall@3", *gaps]
     one = found["global_recall@3/decile_1"]
     decile = np.isin(runs.relevant, list(runs.rarest))
     missed = decile & ~runs.found
@@ -110,10 +111,12 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
     assert one["low"] < one["difference"] < one["high"]
     assert found.pop("recall@3")["difference"] == pytest.approx(missed.sum() / NUM_ROWS)
     assert found.pop("global_recall@3/gap")["difference"] == pytest.approx(-one["difference"])
+    beyond_chance = one["difference"] / (1 - 3 / NUM_LABELS)  # each row has one relevant label
+    assert found.pop("global_recall@3/adjusted_gap")["difference"] == pytest.approx(-beyond_chance)
     assert all(other["difference"] == 0 for key, other in found.items() if key != one["key"] and other["n"])
     assert "new against old" in out
-    tested = 2 + sum(one["p_randomisation"] is not None for one in found.values())
-    assert tested < 13  # nothing of unseen labels was compared
+    tested = 3 + sum(one["p_randomisation"] is not None for one in found.values())
+    assert tested < 14  # nothing of unseen labels was compared
     for said in (out, *((tmp_path / "out" / f"compare.{suffix}").read_text() for suffix in ("md", "html"))):
         assert f"holm, of {tested} comparisons" in " ".join(said.split())
     page = (tmp_path / "out" / "compare.html").read_text()
@@ -341,7 +344,7 @@ def test_parts_of_several_ranks_are_one_table(tables, tailmetrics, tmp_path):
         part = table.slice(rank * 37, 37)
         pq.write_table(part, tmp_path / f"new-rows.rank{rank}-of-11.parquet")
     assert tailmetrics("compare", old, new, "--overwrite", "--out", tmp_path / "b", "--names", "x", "y")[0] == 0
-    assert (tmp_path / "a" / "compare.json").read_bytes() == (tmp_path / "b" / "compare.json").read_bytes()
+    assert compared(tmp_path / "a") == compared(tmp_path / "b")
     (tmp_path / "new-rows.rank3-of-11.parquet").unlink()
     assert "holds 363 rows in 10 file(s), but 400 were evaluated" in tailmetrics("compare", old, new)[2]
 

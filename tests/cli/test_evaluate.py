@@ -84,7 +84,7 @@ def test_a_report_holds_what_the_metrics_compute(made, config, tailmetrics, tmp_
 
 
 def test_rows_are_written_as_the_metrics_have_them(made, config, tailmetrics, tmp_path):
-    """The table holds each row's value, null where it does not count, and numerator and denominator of ratios."""
+    """The table holds each row's value, null where it does not count; of ratios, and beyond chance, a pair of columns."""
     table = tmp_path / "new" / "rows.parquet"
     arguments = ["--config", config(*METRICS), *made.trained_on, "--batch-rows", 7, "--quiet"]
     assert tailmetrics("evaluate", *arguments, "--per-row", table)[0] == 0
@@ -95,7 +95,11 @@ def test_rows_are_written_as_the_metrics_have_them(made, config, tailmetrics, tm
     for key, value in expected.items():
         pair = isinstance(value, tuple)
         columns |= {f"{key}.numerator": value[0], f"{key}.denominator": value[1]} if pair else {key: value}
-    assert found.column_names == ["row", *columns]
+    beyond_chance = [name for name in found.column_names if name.startswith("adjusted ")]
+    assert {name.rpartition(".")[0] for name in beyond_chance} == {
+        f"adjusted {key}" for key in columns if key.startswith("recall@5/")
+    }
+    assert [name for name in found.column_names if name not in beyond_chance] == ["row", *columns]
     for name, values in columns.items():
         np.testing.assert_array_equal(found[name].to_numpy(), values.numpy())
         assert found[name].null_count == int(values.isnan().sum())

@@ -126,6 +126,18 @@ def gap_by_rows(buckets: list[list[NDArray[np.float64]]]) -> tuple[float, float,
     return max(-1.0, ends[0]), min(1.0, ends[1]), int(counted.sum())
 
 
+def adjusted_rows(rows: dict[str, Any], stem: str) -> list[list[NDArray[np.float64]]]:
+    """Recall beyond chance, min(k, size) / size, and what could be beyond it, by bucket where there is something."""
+    k, mask = int(stem.partition("@")[2][0]), data()[1].numpy()
+    found = []
+    for number, name in enumerate(BUCKETS.names[:-1]):  # the last one holds labels that training never saw
+        labels = BUCKETS.assignment.numpy() == number
+        n, value = mask[:, labels].sum(axis=1), rows[f"{stem}/{name}"][0]
+        chance, most = min(k, labels.sum()) / labels.sum(), np.minimum(k, n) / np.maximum(n, 1)
+        found.append([value - chance, np.where(np.isnan(value), np.nan, most - chance)])
+    return [one for one in found if np.nansum(one[1]) > 1e-9]
+
+
 def test_they_are_those_of_scipy() -> None:
     """Student's t, the delta method, Wilson, Clopper and Pearson, order statistics: for each key, bucket and group of rows."""
     report = accumulated([list(range(ROWS))]).report("")
@@ -137,6 +149,13 @@ def test_they_are_those_of_scipy() -> None:
         low, high, n = gap_by_rows([rows[f"{key.removesuffix('/gap')}/{name}"] for name in BUCKETS.names])
         assert (interval.value, interval.n) == (report.summaries[key], n)
         assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-9)
+    adjusted = {key: interval for key, interval in report.intervals.items() if key.endswith("/adjusted_gap")}
+    assert len(adjusted) == 2 * 3
+    for key, interval in adjusted.items():
+        low, high, n = gap_by_rows(adjusted_rows(rows, key.removesuffix("/adjusted_gap")))
+        assert (interval.value, interval.n) == (report.summaries[key], n)
+        assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-9)
+    gaps |= adjusted
     for key, interval in (one for one in report.intervals.items() if one[0] not in gaps):
         assert interval.value == report.scalars[key] or math.isnan(interval.value)
         assert interval.n == int((~np.isnan(rows[key][0])).sum()), key

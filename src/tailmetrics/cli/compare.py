@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,17 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, stream
+from tailmetrics.cli.evaluate import adding, answerable, bind, chosen_metrics, report_of, stream
 from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
-from tailmetrics.cli.messages import CommandError, CommandWarning
+from tailmetrics.cli.messages import CommandError, CommandWarning, in_options
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Ranks, launched
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_paths
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.comparing import compared
+from tailmetrics.evaluation.comparing import compared, warnings_of
+from tailmetrics.evaluation.evaluating import kept_warnings
 from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.io import DataFileError
 from tailmetrics.io.files import folder_for
@@ -44,7 +46,8 @@ def compare_runs(request: Request) -> None:
         raise CommandError("compare takes either tables or --preds", "leave one of them out.")
     read = [file for some in models for one in some for file in (one, *part_paths(one))]
     read += [Path(options.clusters)] if options.clusters is not None and names_a_file(options.clusters) else []
-    with Outputs([*local_files(paths_of(preds, data)), *read, *request.configs], options.overwrite) as outputs:
+    read += [*local_files(paths_of(preds, data)), *map(Path, request.configs)]
+    with Outputs(read, options.overwrite) as outputs, kept_warnings() as warned:
         folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
         scratch = folder_for(outputs)
         models = models or [[path] for path in _tables(request, preds, scratch)]
@@ -53,6 +56,9 @@ def compare_runs(request: Request) -> None:
         for table in (one for some in opened.values() for one in some if tables and not one.identity):
             said = f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
             warnings.warn(f"{said}are about the same thing; write it again.", CommandWarning, stacklevel=2)
+        notes = warnings_of({name: [note for one in some for note in one.notes] for name, some in opened.items()})
+        said_here = dict.fromkeys(in_options(str(one)) for one in warned)
+        report = replace(report, warnings=[*dict.fromkeys([*notes, *said_here])])
         if folder is not None:
             report.write(folder)
         written = outputs.place()
@@ -87,9 +93,12 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
     evaluation = Evaluation(metrics, row_groups=None if groups[0] is None else groups[0].names)
     bind(evaluation.collection, inputs, alone)
     paths = [scratch / f"{number}.parquet" for number in range(len(preds))]
-    for path, dataset, of_rows in zip(paths, inputs.runs, groups, strict=True):
-        with RowTableWriter(path, evaluation.members, dataset, evaluation.over_all) as writer:
-            stream(dataset, evaluation.collection, alone, of_rows, [writer.write])
+    for given, path, dataset, of_rows in zip(preds, paths, inputs.runs, groups, strict=True):
+        one = deepcopy(evaluation)
+        one.start()
+        with RowTableWriter(path, one, dataset) as writer:
+            stream(dataset, one.collection, alone, of_rows, [adding(one), writer.write])
+            writer.notes = report_of(one, given, dataset, data, of_rows).warnings
     return paths
 
 
@@ -101,7 +110,7 @@ def _compared(
     if known is None:
         said = f"{every[0].path}: does not say what its values are. So means are compared, and more is better. "
         warnings.warn(f"{said}The Parquet table that --per-row wrote says what they are.", CommandWarning, stacklevel=2)
-        known = replace(every[0], facts=RowFacts(medians=[], lower_is_better=[]))
+        known = replace(every[0], facts=RowFacts())
     names = every[0].names
     models = {name: [one.told_by(known).joined(names) for one in some] for name, some in models.items()}
     first = next(iter(models.values()))[0]
@@ -115,7 +124,12 @@ def _compared(
             raise CommandError(problem, hint)
     elif options.clusters is not None:
         clusters = first.column(options.clusters)
-    keys = [key for key in _chosen(list(first.pairs), options.only) if key != options.clusters]
+    facts = known.facts or RowFacts()
+    plain = [key for key in first.pairs if key not in facts.parts]
+    keys = [key for key in _chosen(plain, options.only) if key != options.clusters]
+    stems = {key.rpartition("/")[0] for key in keys}
+    parts = (of for name, of in facts.gaps.items() if name.rpartition("/")[0] in stems and {*of} & {*facts.parts})
+    keys += [key for of in parts for key in of]
     for name, some in models.items():
         for table in some:
             _check_same_rows(next(iter(models)), first, name, table)
@@ -127,7 +141,7 @@ def _compared(
         check_identities("compare", digests, list(digests), keys)
     return compared(
         {name: [table.values(keys) for table in some] for name, some in models.items()},
-        known.facts or RowFacts(medians=[], lower_is_better=[]),
+        facts,
         title=options.title,
         correction=options.correction,
         baseline=options.baseline,

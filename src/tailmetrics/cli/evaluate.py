@@ -39,7 +39,6 @@ from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.evaluating import kept_warnings
 from tailmetrics.evaluation.label_cells import end_to_end
-from tailmetrics.evaluation.row_values import has_row_values
 from tailmetrics.frequency import frequency_of
 from tailmetrics.io import DataFileError, DataFileNote, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
@@ -69,7 +68,12 @@ def evaluate(request: Request) -> None:
     metrics = chosen_metrics(request)
     paths = [*paths_of([options.preds], data), *([] if options.label_names is None else [options.label_names])]
     read: list[str | Path] = [*local_files(paths), *request.configs]
-    with joined(options.device) as ranks, Outputs(read, options.overwrite) as outputs, kept_warnings() as warned:
+    with (
+        joined(options.device) as ranks,
+        Outputs(read, options.overwrite) as outputs,
+        kept_warnings() as warned,
+        ExitStack() as stack,
+    ):
         engine = None if options.engine is None else Engine(options, data, ranks)
         with ranks.agreement():
             folder = None
@@ -96,23 +100,28 @@ def evaluate(request: Request) -> None:
             )
         bind(evaluation.collection, inputs, ranks, engine)
         evaluation.start(ranks.device)
+        writer = None
         with ranks.agreement():
             if engine is None:
                 of_rows = None if options.per_row is None else options_of_values(data)
-                with ExitStack() as stack:
-                    uses = [_adding(evaluation)]
-                    if table is not None:
-                        writer = RowTableWriter(table, evaluation.members, dataset, evaluation.over_all, of_rows)
-                        uses.append(stack.enter_context(writer).write)
-                    stream(dataset, evaluation.collection, ranks, groups, uses)
+                uses = [adding(evaluation)]
+                if table is not None:
+                    writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, of_rows))
+                    uses.append(writer.write)
+                stream(dataset, evaluation.collection, ranks, groups, uses)
             else:
                 files = inputs.files.everywhere()
                 evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
-        said = [one for one in warned if not isinstance(one, DataFileNote)]
-        report = _report(evaluation, dataset, request, 0 if groups is None else groups.lacking)
-        report = replace(report, notes=(*report.notes, *dict.fromkeys(in_options(str(one)) for one in said)))
+        report = report_of(evaluation, options.preds, dataset, data, groups)
+        report = replace(report, title=options.title or report.title)
+        said = {in_options(str(one)): isinstance(one, DataFileNote) for one in warned}
+        report = replace(report, notes=(*report.notes, *(one for one, of_file in said.items() if not of_file)))
+        with ranks.agreement():
+            if writer is not None:
+                writer.notes = [*report.warnings, *(one for one, of_file in said.items() if of_file)]
+            stack.close()
         if options.intervals and table is not None:
-            found = _intervals(table, evaluation.members, dataset.num_rows, ranks, resampling)
+            found = _intervals(table, dataset.num_rows, ranks, resampling)
             report = replace(report, intervals={**report.intervals, **found})
         with ranks.agreement():
             if folder is not None:
@@ -136,21 +145,23 @@ def _table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | N
     return outputs.claim(mine.parent, names) / mine.name
 
 
-def _report(evaluation: Evaluation, dataset: Dataset, request: Request, without_group: int) -> Report:
-    options, data = request.get(EvaluateOptions), request.get(DataOptions)
-    preds, target = (Path(str(path)).name for path in (options.preds, data.target))
+def report_of(
+    evaluation: Evaluation, preds: str, dataset: Dataset, data: DataOptions, groups: RowGroups | None
+) -> Report:
+    """Return the report of a run, with what to know of its rows."""
+    preds, target = (Path(str(path)).name for path in (preds, data.target))
     with warnings.catch_warnings():
         # a rank may have no rows; a metric over all ranks has
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
-        report = evaluation.report(options.title or f"{preds} against {target}")
+        report = evaluation.report(f"{preds} against {target}")
     notes = []
     if dataset.missing_queries:
         outcome = "left out" if data.missing == "skip" else "counted as empty lists"
         notes.append(f"{dataset.missing_queries:,} queries of {target} have no predictions and are {outcome}.")
     if dataset.unmatched_queries:
         notes.append(f"{dataset.unmatched_queries:,} queries of {preds} have no targets and are left out.")
-    if without_group:
-        notes.append(f"{without_group:,} rows have no group and count only overall.")
+    if groups is not None and groups.lacking:
+        notes.append(f"{groups.lacking:,} rows have no group and count only overall.")
     return replace(report, rows=dataset.num_rows, tie_winner=dataset.tie_winner, notes=(*report.notes, *notes))
 
 
@@ -348,14 +359,15 @@ def stream(
             told(int(batch.rows[-1]) + 1 - dataset.start)
 
 
-def _adding(evaluation: Evaluation) -> Callable[[Tensor, Ranking], None]:
+def adding(evaluation: Evaluation) -> Callable[[Tensor, Ranking], None]:
+    """Return what adds a batch to an evaluation."""
     return lambda rows, ranking: evaluation.update(ranking, rows=rows)
 
 
 def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files) -> None:
     """Evaluate one share of the rows."""
     dataset = files.run(preds, ranks)
-    stream(dataset, evaluation.collection, ranks, read_row_groups(files.options, dataset), [_adding(evaluation)])
+    stream(dataset, evaluation.collection, ranks, read_row_groups(files.options, dataset), [adding(evaluation)])
 
 
 def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:
@@ -374,14 +386,13 @@ GROUP = 2**25
 """Most values gathered at once, 256 MB; each part of the keys is resampled with the same draws, by the same seed."""
 
 
-def _intervals(
-    path: Path, metrics: Sequence[TopKMetric], num_rows: int, ranks: Ranks, options: ResamplingOptions
-) -> dict[str, Interval]:
+def _intervals(path: Path, num_rows: int, ranks: Ranks, options: ResamplingOptions) -> dict[str, Interval]:
     """Return the interval of each key on the first rank, from the rows of all ranks; call it on every rank."""
     with ranks.agreement():
         table = RowTable.open(path, whole=False) if path.exists() else None
-    known = {key for one in ranks.all([] if table is None else list(table.labels)) for key in one}
-    keys = [key for metric in metrics for key in list(metric.keys()) if has_row_values(metric) or key in known]
+    keys: list[str] = next(
+        (keys for keys in ranks.all([] if table is None else list(table.pairs)) if keys), list[str]()
+    )
     size = max(1, GROUP // num_rows)
     found: dict[str, Interval] = {}
     for start in range(0, len(keys), size):
@@ -394,8 +405,7 @@ def _intervals(
                 assert facts is not None
                 found |= intervals(
                     {key: _end_to_end([values[key] for values, _ in parts]) for key in group},
-                    medians=[key for key in facts.medians if key in group],
-                    gaps={name: of for name, of in facts.gaps.items() if {*of} <= {*group}},
+                    **facts.among(group),
                     confidence=options.confidence,
                     resamples=options.resamples,
                     seed=options.seed,

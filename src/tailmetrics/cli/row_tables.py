@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,22 +18,30 @@ from pyarrow import csv, feather, orc
 from pyarrow import json as json_lines
 from torch import Tensor
 
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.digest import RunDigest, merged
-from tailmetrics.evaluation.label_cells import MOST, LabelCells, has_label_cells, over_labels, spec_of
-from tailmetrics.evaluation.row_values import RowFacts, has_row_values, values_of_rows
+from tailmetrics.evaluation.row_values import (
+    DENOMINATOR,
+    GROUP,
+    LABELS,
+    NUMERATOR,
+    RowColumns,
+    RowFacts,
+    adjusted_key,
+    columns_of,
+    read_columns,
+)
 from tailmetrics.io import DataFileError, Dataset
 from tailmetrics.io.errors import UNREADABLE, reading
 from tailmetrics.io.files import check_file
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
 
-ROW, QUERY, GROUP = "row", "query", "row_group"
-LABELS = "labels of "
-"""What columns of labels begin with: the labels that a row hits, predicts and holds, for averages over labels."""
-NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
+ROW, QUERY = "row", "query"
 METADATA = b"tailmetrics"
 IDENTITY = b"tailmetrics.identity"
 """Key of what the values depend on: digests of the targets, buckets, counts and options."""
+NOTES = b"tailmetrics.notes"
 FORMS = {".csv": "csv", ".arrow": "feather", ".feather": "feather", ".ipc": "feather", ".orc": "orc"}
 FORMS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
 """Formats of tables by suffix; any other file is Parquet. CSV, JSON Lines and ORC hold values, but no facts."""
@@ -41,9 +49,6 @@ HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --
 TOGETHER = "bring the files of all ranks, and of one run only, together."
 BUFFERED_CELLS = 2**21
 """Values collected before they are written, 16 MB: small batches would make many small row groups."""
-
-Values: TypeAlias = dict[str, Any]
-"""As :data:`tailmetrics.significance.RowValues`."""
 
 # -- the files of a table -----------------------------------------------------------------------------------------
 
@@ -74,7 +79,7 @@ class RowTable:
         names: Number or query of every row.
         facts: What the values do not tell by themselves; None where the file does not say it.
         identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
-        labels: Key of an average over labels -> its column, how it is made of codes, its bucket and group of rows.
+        notes: What to know before believing the values.
         order: Shape (N,), the place in the files of each row of ``names``; None for the order of the files.
     """
 
@@ -84,7 +89,7 @@ class RowTable:
     names: Any
     facts: RowFacts | None
     identity: dict[str, Any]
-    labels: dict[str, tuple[str, dict[str, Any], int, str | None]]
+    notes: list[str]
     order: Any = None
 
     @classmethod
@@ -98,27 +103,28 @@ class RowTable:
         files = [path] if path.exists() else part_paths(path) or [path]
         check_file(files[0])
         try:
-            schema = pq.read_schema(files[0]) if _form(files[0]) == "parquet" else _load(files[0]).schema
+            schema = _schema(files[0])
         except UNREADABLE as error:
             raise DataFileError(files[0], f"is no table ({str(error).splitlines()[0]})", hint=HINT) from error
         first, *columns = schema.names
         if first not in (ROW, QUERY):
             raise DataFileError(files[0], "is no table of values per row", hint=HINT)
         names = _read(files, [first])[first].combine_chunks()
-        told, facts, averages = (schema.metadata or {}).get(METADATA), None, {}
+        told, facts = (schema.metadata or {}).get(METADATA), None
         if told is None and len(names.unique()) < len(names):
             raise DataFileError(files[0], f"names a {first} in several lines", hint=HINT)
         if told is not None:
             try:
                 known = json.loads(told)
-                facts, num_rows, labels = RowFacts(**known["facts"]), known["num_rows"], known["labels"]
+                facts, num_rows = RowFacts(**known["facts"]), known["num_rows"]
             except (KeyError, TypeError) as error:
                 raise DataFileError(files[0], "was written by another version of tailmetrics", hint=HINT) from error
             if whole and len(names) != num_rows:
                 problem = f"holds {len(names)} rows in {len(files)} file(s), but {num_rows} were evaluated"
                 raise DataFileError(path, problem, hint=TOGETHER)
-            averages = {key: (column, spec, bucket, group) for key, column, spec, bucket, group in labels}
-        return cls(path, files, columns, names, facts, _identity(path, files), averages)
+        ends = [_at_the_end(file) for file in files]
+        notes = list(dict.fromkeys(note for end in ends for note in json.loads(end.get(NOTES, "[]"))))
+        return cls(path, files, columns, names, facts, _identity(path, ends), notes)
 
     @property
     def pairs(self) -> dict[str, bool]:
@@ -126,13 +132,15 @@ class RowTable:
         numbers = [one for one in self.columns if one != GROUP and not one.startswith(LABELS)]
         numbers = [one for one in numbers if not one.endswith(DENOMINATOR)]
         found = {one.removesuffix(NUMERATOR): one.endswith(NUMERATOR) for one in numbers}
-        of_groups = {} if self.facts is None else self.facts.of_groups
-        found |= {key: found[over_all] for key, (over_all, _) in of_groups.items() if over_all in found}
-        return found | {key: False for key, (column, *_) in self.labels.items() if column in self.columns}
+        facts = RowFacts() if self.facts is None else self.facts
+        # where nobody knows which gaps these are parts of
+        found = {key: one for key, one in found.items() if key in facts.parts or not key.startswith(adjusted_key(""))}
+        found |= {key: found[over_all] for key, (over_all, _) in facts.of_groups.items() if over_all in found}
+        return found | {key: False for key, (column, *_) in facts.labels.items() if column in self.columns}
 
     def told_by(self, other: RowTable) -> RowTable:
         """Return the table with what another one tells of the same columns, where it tells nothing itself."""
-        return self if self.facts is not None else replace(self, facts=other.facts, labels=other.labels)
+        return self if self.facts is not None else replace(self, facts=other.facts)
 
     def column(self, name: str) -> list[Any]:
         """Return a column of its own, such as the user of each row.
@@ -157,50 +165,44 @@ class RowTable:
             return self
         return replace(self, names=self.names.take(places), order=places)
 
-    def values(self, keys: Iterable[str]) -> Values:
+    def values(self, keys: Sequence[str]) -> dict[str, Any]:
         """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group."""
-        pairs, of_groups = self.pairs, {} if self.facts is None else self.facts.of_groups
-        columns = {}
-        for key in keys:
-            over_all = of_groups.get(key, [key])[0]
-            columns[key] = [over_all + NUMERATOR, over_all + DENOMINATOR] if pairs[key] else [over_all]
-            if key in self.labels:
-                columns[key] = [self.labels[key][0]]
-        table = self._read(list(dict.fromkeys(name for names in columns.values() for name in names)))
-        groups = self.groups()
-        named = None if groups is None else np.array(groups.to_pylist(), dtype=object)
-        found: Values = {}
-        for key, names in columns.items():
-            if key in self.labels:
-                _, spec, bucket, of = self.labels[key]
-                lists = table[names[0]].combine_chunks()
+        facts = RowFacts() if self.facts is None else self.facts
+        names = dict.fromkeys(name for key in keys for name in columns_of(key, facts, self.columns))
+        table, groups = self._read(list(names)), self.groups()
+        columns: dict[str, Any] = {}
+        for name in names:
+            if name.startswith(LABELS):
+                lists = table[name].combine_chunks()
                 lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)
-                inside = np.ones(len(lengths), bool) if of is None else np.asarray(named == of)
-                found[key] = over_labels(spec, bucket, (lengths, lists.flatten().to_numpy()), inside)
-                continue
-            sides = [table[name].to_numpy().astype(np.float64) for name in names]
-            if key in of_groups:
-                sides = [np.where(named == of_groups[key][1], side, np.nan) for side in sides]
-            found[key] = (sides[0], sides[1]) if len(sides) == 2 else sides[0]
-        return found
+                columns[name] = lengths, lists.flatten().to_numpy()
+            else:
+                columns[name] = table[name].to_numpy().astype(np.float64)
+        if groups is not None:
+            columns[GROUP] = pc.index_in(groups, value_set=pa.array(facts.row_groups, pa.string())).to_numpy()
+        return read_columns(keys, facts, columns)
 
     def _read(self, columns: list[str]) -> Any:
         table = _read(self.files, columns)
         return table if self.order is None else table.take(self.order)
 
 
-def _identity(path: Path, files: list[Path]) -> dict[str, Any]:
+def _schema(file: Path) -> Any:
+    return pq.read_schema(file) if _form(file) == "parquet" else _load(file).schema
+
+
+def _at_the_end(file: Path) -> dict[bytes, bytes]:
+    """Return what was written behind the last row."""
+    with reading(file, "table"):
+        return (pq.read_metadata(file) if _form(file) == "parquet" else _schema(file)).metadata or {}
+
+
+def _identity(path: Path, parts: Sequence[Mapping[bytes, bytes]]) -> dict[str, Any]:
     """Return what the values of all parts depend on; nothing where a part does not say it."""
-    entries = []
-    for file in files:
-        with reading(file, "table"):
-            metadata = pq.read_metadata(file).metadata if _form(file) == "parquet" else _load(file).schema.metadata
-        found = (metadata or {}).get(IDENTITY)
-        if found is None:
-            return {}
-        entries.append(json.loads(found))
+    if not all(IDENTITY in part for part in parts):
+        return {}
     try:
-        return merged(entries)
+        return merged([json.loads(part[IDENTITY]) for part in parts])
     except ValueError as error:
         raise DataFileError(path, f"holds parts of different runs ({error})", hint=TOGETHER) from error
 
@@ -243,35 +245,26 @@ class RowTableWriter:
 
     Args:
         path: Parquet file to write.
-        metrics: The metrics; those without values per row are left out.
+        evaluation: Its metrics; those without values per row are left out.
         dataset: The data; the names of the rows come from it.
-        over_all: For each metric by bucket the key of its value over all labels.
         options: The options that values depend on, kept as the identity of the run; None keeps none.
+
+    Attributes:
+        notes: What to know before believing the values, kept behind the last row.
     """
 
     def __init__(
-        self,
-        path: Path,
-        metrics: Iterable[TopKMetric],
-        dataset: Dataset,
-        over_all: Mapping[str, str],
-        options: Mapping[str, Any] | None = None,
+        self, path: Path, evaluation: Evaluation, dataset: Dataset, options: Mapping[str, Any] | None = None
     ) -> None:
-        metrics = list(metrics)
-        self._metrics: list[Any] = [metric for metric in metrics if has_row_values(metric)]
-        averages: list[Any] = [metric for metric in metrics if has_label_cells(metric)]
-        # an area reads the scores of all labels of a row
-        fit = (one for one in averages if "area" not in spec_of(one) or dataset.num_rows * one.num_labels <= MOST)
-        self._over_labels: list[Any] = list(fit)
-        every: list[Any] = [*self._metrics, *self._over_labels]
-        self._groups = next((metric.row_groups for metric in every if metric.row_groups), None)
+        self._columns = RowColumns(evaluation.collection, evaluation.over_all, dataset.num_rows)
         self._names = dataset.row_names
         self._identity = None
         if options is not None:
-            self._identity = RunDigest(every, options, _label_names(dataset, metrics), self._names)
-        told = {"facts": asdict(RowFacts.of(every, over_all)), "num_rows": dataset.num_rows}
-        told["labels"] = [one for metric in self._over_labels for one in _averages(metric)]
+            names = _label_names(dataset, evaluation.members)
+            self._identity = RunDigest(self._columns.metrics, options, names, self._names)
+        told = {"facts": asdict(self._columns.facts), "num_rows": dataset.num_rows}
         self._metadata = {METADATA: json.dumps(told)}
+        self.notes: Sequence[str] = ()
         self._path = path
         self._file: Any = None
         self._pending: list[Any] = []
@@ -284,8 +277,9 @@ class RowTableWriter:
     ) -> None:
         if kind is None:
             self._flush()
-            if self._file is not None and self._identity is not None:
-                self._file.add_key_value_metadata({IDENTITY: json.dumps(self._identity.entries())})
+            if self._file is not None:
+                known = {} if self._identity is None else {IDENTITY: json.dumps(self._identity.entries())}
+                self._file.add_key_value_metadata({NOTES: json.dumps(list(self.notes)), **known})
         if self._file is not None:
             self._file.close()
 
@@ -297,18 +291,14 @@ class RowTableWriter:
         columns: dict[str, Any] = (
             {ROW: rows.numpy()} if names is None else {QUERY: [names[row] for row in rows.tolist()]}
         )
-        if self._groups:
-            assert ranking.rows.groups is not None
-            numbers = ranking.rows.groups.cpu().numpy().astype(np.int32)
-            columns[GROUP] = pa.array(self._groups, pa.string()).take(pa.array(numbers, mask=numbers < 0))
-        for metric in self._metrics:
-            for key, value in values_of_rows(metric, ranking).items():
-                ends = zip((NUMERATOR, DENOMINATOR), value, strict=True) if isinstance(value, tuple) else [("", value)]
-                columns |= {key + end: pa.array(side.cpu().numpy(), from_pandas=True) for end, side in ends}
-        for metric in self._over_labels:
-            for column, (lengths, codes) in zip(_label_columns(metric), LabelCells(metric).lists(ranking), strict=True):
-                stops = np.concatenate([[0], np.cumsum(lengths)])
-                columns[column] = pa.LargeListArray.from_arrays(stops, codes)
+        for name, column in self._columns.of(ranking).items():
+            if name == GROUP:
+                groups = pa.array(self._columns.facts.row_groups, pa.string())
+                columns[name] = groups.take(pa.array(column, mask=column < 0))
+            elif isinstance(column, tuple):
+                columns[name] = pa.LargeListArray.from_arrays(np.concatenate([[0], np.cumsum(column[0])]), column[1])
+            else:
+                columns[name] = pa.array(column, from_pandas=True)
         self._pending.append(pa.table(columns))
         if sum(table.num_rows * table.num_columns for table in self._pending) >= BUFFERED_CELLS:
             self._flush()
@@ -321,22 +311,6 @@ class RowTableWriter:
             self._file = pq.ParquetWriter(self._path, table.schema)
         self._file.write_table(table, row_group_size=table.num_rows)
         self._pending = []
-
-
-def _averages(metric: Any) -> Iterator[list[Any]]:
-    """Yield for each average over labels its key, column, how it is made of codes, bucket and group of rows."""
-    spec = spec_of(metric)
-    for name, group in zip((None, *(metric.row_groups or ())), metric.group_keys(), strict=True):
-        keys = iter(metric.row_keys(group))
-        for column in _label_columns(metric):
-            for bucket in range(len(spec["sizes"])):
-                yield [next(keys), column, spec, bucket, name]
-
-
-def _label_columns(metric: Any) -> list[str]:
-    """Return the column of each cut-off, named after the first of its keys: codes depend on the buckets."""
-    keys = list(metric.row_keys(metric.group_keys()[0]))
-    return [LABELS + key for key in keys[:: len(keys) // len(metric.cutoffs)]]
 
 
 def _label_names(dataset: Dataset, metrics: Iterable[TopKMetric]) -> Sequence[str] | None:

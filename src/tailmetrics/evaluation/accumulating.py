@@ -77,7 +77,8 @@ class Evaluation:
         self.collection._tells_ties = False  # the report tells it, with the values of other orders
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
-        self.confidence, self.moments, self.cells = intervals, dict[str, RowMoments](), list[LabelCells]()
+        self.confidence, self.cells = intervals, list[LabelCells]()
+        self.moments, self.adjusted = dict[str, RowMoments](), dict[str, RowMoments]()
         self.positives: Positives | None = None
         self.started = False
         self.group_rows: LabelFrequency | None = None
@@ -124,6 +125,8 @@ class Evaluation:
             self.moments = {
                 name: RowMoments(one).to(device) for name, one in members.items() if has_moments(one, device)
             }
+            adjusted = [name for name in self.collection.adjusted if name in self.moments]
+            self.adjusted = {name: RowMoments(members[name], adjusted=True).to(device) for name in adjusted}
             self.cells = [LabelCells(one) for one in self.members if has_label_cells(one) and has_scipy()]
         deepest = max((k for metric in self.members for k in _ranks(metric)), default=0)
         if self.with_examples and deepest:
@@ -142,6 +145,9 @@ class Evaluation:
                 self.positives.update(ranking)
             for moments in self.moments.values():
                 moments.update(ranking)
+            for name, values in (self.collection.above_chance(ranking) if self.adjusted else {}).items():
+                if name in self.adjusted:
+                    self.adjusted[name].update(ranking, values)
             for cells in self.cells:
                 cells.add(ranking)
             if self.examples is not None:
@@ -154,7 +160,11 @@ class Evaluation:
         if not self.started:
             self.start()
         parts = (self.collection, self.positives, self.group_rows, self.examples)
-        return [one for one in (*parts, *self.moments.values(), *self.cells) if one is not None]
+        return [one for one in (*parts, *self._sums_of_rows, *self.cells) if one is not None]
+
+    @property
+    def _sums_of_rows(self) -> list[RowMoments]:
+        return [*self.moments.values(), *self.adjusted.values()]
 
     def merge_state(self, other: Evaluation) -> None:
         """Add what another evaluation of the same metrics has accumulated; the order makes no difference.
@@ -262,10 +272,8 @@ class Evaluation:
         if self.confidence is None:
             return {}
         found: dict[str, Interval] = {}
-        with sent_together(
-            "Evaluation", [(one, one._states_held()) for one in self.moments.values() if one._will_send]
-        ):
-            for one in self.moments.values():
+        with sent_together("Evaluation", [(one, one._states_held()) for one in self._sums_of_rows if one._will_send]):
+            for one in self._sums_of_rows:
                 found |= one.intervals(scalars, self.collection._set_name, self.confidence)
         for cells in self.cells:
             rows = {self.collection._set_name(key): one for key, one in cells.gathered().columns().items()}

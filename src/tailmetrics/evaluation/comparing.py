@@ -138,10 +138,8 @@ def compared(
 
     first = next(iter(runs.values()))
     keys = first if isinstance(first, Mapping) else first[0]
-    medians, lower_is_better = ([key for key in some if key in keys] for some in (facts.medians, facts.lower_is_better))
-    gaps = {name: [key for key in of if key in keys] for name, of in facts.gaps.items()}
-    of_keys: dict[str, Any] = {"medians": medians, "lower_is_better": lower_is_better, "gaps": gaps}
-    found = compare(runs, correction=correction, **of_keys, **more)
+    lower_is_better = [key for key in facts.lower_is_better if key in keys]
+    found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
     return ComparisonReport(
         found,
         title=title or " against ".join(runs),

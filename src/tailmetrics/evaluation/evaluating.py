@@ -103,8 +103,7 @@ def evaluate(
     from tailmetrics.significance import intervals as resampled
 
     resamples = 10_000 if intervals is True or intervals is None else intervals
-    medians = [key for key in found.rows.facts.medians if key in columns]
-    of_rows = resampled(columns, medians=medians, gaps=found.rows.facts.gaps, resamples=resamples)
+    of_rows = resampled(columns, resamples=resamples, **found.rows.facts.among(columns))
     return replace(report, intervals={**report.intervals, **of_rows})
 
 

@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
-from math import inf, isnan
+from math import inf, isnan, nan
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
-from tailmetrics.evaluation.row_values import gaps_of, has_row_values
+from tailmetrics.evaluation.row_values import adjusted_key, gaps_of, has_row_values
 from tailmetrics.metrics import KForRecall, PredictionProportionAtK, TieRateAtK, TopKMetric
 from tailmetrics.metrics._fixed_point import REAL, UNIT
+from tailmetrics.metrics._rows import RatioMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.significance.estimating import Interval
@@ -52,6 +53,8 @@ class RowMoments(ExactMetric):
 
     Args:
         metric: What has values per row; it is not updated.
+        adjusted: Whether values are adjusted for chance, ratios as :meth:`TopKCollection.above_chance` has them: of
+            these the gap alone has an interval.
         kwargs: See :class:`torchmetrics.Metric`.
     """
 
@@ -62,13 +65,14 @@ class RowMoments(ExactMetric):
     both: Tensor
     _metric: Any
 
-    def __init__(self, metric: Any, **kwargs: Any) -> None:
+    def __init__(self, metric: Any, adjusted: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.adjusted = adjusted
         object.__setattr__(self, "_metric", metric)  # no part of this one: it moves and travels by itself
         self._groups = len(metric.group_keys()) - 1
         self._is_median = isinstance(metric, KForRecall) and metric.statistic == "median"
-        self._is_ratio = getattr(metric, "average", "samples") == "micro" or _is_ratio(metric)
-        self._are_shares = metric.bounds == (0.0, 1.0)
+        self._is_ratio = adjusted or getattr(metric, "average", "samples") == "micro" or isinstance(metric, RatioMetric)
+        self._are_shares = metric.bounds == (0.0, 1.0) and not adjusted
         self._fixed_point = UNIT if self._are_shares and not self._is_ratio else REAL
         keys = len(metric.row_keys()) * (1 + self._groups)
         shape = (keys, metric.depth + 2) if self._is_median else (self._terms, keys, self._fixed_point.columns)
@@ -76,24 +80,29 @@ class RowMoments(ExactMetric):
         self.add_state("rows", torch.zeros(2, keys, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("ends", torch.full((2, keys), SMALLEST), dist_reduce_fx="max")
         keys_of_groups = [key for group in metric.group_keys() for key in metric.row_keys(group)]
-        place = {key: at for at, key in enumerate(keys_of_groups)}
-        # which bucket is the rarest that was measured shows at the end: the first one is held against each other
-        named = {} if self._is_median else gaps_of(metric)
+        place = {adjusted_key(key) if adjusted else key: at for at, key in enumerate(keys_of_groups)}
+        # which bucket is the rarest that was measured shows at the end: the first one is held against each other, and
+        # adjusted for chance those behind it, too, while a bucket is not larger than the list, so that chance hits all
+        named = {} if self._is_median else gaps_of(metric, adjusted=adjusted)
         self._gaps = {name: [place[key] for key in keys] for name, keys in named.items()}
-        first = [places[0] for places in self._gaps.values() for _ in places[1:]]
-        others = [place for places in self._gaps.values() for place in places[1:]]
-        self._first, self._others = torch.tensor(first), torch.tensor(others)
-        self.add_state("products", torch.zeros(4, len(first), self._fixed_point.columns, dtype=torch.int64), "sum")
-        self.add_state("both", torch.zeros(2, len(first), dtype=torch.int64), "sum")
+        deepest = max((k for k in metric.cutoffs if isinstance(k, int)), default=0) if adjusted else 0
+        sizes = metric.bound_buckets.label_counts.tolist() if adjusted else []
+        firsts = 1 + next((at for at, size in enumerate(sizes) if size > deepest), 0)
+        pairs = [
+            (one, other) for of in self._gaps.values() for at, one in enumerate(of[:firsts]) for other in of[at + 1 :]
+        ]
+        self._pairs = {pair: at for at, pair in enumerate(pairs)}
+        self.add_state("products", torch.zeros(4, len(pairs), self._fixed_point.columns, dtype=torch.int64), "sum")
+        self.add_state("both", torch.zeros(2, len(pairs), dtype=torch.int64), "sum")
 
     @property
     def _terms(self) -> int:
         """How many sums there are of a key."""
         return 5 if self._is_ratio else 2
 
-    def update(self, ranking: Ranking) -> None:
-        """Add a batch."""
-        tops, bottoms = self._of_rows(ranking)
+    def update(self, ranking: Ranking, values: Mapping[str, Any] | None = None) -> None:
+        """Add a batch; ``values`` of its rows take the place of those of the metric."""
+        tops, bottoms = self._of_rows(ranking, self._metric.row_values(ranking) if values is None else values)
         counted = ~tops.isnan() if bottoms is None else ~(tops.isnan() | bottoms.isnan())
         tops = torch.where(counted, tops, 0.0)
         if self._is_median:
@@ -108,8 +117,8 @@ class RowMoments(ExactMetric):
             self.sums = self.sums + self._fixed_point.add_up(torch.stack(terms), dim=2)
             told = bottoms != 0
             value = tops / torch.where(told, bottoms, 1.0)
-        if len(self._first):
-            one, other = self._first.to(tops.device), self._others.to(tops.device)
+        if self._pairs:
+            one, other = torch.tensor([*self._pairs], device=tops.device).unbind(1)
             below = counted.to(tops.dtype) if bottoms is None else bottoms
             pairs = [above[one] * under[other] for above in (tops, below) for under in (tops, below)]
             self.products = self.products + self._fixed_point.add_up(torch.stack(pairs), dim=2)
@@ -122,9 +131,9 @@ class RowMoments(ExactMetric):
         )
         self.ends = self.ends if ends is None else torch.maximum(self.ends, _ordered(ends))
 
-    def _of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:
+    def _of_rows(self, ranking: Ranking, values: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
         """Return the values of all rows by key, shape (keys, N) each, NaN where a row does not count."""
-        found = list(self._metric.row_values(ranking).values())
+        found = list(values.values())
         pairs = isinstance(found[0], tuple)
         sides = [torch.stack([one[side] for one in found]) for side in (0, 1)] if pairs else [torch.stack(found)]
         if self._groups:
@@ -166,40 +175,38 @@ class RowMoments(ExactMetric):
                 for place, (key, counts) in enumerate(zip(keys, states["sums"].tolist(), strict=True))
             ]
             return dict(zip(keys, found, strict=True))
-        sums = [self._sums(scalars[key], states, place) for place, key in enumerate(keys)]
-        of_keys = {key: quick_interval(one, confidence) for key, one in zip(keys, sums, strict=True)}
-        pair = 0
-        for name, (first, *others) in self._gaps.items():
-            measured = [place for place in others if not isnan(sums[place].value)]
-            if measured and not isnan(sums[first].value):
-                at = pair + others.index(measured[-1])
+        sums = [self._sums(None if self.adjusted else scalars[key], states, place) for place, key in enumerate(keys)]
+        of_keys = {}
+        if not self.adjusted:
+            of_keys = {key: quick_interval(one, confidence) for key, one in zip(keys, sums, strict=True)}
+        for name, places in self._gaps.items():
+            measured = [place for place in places if not isnan(sums[place].value)]
+            at = self._pairs.get((measured[0], measured[-1])) if measured else None
+            if at is not None:
                 unit = self._fixed_point.unit
                 products = [Fraction(int(one), unit) for one in self._fixed_point.totals(states["products"][:, at])]
                 both = int(states["both"][0, at]), int(states["both"][1, at])
-                of_keys[named(name)] = quick_gap(sums[first], sums[measured[-1]], products, both, confidence)
-            pair += len(others)
+                gap = quick_gap(sums[measured[0]], sums[measured[-1]], products, both, confidence)
+                # without what rounding has made of the difference
+                of_keys[named(name)] = replace(gap, value=scalars.get(named(name), gap.value))
         return of_keys
 
     def _end(self, states: Mapping[str, Tensor], which: int, place: int) -> float:
         return float(_real(states["ends"][which, place]))
 
-    def _sums(self, value: float, states: Mapping[str, Tensor], place: int) -> Any:
+    def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int) -> Any:
         from tailmetrics.significance.estimating import Sums
 
         totals = self._fixed_point.totals(states["sums"][:, place])
         n, units = (int(count) for count in states["rows"][:, place])
         ends = -self._end(states, 1, place), self._end(states, 0, place)
         if inf in totals:
-            return Sums(value, n, (Fraction(0), Fraction(0)), (inf, inf), self._are_shares)
+            return Sums(inf, n, (Fraction(0), Fraction(0)), (inf, inf), self._are_shares)
         top, squares, *bottoms = (Fraction(int(total), self._fixed_point.unit) for total in totals)
+        if value is None:
+            value = float(top / bottoms[0]) if bottoms[0] else nan
         below = (bottoms[0], bottoms[1], bottoms[2]) if bottoms else None
         return Sums(value, n, (top, squares), ends, self._are_shares, below, units)
-
-
-def _is_ratio(metric: Any) -> bool:
-    from tailmetrics.metrics._rows import RatioMetric
-
-    return isinstance(metric, RatioMetric)
 
 
 def _histogram(counts: list[int], last: float) -> Iterator[tuple[float, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailmetrics._summaries import UNSEEN
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import bucket_rows, captions_of
-from tailmetrics.evaluation.label_cells import LabelCells, has_label_cells
+from tailmetrics.evaluation.label_cells import MOST, LabelCells, has_label_cells, over_labels, spec_of
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.ranking import Ranking
@@ -20,6 +20,10 @@ from tailmetrics.ranking._device import one_thread
 from tailmetrics.report.report import what_buckets_are
 
 Column = NDArray[np.float64]
+NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
+LABELS = "labels of "
+"""What columns of labels begin with: the labels that a row hits, predicts and holds, for averages over labels."""
+GROUP, COUNTS = "row_group", "row counts"
 
 
 def has_row_values(metric: TopKMetric) -> bool:
@@ -28,32 +32,39 @@ def has_row_values(metric: TopKMetric) -> bool:
     return hasattr(metric, "row_values") and by_rows and not isinstance(metric, ShownMetric)
 
 
-def gaps_of(metric: TopKMetric, named: Callable[[str], str] = str) -> dict[str, list[str]]:
-    """Return the name of each gap with the keys of its buckets, head first, without labels that training never saw."""
+def gaps_of(metric: TopKMetric, named: Callable[[str], str] = str, adjusted: bool = False) -> dict[str, list[str]]:
+    """Return the name of each gap with the keys of its buckets, head first, without labels that training never saw.
+
+    Args:
+        metric: The metric.
+        named: Completes keys.
+        adjusted: Whether values are adjusted for chance: such values are no key of a report.
+    """
     found: dict[str, list[str]] = {}
     for key in (key for group in metric.group_keys() for key in metric.row_keys(group)):
         stem, _, bucket = key.rpartition("/")
         if metric.buckets is not None and bucket != UNSEEN:
-            found.setdefault(named(f"{stem}/gap"), []).append(named(key))
+            gap, part = ("adjusted_gap", adjusted_key(key)) if adjusted else ("gap", key)
+            found.setdefault(named(f"{stem}/{gap}"), []).append(named(part))
     return found
 
 
-def values_of_rows(metric: Any, ranking: Ranking) -> dict[str, Any]:
-    """Return ``metric.row_values(ranking)``. It runs on one thread, as an update does."""
-    with one_thread():
-        values: dict[str, Any] = metric.row_values(ranking)
-    return values
+def adjusted_key(key: str) -> str:
+    """Return the key of a value adjusted for chance."""
+    return f"adjusted {key}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowFacts:
-    """What values of rows do not tell by themselves, as plain data.
+    """What columns of values per row do not tell by themselves, as plain data.
 
     Attributes:
         medians: Keys of which the median is reported.
         lower_is_better: Keys of which less is better.
         gaps: Name of a gap -> the keys of its buckets, head first, without labels that training never saw.
-        of_groups: Key of a group of rows -> the key over all rows, and the name of the group.
+        parts: Keys that are read for gaps alone.
+        of_groups: Key of a group of rows -> the key over all rows, and the number of the group.
+        labels: Key of an average over labels -> its column, how it is made of codes, its bucket and group of rows.
         row_groups: Names of the groups.
         buckets: Names of the buckets, head first.
         captions: For each metric by bucket what its values are of.
@@ -61,90 +72,181 @@ class RowFacts:
         what_buckets_are: That in words; empty for several kinds of buckets.
     """
 
-    medians: list[str]
-    lower_is_better: list[str]
+    medians: list[str] = field(default_factory=list)
+    lower_is_better: list[str] = field(default_factory=list)
     gaps: dict[str, list[str]] = field(default_factory=dict)
-    of_groups: dict[str, list[str]] = field(default_factory=dict)
+    parts: list[str] = field(default_factory=list)
+    of_groups: dict[str, tuple[str, int]] = field(default_factory=dict)
+    labels: dict[str, tuple[str, dict[str, Any], int, int | None]] = field(default_factory=dict)
     row_groups: list[str] = field(default_factory=list)
     buckets: list[str] = field(default_factory=list)
     captions: dict[str, str] = field(default_factory=dict)
     over_all: dict[str, str] = field(default_factory=dict)
     what_buckets_are: str = ""
 
-    @classmethod
-    def of(cls, metrics: Sequence[Any], over_all: Mapping[str, str], named: Callable[[str], str] = str) -> RowFacts:
-        """Return the facts of metrics that have values of rows or of their labels; ``named`` completes keys."""
-
-        def keys(chosen: Iterable[Any]) -> list[str]:
-            return [named(key) for metric in chosen if has_row_values(metric) for key in list(metric.keys())]
-
-        by_bucket = [metric for metric in metrics if metric.buckets is not None]
-        groups = {
-            named(key): [named(whole), name]
-            for metric in metrics
-            for name, group in zip(metric.row_groups or (), metric.group_keys()[1:], strict=True)
-            for key, whole in zip(metric.row_keys(group), metric.row_keys(), strict=True)
-        }
-        kinds = dict.fromkeys(one.bound_buckets for one in metrics if one.bound_buckets is not None)
-        said = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
-        return cls(
-            medians=keys(one for one in metrics if isinstance(one, KForRecall) and one.statistic == "median"),
-            lower_is_better=keys(one for one in metrics if one.higher_is_better is False),
-            gaps={name: keys for metric in metrics for name, keys in gaps_of(metric, named).items()},
-            of_groups=groups,
-            row_groups=list(dict.fromkeys(name for _, name in groups.values())),
-            buckets=list(dict.fromkeys(name for metric in metrics for name in metric._bucket_names)),
-            captions={named(stem): text for metric in by_bucket for stem, text in captions_of(metric).items()},
-            over_all=dict(over_all),
-            what_buckets_are=said.pop() if len(said) == 1 else "",
-        )
+    def among(self, keys: Collection[str]) -> dict[str, Any]:
+        """Return what :func:`tailmetrics.significance.intervals` is told of some keys."""
+        gaps = {name: [key for key in of if key in keys] for name, of in self.gaps.items()}
+        medians, parts = ([key for key in some if key in keys] for some in (self.medians, self.parts))
+        return {"medians": medians, "gaps": gaps, "parts": parts}
 
 
-class RowValues:
-    """The values of every row of an evaluation, batch by batch: 8 bytes for each row and key.
+class RowColumns:
+    """What rows are worth, a batch at a time, as columns: numbers, two for a ratio, or lists of coded labels.
 
     Args:
         collection: The metrics; those without values per row are left out.
         over_all: For each metric by bucket the key of its value over all labels.
+        num_rows: How many rows there will be; areas are left out where they would be too many.
 
     Attributes:
-        facts: What the values do not tell by themselves.
+        facts: What the columns do not tell by themselves.
+        metrics: The metrics that have columns.
     """
 
+    def __init__(
+        self, collection: TopKCollection, over_all: Mapping[str, str] | None = None, num_rows: int = 0
+    ) -> None:
+        self._collection, named = collection, collection._set_name
+        members = collection.members()
+        self._means: dict[str, Any] = {name: metric for name, metric in members.items() if has_row_values(metric)}
+        averages = [metric for metric in members.values() if has_label_cells(metric)]
+        # an area reads the scores of all labels of a row
+        fit = (one for one in averages if "area" not in spec_of(one) or num_rows * int(one.num_labels or 0) <= MOST)
+        self._averages: list[Any] = list(fit)
+        self.metrics: list[Any] = [*self._means.values(), *self._averages]
+        adjusted = [name for name in collection.adjusted if name in self._means]
+        gaps: dict[str, list[str]] = {}
+        for metric in self.metrics:
+            gaps |= gaps_of(metric, named)
+        of_groups, parts = dict[str, tuple[str, int]](), list[str]()
+        for name, metric in self._means.items():
+            names: list[Callable[[str], str]] = [str, adjusted_key] if name in adjusted else [str]
+            gaps |= gaps_of(metric, named, adjusted=True) if name in adjusted else {}
+            for number, group in enumerate(metric.group_keys()):
+                for key, whole in zip(metric.row_keys(group), metric.row_keys(), strict=True):
+                    parts += [named(adjusted_key(key))] if name in adjusted else []
+                    of_groups |= {named(of(key)): (named(of(whole)), number - 1) for of in names if number}
+        by_bucket = [metric for metric in self.metrics if metric.buckets is not None]
+        kinds = dict.fromkeys(one.bound_buckets for one in self.metrics if one.bound_buckets is not None)
+        said = {what_buckets_are(list(bucket_rows(buckets))) for buckets in kinds}
+        means = self._means.values()
+        self.facts = RowFacts(
+            medians=self._keys(one for one in means if isinstance(one, KForRecall) and one.statistic == "median"),
+            lower_is_better=self._keys(one for one in means if one.higher_is_better is False),
+            gaps=gaps,
+            parts=parts,
+            of_groups=of_groups,
+            labels=dict(one for metric in self._averages for one in self._of_labels(metric)),
+            row_groups=list(dict.fromkeys(name for metric in self.metrics for name in metric.row_groups or ())),
+            buckets=list(dict.fromkeys(name for metric in self.metrics for name in metric._bucket_names)),
+            captions={named(stem): text for metric in by_bucket for stem, text in captions_of(metric).items()},
+            over_all=dict(over_all or {}),
+            what_buckets_are=said.pop() if len(said) == 1 else "",
+        )
+
+    def of(self, ranking: Ranking) -> dict[str, Any]:
+        """Return the columns of a batch: float64 of shape (N,), or how many codes each row has, and the codes."""
+        found: dict[str, Any] = {}
+        if ranking.rows.groups is not None:
+            found[GROUP] = ranking.rows.groups.cpu().numpy().astype(np.int64)
+        if ranking.row_mask is not None:
+            found[COUNTS] = ranking.row_mask.cpu().numpy()
+        with one_thread():
+            above_chance = self._collection.above_chance(ranking)
+            for name, metric in self._means.items():
+                for key, value in metric.row_values(ranking).items():
+                    found |= _columns(self._collection._set_name(key), value)
+                for key, value in above_chance.get(name, {}).items():
+                    found |= _columns(self._collection._set_name(adjusted_key(key)), value)
+        for metric in self._averages:
+            found |= zip(self._label_columns(metric), LabelCells(metric).lists(ranking), strict=True)
+        return found
+
+    def _keys(self, metrics: Iterable[Any]) -> list[str]:
+        return [self._collection._set_name(key) for metric in metrics for key in list(metric.keys())]
+
+    def _label_columns(self, metric: Any) -> list[str]:
+        """Return the column of each cut-off, named after the first of its keys: codes depend on the buckets."""
+        keys = list(metric.row_keys(metric.group_keys()[0]))
+        return [LABELS + self._collection._set_name(key) for key in keys[:: len(keys) // len(metric.cutoffs)]]
+
+    def _of_labels(self, metric: Any) -> Iterator[tuple[str, tuple[str, dict[str, Any], int, int | None]]]:
+        spec = spec_of(metric)
+        for number, group in enumerate(metric.group_keys()):
+            keys = iter(metric.row_keys(group))
+            for column in self._label_columns(metric):
+                for bucket in range(len(spec["sizes"])):
+                    yield self._collection._set_name(next(keys)), (column, spec, bucket, number - 1 if number else None)
+
+
+def _columns(key: str, value: Any) -> dict[str, Column]:
+    ends = zip((NUMERATOR, DENOMINATOR), value, strict=True) if isinstance(value, tuple) else [("", value)]
+    return {key + end: side.detach().cpu().numpy().astype(np.float64) for end, side in ends}
+
+
+def columns_of(key: str, facts: RowFacts, known: Collection[str]) -> list[str]:
+    """Return the names of the columns that a key is read from, of those that there are."""
+    if key in facts.labels:
+        return [facts.labels[key][0]]
+    whole = facts.of_groups.get(key, (key,))[0]
+    return [whole + NUMERATOR, whole + DENOMINATOR] if whole + NUMERATOR in known else [whole]
+
+
+def read_columns(keys: Iterable[str], facts: RowFacts, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of rows by key, as :data:`tailmetrics.significance.RowValues`, NaN where a row does not count.
+
+    Args:
+        keys: What is asked for.
+        facts: What the columns do not tell by themselves.
+        columns: As :class:`RowColumns` makes them; ``GROUP`` has the number of the group of each row.
+    """
+    found: dict[str, Any] = {}
+    for key in keys:
+        sides = [columns[name] for name in columns_of(key, facts, columns)]
+        if key in facts.labels:
+            _, spec, bucket, group = facts.labels[key]
+            inside = columns[COUNTS] if COUNTS in columns else np.ones(len(sides[0][0]), bool)
+            inside = inside if group is None else inside & (columns[GROUP] == group)
+            found[key] = over_labels(spec, bucket, sides[0], inside)
+            continue
+        if key in facts.of_groups:
+            sides = [np.where(columns[GROUP] == facts.of_groups[key][1], side, np.nan) for side in sides]
+        found[key] = tuple(sides) if len(sides) == 2 else sides[0]
+    return found
+
+
+class RowValues(RowColumns):
+    """The values of every row of an evaluation, batch by batch: 8 bytes for each row and key, or label of a row."""
+
     def __init__(self, collection: TopKCollection, over_all: Mapping[str, str] | None = None) -> None:
-        self._named = collection._set_name
-        self._metrics: list[Any] = [one for one in collection.members().values() if has_row_values(one)]
-        averages = [one for one in collection.members().values() if has_label_cells(one)]
-        self._cells = [LabelCells(one) for one in averages]
-        self.facts = RowFacts.of([*self._metrics, *averages], over_all or {}, self._named)
-        self._batches: list[dict[str, tuple[Column, ...]]] = []
+        super().__init__(collection, over_all)
+        self._batches: list[dict[str, Any]] = []
+        self._held: dict[str, int] = {}
 
     def add(self, ranking: Ranking) -> None:
-        """Add a batch."""
-        found: dict[str, tuple[Column, ...]] = {}
-        for cells in self._cells:
-            cells.add(ranking)
-        for metric in self._metrics:
-            values = {key: _sides(value) for key, value in values_of_rows(metric, ranking).items()}
-            found |= {self._named(key): sides for key, sides in values.items()}
-            for number, group in enumerate(metric.group_keys()[1:]):
-                assert ranking.rows.groups is not None
-                inside = ranking.rows.groups.cpu().numpy() == number
-                for key, whole in zip(metric.row_keys(group), metric.row_keys(), strict=True):
-                    found[self._named(key)] = tuple(np.where(inside, side, np.nan) for side in values[whole])
-        self._batches.append(found)
+        """Add a batch.
+
+        Raises:
+            ValueError: If rows touch too many labels.
+        """
+        self._batches.append(self.of(ranking))
+        for name in (one for one in self._batches[-1] if one.startswith(LABELS)):
+            self._held[name] = self._held.get(name, 0) + len(self._batches[-1][name][1])
+            if self._held[name] > MOST:
+                raise ValueError(
+                    f"{name.removeprefix(LABELS)}: rows touch more than {MOST:,} labels, which are not kept; leave "
+                    "averages over labels out of resampled intervals and comparisons, or evaluate fewer rows."
+                )
 
     def columns(self) -> dict[str, Any]:
         """Return the values of all rows by key; two vectors where a value is a ratio of sums; or what labels count."""
         joined: dict[str, Any] = {}
-        for key in self._batches[0] if self._batches else ():
-            sides = [np.concatenate(side) for side in zip(*(batch[key] for batch in self._batches), strict=True)]
-            joined[key] = (sides[0], sides[1]) if len(sides) == 2 else sides[0]
-        for cells in self._cells:
-            joined |= {self._named(key): one for key, one in cells.in_order().items()}
-        return joined
-
-
-def _sides(value: Any) -> tuple[Column, ...]:
-    parts = value if isinstance(value, tuple) else (value,)
-    return tuple(part.detach().cpu().numpy().astype(np.float64) for part in parts)
+        for name in self._batches[0] if self._batches else ():
+            parts = [batch[name] for batch in self._batches]
+            is_lists = name.startswith(LABELS)
+            joined[name] = tuple(map(np.concatenate, zip(*parts, strict=True))) if is_lists else np.concatenate(parts)
+        names = [name.removesuffix(NUMERATOR) for name in joined if not name.endswith(DENOMINATOR)]
+        plain = [name for name in names if name not in (GROUP, COUNTS) and not name.startswith(LABELS)]
+        keys = [*plain, *self.facts.of_groups, *self.facts.labels] if joined else ()
+        return read_columns(keys, self.facts, joined)

@@ -243,6 +243,7 @@ def compare(
     lower_is_better: Collection[str] = (),
     unbounded: Collection[str] = (),
     gaps: Mapping[str, Sequence[str]] | None = None,
+    parts: Collection[str] = (),
     resample: Resample = "rows",
     correction: Correction = "holm",
     confidence: float = 0.95,
@@ -272,6 +273,7 @@ def compare(
             if none of these rows' does.
         gaps: Name -> the keys of its buckets, head first: the change of the gap between the first and the last one
             that all models have measured.
+        parts: Keys that are read for gaps alone, and not compared themselves.
         resample: ``"rows"``, or ``"rows,labels"``, where other labels could have been drawn, too.
         correction: Over all keys and pairs that have a p-value: ``"holm"``, ``"bonferroni"``, ``"bh"`` or ``"none"``.
         confidence: Of each interval, between 0.5 and 0.9999; 1 - confidence is the level of the tests.
@@ -307,7 +309,7 @@ def compare(
     check_identities(CALLER, identities, list(runs), keys)
     read = {name: read_rows(CALLER, name, rows, medians) for name, rows in runs.items()}
     _check_alike(read)
-    with_gaps(list(read.values()), gaps or {})
+    with_gaps(list(read.values()), gaps or {}, parts)
     keys = tuple(read[next(iter(runs))])
     resamples = enough(CALLER, resamples, confidence)
     swaps = enough(CALLER, resamples, confidence, 1 if correction == "none" else len(pairs) * len(keys))

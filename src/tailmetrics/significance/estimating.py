@@ -446,6 +446,7 @@ def intervals(
     medians: Collection[str] = (),
     unbounded: Collection[str] = (),
     gaps: Mapping[str, Sequence[str]] | None = None,
+    parts: Collection[str] = (),
     resample: Resample = "rows",
     confidence: float = 0.95,
     resamples: int = 10_000,
@@ -467,6 +468,7 @@ def intervals(
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1], such as DCG or ranks, even
             if none of these rows' does.
         gaps: Name -> the keys of its buckets, head first: the first measured one minus the last measured one.
+        parts: Keys that are read for gaps alone, and have no interval of their own.
         resample: ``"rows"``, or ``"rows,labels"``, which takes the labels of averages over labels for a sample, too:
             what the average would be over other labels of this kind.
         confidence: Between 0.5 and 0.9999.
@@ -493,7 +495,7 @@ def intervals(
     check_number(caller, "confidence", confidence, 0.5, 0.9999)
     check_choice(caller, "resample", resample, RESAMPLE)
     keys = read_rows(caller, "rows", rows, medians)
-    with_gaps([keys], gaps or {})
+    with_gaps([keys], gaps or {}, parts)
     num_rows = next(iter(keys.values())).terms[0][1].size
     together = read_clusters(caller, clusters, num_rows)
     found: list[Interval] = []

@@ -153,12 +153,13 @@ def read_rows(
     return {key: _of_runs([one[key] for one in read]) for key in read[0]}
 
 
-def with_gaps(models: Sequence[dict[str, KeyRows]], gaps: Mapping[str, Sequence[str]]) -> None:
+def with_gaps(models: Sequence[dict[str, KeyRows]], gaps: Mapping[str, Sequence[str]], parts: Collection[str]) -> None:
     """Add to each model the value of the first bucket minus that of the last one, of those measured in all models.
 
     Args:
         models: The keys of each.
         gaps: Name of a gap -> the keys of its buckets, head first. Medians have none.
+        parts: Keys that are then left out.
     """
     for name, keys in gaps.items():
         buckets = [[model[key] for model in models] for key in keys if all(key in model for model in models)]
@@ -166,6 +167,9 @@ def with_gaps(models: Sequence[dict[str, KeyRows]], gaps: Mapping[str, Sequence[
         if len(measured) > 1 and all(key.kind != "median" for key in measured[0]):
             for model, first, last in zip(models, measured[0], measured[-1], strict=True):
                 model[name] = _gap(first, last)
+    for model in models:
+        for key in parts:
+            model.pop(key, None)
 
 
 def covers(names: frozenset[str], key: str) -> bool:
