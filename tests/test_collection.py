@@ -4,36 +4,9 @@ import pytest
 import torch
 
 import tailmetrics
-from cases import BUCKETS, CASES, NUM_LABELS, data, training_counts
+from cases import BUCKETS, NUM_LABELS, data, training_counts
 from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
 from tailmetrics.ranking import _ranking
-
-
-def _members() -> list[tailmetrics.metrics.TopKMetric]:
-    members: dict[str, tailmetrics.metrics.TopKMetric] = {}
-    for case in CASES:
-        metric = case.metric()
-        if not set(metric.keys()) & set(members):
-            members.update(dict.fromkeys(metric.keys(), metric))
-    return list(dict.fromkeys(members.values()))
-
-
-@pytest.mark.slow
-def test_members_compute_what_they_compute_alone() -> None:
-    """Every case of the table at once, over three batches: each key has the bits of the metric by itself."""
-    collection = TopKCollection(_members(), prefix="val/")
-    alone = _members()
-    for seed in (0, 1, 2):
-        batch = data(seed, graded=seed == 1, ties=False)
-        collection.update(batch.scores, batch.target)
-        for metric in alone:
-            metric.update(batch.scores, batch.target)
-    together = collection.compute()
-    separate = {f"val/{key}": value for metric in alone for key, value in metric.scalars().items()}
-    assert together.keys() == separate.keys()
-    for key, value in separate.items():
-        assert torch.equal(together[key].nan_to_num(-1), value.nan_to_num(-1)), key
-        assert together[key].shape == ()
 
 
 def test_a_batch_is_ranked_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +27,6 @@ def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
     states = [state for metric in collection.members().values() for state in metric.metric_state.values()]
     assert len({state.data_ptr() for state in states if state.numel() == 9}) == 1
     assert float(collection.compute()["catalog_coverage@2"]) == 2 / 9
-
-
-def test_two_members_with_one_key_are_refused() -> None:
-    """At construction, naming the key; another name= resolves it."""
-    metrics = [tailmetrics.PrecisionAtK(k=5), tailmetrics.PrecisionAtK(k=[1, 5])]
-    with pytest.raises(ValueError, match="both have the key 'precision@5'"):
-        TopKCollection(metrics)
-    TopKCollection([metrics[0], tailmetrics.PrecisionAtK(k=[1, 5], name="p")])
 
 
 def test_a_config_is_completed_by_bind() -> None:
@@ -133,19 +98,3 @@ def test_what_buckets_do_not_tell_is_named_with_where_to_get_it() -> None:
         match=r"label_counts and num_train are not known yet; call bind\(frequency\) before update, or pass label_counts= and num_train= to",
     ):
         tailmetrics.PropensityScoredRecallAtK(k=3, num_labels=NUM_LABELS).update(batch.scores, batch.target)
-
-
-def test_row_mask_drops_rows_in_every_member() -> None:
-    """Masked rows, NaN scores and wrong ids in them included, leave no trace."""
-    batch = data(5)
-    scores = torch.cat([batch.scores, torch.full((2, NUM_LABELS), torch.nan)])
-    target = torch.cat([batch.target, torch.ones(2, NUM_LABELS, dtype=torch.bool)])
-    mask = torch.arange(len(scores)) < len(batch.scores)
-    masked, plain = TopKCollection(_members()), TopKCollection(_members())
-    ties = [name for name, m in plain.members().items() if isinstance(m, tailmetrics.CrossEntropy)]
-    batch_free = data(5, ties=False) if ties else batch
-    masked.update(torch.cat([batch_free.scores, scores[-2:]]), torch.cat([batch_free.target, target[-2:]]), mask)
-    plain.update(batch_free.scores, batch_free.target)
-    found = masked.compute()
-    for key, value in plain.compute().items():
-        assert torch.equal(found[key].nan_to_num(-1), value.nan_to_num(-1)), key

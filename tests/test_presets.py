@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
@@ -125,84 +124,8 @@ def test_loads_and_computes(name: str) -> None:
             assert low <= values[key] <= high or key.endswith("/unseen"), key
 
 
-def test_precision_of_the_xmc_preset_adds_up() -> None:
-    """Over the deciles its parts sum to P@k."""
-    values = evaluate("xmc")
-    for k in (1, 3, 5):
-        parts = [values[f"global_precision_k_neg@{k}/{bucket}"] for bucket in DECILES]
-        assert sum(parts) == pytest.approx(values[f"precision_k@{k}"], abs=1e-12)
-
-
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_leave_counts_to_bind(name: str) -> None:
     """A config knows no training counts: with deciles or propensities nothing can be computed before bind."""
     counts_open = [bool({"buckets", "label_counts"} & set(metric._missing())) for metric in load(name)]
     assert any(counts_open) == (name in COUNTED)
-
-
-def test_medical_coding_is_what_plain_loops_compute() -> None:
-    """F1 of probabilities above .5, AUC over pairs of rows, P@k; the decile of one label is that label's value."""
-    generator = torch.Generator().manual_seed(1)
-    rows, labels = 40, 12
-    target = torch.rand(rows, labels, generator=generator) < 0.3
-    scores = (torch.rand(rows, labels, generator=generator) + 0.5 * target) / 1.5
-    frequency = LabelFrequency.from_counts([100] * labels, 1000)
-    collection = TopKCollection(load("medical_coding")).bind(frequency)
-    collection.update(scores, target)
-    found = {key: float(value) for key, value in collection.compute().items()}
-    truth, given = target.tolist(), scores.tolist()
-
-    def f1(of: list[int]) -> float:
-        pairs = [(given[row][label] > 0.5, truth[row][label]) for row in range(rows) for label in of]
-        hits = sum(suggested and relevant for suggested, relevant in pairs)
-        total = sum(suggested for suggested, _ in pairs) + sum(relevant for _, relevant in pairs)
-        return 2 * hits / total
-
-    def auc(of: list[int]) -> float:
-        cells = [(given[row][label], truth[row][label]) for row in range(rows) for label in of]
-        better = [(a > b) + (a == b) / 2 for a, relevant in cells if relevant for b, other in cells if not other]
-        return sum(better) / len(better)
-
-    every = list(range(labels))
-    assert found["micro_f1@t0.5"] == pytest.approx(f1(every), abs=1e-12)
-    assert found["macro_f1@t0.5"] == pytest.approx(sum(f1([one]) for one in every) / labels, abs=1e-12)
-    assert found["macro_auc"] == pytest.approx(sum(auc([one]) for one in every) / labels, abs=0.02)
-    assert found["micro_auc"] == pytest.approx(auc(every), abs=0.02)
-    for k in (5, 8):
-        best = [sorted(every, key=lambda label: (-row[label], label))[:k] for row in given]
-        hits = [sum(truth[row][label] for label in best[row]) for row in range(rows)]
-        assert found[f"precision@{k}"] == pytest.approx(sum(hits) / (k * rows), abs=1e-12)
-    buckets = frequency.deciles()
-    for number, name in enumerate(buckets.names[:10]):
-        of = [label for label in every if buckets.assignment[label] == number]
-        assert found[f"macro_auc/{name}"] == pytest.approx(sum(auc([one]) for one in of) / len(of), abs=0.02)
-
-
-def test_the_language_model_preset_is_what_plain_loops_compute() -> None:
-    """Accuracy, reciprocal rank and cross-entropy of the next token, -100 left out; the parts of a decile are its rows."""
-    generator = torch.Generator().manual_seed(2)
-    tokens = 20
-    logits = torch.randn(60, tokens, generator=generator, dtype=torch.float64)
-    target = torch.randint(tokens, (60,), generator=generator)
-    target[::7] = -100
-    frequency = LabelFrequency.from_counts([2 ** (tokens - token) // 2 + 1 for token in range(tokens)], 2**21)
-    collection = TopKCollection(load("language_model")).bind(frequency)
-    collection.update(logits, target)
-    found = {key: float(value) for key, value in collection.compute().items()}
-    buckets = frequency.deciles()
-    for number, name in [(None, ""), *enumerate(buckets.names)]:
-        rows = [
-            (row, int(token))
-            for row, token in zip(logits.tolist(), target, strict=True)
-            if token >= 0 and number in (None, int(buckets.assignment[token]))
-        ]
-        if not rows:
-            continue
-        ranks = [1 + sum(score > row[token] for score in row) for row, token in rows]
-        losses = [math.log(sum(map(math.exp, row))) - row[token] for row, token in rows]
-        scope, of = ("global_", f"/{name}") if name else ("", "")
-        for k in (1, 5, 10):
-            hits = sum(rank <= k for rank in ranks)
-            assert found[f"{scope}accuracy@{k}{of}"] == pytest.approx(hits / len(rows), abs=1e-12)
-        assert found[f"{scope}mrr{of}"] == pytest.approx(sum(1 / rank for rank in ranks) / len(rows), abs=1e-12)
-        assert found[f"cross_entropy{of}"] == pytest.approx(sum(losses) / len(rows), abs=1e-9)

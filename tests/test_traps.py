@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 import scipy.sparse
 import torch
-from torchmetrics.classification import MulticlassF1Score
 
 import tailmetrics
+from cases import Case, data
+from exactness.bits import CASES_OF_A_KIND, bits
 from tailmetrics import (
     MAP,
     CatalogCoverageAtK,
-    F1AtK,
     HitRateAtK,
     KForRecall,
     LabelBuckets,
     LabelFrequency,
     NDCGAtK,
-    PrecisionAtK,
     PredictionProportionAtK,
     RecallAtK,
     RelevanceAtK,
     TopKCollection,
+    functional,
     rank,
 )
 
@@ -48,7 +48,7 @@ def test_member_names_hold_no_dot() -> None:
     assert all("." not in name for name in collection.keys(keep_base=True))  # type: ignore[operator]
     for name in collection:
         assert collection[name] is not None
-    with pytest.raises(ValueError, match=r"TopKCollection: the member name 'a.b'"):
+    with pytest.raises(ValueError, match="TopKCollection: name='a.b' cannot be the name of a metric"):
         TopKCollection({"a.b": RecallAtK(k=1)})
 
 
@@ -61,33 +61,7 @@ def test_one_element_results_are_scalars_whose_keys_still_fit() -> None:
         assert [float(scalar) for scalar in metric.scalars().values()] == [1.0]
 
 
-def test_weighted_f1_takes_memory_linear_in_the_number_of_labels() -> None:
-    """At 100,000 labels 2.4 MB where a confusion matrix takes 80 GB; the value is that of MulticlassF1Score."""
-    metric = F1AtK(k=1, average="weighted", num_labels=100_000)
-    assert sum(state.numel() * state.element_size() for state in metric.metric_state.values()) <= 3 * 8 * 100_000 + 64
-    scores = torch.randn(200, 9, generator=torch.Generator().manual_seed(1))
-    target = torch.randint(9, (200,), generator=torch.Generator().manual_seed(2))
-    peer = MulticlassF1Score(num_classes=9, average="weighted")(scores, target)
-    assert value(F1AtK(k=1, average="weighted", num_labels=9), (scores, target)) == pytest.approx(float(peer), abs=1e-6)
-
-
 # Peers
-
-
-def test_duplicate_ids_are_an_error() -> None:
-    """A label listed twice, or relevant twice, would give recall 2."""
-    with pytest.raises(ValueError, match=r"RecallAtK: preds names the label 3 twice in row 0"):
-        RecallAtK(k=2).update(torch.tensor([[3, 3]]), torch.tensor([3]))
-    with pytest.raises(ValueError, match=r"RecallAtK: target names the label 3 twice in row 0"):
-        RecallAtK(k=2).update(torch.tensor([[3, 4]]), torch.tensor([[3, 3]]))
-
-
-def test_padding_does_not_match_padding() -> None:
-    """-1 in a short list is no hit for -1 in a short target: recall 1/2, not 3."""
-    preds, target = torch.tensor([[1, -1, -1, -1]]), torch.tensor([[1, 2, -1, -1]])
-    assert value(RecallAtK(k=4), (preds, target)) == 0.5
-    assert value(PrecisionAtK(k=4), (preds, target)) == 1.0
-    assert value(PrecisionAtK(k=4, denominator="k"), (preds, target)) == 0.25
 
 
 def test_padding_as_an_index_does_not_read_the_last_label() -> None:
@@ -101,25 +75,6 @@ def test_padding_as_an_index_does_not_read_the_last_label() -> None:
     assert value(RecallAtK(k=2, buckets=HALVES), (preds, target))[1] == 0
     assert value(PredictionProportionAtK(k=2, buckets=HALVES), (preds, target)) == [0.5, 0.0]
     assert value(CatalogCoverageAtK(k=2, num_labels=8), (preds, target)) == 1 / 8
-
-
-def test_a_perfect_predictor_is_perfect_in_every_bucket() -> None:
-    """A mask that overwrites itself gave the tail recall 0."""
-    target = torch.tensor([[0, 5], [1, 6], [3, 7], [4, -1]])
-    for metric in (RecallAtK, NDCGAtK, HitRateAtK, PrecisionAtK):
-        assert value(metric(k=1, buckets=HALVES), (target, target)) == [1.0, 1.0]
-    for k, scope in ((2, "global"), (2, "bucket")):
-        assert value(RecallAtK(k=k, buckets=HALVES, scope=scope), (target, target)) == [1.0, 1.0]
-
-
-def test_no_epsilon_in_rates() -> None:
-    """Macro precision of a million right answers is 1, of a million wrong ones 0, exactly."""
-    for target, wanted in ((0, 1.0), (1, 0.0)):
-        metric = PrecisionAtK(k=1, average="macro", num_labels=2)
-        metric.update(torch.tensor([[0]]), torch.tensor([target]))
-        for name, state in metric.metric_state.items():
-            setattr(metric, name, state * 10**6)
-        assert metric.compute().item() == wanted
 
 
 def test_input_is_not_reordered_in_place() -> None:
@@ -198,3 +153,29 @@ def test_minus_zero_ties_with_zero() -> None:
         assert rank(torch.tensor([scores]), torch.tensor([0])).ids.tolist() == [[0, 1, 2]]
         pair = (torch.tensor([scores]), torch.tensor([[2, 0, 1]]))
         assert rank(pair, torch.tensor([0])).ids.tolist() == [[0, 1, 2]]
+
+
+# ranks alone
+
+
+@pytest.mark.usefixtures("both_forms")
+@pytest.mark.parametrize("case", [case for case in CASES_OF_A_KIND if not case.needs_scores], ids=str)
+def test_negative_scores_score_as_their_positive_twins(case: Case) -> None:
+    """All-negative logits, the same shifted to positive, and stretched: only the order counts, never the sign."""
+    batch, values = data(7), []
+    for scores in (batch.scores - 100, batch.scores + 100, batch.scores * 8):
+        metric = case.metric()
+        metric.update(scores, batch.target)
+        values.append(bits(metric))
+    assert values[0] == values[1] == values[2]
+
+
+@pytest.mark.usefixtures("both_forms")
+def test_recall_just_reached_is_reached() -> None:
+    """For every recall .01 … .99 and every n up to 100: the smallest c with c/n >= recall, not ceil of a product."""
+    n = torch.arange(1, 101)
+    ids = torch.arange(100).expand(100, 100)
+    ranking = rank(ids, torch.where(ids < n[:, None], ids, -1))
+    for percent in range(1, 100):
+        wanted = [next(c for c in range(1, size + 1) if c / size >= percent / 100) for size in n.tolist()]
+        assert functional.k_for_recall(ranking, percent / 100).tolist() == wanted

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from sklearn.metrics import f1_score, precision_score, recall_score
 
 import oracle
 from oracle import Row, Setting, deciles, rank_scores
@@ -313,21 +312,6 @@ def test_micro_and_macro_by_bucket() -> None:
     assert bucketed("F1AtK", 2, average="macro", labels="all")[0] == close(1 / 3)
     assert bucketed("F1AtK", 2, average="weighted")[0] == close((2 * 1 + 1 * 0) / 3)
     assert bucketed("F1AtK", 2, average="macro", labels="union")[0] == close((1 + 0 + 0) / 3)
-
-
-@pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
-@pytest.mark.parametrize(
-    ("name", "peer"), [("PrecisionAtK", precision_score), ("RecallAtK", recall_score), ("F1AtK", f1_score)]
-)
-def test_class_indices_at_k_1_are_scikit_learn_s(name: str, peer: Any, average: str) -> None:
-    """At k = 1 with one class index per row the averages are scikit-learn's, the macro mean over either label set."""
-    actual, predicted = [0, 1, 2, 2, 0, 1, 2, 5], [0, 2, 2, 1, 0, 1, 0, 4]
-    rows = [Row([guess], {truth: 1.0}) for truth, guess in zip(actual, predicted, strict=True)]
-    union = peer(actual, predicted, average=average, zero_division=0)
-    assert value(name, rows, 1, average=average, labels="union") == close(union)
-    present = peer(actual, predicted, average=average, zero_division=0, labels=sorted(set(actual)))
-    if average != "micro":
-        assert value(name, rows, 1, average=average) == close(present)
 
 
 def test_macro_takes_three_label_sets_apart() -> None:

@@ -86,15 +86,6 @@ def test_a_checkpoint_in_the_middle_does_not_show(wanted: list[object]) -> None:
     assert_same([bits(metric) for metric in after], wanted)
 
 
-def test_forward_accumulates_what_update_does(wanted: list[object]) -> None:
-    """Calling the metric, which resets and merges inside, leaves the bits that update leaves."""
-    metrics = [case.metric() for case in EVERY_KIND]
-    for ranking in rankings(BATCH, 25):
-        for metric in metrics:
-            metric(ranking)
-    assert_same([bits(metric) for metric in metrics], wanted)
-
-
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_dense_scores_ranked_by_the_metric_itself_in_batches(case: Case) -> None:
     """As above, with each metric ranking for itself, no deeper than it needs."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -118,22 +117,6 @@ def test_values_of_labels(tmp_path: Path) -> None:
     assert f"label {worst} |" in (folder / "report_test.md").read_text()
     report = json.loads((folder / "report_test.json").read_text())
     assert worst in [record["label"] for record in report["worst_labels"]]
-
-
-def test_the_tail_in_one_number(tmp_path: Path) -> None:
-    """Gap and spread of the seen buckets are logged and reported, as two lines of Python compute them."""
-    callback, folder = after_test(tmp_path, ByHeart(), Data())
-    report = callback.report
-    assert report is not None
-    values = [value for name, value in report.by_bucket["global_recall@3"].items() if name != "unseen"]
-    known = [value for value in values if not math.isnan(value)]
-    mean = sum(known) / len(known)
-    deviation = math.sqrt(sum((value - mean) ** 2 for value in known) / len(known))
-    assert report.summaries["global_recall@3/gap"] == pytest.approx(values[0] - values[-1], abs=1e-12)
-    assert report.summaries["global_recall@3/spread"] == pytest.approx(deviation / mean, abs=1e-12)
-    logged = next(csv.DictReader((folder / "metrics.csv").open()))
-    assert float(logged["test/global_recall@3/gap"]) == pytest.approx(values[0] - values[-1], abs=1e-6)
-    assert "## Head against tail" in (folder / "report_test.md").read_text()
 
 
 def test_the_report_of_a_fit_shows_all_its_validations(tmp_path: Path) -> None:
