@@ -73,11 +73,10 @@ def test_runs_about_the_same_thing(files, table, tailmetrics, tmp_path):
         ("targets", lambda files: {"target": files.other_target}),
         ("buckets", lambda files: {"label_counts": files.folder / "reversed.npy"}),
         ("options (filter)", lambda files: {"filter": None}),
-        ("options (cut)", lambda files: {"cut": 2}),
     ],
 )
 def test_what_differs_is_refused(files, table, tailmetrics, tmp_path, what, changed):
-    """Other judgements of the same rows, opposite deciles, no filter, a cut: no number is printed or written."""
+    """Other judgements of the same rows, opposite deciles, no filter: no number is printed or written."""
     metrics = [*METRICS, ("HitRateAtK", "{k: 1}")]
     one, other = table("one", metrics), table("other", metrics, preds=files.other_preds, **changed(files))
     status, out, err = tailmetrics("compare", one, other, "--out", tmp_path / "out")
@@ -149,7 +148,7 @@ def test_a_table_that_does_not_say_what_it_is_about(files, table, tailmetrics, t
 
 def test_parts_of_two_runs(files, table, tailmetrics, tmp_path):
     """Parts beside one another that were evaluated with other options are no run."""
-    one, other = table("one"), table("two", cut=2)
+    one, other = table("one"), table("two", filter=None)
     shares = ((one, slice(0, 30)), (other, slice(30, 60)))
     for rank, (run, share) in enumerate(shares):
         part = pq.read_table(run).slice(share.start, share.stop - share.start)

@@ -113,14 +113,14 @@ def test_a_stale_copy_of_a_file_on_another_machine(made, config, workers, tmp_pa
 
 @pytest.mark.slow
 def test_ranks_that_read_their_files_in_other_ways(made, config, workers, tmp_path):
-    """Options that differ between machines, such as --cut, end all ranks too."""
+    """Options that differ between machines, such as --min-gain, end all ranks too."""
     configs = [config(METRICS[0], name=f"{name}.yaml") for name in ("a", "b")]
     for number, path in enumerate(configs):
         folder = tmp_path / str(number)
         folder.mkdir()
         shutil.move(path, folder / "c.yaml")
         with open(folder / "c.yaml", "a") as file:
-            file.write(f"cut: {number + 1}\n")
+            file.write(f"min_gain: {number + 1}\n")
     words = ["evaluate", "--config", "c.yaml", *made.evaluated]
     first, second = workers.ranks(*words, folders=[tmp_path / "0", tmp_path / "1"])
     assert (first[0], second) == (2, (2, "", ""))

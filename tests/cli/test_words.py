@@ -27,7 +27,7 @@ def test_help(command, tailmetrics, capsys):
         assert word not in text
     if command:
         assert "--resample rows|rows,labels" in text
-        assert re.search("^  lists  +two columns, a query and its labels", text, re.MULTILINE)
+        assert re.search("^  lists  +a query and its labels", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("word", ["--help", "--version"])
@@ -48,8 +48,8 @@ def test_options_in_the_place_of_arguments():
     assert in_options("columns=Columns(query='user_id') or columns=Columns(gain=NAME).") == (
         "--columns.query user_id or --columns.gain NAME."
     )
-    assert in_options("duplicates='first' leaves it; string_ids=True; cut=0 is too small") == (
-        "--duplicates first leaves it; --string-ids true; --cut 0 is too small"
+    assert in_options("duplicates='first' leaves it; string_ids=True; min_gain=0 is too small") == (
+        "--duplicates first leaves it; --string-ids true; --min-gain 0 is too small"
     )
     assert (
         in_options("format= is one of a, b; leave num_labels out") == "--format is one of a, b; leave --num-labels out"
@@ -153,7 +153,6 @@ def test_a_number_of_rows(made, config, tailmetrics):
     """Arguments that a function refuses are named as options."""
     for option, value, said in (
         ("--batch-rows", "0", "--batch-rows 0 is too small"),
-        ("--cut", "0", "--cut 0 is too small"),
         ("--min-gain", "-1", "PrecisionAtK: min_gain=-1.0 is out of range"),
         ("--buckets", "fifths", "LabelBuckets: buckets='fifths' cannot be read"),
         ("--format", "excel", "--format excel is not known"),

@@ -31,19 +31,10 @@ def test_filtered_labels_leave_predictions_and_targets(write, rows_of, batch_row
     assert found == EXPECTED
 
 
-def test_pairs_as_an_array_and_an_empty_file_of_pairs(write, rows_of, tmp_path):
-    """Pairs can be an array [P, 2]; a file of blank lines filters nothing."""
+def test_an_empty_file_of_pairs(write, rows_of):
+    """A file of blank lines filters nothing."""
     paths = write("p.txt", SCORES), write("y.txt", LABELS)
-    np.save(tmp_path / "filter.npy", np.array([[0, 3], [2, 2]]))
-    assert rows_of(read(*paths, filter=tmp_path / "filter.npy")) == EXPECTED
     assert rows_of(read(*paths, filter=write("none.txt", "\n"))) == rows_of(read(*paths))
-
-
-def test_an_array_of_another_shape(tmp_path, write):
-    """An array that does not hold pairs of whole numbers is refused."""
-    np.save(tmp_path / "filter.npy", np.zeros((2, 3)))
-    with pytest.raises(DataFileError, match=r"filter\.npy: holds float64 \[2, 3\]"):
-        read(write("p.txt", SCORES), write("y.txt", LABELS), filter=tmp_path / "filter.npy")
 
 
 def test_ranked_ids_move_up_and_dense_scores_become_minus_infinity(tmp_path, rows_of, write):

@@ -65,7 +65,7 @@ def test_a_label_with_a_no_break_space_is_another_label(write, known):
         ("c.npy", np.array([3, 7]), "holds the counts of 2 labels, but there are 3"),
         ("c.npy", "no array", "cannot be read as a .npy array"),
         ("c.pt", "no array", "cannot be read as a .pt array"),
-        ("c.txt", "3\n0 1\n7\n", "line 2: there are 2 words"),
+        ("c.txt", "3\n0 1\n7\n", "line 2: count '0 1' is not a whole number"),
         ("c.txt", "3\n\nx\n", "line 3: count 'x' is not a whole number"),
         ("c.csv", "label,count\n0,3\n0,4\n", "counts the label 0 twice"),
         ("c.csv", "label,count\n3,3\n", "counts the label 3"),

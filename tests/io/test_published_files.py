@@ -86,19 +86,6 @@ def evaluated(dataset):
     return {measure: float(metrics.compute()[key]) for measure, key in MEASURES.items()}
 
 
-@pytest.mark.parametrize("depth", [1, 3, 7, 100])
-@pytest.mark.parametrize("seed", range(3))
-def test_cut_is_trec_evals_number_of_documents(write, seed, depth):
-    """cut=N gives what trec_eval gives with -M N: of each query the N best documents, of equal scores the last by name."""
-    run, qrels, lines, grades = judged(seed)
-    best = {query: sorted(by, key=lambda d: (by[d], d), reverse=True)[:depth] for query, by in run.items()}
-    short = {query: {document: run[query][document] for document in some} for query, some in best.items()}
-    per_query = pytrec_eval.RelevanceEvaluator(qrels, set(MEASURES)).evaluate(short)
-    found = evaluated(read(write("a.run", lines), write("a.qrels", grades), cut=depth, batch_rows=4))
-    for measure, value in found.items():
-        assert value == pytest.approx(math.fsum(one[measure] for one in per_query.values()) / 15, abs=1e-12)
-
-
 def test_beir(write, rows_of):
     """qrels/test.tsv of BEIR: a header with dashes, its score the gain; 0 is not relevant; a note says which is which."""
     qrels = write("qrels.tsv", "query-id\tcorpus-id\tscore\n1\t31715818\t2\n1\t14717500\t0\n3\t14717500\t1\n")

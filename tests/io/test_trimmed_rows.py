@@ -1,6 +1,4 @@
-"""Labels listed twice, grades too low to count, lists that are cut, whole numbers taken for names."""
-
-import random
+"""Labels listed twice, grades too low to count, whole numbers taken for names."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +7,6 @@ import pytest
 import torch
 
 from tailmetrics.io import DataFileError, read, read_label_counts, read_label_names, read_target
-from tailmetrics.io.dataset import cut
-from tailmetrics.io.rows import Ragged
 
 LISTS = [[3, 5, 3, 7], [1, 1, 1, 1], [2, 4, 6, 0]]
 
@@ -80,44 +76,6 @@ def test_the_least_gain_of_training_targets(tmp_path):
     for wrong in (0, -1, float("inf"), "2"):
         with pytest.raises(ValueError, match="is not a gain; pass a number above 0"):
             read_target(tmp_path / "gains.npy", min_gain=wrong)
-
-
-def test_a_cut_of_nothing(tmp_path):
-    """A list that is cut keeps one label at least."""
-    np.save(tmp_path / "p.npy", np.zeros((2, 3)))
-    np.save(tmp_path / "y.npy", [0, 1])
-    with pytest.raises(ValueError, match="cut=0 is too small"):
-        read(tmp_path / "p.npy", tmp_path / "y.npy", cut=0)
-
-
-def plain_cut(scores, depth):
-    """Return the labels of the best scores, of equal ones the lower label."""
-    return sorted(sorted(scores, key=lambda label: (-scores[label], label))[:depth])
-
-
-@pytest.mark.parametrize("depth", [1, 2, 5, 20])
-@pytest.mark.parametrize("seed", range(5))
-def test_what_a_cut_leaves_is_what_a_plain_sort_leaves(seed, depth):
-    """Matrices, candidates and ranked lists full of ties, -inf among them, keep the best and nothing else."""
-    source = random.Random(seed)
-    rows = [
-        {label: source.choice([-1.0, 0.0, 0.5, float("-inf")]) for label in source.sample(range(12), 12)}
-        for _ in range(9)
-    ]
-    matrix = np.array([[row[label] for label in range(12)] for row in rows], np.float32)
-    kept = cut(matrix, depth)
-    for row, found in zip(rows, kept, strict=True):
-        retrieved = [label for label in plain_cut(row, depth) if row[label] > -np.inf]
-        assert np.flatnonzero(found > -np.inf).tolist() == retrieved
-        assert all(found[label] == row[label] for label in retrieved)
-    entries = [(label, score) for row in rows for label, score in row.items()]
-    ids, values = (np.array(column) for column in zip(*entries, strict=True))
-    ragged = Ragged.from_lengths(np.full(9, 12), ids, values)
-    short = cut(ragged, depth)
-    for row in range(9):
-        assert sorted(short.ids[short.offsets[row] : short.offsets[row + 1]].tolist()) == plain_cut(rows[row], depth)
-    ranked = cut(Ragged(ragged.offsets, ids), depth)
-    assert ranked.ids.reshape(9, -1).tolist() == ids.reshape(9, 12)[:, :depth].tolist()
 
 
 @pytest.mark.parametrize("form", ["parquet", "npy", "pt"])

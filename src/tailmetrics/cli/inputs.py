@@ -65,7 +65,7 @@ class Files:
     def run(self, preds: str, ranks: Ranks) -> Dataset:
         """Open predictions with their targets."""
         options = self.options
-        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates", "cut")}
+        more = {name: getattr(options, name) for name in ("filter", "missing", "duplicates")}
         more["format"] = (options.preds_format or options.format, options.format)
         more["columns"] = (options.preds_columns or options.columns, options.columns)
         return read(preds, str(options.target), **more, **self._alike(ranks))
@@ -246,7 +246,7 @@ def options_of_values(options: DataOptions) -> Mapping[str, Any]:
     if options.filter is not None:
         with stream(check_file(options.filter)) as file:
             content = sha256(file.read()).hexdigest()
-    return {"cut": options.cut, "filter": content}
+    return {"filter": content}
 
 
 # -- names of labels and groups of rows -----------------------------------------------------------------------------

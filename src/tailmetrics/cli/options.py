@@ -35,7 +35,6 @@ class DataOptions:
     row_groups: Annotated[
         str | None, "The group of each row, such as its language: a column of the targets, or a file."
     ] = None
-    cut: Annotated[int | None, "How many labels of each list count, as trec_eval's -M."] = None
     format: Annotated[str | None, f"Format of all files; by default found for each. One of {', '.join(FORMATS)}."] = (
         None
     )

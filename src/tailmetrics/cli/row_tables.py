@@ -32,7 +32,7 @@ from tailmetrics.evaluation.row_values import (
     read_columns,
 )
 from tailmetrics.io import DataFileError, Dataset
-from tailmetrics.io.errors import UNREADABLE, reading
+from tailmetrics.io.errors import reading
 from tailmetrics.io.files import check_file
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking import Ranking
@@ -104,7 +104,7 @@ class RowTable:
         check_file(files[0])
         try:
             schema = _schema(files[0])
-        except UNREADABLE as error:
+        except Exception as error:
             raise DataFileError(files[0], f"is no table ({str(error).splitlines()[0]})", hint=HINT) from error
         first, *columns = schema.names
         if first not in (ROW, QUERY):

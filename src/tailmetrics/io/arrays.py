@@ -7,6 +7,7 @@ each of these.
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -88,14 +89,11 @@ class ArraySource(Source):
             assert isinstance(rows, Ragged)
             yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
 
-    def read_as_sequences(self, sequences: tuple[int, ...]) -> None:
-        """Take whole numbers (B, T) for one label at each place of predictions (B, T, L)."""
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+        """Take whole numbers [N, L] for multi-hot rows or gains, (B, T) for one label at each place of a sequence."""
         if len(sequences) > 1 and self._shape == sequences and self.num_labels is None:
             self._axes, self.num_rows, self.width = len(sequences), prod(sequences), 1
             self.one_label, self._may_be_multi_hot = not self.string_ids, False
-
-    def read_as_multi_hot(self, num_labels: int | None) -> None:
-        """Take integers of shape [N, L] for multi-hot rows or gains, as ``metric.update`` does beside scores [N, L]."""
         if self._may_be_multi_hot and self.width == num_labels:
             self.dense, self.num_labels = True, num_labels
 
@@ -253,50 +251,53 @@ FORM = "a scipy CSR matrix"
 HINT = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
 
 
-class NpzSource(Source):
+class NpzSource(ArraySource):
     """A CSR matrix [N, L]: stored entries are scored candidates or gains, a stored zero included.
 
     The archive is unpacked into a folder that goes with this object, and its arrays are mapped.
     """
 
-    def __init__(self, asked: Opening) -> None:
-        self.path = check_file(asked.path)
-        self._folder = folder_for(self)
-        plain = Plain(self.path)
-        with reading(self.path, FORM), zipfile.ZipFile(plain.path) as archive:
+    form = FORM
+
+    def _mapped(self) -> Any:
+        if not hasattr(self, "_folder"):
+            self._unpack()
+        indptr, indices, data = (self._part(name) for name in ("indptr", "indices", "data"))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta|.*not writable")
+            parts = (torch.from_numpy(indptr.astype(indices.dtype)), torch.from_numpy(indices), torch.from_numpy(data))
+            return torch.sparse_csr_tensor(*parts, size=self._part("shape").tolist(), check_invariants=False)
+
+    def _part(self, name: str) -> Array:
+        return np.load(self._folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+
+    def _unpack(self) -> None:
+        """Write the arrays of the archive into files.
+
+        Raises:
+            DataFileError: If it is no CSR matrix, or its arrays do not fit together.
+        """
+        folder = folder_for(self)
+        with zipfile.ZipFile(self._plain.path) as archive:
             names = {name.removesuffix(".npy") for name in archive.namelist()}
             if "format" not in names:
-                held = ", ".join(sorted(names)) or "nothing"
-                raise DataFileError(self.path, f"is not {FORM}: it holds {held}", hint=HINT)
+                raise self._error(f"is not {FORM}: it holds {', '.join(sorted(names)) or 'nothing'}")
             for name in ("format", "shape", "indptr", "indices", "data"):
-                archive.extract(f"{name}.npy", self._folder)
-        with reading(self.path, FORM):
-            stored = np.asarray(self._mapped("format")).item()
-            stored = stored.decode() if isinstance(stored, bytes) else stored
-            if stored != "csr":
-                raise DataFileError(self.path, f"holds a sparse matrix in the format {stored}, not csr", hint=HINT)
-            self.num_rows, self.num_labels = (int(size) for size in self._mapped("shape"))
-            self._check_structure()
-
-    def _mapped(self, name: str) -> Array:
-        return np.asarray(np.load(self._folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
-
-    def _check_structure(self) -> None:
-        offsets = self._offsets = self._mapped("indptr").astype(np.int64)
-        if len(offsets) != self.num_rows + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
-            raise DataFileError(self.path, f"indptr does not describe {self.num_rows} rows", hint=HINT)
+                archive.extract(f"{name}.npy", folder)
+        self._folder = folder
+        stored = self._part("format").item()
+        stored = stored.decode() if isinstance(stored, bytes) else stored
+        if stored != "csr":
+            raise self._error(f"holds a sparse matrix in the format {stored}, not csr")
+        offsets, (rows, _) = self._part("indptr").astype(np.int64), self._part("shape")
+        if len(offsets) != rows + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+            raise self._error(f"indptr does not describe {rows} rows")
         for name, kinds in (("indices", "iu"), ("data", "biuf")):
-            array = self._mapped(name)
+            array = self._part(name)
             if array.dtype.kind not in kinds or array.ndim != 1:
-                raise DataFileError(self.path, f"{name} is {array.dtype} {list(array.shape)}", hint=HINT)
+                raise self._error(f"{name} is {array.dtype} {list(array.shape)}")
             if len(array) != offsets[-1]:
-                problem = f"{name} holds {len(array)} entries, but indptr ends at {int(offsets[-1])}"
-                raise DataFileError(self.path, problem, hint=HINT)
-        self.cells_per_row = int(offsets[-1]) / max(self.num_rows, 1)
+                raise self._error(f"{name} holds {len(array)} entries, but indptr ends at {int(offsets[-1])}")
 
-    def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
-        """Yield the rows as copies of what is mapped."""
-        for first in range(start, stop, size):
-            offsets = self._offsets[first : min(first + size, stop) + 1]
-            ids, values = (_numpy(self._mapped(name)[offsets[0] : offsets[-1]]) for name in ("indices", "data"))
-            yield Ragged(offsets - offsets[0], ids, values)
+    def _error(self, problem: str) -> DataFileError:
+        return DataFileError(self.path, problem, hint=HINT)

@@ -15,7 +15,7 @@ from tailmetrics._checks import LARGEST_GAIN
 from tailmetrics.io.columns import Role
 from tailmetrics.io.database import Database
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import FilePath, PathLike, Plain, check_file, suffix_of
+from tailmetrics.io.files import FilePath, PathLike, check_file
 from tailmetrics.io.lines import triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, entry_keys
 from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64
@@ -118,14 +118,12 @@ class Dataset(Files):
         target: The file of targets.
         ignored: Pairs of row and label that do not count.
         duplicates: ``"first"`` if rows of predictions may hold a label twice, as :func:`tailmetrics.rank` takes it.
-        cut: How many labels of each list count; None for all.
     """
 
     preds: Source
     target: Source
     ignored: Filter | None = None
     duplicates: Literal["error", "first"] = "error"
-    cut: int | None = None
 
     def __iter__(self) -> Iterator[Batch]:
         repeats = self.duplicates == "first"
@@ -136,7 +134,6 @@ class Dataset(Files):
             if self.ignored is not None:
                 preds = self.ignored.apply(preds, int(rows[0]), -np.inf)
                 target = self.ignored.apply(target, int(rows[0]), 0)
-            preds = preds if self.cut is None else cut(preds, self.cut)
             scored = preds_tensors(preds, None if repeats else self.columns)
             yield Batch(scored, self._target_tensor(self.target, target), rows)
 
@@ -241,29 +238,6 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
     return np.where(rows >= minimum, rows, rows.dtype.type(0))
 
 
-def cut(rows: Rows, depth: int) -> Rows:
-    """Return the best ``depth`` labels of each row; of equal scores the lower label id is the better one."""
-    if not isinstance(rows, Ragged):
-        return _cut_matrix(rows, depth)
-    if rows.values is not None:
-        row = np.repeat(np.arange(len(rows)), rows.lengths)
-        order = np.lexsort((rows.ids, -rows.values.astype(np.float64, copy=False), row))
-        rows = Ragged(rows.offsets, rows.ids[order], rows.values[order])
-    place = np.arange(len(rows.ids)) - np.repeat(rows.offsets[:-1], rows.lengths)
-    return rows.select(place < depth)
-
-
-def _cut_matrix(scores: Array, depth: int) -> Array:
-    """Return scores with -inf at all but the best ``depth`` of each row."""
-    if depth >= scores.shape[1]:
-        return scores
-    last = np.partition(scores, scores.shape[1] - depth, axis=1)[:, [scores.shape[1] - depth]]
-    above, tied = scores > last, scores == last
-    room = depth - above.sum(axis=1, keepdims=True)
-    kept = above | (tied & (tied.cumsum(axis=1) <= room))
-    return np.where(kept, scores, scores.dtype.type(-np.inf))
-
-
 # -- filters --------------------------------------------------------------------------------------------------------
 
 
@@ -301,17 +275,10 @@ def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
 
 
 def read_filter(path: PathLike, num_rows: int, num_labels: int | None) -> Filter:
-    """Read pairs of row and label numbers: text, or a ``.npy`` array [P, 2]."""
+    """Read pairs of row and label numbers."""
     path = check_file(path)
-    if suffix_of(path) == "npy":
-        with reading(path, "a filter file"):
-            pairs = np.load(Plain(path).path, allow_pickle=False)
-        if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-            raise DataFileError(path, f"holds {pairs.dtype} {list(pairs.shape)}", hint="pairs are integers [P, 2].")
-        pairs = pairs.astype(np.int64)
-    else:
-        cells = (parse_int64(path, "row or label", word, number) for number, words in _words(path) for word in words)
-        pairs = np.fromiter(cells, np.int64).reshape(-1, 2)
+    cells = (parse_int64(path, "row or label", word, number) for number, words in _words(path) for word in words)
+    pairs = np.fromiter(cells, np.int64).reshape(-1, 2)
     for word, column, limit in (("row", pairs[:, 0], num_rows), ("label", pairs[:, 1], num_labels)):
         wrong = (column < 0) if limit is None else (column < 0) | (column >= limit)
         if wrong.any():

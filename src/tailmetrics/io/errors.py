@@ -2,39 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import pickle
 import sys
-import tokenize
 import warnings
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-
-UNREADABLE = (
-    OSError,
-    ValueError,
-    LookupError,
-    RuntimeError,
-    EOFError,
-    TypeError,
-    ArithmeticError,
-    AttributeError,
-    MemoryError,
-    SyntaxError,
-    csv.Error,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-    pickle.UnpicklingError,
-)
-"""What numpy, torch, zipfile and pyarrow raise on damaged files; pyarrow's classes derive from the built-in ones.
-
-numpy parses the header of an array as Python text, hence the last two.
-"""
 
 
 class DataFileError(ValueError):
@@ -100,12 +73,12 @@ def reading(path: object, form: str) -> Iterator[None]:
     """Raise whatever goes wrong inside as a :class:`DataFileError` of this file, read as ``form``."""
     try:
         yield
-    except DataFileError:
+    except (DataFileError, Warning, AssertionError):  # warnings are raised where a program wants it so
         raise
     except ModuleNotFoundError as error:
         hint = "install it with pip install 'tailmetrics[cli]'."
         raise DataFileError(path, f"reading {form} needs the package {error.name}", hint=hint) from error
-    except UNREADABLE as error:
+    except Exception as error:  # numpy, torch, zipfile and pyarrow raise a dozen classes on damaged files
         cause = str(error).strip().split("\n")[0] or type(error).__name__
         hint = "the file may be truncated or corrupt, or of another format: write it again, or name its format."
         raise DataFileError(path, f"cannot be read as {form}: {cause}", hint=hint) from error

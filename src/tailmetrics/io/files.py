@@ -24,7 +24,7 @@ from typing import IO, Any, TypeAlias
 from urllib.parse import unquote
 from weakref import finalize
 
-from tailmetrics.io.errors import UNREADABLE, DataFileError, reading
+from tailmetrics.io.errors import DataFileError, reading
 
 EMPTY_HINT = "the program that wrote it may have failed: write it again."
 STORE_HINT = "check the address, the credentials and the network; pyarrow.fs.FileSystem.from_uri says what it may hold."
@@ -172,14 +172,12 @@ def asking(address: str) -> Iterator[None]:
     """Raise what a store refuses as a :class:`DataFileError` of its address."""
     try:
         yield
-    except DataFileError:
+    except (DataFileError, Warning, AssertionError):
         raise
     except ModuleNotFoundError as error:
         hint = f"install {error.name}: pip install 'tailmetrics[cli]' has pyarrow, which opens s3 and gs."
         raise DataFileError(address, f"its scheme needs the package {error.name}", hint=hint) from error
     except Exception as error:
-        if not isinstance(error, (*UNREADABLE, ImportError)) and not type(error).__module__.startswith("pyarrow"):
-            raise
         said = str(error).partition(" error_info=")[0].strip() or type(error).__name__  # some write details behind it
         hint = GOOGLE_HINT if address.startswith(("gs:", "gcs:")) else STORE_HINT
         raise DataFileError(address, f"cannot be opened: {said}", hint=hint) from error

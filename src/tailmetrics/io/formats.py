@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from tailmetrics._checks import check_choice
+from tailmetrics.io.arrays import NpzSource, NumpySource, SafetensorsSource, TorchSource
 from tailmetrics.io.columns import Columns, Opening, Role, is_usual
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, Found, Part, check_file, suffix_of
@@ -39,9 +40,11 @@ from tailmetrics.io.heads import (
 )
 from tailmetrics.io.lines import KeyedFile, SqlLines, Triples
 from tailmetrics.io.rows import Source
+from tailmetrics.io.text import RUN, XmcSource, read_jsonl, read_lists, read_msmarco, read_table, read_trec, read_tsv
 
 COLUMNS = ("parquet", "pq", "arrow", "feather", "ipc")
 JSON = ("jsonl", "ndjson", "json")
+TREC = ("run", "trec", "qrel", "qrels", "txt", "tsv")
 
 Opener: TypeAlias = Callable[[Opening], "Source | SqlLines | Iterable[Triples]"]
 
@@ -54,7 +57,7 @@ class Format:
         name: How ``format=`` and ``--format`` call it.
         holds: What a file holds, for the help of the command line.
         suffixes: Suffixes of its files, without the dot; several formats can share one.
-        opener: Opens a file; or ``"module:function"`` of this package, imported when the first file is opened.
+        opener: Opens a file; or the name of a function in ``tables``, which is imported, with pyarrow, when needed.
         recognises: Whether the first bytes of a file are of this format; None never to be told by them.
         lines: Whether the lines of a file name their query (the opener then returns ``SqlLines`` or yields
             ``Triples``), or row i of one file belongs to row i of the other (it returns a ``Source``).
@@ -76,8 +79,7 @@ class Format:
         opener = self.opener
         with reading(path, self.name):
             if isinstance(opener, str):
-                module, _, function = opener.partition(":")
-                opener = getattr(import_module(f"tailmetrics.io.{module}"), function)
+                opener = getattr(import_module("tailmetrics.io.tables"), opener)
             return opener(Opening(path, role, columns, partition))
 
     def keyed_file(self, found: Found, role: Role | None, columns: Columns) -> KeyedFile:
@@ -168,83 +170,20 @@ def is_long(head: Head) -> bool:
 
 
 for _form in (
-    Format("npz", "CSR matrix of scipy: stored entries are scores or gains", ("npz",), "arrays:NpzSource", is_npz),
-    Format(
-        "npy",
-        "array of numpy: scores [N, L], ranked ids [N, K], class indices [N]",
-        ("npy",),
-        "arrays:NumpySource",
-        is_npy,
-    ),
-    Format(
-        "pt", "tensor of torch: as npy, or a pair (scores, ids), or CSR", ("pt", "pth"), "arrays:TorchSource", is_pt
-    ),
-    Format(
-        "safetensors",
-        "tensors scores and ids, or labels; or one tensor, as npy",
-        ("safetensors",),
-        "arrays:SafetensorsSource",
-        is_safetensors,
-    ),
-    Format(
-        "long",
-        "columns query, item, and score or gain, in Parquet or Arrow",
-        COLUMNS,
-        "tables:read_long",
-        is_long,
-        True,
-    ),
-    Format(
-        "parquet",
-        "list columns ids and scores, or labels and gains; or structs",
-        COLUMNS[:2],
-        "tables:open_lists",
-        is_parquet,
-    ),
-    Format(
-        "arrow",
-        "as parquet, in Arrow, Feather or a data set saved by Hugging Face",
-        COLUMNS[2:],
-        "tables:open_lists",
-        is_arrow,
-    ),
-    Format(
-        "trec",
-        "run 'query Q0 document rank score tag', or qrels 'query 0 document grade'",
-        ("run", "trec", "qrel", "qrels", "txt", "tsv"),
-        "text:read_trec",
-        is_trec,
-        True,
-        "last name",
-    ),
-    Format(
-        "msmarco",
-        "ranked list 'query passage rank', targets as in trec",
-        ("txt", "tsv"),
-        "text:read_msmarco",
-        is_msmarco,
-        True,
-    ),
-    Format(
-        "jsonl", "objects with query, item, and score or gain, one per line", JSON, "text:read_jsonl", is_jsonl, True
-    ),
-    Format("json", "{query: {item: score or gain}}, or {query: [items]}", ("json",), "tables:read_json", is_json, True),
-    Format(
-        "lists",
-        "two columns, a query and its labels separated by blanks, as at Kaggle",
-        ("csv", "tsv"),
-        "text:read_lists",
-        is_lists,
-        True,
-    ),
-    Format("csv", "columns query, item, and score or gain", ("csv", "dat"), "text:read_table", is_csv, True),
-    Format("tsv", "as csv, separated by tabs, without quotes", ("tsv", "inter", "data"), "text:read_tsv", is_tsv, True),
-    Format(
-        "xmc",
-        "text of the XMC repository: header 'rows labels', lines 'label:score'",
-        ("txt",),
-        "text:XmcSource",
-        is_xmc,
-    ),
+    Format("npz", "CSR of scipy: stored entries are scores or gains", ("npz",), NpzSource, is_npz),
+    Format("npy", "numpy: scores [N, L], ranked ids [N, K], classes [N]", ("npy",), NumpySource, is_npy),
+    Format("pt", "torch: as npy, or a pair (scores, ids), or CSR", ("pt", "pth"), TorchSource, is_pt),
+    Format("safetensors", "scores and ids, or labels; or as npy", ("safetensors",), SafetensorsSource, is_safetensors),
+    Format("long", "columns query, item, and score or gain, in Parquet or Arrow", COLUMNS, "read_long", is_long, True),
+    Format("parquet", "list columns ids and scores, or labels and gains", COLUMNS[:2], "open_lists", is_parquet),
+    Format("arrow", "as parquet, in Arrow, Feather or a saved dataset", COLUMNS[2:], "open_lists", is_arrow),
+    Format("trec", f"run '{' '.join(RUN.names)}', or qrels", TREC, read_trec, is_trec, True, "last name"),
+    Format("msmarco", "ranked list 'query passage rank'; or qrels", ("txt", "tsv"), read_msmarco, is_msmarco, True),
+    Format("jsonl", "objects with query, item, and score or gain, one per line", JSON, read_jsonl, is_jsonl, True),
+    Format("json", "{query: {item: score or gain}}, or {query: [items]}", ("json",), "read_json", is_json, True),
+    Format("lists", "a query and its labels, separated by blanks", ("csv", "tsv"), read_lists, is_lists, True),
+    Format("csv", "columns query, item, and score or gain", ("csv", "dat"), read_table, is_csv, True),
+    Format("tsv", "as csv, separated by tabs, without quotes", ("tsv", "inter", "data"), read_tsv, is_tsv, True),
+    Format("xmc", "header 'rows labels', lines 'label:score'", ("txt",), XmcSource, is_xmc),
 ):
     register_format(_form)

@@ -364,11 +364,9 @@ def read_label_counts(
     suffix = suffix_of(path)
     if suffix in ("npy", "pt", "pth"):
         counts = _array(path, suffix)
-    elif suffix == "txt":
-        counts = _text(path)
-    elif suffix in FORMS_OF_TABLES:
-        with reading(path, "CSV"):
-            counts = _csv(path, num_labels, label_names)
+    elif suffix in ("txt", *FORMS_OF_TABLES):
+        with reading(path, "text"):
+            counts = _counted(path, num_labels, label_names)
     else:
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
     if (counts < 0).any():
@@ -385,64 +383,58 @@ def counted_names(path: str | FilePath) -> set[str] | None:
     path = check_file(path)
     if suffix_of(path) not in FORMS_OF_TABLES:
         return None
-    names = {name for _, name, _ in _columns(path)}
+    with reading(path, "text"):
+        names = {name for _, name, _ in _entries(path)}
     return None if names <= {None} else {str(name) for name in names}
 
 
 def _array(path: FilePath, suffix: str) -> Array:
     plain = Plain(path)
     with reading(path, f"a .{suffix} array"):
-        if suffix == "npy":
-            counts = np.load(plain.path, allow_pickle=False)
-        else:
-            counts = torch.load(plain.path, map_location="cpu", weights_only=True)
-            counts = counts.numpy() if isinstance(counts, Tensor) else counts
+        counts = (
+            np.load(plain.path, allow_pickle=False)
+            if suffix == "npy"
+            else torch.load(plain.path, "cpu", weights_only=True)
+        )
+        counts = counts.numpy() if isinstance(counts, Tensor) else counts
     if not isinstance(counts, np.ndarray) or counts.ndim != 1 or counts.dtype.kind not in "iu":
-        is_array = isinstance(counts, np.ndarray)
-        held = f"{counts.dtype} {list(counts.shape)}" if is_array else type(counts).__name__
+        held = f"{counts.dtype} {list(counts.shape)}" if isinstance(counts, np.ndarray) else type(counts).__name__
         raise DataFileError(path, f"holds {held}", hint=HINT)
     if counts.dtype == np.uint64 and counts.max(initial=0) > LARGEST:
         raise DataFileError(path, f"holds the count {counts.max()}", f"label {counts.argmax()}", HINT)
     return counts
 
 
-def _text(path: FilePath) -> Array:
-    counts = []
-    for number, text in numbered_lines(path):
-        words = text.split()
-        if len(words) > 1:
-            raise DataFileError(path, f"there are {len(words)} words", f"line {number}", HINT)
-        counts.append(parse_int64(path, "count", text, number))
-    return np.array(counts, dtype=np.int64)
-
-
-def _columns(path: FilePath) -> Iterator[tuple[int, str | None, str]]:
+def _entries(path: FilePath) -> Iterator[tuple[int, str | None, str]]:
     """Yield the number, the label and the count of each line; the label is None where counts stand alone.
 
     Raises:
         DataFileError: If there are other columns, but none that is known to hold labels, or one is there twice.
     """
-    with reading(path, "CSV"):
-        table = Table.of(Opening(path, None, Columns()), FORMS_OF_TABLES[suffix_of(path)])
-        others = [name for name in table.header if name != "count"]
-        usual = [name for name in others if is_usual(name, "item") or plain(name) in ("label", "labelid", "name")]
-        label = usual[0] if len(usual) == 1 and "label" not in others else "label"
-        for name in ("count", label) if others else ("count",):
-            if table.header.count(name) != 1:
-                problem = f"there {'are several columns' if name in table.header else 'is no column'} {name!r}"
-                hint = f"its columns are {', '.join(table.header)}; call them label and count, or leave count alone."
-                raise DataFileError(path, problem, table.where, hint)
-        for number, text in numbered_lines(path):
-            fields = dict(zip(table.header, table.fields(number, text) or [], strict=False))
-            if fields:
-                yield number, fields.get(label), fields["count"]
+    suffix = suffix_of(path)
+    if suffix == "txt":
+        yield from ((number, None, text) for number, text in numbered_lines(path))
+        return
+    table = Table.of(Opening(path, None, Columns()), FORMS_OF_TABLES[suffix])
+    others = [name for name in table.header if name != "count"]
+    usual = [name for name in others if is_usual(name, "item") or plain(name) in ("label", "labelid", "name")]
+    label = usual[0] if len(usual) == 1 and "label" not in others else "label"
+    for name in ("count", label) if others else ("count",):
+        if table.header.count(name) != 1:
+            problem = f"there {'are several columns' if name in table.header else 'is no column'} {name!r}"
+            hint = f"its columns are {', '.join(table.header)}; call them label and count, or leave count alone."
+            raise DataFileError(path, problem, table.where, hint)
+    for number, text in numbered_lines(path):
+        if fields := table.fields(number, text):
+            found = dict(zip(table.header, fields, strict=True))
+            yield number, found.get(label), found["count"]
 
 
-def _csv(path: FilePath, num_labels: int | None, names: Sequence[str] | None) -> Array:
+def _counted(path: FilePath, num_labels: int | None, names: Sequence[str] | None) -> Array:
     """Return counts in the order of the label ids, 0 for a label that is left out."""
     ids = None if names is None else {name: place for place, name in enumerate(names)}
     found, counts = [], []
-    for number, name, text in _columns(path):
+    for number, name, text in _entries(path):
         counts.append(parse_int64(path, "count", text, number))
         if name is not None and ids is None:
             found.append(parse_int64(path, "label", name, number))

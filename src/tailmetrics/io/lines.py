@@ -60,7 +60,6 @@ class SqlLines:
     """The lines of a file, as a statement of SQL reads them, in their order.
 
     Attributes:
-        form: What an error calls the format.
         source: What stands behind FROM.
         query: Expression of the query, VARCHAR; null where a line is not plainly right.
         item: Expression of the item, alike.
@@ -71,7 +70,6 @@ class SqlLines:
         kept: What has to last as long as this, such as a copy without compression.
     """
 
-    form: str
     source: str
     query: str
     item: str

@@ -42,7 +42,6 @@ def read(
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
     duplicates: Literal["error", "first"] = "error",
-    cut: int | None = None,
     memory: str = MEMORY,
 ) -> Dataset:
     """Open predictions and targets, to be read in batches with bounded memory.
@@ -75,7 +74,6 @@ def read(
             numbers of lines as label ids even without ``num_labels``.
         duplicates: What becomes of a label that a row of predictions lists again: ``"error"``, or ``"first"``, which
             leaves it in its place, for metrics made with ``duplicates="first"`` to count as a miss.
-        cut: How many labels of each list count, the best ones, trec_eval's ``-M``; what is below is as if never listed.
         memory: What DuckDB may hold at a time to join files whose lines name their query, such as ``"2GB"``; the rest
             lies in a folder beneath ``TMPDIR``.
 
@@ -87,13 +85,10 @@ def read(
     check_choice("read", "missing", missing, ("skip", "zero"))
     check_choice("read", "duplicates", duplicates, ("error", "first"))
     _check_share("read", rank, world_size, batch_rows)
-    if cut is not None:
-        check_count("read", "cut", cut)
     inputs = [
         _Input.of("read", value, form, role, given or Columns())
         for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
     ]
-    trimmed: dict[str, Any] = {"duplicates": duplicates, "cut": cut}
     opened = [None if one.form.lines else one.rows() for one in inputs]
     if _is_joined(inputs, opened):
         files = [
@@ -109,13 +104,18 @@ def read(
         ignored = None if filter is None else read_keyed_filter(filter, joined.database)
         rows = _rows_per_batch(batch_rows, [joined.preds, joined.target])
         return Dataset(
-            preds=joined.preds, target=joined.target, ignored=ignored, batch_rows=rows, **joined.known, **trimmed
+            preds=joined.preds,
+            target=joined.target,
+            ignored=ignored,
+            batch_rows=rows,
+            **joined.known,
+            duplicates=duplicates,
         )
     sources = [source for source in opened if source is not None]
     names = number_strings(sources, label_names, bool(string_ids), memory)
     known = _of_rows(sources, num_labels, names, batch_rows, rank, world_size)
     ignored = None if filter is None else read_filter(filter, known["num_rows"], known["num_labels"])
-    return Dataset(preds=sources[0], target=sources[1], ignored=ignored, **known, **trimmed)
+    return Dataset(preds=sources[0], target=sources[1], ignored=ignored, **known, duplicates=duplicates)
 
 
 def read_target(
@@ -164,7 +164,7 @@ def read_target(
         rows = _rows_per_batch(batch_rows, [joined.target])
         return TargetDataset(target=joined.target, min_gain=min_gain, batch_rows=rows, **joined.known)
     source = given.rows()
-    source.read_as_multi_hot(num_labels)
+    source.read_beside(num_labels)
     names = number_strings([source], label_names, bool(string_ids), memory)
     known = _of_rows([source], num_labels, names, batch_rows, rank, world_size)
     return TargetDataset(target=source, min_gain=min_gain, **known)
@@ -276,13 +276,12 @@ def _of_rows(
     for source in sources:
         if source.num_rows == 0:
             raise DataFileError(source.path, "holds no rows", hint="the program that wrote it may have failed.")
-    last.read_as_sequences(first.sequences)
+    if len(sources) == 2:
+        last.read_beside(first.num_labels, first.sequences)
     num_rows = first.num_rows
     if last.num_rows != num_rows:
         problem = f"holds {last.num_rows} rows, but {first.path} holds {num_rows}"
         raise DataFileError(last.path, problem, hint="row i of both files must be the same example.")
-    if len(sources) == 2:
-        sources[1].read_as_multi_hot(sources[0].num_labels)
     labels = _common_labels(sources, num_labels, names)
     if len(sources) == 2 and last.is_ambiguous(labels):
         hint = "write a matrix [N, L] as bool or float, and label ids with one more column of -1."

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 from typing import Any, TypeAlias, TypeVar
 
@@ -221,12 +222,13 @@ class Source(ABC):
         hint = "leave string_ids out: here a label id is the number of a column."
         raise DataFileError(self.path, "numbers its labels itself, so that they cannot be names", hint=hint)
 
-    def read_as_sequences(self, sequences: tuple[int, ...]) -> None:
-        """Take whole numbers (B, T) for one label at each place of predictions (B, T, L); other files ignore this."""
-        return
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+        """Take whole numbers for what they are beside predictions; other files than arrays of them ignore this.
 
-    def read_as_multi_hot(self, num_labels: int | None) -> None:
-        """Take whole numbers of shape [N, L] for a matrix; only files that can hold either have anything to decide."""
+        Args:
+            num_labels: L. Whole numbers [N, L] are multi-hot or gains, as for ``metric.update`` beside scores [N, L].
+            sequences: (B, T) of predictions (B, T, L). Whole numbers (B, T) are one label at each place.
+        """
         return
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
@@ -275,35 +277,19 @@ class Source(ABC):
 
 
 def share(rank: int, world_size: int, num_rows: int, *sources: Source) -> tuple[int, int]:
-    """Return the first row of a rank and the one after its last.
+    """Return the first row of a process and the one after its last.
 
-    Shares are contiguous and cover every row once. They are cut where row groups end in all files, else where they
-    end in one, else anywhere, taking the first way under which every share is less than twice the average one.
+    Shares follow one another and cover every row once. They end where Parquet row groups end, so that each is decoded
+    once: in all files, else in one. Where a share would then have twice the average, so that one process takes twice
+    the time, they end anywhere.
     """
     ideal = np.arange(world_size + 1, dtype=np.int64) * num_rows // world_size
-    for candidates in _candidates(num_rows, sources):
-        cuts = _nearest(candidates, ideal)
+    groups = [np.union1d([0, num_rows], source.ends) for source in sources if source.ends is not None]
+    for ends in [reduce(np.intersect1d, groups), *groups] if groups else []:
+        cuts = ends[np.abs(ends - ideal[:, None]).argmin(axis=1)]
         if int(np.diff(cuts).max()) * world_size < 2 * num_rows:
             return int(cuts[rank]), int(cuts[rank + 1])
     return int(ideal[rank]), int(ideal[rank + 1])
-
-
-def _candidates(num_rows: int, sources: tuple[Source, ...]) -> Iterator[Ints]:
-    bounds = np.array([0, num_rows], dtype=np.int64)
-    groups = [np.union1d(bounds, source.ends) for source in sources if source.ends is not None]
-    if len(groups) > 1:
-        common = groups[0]
-        for group in groups[1:]:
-            common = np.intersect1d(common, group)
-        yield common
-    yield from groups
-
-
-def _nearest(candidates: Ints, ideal: Ints) -> Any:
-    above = np.searchsorted(candidates, ideal).clip(max=len(candidates) - 1)
-    below = (above - 1).clip(min=0)
-    nearer_below = ideal - candidates[below] <= candidates[above] - ideal
-    return np.where(nearer_below, candidates[below], candidates[above])
 
 
 HINT = "all parts must be written alike; a pattern such as 'folder/*.parquet' chooses some of them."
@@ -338,10 +324,10 @@ class Parts(Source):
             source.read_as_names()
         self._agree()
 
-    def read_as_multi_hot(self, num_labels: int | None) -> None:
-        """Take whole numbers of shape [N, L] for a matrix in every part."""
+    def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
+        """Take whole numbers for what they are in every part; parts of sequences are not brought together."""
         for source in self._sources:
-            source.read_as_multi_hot(num_labels)
+            source.read_beside(num_labels)
         self._agree()
 
     def is_ambiguous(self, num_labels: int | None) -> bool:

@@ -438,7 +438,6 @@ def _long(
         for name in (chosen.query, chosen.item)
     )
     return SqlLines(
-        form="a table",
         source=f"read_parquet({named(parquet.file)}, hive_partitioning=false)",
         query=query,
         item=item,

@@ -34,7 +34,7 @@ import numpy as np
 from tailmetrics.io.columns import TYPED, USUAL, Chosen, Columns, Opening, choose, is_usual
 from tailmetrics.io.database import literal, named, quoted, trimmed
 from tailmetrics.io.errors import DataFileError, note, reading
-from tailmetrics.io.files import FilePath, Plain, check_file, head, size_of, stream
+from tailmetrics.io.files import EMPTY_HINT, FilePath, Plain, check_file, head, size_of, stream
 from tailmetrics.io.heads import EARLIEST, QUOTED, Head, is_qrels, is_run, names_lists, split
 from tailmetrics.io.lines import Entry, SqlLines, Triples, triples
 from tailmetrics.io.rows import Ragged, Source
@@ -226,7 +226,6 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
     elif scored:
         scored = f"try_cast({scored} AS DOUBLE)"
     return SqlLines(
-        form=form,
         source=csv_source(plain, table.delimiter, kinds, '"' if table.delimiter in QUOTED else "", table.skipped),
         query=f"CASE WHEN {is_whole} THEN {trimmed(f'c{query}')} END",
         item=trimmed(f"c{item}"),
@@ -345,7 +344,6 @@ def _fields(path: FilePath, layout: Layout) -> SqlLines:
     else:
         number = f"CASE WHEN regexp_full_match({number}, '{WHOLE}') THEN {number}::BIGINT END"
     return SqlLines(
-        form=layout.form,
         source=csv_source(plain, separator, kinds),
         query=f"CASE WHEN NOT (starts_with(c0, '#') OR contains(c0 || {item}, {literal(other)})) THEN c0 END",
         item=item,
@@ -386,7 +384,7 @@ def _words(path: FilePath, layout: Layout, number: int, text: str) -> Iterator[E
 # -- JSON Lines -------------------------------------------------------------------------------------------------------
 
 
-def read_jsonl(asked: Opening) -> SqlLines | Iterator[Triples]:
+def read_jsonl(asked: Opening) -> SqlLines:
     """Read a JSON Lines file; its first lines tell the names of the fields."""
     path, role, columns, _ = asked
     check_file(path)
@@ -396,7 +394,9 @@ def read_jsonl(asked: Opening) -> SqlLines | Iterator[Triples]:
             with suppress(DataFileError):  # a line that is wrong is named when all are read
                 records.append(_object(path, number, text))
         if not records:
-            return read_by_line(path, "JSON Lines", partial(_refused, path))
+            for number, text in numbered_lines(path):
+                _object(path, number, text)
+            raise DataFileError(path, "holds no rows", hint=EMPTY_HINT)
         fields = choose(path, list(dict.fromkeys(name for one in records for name in one)), role, columns, "line 1")
         plain = Plain(path)
     ungraded = role == "target" and fields.value is None
@@ -419,7 +419,6 @@ def read_jsonl(asked: Opening) -> SqlLines | Iterator[Triples]:
         f"THEN {'-' if fields.is_rank else ''}({quoted(fields.value)}::DOUBLE) END"
     )
     return SqlLines(
-        form="JSON Lines",
         source=f"read_json({named(plain.path)}, format='newline_delimited', columns={{{said}}}, compression='none', "
         f"maximum_object_size={LONGEST})",
         query=_id(fields.query, more),
@@ -429,12 +428,6 @@ def read_jsonl(asked: Opening) -> SqlLines | Iterator[Triples]:
         exact=lambda: read_by_line(path, "JSON Lines", parse),
         kept=plain,
     )
-
-
-def _refused(path: FilePath, number: int, text: str) -> Iterator[Entry]:
-    """Raise the error of a line that is no JSON object; yield no entry."""
-    _object(path, number, text)
-    yield from ()
 
 
 def _object(path: FilePath, number: int, text: str) -> dict[str, Any]:

@@ -265,9 +265,6 @@ def _common(source: Random, asked: Asked) -> list[str]:
     if source.random() < 0.3:
         asked.missing = source.choice(["skip", "zero"])
         words += ["--missing", asked.missing]
-    if source.random() < 0.2:
-        asked.cut = source.choice([1, 2, 5])
-        words += ["--cut", str(asked.cut)]
     if source.random() < 0.15:
         asked.min_gain = source.choice([1.0, 2.0, 3.0])
         words += ["--min-gain", f"{asked.min_gain:g}"]

@@ -21,7 +21,6 @@ class Asked:
         string_ids: ``--string-ids``.
         missing: ``--missing``.
         duplicates: ``--duplicates``.
-        cut: ``--cut``.
         min_gain: ``--min-gain``.
         filtered: Pairs of query or row and item that do not count.
         trec: Whether one of the files is TREC.
@@ -35,7 +34,6 @@ class Asked:
     string_ids: bool | None = None
     missing: str = "skip"
     duplicates: str = "error"
-    cut: int | None = None
     min_gain: float | None = None
     filtered: list[tuple[str, str]] = field(default_factory=list)
     trec: bool = False
@@ -209,14 +207,13 @@ def _gain(value: float | None) -> float:
 
 
 def _ranked(preds: list[list[tuple[int, float | None]]], asked: Asked) -> list[list[int]]:
-    """Return the lists best first, cut, ``~label`` where a label stands again."""
+    """Return the lists best first, ``~label`` where a label stands again."""
     lists = []
     for row in preds:
         if any(value is not None and math.isnan(value) for _, value in row):
             raise RefusedError("NaN")
         scored = any(value is not None for _, value in row)
         order = sorted(row, key=lambda pair: (-(pair[1] or 0.0), pair[0])) if scored else row
-        order = order[: asked.cut]
         seen: set[int] = set()
         listed = []
         for label, value in order:
