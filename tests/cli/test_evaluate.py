@@ -202,10 +202,31 @@ def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(config, tailmetric
     said = "CrossEntropy: preds, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
     assert (status, err.count(f"warning: {said}")) == (0, 1)
     warnings = json.loads((tmp_path / "out" / "report.json").read_text())["warnings"]
-    assert [one.partition(", as")[0] for one in warnings if "CrossEntropy" in one] == [said]
+    assert [one.partition(", as")[0] for one in warnings if one.startswith("CrossEntropy")] == [said]
     files[1:2] = [tmp_path / "scores.npy", tmp_path / "scores.npy"]
     options = ["--names", "a", "b", "--resamples", 200, "--quiet"]
     assert said in tailmetrics("compare", *files, *metrics, *options)[2]
+
+
+def test_probabilities_of_a_file(tailmetrics, tmp_path):
+    """The report names --probabilities; with it the loss is -log of the probability, and ranks stay; so by bucket."""
+    chances = np.random.default_rng(0).dirichlet(np.full(12, 0.5), size=40).astype(np.float32)
+    target = np.arange(40) % 12
+    np.save(tmp_path / "p.npy", chances)
+    np.save(tmp_path / "y.npy", target)
+    words = ["evaluate", "--preds", tmp_path / "p.npy", "--target", tmp_path / "y.npy", "--preset", "next_location"]
+    words += ["--quiet", "--out", tmp_path / "out", "--overwrite", "--train-target", tmp_path / "y.npy"]
+    assert tailmetrics(*words, "--num-labels", 12)[0] == 0
+    before = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert any("add --probabilities" in one for one in before["warnings"])
+    assert tailmetrics(*words, "--num-labels", 12, "--probabilities")[::2] == (0, "")
+    found = json.loads((tmp_path / "out" / "report.json").read_text())["metrics"]
+    expected = -np.log(chances[np.arange(40), target].astype(np.float64))
+    assert found["cross_entropy"] == pytest.approx(expected.mean(), rel=1e-6)
+    assert found["cross_entropy/decile_10"] == pytest.approx(expected[np.isin(target, [0])].mean(), rel=1e-6)
+    assert found["mrr"] == before["metrics"]["mrr"]
+    refused = tailmetrics(*words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
+    assert refused[2].startswith("error: --probabilities takes logarithms, which no threshold is for")
 
 
 def test_one_preset_at_a_time(tailmetrics):

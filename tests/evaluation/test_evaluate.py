@@ -8,6 +8,7 @@ import processes
 import tailmetrics
 from cases import BUCKETS, NUM_LABELS, registered, training_counts
 from tailmetrics import (
+    CrossEntropy,
     LabelBuckets,
     LabelFrequency,
     NDCGAtK,
@@ -17,6 +18,7 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
+from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.description import again
 from tailmetrics.metrics import REGISTRY
 
@@ -155,6 +157,22 @@ def test_buckets_and_counts_together():
 
 WHOLE = ("TieRateAtK", "PersonalizationAtK")
 """Metrics of whole rows or lists, which refuse buckets."""
+
+
+def test_what_metrics_warn_of_is_in_every_report():
+    """Probabilities read as logits are told after a merge, from bytes as engines send them, and after a new start."""
+    scores, target = torch.full((4, 5), 0.2), torch.tensor([0, 1, 2, 3])
+    first, second, third = (Evaluation([CrossEntropy(num_labels=5)]) for _ in range(3))
+    first.update(scores, target)
+    second.update(scores.log(), target)
+    assert not second.report("").notes
+    second.merge_state(first)
+    third.load_state_bytes(second.state_bytes())
+    first.start()  # as at the next validation
+    first.update(scores, target)
+    for evaluation in (first, second, third):
+        (told,) = evaluation.report("").notes
+        assert told.startswith("CrossEntropy: preds, float32 [4, 5], lie between 0 and 1 and add up to 1 in each row")
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in WHOLE])

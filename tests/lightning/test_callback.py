@@ -122,6 +122,19 @@ def test_a_test_without_training_counts_first(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("report.*"))
 
 
+def test_what_metrics_warn_of_is_in_the_report_of_every_epoch(tmp_path: Path) -> None:
+    """A step that returns probabilities in the place of logits is told in the last report of the fit, and its files."""
+    model = ByHeart()
+    model.scores.data = model.scores.softmax(dim=1)
+    callback = HeadToTailReport([tailmetrics.CrossEntropy()], table=False, figures=False)
+    trainer(tmp_path, callback).fit(model, Data())
+    assert callback.report is not None
+    assert callback.folder is not None
+    written = json.loads((callback.folder / "report_val.json").read_text())["warnings"]
+    for told in (callback.report.warnings, written):
+        assert sum("as probabilities do" in one for one in told) == 1
+
+
 def test_counts_can_be_given(tmp_path: Path) -> None:
     """label_counts= and num_train=: nothing is counted, no data module is needed."""
     frequency = LabelFrequency(NUM_LABELS)

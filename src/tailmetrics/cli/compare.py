@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from tailmetrics.cli.evaluate import adding, answerable, bind, chosen_metrics, report_of, stream
+from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, report_of, stream
 from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
 from tailmetrics.cli.messages import CommandError, CommandWarning, in_options
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
@@ -97,7 +97,7 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
         one = deepcopy(evaluation)
         one.start()
         with RowTableWriter(path, one, dataset) as writer:
-            stream(dataset, one.collection, alone, of_rows, [adding(one), writer.write])
+            stream(dataset, one, alone, of_rows, data, writer.write)
             writer.notes = report_of(one, given, dataset, data, of_rows).warnings
     return paths
 

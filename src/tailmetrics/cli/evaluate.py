@@ -30,19 +30,19 @@ from tailmetrics.cli.inputs import (
     paths_of,
     read_row_groups,
 )
-from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options
+from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options, kept_warnings
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.evaluating import kept_warnings
 from tailmetrics.evaluation.label_cells import end_to_end
 from tailmetrics.frequency import frequency_of
 from tailmetrics.io import DataFileError, DataFileNote, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics.decisions import ThresholdMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report
 from tailmetrics.significance import Interval, intervals
@@ -104,18 +104,17 @@ def evaluate(request: Request) -> None:
         with ranks.agreement():
             if engine is None:
                 of_rows = None if options.per_row is None else options_of_values(data)
-                uses = [adding(evaluation)]
                 if table is not None:
                     writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, of_rows))
-                    uses.append(writer.write)
-                stream(dataset, evaluation.collection, ranks, groups, uses)
+                stream(dataset, evaluation, ranks, groups, data, None if writer is None else writer.write)
             else:
                 files = inputs.files.everywhere()
                 evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
         report = report_of(evaluation, options.preds, dataset, data, groups)
         report = replace(report, title=options.title or report.title)
         said = {in_options(str(one)): isinstance(one, DataFileNote) for one in warned}
-        report = replace(report, notes=(*report.notes, *(one for one, of_file in said.items() if not of_file)))
+        more = [one for one, of_file in said.items() if not of_file and one not in report.notes]
+        report = replace(report, notes=(*report.notes, *more))
         with ranks.agreement():
             if writer is not None:
                 writer.notes = [*report.warnings, *(one for one, of_file in said.items() if of_file)]
@@ -154,7 +153,7 @@ def report_of(
         # a rank may have no rows; a metric over all ranks has
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
         report = evaluation.report(f"{preds} against {target}")
-    notes = []
+    notes = [in_options(note) for note in report.notes]
     if dataset.missing_queries:
         outcome = "left out" if data.missing == "skip" else "counted as empty lists"
         notes.append(f"{dataset.missing_queries:,} queries of {target} have no predictions and are {outcome}.")
@@ -162,7 +161,7 @@ def report_of(
         notes.append(f"{dataset.unmatched_queries:,} queries of {preds} have no targets and are left out.")
     if groups is not None and groups.lacking:
         notes.append(f"{groups.lacking:,} rows have no group and count only overall.")
-    return replace(report, rows=dataset.num_rows, tie_winner=dataset.tie_winner, notes=(*report.notes, *notes))
+    return replace(report, rows=dataset.num_rows, tie_winner=dataset.tie_winner, notes=tuple(notes))
 
 
 # -- which metrics --------------------------------------------------------------------------------------------------
@@ -324,16 +323,22 @@ def _count(
 
 def stream(
     dataset: Dataset,
-    collection: TopKCollection,
+    evaluation: Evaluation,
     ranks: Ranks,
     groups: RowGroups | None,
-    uses: Sequence[Callable[[Tensor, Ranking], None]],
+    options: DataOptions,
+    write: Callable[[Tensor, Ranking], None] | None = None,
 ) -> None:
-    """Rank the rows of this process batch by batch, and hand on the numbers of the rows and their ranking.
+    """Evaluate the rows of this process batch by batch; ``write`` gets the numbers of the rows and their ranking, too.
 
     Raises:
-        CommandError: If a metric refuses a batch.
+        CommandError: If a metric refuses a batch, or reads no logarithms of probabilities.
     """
+    collection = evaluation.collection
+    if options.probabilities and not dataset.preds.dense:
+        raise CommandError("--probabilities asks for dense scores [N, L]", "leave it out: lists are in order already.")
+    if options.probabilities and any(isinstance(metric, ThresholdMetric) for metric in evaluation.members):
+        raise CommandError("--probabilities takes logarithms, which no threshold is for", "leave it out, or --without.")
     ignored = next(metric.ignore_index for metric in collection.members().values())
     with progress(f"evaluating {dataset.preds.path.name}", dataset.stop - dataset.start, ranks) as told:
         for batch in dataset:
@@ -344,11 +349,14 @@ def stream(
                 if ignored is not None and target.ndim == 1:  # -1 is no label, and such rows are to be left out
                     target = target.where(target != -1, ignored)
                 moved = tuple(one.to(ranks.device) for one in (preds if isinstance(preds, tuple) else (preds,)))
-                ranking = collection.rank(
+                if options.probabilities:  # in double precision, where no two of them become equal
+                    moved = (moved[0].to(torch.float64).log(),)
+                ranking = evaluation.rank(
                     moved if isinstance(preds, tuple) else moved[0], target.to(ranks.device), row_groups=of_rows
                 )
-                for use in uses:
-                    use(batch.rows, ranking)
+                evaluation.update(ranking, rows=batch.rows)
+                if write is not None:
+                    write(batch.rows, ranking)
             except DataFileError:
                 raise
             except ValueError as error:
@@ -359,15 +367,10 @@ def stream(
             told(int(batch.rows[-1]) + 1 - dataset.start)
 
 
-def adding(evaluation: Evaluation) -> Callable[[Tensor, Ranking], None]:
-    """Return what adds a batch to an evaluation."""
-    return lambda rows, ranking: evaluation.update(ranking, rows=rows)
-
-
 def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files) -> None:
     """Evaluate one share of the rows."""
     dataset = files.run(preds, ranks)
-    stream(dataset, evaluation.collection, ranks, read_row_groups(files.options, dataset), [adding(evaluation)])
+    stream(dataset, evaluation, ranks, read_row_groups(files.options, dataset), files.options)
 
 
 def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:

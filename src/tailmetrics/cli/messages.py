@@ -110,6 +110,7 @@ def in_options(text: str) -> str:
     >>> in_options("columns=Columns(query='0', item='1') chooses others.")
     '--columns.query 0 --columns.item 1 chooses others.'
     """
+    text = text.replace("pass preds.log()", "add --probabilities")
     if _OF_METRIC.match(text):  # its arguments stand in a config
         return text
 
@@ -122,6 +123,21 @@ def in_options(text: str) -> str:
 
     text = _GIVEN.sub(option, _CALLER.sub("", text))
     return _NAMED.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+
+
+@contextmanager
+def kept_warnings() -> Iterator[list[Warning | str]]:
+    """Collect the warnings that are shown, for a report to say them too."""
+    found: list[Warning | str] = []
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+
+        def show(message: Warning | str, *place: Any, **more: Any) -> None:
+            found.append(message)
+            before(message, *place, **more)
+
+        warnings.showwarning = show
+        yield found
 
 
 @contextmanager

@@ -30,8 +30,11 @@ class DataOptions:
     min_gain: Annotated[float | None, "The least gain that counts as relevant, as trec_eval's -l."] = None
     train_min_gain: Annotated[float | None, "The same for training targets; by default above 0."] = None
     buckets: Annotated[
-        str | None, "Buckets in the place of deciles: quantiles:5, or thresholds:1,5,100 of training counts."
+        str | None,
+        "Buckets in the place of deciles: quantiles:5, quantiles:5:labels for equally many labels, or of training "
+        "counts thresholds:1,20,101 or thresholds:1,20,101:many,medium,few.",
     ] = None
+    probabilities: Annotated[bool, "Scores are probabilities: CrossEntropy and the like read their logarithm."] = False
     row_groups: Annotated[
         str | None, "The group of each row, such as its language: a column of the targets, or a file."
     ] = None

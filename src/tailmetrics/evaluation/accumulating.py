@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise, zip_longest
 from typing import Any
 
@@ -15,7 +17,7 @@ from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import bucket_rows, captions_of, settings_of, versions, with_values_over_all
-from tailmetrics.evaluation.label_cells import LabelCells, has_label_cells
+from tailmetrics.evaluation.label_cells import LabelCells, from_all, has_label_cells
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scipy, quick_intervals
@@ -33,6 +35,7 @@ from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._kernels import Targets
+from tailmetrics.ranking._validation import TOLD
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval
@@ -81,6 +84,7 @@ class Evaluation:
         self.moments, self.adjusted = dict[str, RowMoments](), dict[str, RowMoments]()
         self.positives: Positives | None = None
         self.started = False
+        self.told: list[str] = []
         self.group_rows: LabelFrequency | None = None
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
@@ -132,14 +136,29 @@ class Evaluation:
         if self.with_examples and deepest:
             self.examples = RowExamples(min(SHOWN, deepest), next(iter(self.bucketings), None)).to(device)
 
+    @contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """Keep what metrics warn of, for the report: they do so of the first batch alone."""
+        token = TOLD.set(self.told)
+        try:
+            yield
+        finally:
+            TOLD.reset(token)
+
+    def rank(self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None) -> Ranking:
+        """Rank a batch as the metrics need it."""
+        with self._keeping():
+            return self.collection.rank(preds, target, row_mask, row_groups=row_groups)
+
     def update(
         self, preds: Any, target: Any = None, row_mask: Any = None, *, row_groups: Any = None, rows: Any = None
     ) -> None:
         """Rank a batch once and add it to everything; ``rows`` has the number of each row, for examples."""
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
-        ranking = self.collection.rank(preds, target, row_mask, row_groups=row_groups)
-        self.collection.update(ranking)
+        ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
+        with self._keeping():
+            self.collection.update(ranking)
         with one_thread():
             if self.positives is not None:
                 self.positives.update(ranking)
@@ -174,10 +193,11 @@ class Evaluation:
         """
         for mine, its in zip(self._counted(), other._counted(), strict=True):
             mine.merge_state(its)
+        self.told += other.told
 
     def state_bytes(self) -> bytes:
         """Return what has been accumulated as bytes, for :meth:`load_state_bytes` on another machine."""
-        parts = [one.state_bytes() for one in self._counted()]
+        parts = [json.dumps(self.told).encode(), *(one.state_bytes() for one in self._counted())]
         return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in parts)
 
     def load_state_bytes(self, data: bytes) -> None:
@@ -196,13 +216,14 @@ class Evaluation:
             start = stop + LENGTH_BYTES
             stop = start + int.from_bytes(data[stop:start], "little")
             parts.append(bytes(data[start:stop]))
-        if len(parts) != len(own) or stop != len(data):
+        if len(parts) != 1 + len(own) or stop != len(data):
             raise ValueError(
-                f"Evaluation.load_state_bytes: data holds {len(parts)} parts, but {len(own)} are needed; pass what "
+                f"Evaluation.load_state_bytes: data holds {len(parts)} parts, but {1 + len(own)} are needed; pass what "
                 "state_bytes() of an evaluation of the same metrics returned, whole."
             )
-        for one, part in zip(own, parts, strict=True):
+        for one, part in zip(own, parts[1:], strict=True):
             one.load_state_bytes(part)
+        self.told = json.loads(parts[0])
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the metrics, over all ranks."""
@@ -225,6 +246,7 @@ class Evaluation:
         group_rows: list[int | None] = [None] * len(self.row_groups)
         if self.group_rows is not None:
             group_rows = self.group_rows.compute().reshape(-1).tolist()
+        told = dict.fromkeys(text for share in from_all(self.told) for text in share)
         labels = examples = None
         if self.labels:
             columns = {name: one.cpu() for name, one in self.collection.per_label(zero_division=math.nan).items()}
@@ -246,7 +268,7 @@ class Evaluation:
             label_counts=next((of.counts for of in self.bucketings if of.counts is not None), None),
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
-            notes=(*notes, *self._notes_on_cutoffs(rows)),
+            notes=(*notes, *self._notes_on_cutoffs(rows), *told),
             row_groups=[GroupRow(name, count) for name, count in zip(self.row_groups, group_rows, strict=True)],
             over_all=self.over_all,
             postfix=self.collection.postfix or "",

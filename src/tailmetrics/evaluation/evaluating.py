@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -178,32 +176,15 @@ def evaluated(
             )
     evaluation.start(data.device)
     values = RowValues(evaluation.collection, evaluation.over_all) if rows else None
-    with kept_warnings() as warned:
-        for place, part, relevant in data.batches(batch_rows):
-            counts = None if data.row_mask is None else data.row_mask[place]
-            groups = None if numbers is None else numbers[place]
-            ranking = evaluation.collection.rank(part, relevant, counts, row_groups=groups)
-            evaluation.update(ranking, rows=torch.arange(place.start, place.stop))
-            if values is not None:
-                values.add(ranking)
-    notes = (*data.notes, *dict.fromkeys(map(str, warned)))
+    for place, part, relevant in data.batches(batch_rows):
+        counts = None if data.row_mask is None else data.row_mask[place]
+        groups = None if numbers is None else numbers[place]
+        ranking = evaluation.rank(part, relevant, counts, row_groups=groups)
+        evaluation.update(ranking, rows=torch.arange(place.start, place.stop))
+        if values is not None:
+            values.add(ranking)
     num_rows = data.num_rows if data.row_mask is None else int(data.row_mask.sum())
-    return Evaluated(evaluation, values, data, num_rows, notes)
-
-
-@contextmanager
-def kept_warnings() -> Iterator[list[Warning | str]]:
-    """Collect the warnings that are shown, for a report to say them too."""
-    found: list[Warning | str] = []
-    with catch_warnings():
-        before = warnings.showwarning
-
-        def show(message: Warning | str, *place: Any, **more: Any) -> None:
-            found.append(message)
-            before(message, *place, **more)
-
-        warnings.showwarning = show
-        yield found
+    return Evaluated(evaluation, values, data, num_rows, data.notes)
 
 
 def prepared(

@@ -178,13 +178,8 @@ class LabelCells:
 
     def gathered(self) -> LabelCells:
         """Return the rows of all processes; call it in every process."""
-        distributed = torch.distributed
-        if not (distributed.is_available() and distributed.is_initialized()):
-            return self
-        shares: list[Any] = [None] * distributed.get_world_size()
-        distributed.all_gather_object(shares, self.state_bytes())
         total = LabelCells(self.metric)
-        for share in shares:
+        for share in from_all(self.state_bytes()):
             one = LabelCells(self.metric)
             one.load_state_bytes(share)
             total.merge_state(one)
@@ -236,6 +231,16 @@ class LabelCells:
                 for bucket in range(len(spec["sizes"])):
                     found[next(keys)] = over_labels(spec, bucket, pair, within)
         return found
+
+
+def from_all(value: Any) -> list[Any]:
+    """Return the values of all processes, in each of them."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return [value]
+    found: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(found, value)
+    return found
 
 
 def _cells(increment: Any) -> Lists:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextvars import ContextVar
 from warnings import warn
 
 import torch
@@ -280,8 +281,15 @@ def _is_permutation(sample: Tensor) -> bool:
     return bool((ordered - ordered[:1, :1] == torch.arange(sample.shape[1])).all()) and int(ordered[0, 0]) in (0, 1)
 
 
+TOLD: ContextVar[list[str] | None] = ContextVar("TOLD", default=None)
+"""Where warnings of a batch are kept, too, so that a report can say them."""
+
+
 def warn_outside(text: str) -> None:
     """Warn at the line of the first caller outside the library and torch."""
+    told = TOLD.get()
+    if told is not None:
+        told.append(text)
     frame, levels = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("tailmetrics.", "torch")):
         frame, levels = frame.f_back, levels + 1
