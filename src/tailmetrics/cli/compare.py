@@ -14,7 +14,7 @@ import torch
 
 from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, report_of, stream
 from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
-from tailmetrics.cli.messages import CommandError, CommandWarning, in_options
+from tailmetrics.cli.messages import CommandError, CommandWarning, in_options, kept_warnings
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
@@ -22,7 +22,6 @@ from tailmetrics.cli.processes import Ranks, launched
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
-from tailmetrics.evaluation.evaluating import kept_warnings
 from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.io import DataFileError
 from tailmetrics.io.files import folder_for
