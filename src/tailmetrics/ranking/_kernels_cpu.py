@@ -39,8 +39,8 @@ LOOKED_UP = 2**18
 COMPARED_EACH = 16
 """Relevant labels up to which lists are compared with one after the other; with more they are searched for."""
 
-GROUPS = 256
-"""The least number of groups whose maxima are looked at: 1 KB of scores, which are compared in one go."""
+GROUPS = 1024
+"""Groups of a wide row whose maxima are looked at, or more: 4 KB of scores, which are compared in one go."""
 
 NAN_BITS = np.int32(2**31 - 1)
 """The bits of a NaN that, as a whole number, is above all scores; also those of a number but for its sign."""
@@ -225,7 +225,8 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
     scores. A candidate reaches a bar: of the maxima of more than ``depth`` groups, that in place ``depth``.
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).contiguous()
-    cells, (num_rows, width), groups = scores.numpy(), scores.shape, max(GROUPS, 3 * depth)
+    cells, (num_rows, width), groups = scores.numpy(), scores.shape, 3 * depth
+    groups = max(groups, min(GROUPS, width // 4))
     if width >= 3 * groups:
         maxima = cells[:, : width // groups * groups].reshape(num_rows, -1, groups).max(axis=1)
         below = cells < np.partition(maxima, groups - depth, axis=1)[:, groups - depth, None]
