@@ -69,25 +69,26 @@ def _best(scores: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_top_k_is_a_stable_sort(kind: str, dtype: torch.dtype) -> None:
-    """Values, ids and whether all values fall: for rows shorter and longer than a tile, k from 1 to L, threads 1 to 40."""
+    """Values, ids, whether all fall and are numbers: for rows shorter and longer than a tile, k from 1 to L, threads 1 to 40."""
     for number, (shape, ks) in enumerate(
         {(5, 1): [1], (7, 63): [1, 5, 63], (3, 1000): [1, 10, 64, 1000], (5, 9001): [1, 10, 500, 4600]}.items()
     ):
         scores = _scores(kind, shape).to(dtype)
         for k in ks:
-            values, ids, distinct = native.top_k(scores, k, THREADS[(number + k) % len(THREADS)])
+            values, ids, distinct, numbers = native.top_k(scores, k, THREADS[(number + k) % len(THREADS)])
             wanted, wanted_ids = _best(scores, k)
             assert values.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
             np.testing.assert_array_equal(values.numpy(), wanted)
             np.testing.assert_array_equal(ids.numpy(), wanted_ids)
             assert distinct == bool((wanted[:, :-1] > wanted[:, 1:]).all())
+            assert numbers == bool((wanted[:, :k] > -np.inf).all())
 
 
 def test_top_k_of_any_layout() -> None:
     """Rows and columns that lie apart, one row repeated, a transposed matrix, no rows, no labels, k = 0."""
     scores = _scores("tied", (40, 300))
     for view in (scores[::3, :200], scores[:, ::2], scores.t(), scores[:1].expand(9, 300), scores[:0], scores[:, 7:8]):
-        values, ids, _ = native.top_k(view, 1, 3)
+        values, ids, *_ = native.top_k(view, 1, 3)
         for found, wanted in zip((values, ids), _best(view, 1), strict=True):
             np.testing.assert_array_equal(found.numpy(), wanted)
     assert native.top_k(scores[:, :0], 0, 2)[0].shape == (40, 0)
@@ -99,7 +100,7 @@ def test_every_half_is_read_as_the_number_it_is() -> None:
     every = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16)[None]
     for dtype in (torch.float16, torch.bfloat16):
         scores = every.view(dtype)
-        values, ids, _ = native.top_k(scores, 2**16, 1)
+        values, ids, *_ = native.top_k(scores, 2**16, 1)
         wanted, wanted_ids = _best(scores, 2**16)
         np.testing.assert_array_equal(values.numpy(), wanted)
         np.testing.assert_array_equal(ids.numpy(), wanted_ids)

@@ -211,7 +211,7 @@ class Kernels:
 
     # what the labels of a row are
 
-    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
+    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         """Return the ``k`` best labels of each row, of equal scores the lower label first.
 
         Only chunks of a row that can hold one of its best labels are looked into, until what is left is narrow enough
@@ -224,10 +224,11 @@ class Kernels:
 
         Returns:
             Values, best first, of shape (N, min(k + 1, L)): one more than asked for shows whether the cut falls inside
-            a tie. Ids of shape (N, k), int64. Whether the values are known to fall from place to place.
+            a tie. Ids of shape (N, k), int64. Whether the values are known to fall from place to place. Whether those
+            of the ids are known to be neither NaN nor -inf.
         """
         if not scores.numel() or k == 0:
-            return *plain_top_k(scores, k), False
+            return *plain_top_k(scores, k), False, False
         height = max(1, ROUND_SCORES // scores.shape[1])
         depth = min(k + 1, scores.shape[1])
         parts = [tournament(part, depth) for part in torch.split(scores, height)]
@@ -235,7 +236,7 @@ class Kernels:
             values, ids = parts[0][0].clone(memory_format=torch.contiguous_format), parts[0][1].contiguous()
         else:  # either way not parts of something wide that would be kept
             values, ids = map(torch.cat, zip(*parts, strict=True))
-        return values, ids[:, :k], False
+        return values, ids[:, :k], False, False
 
     def look_through(self, ids: Tensor) -> ListCheck:
         """Return what stands in lists (N, K) that must not; it waits for a device."""

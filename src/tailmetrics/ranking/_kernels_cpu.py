@@ -56,9 +56,9 @@ class CpuKernels(Kernels):
     LIMBS = 2**16
     """Limbs of real numbers that are made at once: half a megabyte, which stays in the cache."""
 
-    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
+    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         if not scores.numel() or k == 0:
-            return *plain_top_k(scores, k), False
+            return *plain_top_k(scores, k), False, False
         depth = min(k + 1, scores.shape[1])
         height = max(1, RANKED // scores.shape[1])
 
@@ -67,7 +67,12 @@ class CpuKernels(Kernels):
 
         values, ids = map(joined, zip(*chain.from_iterable(over_threads(of_part, scores)), strict=True))
         distinct = bool((values[:, :-1] > values[:, 1:]).all())
-        return values, ids[:, :k], distinct
+        return (
+            values,
+            ids[:, :k],
+            distinct,
+            bool((values[:, k - 1] > -torch.inf).all() & (values[:, 0] <= torch.inf).all()),
+        )
 
     def look_through(self, ids: Tensor) -> ListCheck:
         if not ids.numel():
@@ -258,7 +263,7 @@ class NativeKernels(CpuKernels):
     def look_through(self, ids: Tensor) -> ListCheck:
         return native.check_lists(ids, num_threads())
 
-    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool]:
+    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         return native.top_k(scores, k, num_threads())
 
     def repeated(self, ids: Tensor) -> Tensor:

@@ -123,7 +123,7 @@ typedef struct {
     int64_t k, depth;   /* depth is k, or one more, which shows whether the cut falls inside a tie */
     void *values;       /* [N, depth], float or double */
     int64_t *ids;       /* [N, k] */
-    atomic_llong *tied; /* becomes 1 if a row has equal values or NaN */
+    atomic_llong *found; /* 1 is added if a row has equal values or NaN, 2 if NaN or -inf is among its best k */
 } TopK;
 typedef struct {
     Scores scores;
@@ -628,7 +628,7 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
     OF(Room) parts = OF(room_for)(smaller(3 * depth + TILE, width), width, room, &used);
     INTEGER *keys = parts.keys;
     uint32_t *ids = parts.ids;
-    bool tied = false;
+    int64_t seen = 0;
     for (int64_t row = first_row; row < end_row; row++) {
         /* of a narrow row most scores would be above a first bar */
         REAL bar = width >= 8 * depth + 16 ? OF(first_bar)(task, row, &parts) : (REAL)NAN;
@@ -651,10 +651,10 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
         for (int64_t i = 0; i < task->k; i++)
             task->ids[row * task->k + i] = ids[i];
         for (int64_t i = 1; i < depth; i++)
-            tied |= !(values[i - 1] > values[i]);
+            seen |= !(values[i - 1] > values[i]);
+        seen |= values[0] != values[0] || values[task->k - 1] == -INFINITY ? 2 : 0;
     }
-    if (tied)
-        atomic_store(task->tied, 1);
+    atomic_fetch_or(task->found, seen);
     return DONE;
 }
 

@@ -46,6 +46,7 @@ class Ranking(TargetRanks):
             being labels, as in flat queries without ids; None where ids are labels.
         queries: Shape (N,): the index of each row of flat queries; None of other batches.
         ignore_index: The label of rows that do not count, as it was given.
+        distinct: Whether it is known that each list holds something, and that no two values of a row are the same.
         num_rows: N, rows that do not count included.
         depth: K, the width of ``ids``.
         max_k: The deepest cut-off that the list can answer for.
@@ -69,6 +70,7 @@ class Ranking(TargetRanks):
     beyond: Beyond | None = field(repr=False, default=None)
     queries: Tensor | None = field(repr=False, default=None)
     ignore_index: int | None = None
+    distinct: bool = False
 
     @classmethod
     def from_scores(
@@ -525,6 +527,7 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
         documents,
         queries=queries,
         ignore_index=context.ignore_index,
+        distinct=lists.distinct,
     )
 
 

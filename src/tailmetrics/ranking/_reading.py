@@ -35,6 +35,7 @@ class Lists(NamedTuple):
         complete: Whether the lists hold everything that was retrieved.
         repeated: Shape (N, K), bool: the places whose id stands before in the same row; None where there are none.
         scores: Shape (N, L), the dense scores it was made from; None otherwise.
+        distinct: Whether it is known that each list holds something, and that no two values of a row are the same.
     """
 
     ids: Tensor
@@ -42,6 +43,7 @@ class Lists(NamedTuple):
     complete: bool
     repeated: Tensor | None = None
     scores: Tensor | None = None
+    distinct: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,10 +208,10 @@ def _lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
             check_not_nan(context, values)
         nothing = torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device)
         return Lists(nothing, values, complete=False, scores=scores)
-    values, ids, distinct = context.kernels.top_k(scores, depth)
+    values, ids, distinct, numbers = context.kernels.top_k(scores, depth)
     complete = depth == num_labels
-    if distinct and context.row_mask is None and not complete:
-        return Lists(ids, values, complete, None, scores)  # no NaN, and -inf at most behind the list
+    if numbers and context.row_mask is None:
+        return Lists(ids, values, complete, None, scores, distinct)
     if context.validate:
         check_not_nan(context, context.kernels.highest(scores, values))
     return Lists(retrieved(context, values[:, :depth], ids), values, complete, None, scores)

@@ -67,7 +67,7 @@ class Rows:
     def best_of(self, scores: Tensor, first: int, depth: int) -> tuple[Tensor, Tensor]:
         """Return values, at least float32, and ids of the best of ``scores`` (N, C), the labels from ``first`` on."""
         depth = min(depth, scores.shape[1])
-        values, ids, _ = self.context.kernels.top_k(scores, depth)
+        values, ids, *_ = self.context.kernels.top_k(scores, depth)
         return values[:, :depth].to(torch.promote_types(scores.dtype, torch.float32)), ids + first
 
     def merged(self, parts: list[tuple[Tensor, Tensor]], depth: int, in_order: bool) -> tuple[Tensor, Tensor]:
@@ -77,7 +77,7 @@ class Rows:
             ids, order = ids.sort(dim=1, stable=True)
             values = values.gather(1, order)
         depth = min(depth, ids.shape[1])
-        values, places, _ = self.context.kernels.top_k(values, depth)  # equal scores in the order of their labels
+        values, places, *_ = self.context.kernels.top_k(values, depth)  # equal scores in the order of their labels
         return values[:, :depth], ids.gather(1, places)
 
     def check(self, scores: Tensor) -> None:

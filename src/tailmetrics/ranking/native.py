@@ -78,7 +78,7 @@ def _run(name: str, threads: int, *task: Tensor | int | None) -> None:
         raise IndexError(f"{name}: an id is larger than the labels that there are; check ids, or leave validate=True.")
 
 
-def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool]:
+def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, bool]:
     """Return the ``k`` best labels per row, ties to the lower id, in about one reading of the scores.
 
     NaN counts as the largest score. Labels with -inf are behind the others, by id.
@@ -91,17 +91,18 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool]:
     Returns:
         Values, best first, of shape (N, min(k + 1, L)), float64 for float64 and float32 otherwise, 0.0 for -0.0. Ids of
         shape (N, k), int64. Whether every row of values falls from place to place, which leaves no tie and no NaN.
+        Whether the values at these ids hold neither NaN nor -inf.
     """
     scores = scores if scores.stride(1) == 1 else scores.contiguous()
     num_rows, width = scores.shape
     depth = min(k + 1, width)
     values = torch.empty(num_rows, depth, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
     ids = torch.empty(num_rows, k, dtype=torch.int64)
-    tied = array("q", [0])
+    found = array("q", [0])
     if num_rows and k:
         of_scores = scores, SCORE_TYPES[scores.dtype], scores.stride(0), num_rows, width
-        _run("top_k", threads, *of_scores, k, depth, values, ids, tied.buffer_info()[0])
-    return values, ids, not tied[0]
+        _run("top_k", threads, *of_scores, k, depth, values, ids, found.buffer_info()[0])
+    return values, ids, not found[0] & 1, not found[0] & 2
 
 
 def hits(
