@@ -253,8 +253,8 @@ class RelevanceMetric(TopKMetric):
     def _make_rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
         by_labels = type(self)._answered is RelevanceMetric._answered
         if by_labels and ranks is ranking and ranking.targets.filled:  # such as class indices: each row has a label
-            one, all_rows = (constant(number, ranking.ids.device) for number in (1, ranking.num_rows))
-            return PerRow(one.expand(ranking.num_rows, 2), total=all_rows.expand(2))
+            num_rows, device = ranking.num_rows, ranking.ids.device
+            return PerRow(constant(1, device).expand(num_rows, 2), total=constant(num_rows, device).expand(2))
         answered = with_bucket_axis(self._answered(ranking, ranks))
         if ranking.row_mask is None:
             return PerRow(F.pad(answered, (1, 0), value=True))
