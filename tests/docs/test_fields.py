@@ -138,6 +138,7 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     Path("test.qrels").write_text("\n".join(judged) + "\n")
     np.save("scores.npy", names["scores"])
     np.save("places.npy", names["visited"])
+    np.save("visits.npy", names["visited"])
     for file, rows in (("submission", names["submission"]), ("bought", names["bought"])):
         listed = [f"{row},{' '.join(labels)}" for row, labels in enumerate(rows)]
         Path(f"{file}.csv").write_text("\n".join(["id,labels", *listed]) + "\n")

@@ -13,6 +13,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 import tailmetrics
 from tailmetrics import CGAtK, KForRecall, LabelBuckets, NormalizedRecallAtK, PredictionProportionAtK, RecallAtK
+from tailmetrics.buckets import buckets_of
 
 ROOT = Path(__file__).parents[2]
 L = 60
@@ -70,7 +71,7 @@ def test_accuracy_of_many_medium_and_few_shot_is_macro_recall_by_threshold(
     scores: torch.Tensor, classes: torch.Tensor
 ) -> None:
     """Over 100, 20 to 100, below 20 training rows: the mean over the classes of each group of their accuracy."""
-    buckets = LabelBuckets.thresholds(COUNTS, (1, 20, 101))
+    buckets = buckets_of("thresholds:1,20,101:many,medium,few", COUNTS)
     ours = value(RecallAtK(k=1, average="macro", buckets=buckets, scope="global"), scores, classes)
     right = (scores.argmax(1) == classes).double()
     counts = np.array(COUNTS)
@@ -78,7 +79,7 @@ def test_accuracy_of_many_medium_and_few_shot_is_macro_recall_by_threshold(
     for mine, group in zip(ours.tolist(), groups, strict=False):
         per_class = [float(right[classes == label].mean()) for label in np.flatnonzero(group)]
         assert mine == pytest.approx(float(np.mean(per_class)), abs=1e-12)
-    assert buckets.names[:3] == ("101+", "20-100", "1-19")
+    assert buckets.names[:3] == ("many", "medium", "few")
 
 
 def test_mean_rank_is_the_mean_k_for_a_recall_of_1(scores: torch.Tensor, classes: torch.Tensor) -> None:

@@ -119,21 +119,6 @@ def test_values_of_labels(tmp_path: Path) -> None:
     assert worst in [record["label"] for record in report["worst_labels"]]
 
 
-def test_the_report_of_a_fit_shows_all_its_validations(tmp_path: Path) -> None:
-    """Each metric by bucket has a line for each validation: epoch, step, all labels, then the buckets."""
-    callback = HeadToTailReport(metrics(), table=False)
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": CSVLogger(tmp_path)}
-    run = Trainer(accelerator="cpu", devices=1, max_epochs=3, callbacks=[callback], **quiet)
-    run.fit(ByHeart(), datamodule=Data())
-    (table,) = (table for table in callback.report.document().tables if table.name == "history")
-    assert table.header[:4] == ["epoch", "step", "all", "decile_10"]
-    assert [line[:2] for line in table.lines] == [["0", "11"], ["1", "22"], ["2", "33"]]
-    hits = [len({*top} & {*labels}) for top, labels in zip(tops(K), relevant(), strict=True)]
-    recalls = [hit / len(labels) if labels else 0 for hit, labels in zip(hits, relevant(), strict=True)]
-    assert {line[2] for line in table.lines} == {f"{sum(recalls) / ROWS:.4f}"}
-    assert "global_recall@3 over epochs" in (Path(run.log_dir) / "report_val.html").read_text()
-
-
 class Numbered(ByHeart):
     """Returns the number of each row too, and knows what rows are called."""
 

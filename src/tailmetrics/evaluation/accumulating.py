@@ -134,7 +134,7 @@ class Evaluation:
             self.cells = [LabelCells(one) for one in self.members if has_label_cells(one) and has_scipy()]
         deepest = max((k for metric in self.members for k in _ranks(metric)), default=0)
         if self.with_examples and deepest:
-            self.examples = RowExamples(min(SHOWN, deepest), next(iter(self.bucketings), None)).to(device)
+            self.examples = RowExamples(min(SHOWN, deepest), next(iter(self.bucketings), None))
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +195,6 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             logged.update({f"{prefix}/{key}{suffix}": value for key, value in scalars.items()})
             if in_fit:
                 self._history.add(trainer.current_epoch, trainer.global_step, index, scalars)
-                reports[index] = replace(report, history=self._history.of(index))
             else:
                 self._print(trainer, report)
         self.report = reports[0]

@@ -130,10 +130,6 @@ class History:
         self.rows = [row for row in self.rows if (row["step"], row["loader"]) != (step, loader)]
         self.rows.append({"epoch": epoch, "step": step, "loader": loader, **values})
 
-    def of(self, loader: int) -> list[dict[str, Any]]:
-        """Return the validations of one loader."""
-        return [dict(row) for row in self.rows if row["loader"] == loader]
-
     def forget_after(self, step: int) -> None:
         """Leave out what lies ahead of where training stands: all of it where training starts anew."""
         self.rows = [row for row in self.rows if row["step"] <= step]

@@ -49,8 +49,6 @@ SUMMARIES = {
     "adjusted_gap": "adjusted gap: the gap of (value - chance) / (attainable - chance)",
 }
 """What sums up the buckets of a metric, and what it is."""
-VALIDATIONS = 20
-"""The last validations of a fit that are shown; ``history.csv`` has all."""
 MISSED, WRONG = 3, 10
 """How many labels of each bucket are shown of the most often missed, and how many of the most often wrong."""
 BRIEF_COLUMNS = {
@@ -206,7 +204,6 @@ class Report(Written):
         labels: Values of single labels, if any were asked for.
         intervals: Confidence intervals by key.
         examples: A few rows, for each bucket one that misses a label of it.
-        history: Epoch, step and values by key of the validations of a fit, oldest first.
         references: Values by key of models that need no run, ``{"chance": …, "popularity": …, "attainable": …}``: all
             scores equal, training counts as scores, targets as scores. None where they were not computed.
         tie_bounds: Values by key over the orders of equal scores, ``{"worst": …, "expected": …, "best": …}``. None
@@ -236,7 +233,6 @@ class Report(Written):
     labels: LabelTable | None = field(default=None, repr=False)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     examples: Sequence[Example] = field(default=(), repr=False)
-    history: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     references: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     tie_bounds: Mapping[str, Mapping[str, float]] | None = field(default=None, repr=False)
     postfix: str = ""
@@ -324,7 +320,7 @@ class Report(Written):
         """Return what every renderer shows.
 
         Args:
-            brief: Whether it is for a terminal: fewer labels and rows, no history.
+            brief: Whether it is for a terminal: fewer labels and rows.
             references: Whether tables have the references of each value beside it.
         """
         counted = {
@@ -334,7 +330,7 @@ class Report(Written):
         }
         sections = [_overall(self), *_buckets(self), *_beside(self, references)]
         sections += [] if brief else [*_curves_of_labels(self), *_frequencies(self)]
-        sections += [_tail(self), *_groups(self), *_tinted(self, not brief)]
+        sections += [_tail(self), *_groups(self), *_grids(self)]
         sections += [*_labels(self, brief), *_examples(self, brief)]
         return Document(
             title=self.title,
@@ -668,43 +664,28 @@ def _all_groups(report: Report) -> list[tuple[str, str, int | None]]:
     return [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
 
 
-def _tinted(report: Report, with_history: bool) -> Iterator[Section]:
-    """Yield for each metric by bucket a grid of groups and buckets, then the validations of a fit."""
-    history = list(report.history)[-VALIDATIONS:] if with_history else []
+def _grids(report: Report) -> Iterator[Section]:
+    """Yield for each metric by bucket a grid of groups of rows and buckets, tinted by the height of the values."""
     for metric, of_bucket in report.by_bucket.items():
         whole = report.over_all.get(metric, metric)
         keys = {bucket: (metric, bucket) for bucket in of_bucket}
         keys = {**({} if report.value_over_all(metric) is None else {ALL_LABELS: (whole, "")}), **keys}
-        groups = [
-            ([name, count(rows)], {line: report.key(*of, group) for line, of in keys.items()}, report.scalars)
-            for name, group, rows in _all_groups(report)
+        groups = _all_groups(report)
+        values = [
+            [report.scalars.get(report.key(*of, group), math.nan) for of in keys.values()] for _, group, _ in groups
         ]
-        if len(groups) > 1 and any(key in report.scalars for key in groups[1][1].values()):
-            yield _tinted_table(report, "grid", metric, "by group of rows and bucket", ["group", "rows"], groups)
-        epochs = [([str(row["epoch"]), f"{row['step']:,}"], groups[0][1], row) for row in history]
-        if len(epochs) > 1:
-            yield _tinted_table(report, "history", metric, "over epochs", ["epoch", "step"], epochs)
-
-
-def _tinted_table(
-    report: Report,
-    name: str,
-    metric: str,
-    what: str,
-    starts: list[str],
-    parts: Sequence[tuple[list[str], Mapping[str, str], Mapping[str, Any]]],
-) -> Section:
-    """Return a table of values of one metric, tinted by their height; a part has its first cells, keys and values."""
-    values = [[of.get(key, math.nan) for key in keys.values()] for _, keys, of in parts]
-    known = [value for line in values for value in line if math.isfinite(value)]
-    low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
-    heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
-    lines = [
-        [*start, *(number(value, metric in report.places) for value in line)]
-        for (start, _, _), line in zip(parts, values, strict=True)
-    ]
-    caption = sentences(_scopes(report, [metric]), what_buckets_are(report.buckets))
-    return Section(name, f"{metric} {what}", caption, header=[*starts, *parts[0][1]], lines=lines, fixed=2, heat=heat)
+        if all(math.isnan(value) for line in values[1:] for value in line):
+            continue
+        known = [value for line in values for value in line if math.isfinite(value)]
+        low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
+        heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
+        lines = [
+            [name, count(rows), *(number(value, metric in report.places) for value in line)]
+            for (name, _, rows), line in zip(groups, values, strict=True)
+        ]
+        caption = sentences(_scopes(report, [metric]), what_buckets_are(report.buckets))
+        title, header = f"{metric} by group of rows and bucket", ["group", "rows", *keys]
+        yield Section("grid", title, caption, header=header, lines=lines, fixed=2, heat=heat)
 
 
 def _contiguous(report: Report) -> tuple[Tensor, list[BucketRow]]:
