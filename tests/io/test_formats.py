@@ -66,7 +66,7 @@ def write(path, form):
 
 def target_for(form, folder):
     """Return targets that go with a format."""
-    if FORMATS[form].lines:
+    if FORMATS[form].has_queries:
         path = folder / "target.qrels"
         path.write_text(QRELS)
         return path
@@ -182,7 +182,7 @@ def test_a_format_of_ones_own(tmp_path, monkeypatch, rows_of):
         holds="query|item|value below a line of pipes",
         suffixes=("pipes",),
         opener=open_pipes,
-        lines=True,
+        has_queries=True,
         recognises=lambda head: head.data.startswith(b"|||"),
     )
     register_format(form)

@@ -352,3 +352,11 @@ def test_a_first_line_longer_than_what_formats_are_told_by(write, rows_of):
     for end in ("\n", ""):
         preds = write("p.jsonl", json.dumps({"query": "u1", "item": "a", "score": 2.0, "text": "t" * 70_000}) + end)
         assert rows_of(read(preds, target)) == {0: ({0: 2.0}, [0])}
+
+
+def test_json_of_dicts_and_lists_is_refused(write):
+    """Of a dict a list would have gain 1 without a word; the query is named. What is empty may be either."""
+    mixed = write("y.json", '{"q1": {"x": 3}, "q2": ["x"]}')
+    with pytest.raises(DataFileError, match="query 'q2': holds a list, but the queries above hold a dict"):
+        read_target(mixed)
+    assert read_target(write("y.json", '{"q1": {"x": 3}, "q2": []}')).num_rows == 2

@@ -7,7 +7,7 @@ import pytest
 import pytrec_eval
 
 from tailmetrics import MAP, MRR, NDCGAtK, PrecisionAtK, RecallAtK, TopKCollection
-from tailmetrics.io import DataFileError, read, read_label_names, read_target
+from tailmetrics.io import DataFileError, DataFileNote, read, read_label_names, read_target
 
 RUN = """q1 Q0 d2 1 0.5 me
 q1 Q0 d10 2 0.5 me
@@ -38,6 +38,15 @@ def test_documents_are_numbered_so_that_the_last_name_wins_ties(write):
     dataset = read(write("a.run", RUN), write("a.qrels", QRELS))
     assert dataset.label_names == ("d9", "d7", "d3", "d2", "d10", "d1")
     assert dataset.num_labels == 6
+
+
+def test_documents_are_names_also_with_num_labels(write):
+    """A note says so where they look like label ids; string_ids=False takes them for these."""
+    paths = write("a.run", "q Q0 1 1 0.5 me\nq Q0 77 2 0.25 me\n"), write("a.qrels", "q 0 77 1\n")
+    with pytest.warns(DataFileNote, match=r"items of TREC are names, also with num_labels; string_ids=False takes"):
+        assert read(*paths, num_labels=3).label_names == ("77", "1")
+    (batch,) = read(*paths, num_labels=3, string_ids=False)
+    assert batch.preds[1].tolist() == [[1, 77]]
 
 
 def test_rows_are_the_queries_of_both_files(write, rows_of):

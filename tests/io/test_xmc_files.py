@@ -23,7 +23,7 @@ def write(tmp_path):
 def test_scores_and_labels(write, rows_of, monkeypatch, batch_rows, block, parsed, line_end):
     """label:value lines read as written, an empty line as an empty row, for any size of blocks and any line end."""
     monkeypatch.setattr(text, "BLOCK_BYTES", block)
-    monkeypatch.setattr(text, "BATCH_ROWS", parsed)
+    monkeypatch.setattr(text, "PARSED_ROWS", parsed)
     preds = write("p.txt", SCORES.replace("\n", line_end))
     target = write("y.txt", LABELS.replace("\n", line_end))
     dataset = read(preds, target, batch_rows=batch_rows)

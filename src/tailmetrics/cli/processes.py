@@ -165,7 +165,7 @@ class Engine:
             problem = f"--engine returns sums, no values per row, and computes on CPUs: {asked} is not possible"
             raise CommandError(problem, f"leave {asked} out, or run it under torchrun.")
         path = str(options.preds)
-        if format_of_parts("--engine", find(path).parts, data.preds_format or data.format, data.columns).lines:
+        if format_of_parts("--engine", find(path).parts, data.preds_format or data.format, data.columns).has_queries:
             problem = f"{path}: lines name their query, so that no share of them can be evaluated alone"
             raise CommandError(problem, "leave --engine out, or write one row per query with list columns.")
         if options.shares is not None:

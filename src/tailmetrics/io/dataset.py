@@ -415,7 +415,7 @@ def _check_distinct(rows: Ragged, role: Role, source: Source, first: int) -> Non
     else:
         row, label = _repeated_in_entries(rows)
     if row >= 0:
-        raise source.error(first + row, f"holds the label {source.label(label)} twice", REPEAT_HINTS[role])
+        raise source.error(first + row, f"holds the label {source.describe_label(label)} twice", REPEAT_HINTS[role])
 
 
 def _repeated_in_matrix(rows: Ragged, width: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from tailmetrics._checks import check_choice
 from tailmetrics.io.arrays import NpzSource, NumpySource, SafetensorsSource, TorchSource
 from tailmetrics.io.columns import Columns, Opening, Role, is_usual
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import FilePath, Found, Part, check_file, suffix_of
+from tailmetrics.io.files import ALIKE_HINT, FilePath, Found, Part, check_file, suffix_of
 from tailmetrics.io.heads import (
     ARROW,
     PARQUET,
@@ -59,7 +59,7 @@ class Format:
         suffixes: Suffixes of its files, without the dot; several formats can share one.
         opener: Opens a file; or the name of a function in ``tables``, which is imported, with pyarrow, when needed.
         recognises: Whether the first bytes of a file are of this format; None never to be told by them.
-        lines: Whether the lines of a file name their query (the opener then returns ``SqlLines`` or yields
+        has_queries: Whether the lines of a file name their query (the opener then returns ``SqlLines`` or yields
             ``Triples``), or row i of one file belongs to row i of the other (it returns a ``Source``).
         ties: Which of two labels with equal scores is ranked first.
     """
@@ -69,7 +69,7 @@ class Format:
     suffixes: tuple[str, ...]
     opener: Opener | str
     recognises: Callable[[Head], bool] | None = None
-    lines: bool = False
+    has_queries: bool = False
     ties: Literal["lower id", "last name"] = "lower id"
 
     def open(
@@ -113,8 +113,7 @@ def format_of_parts(caller: str, parts: Sequence[Part], named: str | None, colum
         if named is None and suffix != suffix_of(first):
             other = format_of(caller, path, named, columns)
             if other is not form:
-                hint = "all parts must be written alike; a pattern such as 'folder/*.parquet' chooses some of them."
-                raise DataFileError(path, f"is {other.name}, but {first} is {form.name}", hint=hint)
+                raise DataFileError(path, f"is {other.name}, but {first} is {form.name}", hint=ALIKE_HINT)
     return form
 
 
@@ -149,7 +148,7 @@ def in_memory(caller: str, role: Role, value: Any) -> Format:
     """
     from tailmetrics.io.tables import reader_in_memory
 
-    return Format("in memory", "", (), reader_in_memory(caller, role, value), lines=True)
+    return Format("in memory", "", (), reader_in_memory(caller, role, value), has_queries=True)
 
 
 def is_long(head: Head) -> bool:

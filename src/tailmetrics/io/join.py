@@ -84,11 +84,11 @@ class JoinedSource(Source):
                 self.check_ranks(-found["value"], lengths, first)
             yield Ragged(starts(lengths), found["label"], found.get("value"))
 
-    def place(self, row: int) -> str:
+    def describe_row(self, row: int) -> str:
         """Return the query of a row."""
         return f"query {self._row_names[row]!r}"
 
-    def label(self, label_id: int) -> str:
+    def describe_label(self, label_id: int) -> str:
         """Return the name of a label, if it has one."""
         return str(label_id) if self._label_names is None else repr(self._label_names[label_id])
 

@@ -137,6 +137,11 @@ class LabelRule:
         if self.strings is None and not self.descending and whole and count and last != count - 1:
             what = f"the items of all files are {count:,} whole numbers from {least} to {last}"
             note(path, f"{what}, each a label of its own; with num_labels=L they are label ids from 0 to L - 1.")
+        if self.descending and self.num_labels is not None and whole and count:
+            note(
+                path,
+                "items of TREC are names, also with num_labels; string_ids=False takes whole numbers as label ids.",
+            )
         return self._named(path, database.names("SELECT item FROM named ORDER BY rowid"))
 
     def _check_whole(self, database: Database, path: FilePath, is_whole: str) -> None:
@@ -277,12 +282,12 @@ def read_label_names(
         for one, form, some in zip(found, said, named, strict=True)
     ]
     rule = LabelRule(None, string_ids, num_labels, any(form.ties == "last name" for form in forms))
-    if rule.by_number and all(form.lines for form in forms):
+    if rule.by_number and all(form.has_queries for form in forms):
         return None
     gathered = NameGathering(memory)
     numbered: list[FilePath] = []
     for one, form, some in zip(found, forms, named, strict=True):
-        if form.lines:
+        if form.has_queries:
             gathered.add_lines(form.keyed_file(one, None, some))
             continue
         for part in one.parts:

@@ -23,6 +23,7 @@ from tailmetrics.io.rows import Parts, Source, share
 
 ROLES: tuple[Role, Role] = ("preds", "target")
 BATCH_ROWS = 8192
+"""Rows of a batch at most: at a hundred labels a row a million numbers, which take far longer than a call of Python."""
 BATCH_CELLS = 2**24
 """Numbers in a batch at most (but one row at least): 128 MB of int64, however wide the rows are."""
 
@@ -89,10 +90,12 @@ def read(
         _Input.of("read", value, form, role, given or Columns())
         for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
     ]
-    opened = [None if one.form.lines else one.rows() for one in inputs]
-    if _is_joined(inputs, opened):
+    opened = [None if one.form.has_queries else one.rows() for one in inputs]
+    if _needs_join(inputs, opened):
         files = [
-            one.lines() if rows is None else KeyedFile(rows.path, [(file.path, file.lines) for file in rows.files])
+            one.keyed_file()
+            if rows is None
+            else KeyedFile(rows.path, [(file.path, file.entries) for file in rows.files])
             for one, rows in zip(inputs, opened, strict=True)
         ]
         if string_ids is None and any(rows is not None and not rows.string_ids for rows in opened):
@@ -113,7 +116,7 @@ def read(
         )
     sources = [source for source in opened if source is not None]
     names = number_strings(sources, label_names, bool(string_ids), memory)
-    known = _of_rows(sources, num_labels, names, batch_rows, rank, world_size)
+    known = _dataset_arguments(sources, num_labels, names, batch_rows, rank, world_size)
     ignored = None if filter is None else read_filter(filter, known["num_rows"], known["num_labels"])
     return Dataset(preds=sources[0], target=sources[1], ignored=ignored, **known, duplicates=duplicates)
 
@@ -158,15 +161,15 @@ def read_target(
     if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
         raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
     given = _Input.of("read_target", path, format, "target", columns)
-    if given.form.lines:
+    if given.form.has_queries:
         rule = LabelRule(label_names, string_ids, num_labels, given.form.ties == "last name")
-        joined = join(None, given.lines(), rule, False, rank, world_size, memory)
+        joined = join(None, given.keyed_file(), rule, False, rank, world_size, memory)
         rows = _rows_per_batch(batch_rows, [joined.target])
         return TargetDataset(target=joined.target, min_gain=min_gain, batch_rows=rows, **joined.known)
     source = given.rows()
     source.read_beside(num_labels)
     names = number_strings([source], label_names, bool(string_ids), memory)
-    known = _of_rows([source], num_labels, names, batch_rows, rank, world_size)
+    known = _dataset_arguments([source], num_labels, names, batch_rows, rank, world_size)
     return TargetDataset(target=source, min_gain=min_gain, **known)
 
 
@@ -213,7 +216,7 @@ class _Input(NamedTuple):
             sources = list(map(self._open, self.found.parts))
         return sources[0] if len(sources) == 1 else Parts(self.found.name, sources)
 
-    def lines(self) -> KeyedFile:
+    def keyed_file(self) -> KeyedFile:
         """Return the files whose lines name their query."""
         return self.form.keyed_file(self.found, self.role, self.columns)
 
@@ -231,26 +234,26 @@ def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> No
         )
 
 
-def _is_joined(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bool:
-    """Whether rows have to be matched by query: both files name it, and not in the same order.
+def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bool:
+    """Whether rows must be matched by query: both files name it, and not in the same order.
 
     Raises:
         DataFileError: If one of them names the query of every line, and the other no query.
     """
-    first, last = inputs
+    preds, target = inputs
     keyed_rows = [source for source in opened if source is not None and source.key is not None]
     if len(keyed_rows) == 2:
         return not _same_keys(*keyed_rows)
-    if first.form.lines != last.form.lines and not keyed_rows:
-        keyed = ", ".join(form.name for form in FORMATS.values() if form.lines)
-        problem = f"is {last.form.name}, which cannot be matched with {first.found.name} ({first.form.name})"
+    if preds.form.has_queries != target.form.has_queries and not keyed_rows:
+        keyed = ", ".join(form.name for form in FORMATS.values() if form.has_queries)
+        problem = f"is {target.form.name}, which cannot be matched with {preds.found.name} ({preds.form.name})"
         hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
-        raise DataFileError(last.found.name, problem, hint=hint)
-    if keyed_rows and not first.form.lines and not last.form.lines:
+        raise DataFileError(target.found.name, problem, hint=hint)
+    if keyed_rows and not preds.form.has_queries and not target.form.has_queries:
         (named,) = keyed_rows
         other = next(source.path for source in opened if source is not None and source is not named)
         note(other, f"names no query, so that row i belongs to row i of {named.path}, whatever its {named.key!r} says.")
-    return first.form.lines or last.form.lines
+    return preds.form.has_queries or target.form.has_queries
 
 
 def _same_keys(first: Source, last: Source) -> bool:
@@ -264,7 +267,7 @@ def _same_keys(first: Source, last: Source) -> bool:
     return all(map(eq, here, there))
 
 
-def _of_rows(
+def _dataset_arguments(
     sources: Sequence[Source],
     num_labels: int | None,
     names: Sequence[str] | None,
@@ -272,6 +275,7 @@ def _of_rows(
     rank: int,
     world_size: int,
 ) -> dict[str, Any]:
+    """Check that files of rows fit together, and return the arguments of their data set."""
     first, last = sources[0], sources[-1]
     for source in sources:
         if source.num_rows == 0:

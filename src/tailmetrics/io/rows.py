@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmetrics.io.errors import DataFileError
-from tailmetrics.io.files import FilePath
+from tailmetrics.io.files import ALIKE_HINT, FilePath
 from tailmetrics.io.lines import Triples
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
@@ -67,10 +67,14 @@ class Ragged:
     def select(self, keep: NDArray[np.bool_]) -> Ragged:
         """Return the same rows with only the entries marked in ``keep``."""
         values = None if self.values is None else self.values[keep]
+        # starts(keep) counts the entries kept before each entry; at the borders of rows these are the new offsets
         return Ragged(starts(keep)[self.offsets], self.ids[keep], values)
 
     def padded(self, entries: Array, fill: float, width: int) -> Array:
-        """Return ``entries`` (``ids`` or ``values``) as a matrix of shape (n, width), rows filled up with ``fill``."""
+        """Return ``entries`` (``ids`` or ``values``) as a matrix of shape (n, width), rows filled up with ``fill``.
+
+        ``width`` is that of the longest row or more.
+        """
         if len(entries) == len(self) * width:
             return entries.reshape(len(self), width)
         matrix = np.full((len(self), width), fill, dtype=entries.dtype)
@@ -98,7 +102,7 @@ def entry_keys(rows: Ints, ids: Ints, *more: Ints) -> list[Ints]:
     pairs = [(rows, ids), *zip(more[::2], more[1::2], strict=True)]
     largest = max((int(some.max(initial=0)) for _, some in pairs), default=0)
     last = max((int(some.max(initial=0)) for some, _ in pairs), default=0)
-    if (largest + 1) * (last + 1) >= 2**63:  # it would overflow: ids become places among the distinct ids
+    if (largest + 1) * (last + 1) >= 2**63:  # it would overflow: each id becomes its rank among the distinct ids
         distinct = np.unique(np.concatenate([some for _, some in pairs]))
         pairs = [(row, np.searchsorted(distinct, some)) for row, some in pairs]
         largest = len(distinct)
@@ -112,17 +116,17 @@ def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
     rows: Any
     for rows in parts:
         while count + len(rows) >= size:
-            yield _joined([*pending, rows[: size - count]])
+            yield _concatenated([*pending, rows[: size - count]])
             rows = rows[size - count :]
             pending, count = [], 0
         if len(rows):
             pending.append(rows)
             count += len(rows)
     if count:
-        yield _joined(pending)
+        yield _concatenated(pending)
 
 
-def _joined(parts: list[Any]) -> Any:
+def _concatenated(parts: list[Any]) -> Any:
     parts = [part for part in parts if len(part)]
     if len(parts) == 1:
         return parts[0]
@@ -179,7 +183,7 @@ class Source(ABC):
         """
 
     def all_batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        """Yield the same rows in batches of exactly ``size``, the last one possibly shorter.
+        """Yield what ``batches`` yields, in batches of exactly ``size``, the last one possibly shorter.
 
         Raises:
             DataFileError: If the rows end before they should, as those of a damaged file do.
@@ -205,7 +209,7 @@ class Source(ABC):
         """Yield the queries of the rows, arrow string arrays; nothing without a column of them."""
         return iter(())
 
-    def lines(self) -> Iterator[Triples]:
+    def entries(self) -> Iterator[Triples]:
         """Yield the entries of all rows, each with the query of its row.
 
         Raises:
@@ -263,17 +267,17 @@ class Source(ABC):
                 hint = "ranks are whole numbers, 1 the best, each once in a list; any other order is a score."
                 raise self.error(first + int(rows[entry]), f"holds the rank {ranks[entry]:g}{twice}", hint)
 
-    def place(self, row: int) -> str:
+    def describe_row(self, row: int) -> str:
         """Return how an error names a row of this file."""
         return f"row {row}"
 
-    def label(self, label_id: int) -> str:
+    def describe_label(self, label_id: int) -> str:
         """Return how an error names a label."""
         return str(label_id)
 
     def error(self, row: int, problem: str, hint: str = "") -> DataFileError:
         """Return the error that a row of this file causes."""
-        return DataFileError(self.path, problem, self.place(row), hint)
+        return DataFileError(self.path, problem, self.describe_row(row), hint)
 
 
 def share(rank: int, world_size: int, num_rows: int, *sources: Source) -> tuple[int, int]:
@@ -292,9 +296,6 @@ def share(rank: int, world_size: int, num_rows: int, *sources: Source) -> tuple[
     return int(ideal[rank]), int(ideal[rank + 1])
 
 
-HINT = "all parts must be written alike; a pattern such as 'folder/*.parquet' chooses some of them."
-
-
 class Parts(Source):
     """Files of one layout, read as one file; parts without a row are left out.
 
@@ -311,7 +312,7 @@ class Parts(Source):
         self.cells_per_row = max(source.cells_per_row for source in self._sources)
         ends = [[source.num_rows] if source.ends is None else source.ends for source in self._sources]
         self.ends = np.concatenate([np.asarray(own) + start for own, start in zip(ends, self._starts, strict=False)])
-        self._agree()
+        self._take_common_layout()
 
     @property
     def files(self) -> Sequence[Source]:
@@ -322,13 +323,13 @@ class Parts(Source):
         """Take whole numbers for names in every part."""
         for source in self._sources:
             source.read_as_names()
-        self._agree()
+        self._take_common_layout()
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
         """Take whole numbers for what they are in every part; parts of sequences are not brought together."""
         for source in self._sources:
             source.read_beside(num_labels)
-        self._agree()
+        self._take_common_layout()
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
         """Whether all parts are."""
@@ -346,17 +347,21 @@ class Parts(Source):
         part = min(bisect_right(self._starts, row), len(self._sources)) - 1
         return self._sources[part].error(row - self._starts[part], problem, hint)
 
-    def label(self, label_id: int) -> str:
+    def describe_label(self, label_id: int) -> str:
         """Return how an error names a label."""
-        return self._sources[0].label(label_id)
+        return self._sources[0].describe_label(label_id)
 
-    def _agree(self) -> None:
-        """Take over what the parts say of themselves, which must be the same."""
+    def _take_common_layout(self) -> None:
+        """Copy the layout of the first part.
+
+        Raises:
+            DataFileError: If another part has another layout.
+        """
         first = self._sources[0]
         for other in self._sources[1:]:
             here, there = _layout(first), _layout(other)
             if here != there:
-                raise DataFileError(other.path, f"holds {there}, but {first.path} holds {here}", hint=HINT)
+                raise DataFileError(other.path, f"holds {there}, but {first.path} holds {here}", hint=ALIKE_HINT)
         self.dense, self.string_ids, self.num_labels = first.dense, first.string_ids, first.num_labels
         self.layout, self.key, self.one_label = first.layout, first.key, first.one_label
 

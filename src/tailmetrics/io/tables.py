@@ -215,10 +215,10 @@ class ListSource(Source):
             raise self.error(first + row, f"has no {self.key!r}", "every row names its query.")
         return pc.cast(column, pa.string())
 
-    def lines(self) -> Iterator[Triples]:
+    def entries(self) -> Iterator[Triples]:
         """Yield the entries of all rows; of predictions without scores, minus their place is the score."""
         if self.key is None:
-            yield from super().lines()
+            yield from super().entries()
         seen: set[str] = set()
         for first, batch in self._batches([str(self.key), *self._columns], 0, self.num_rows, LINED_ROWS):
             keys = self._keys(batch, first)
@@ -240,7 +240,7 @@ class ListSource(Source):
         entry[np.repeat(lengths > 0, np.maximum(lengths, 1))] = np.arange(len(ids))
         items = pc.cast(ids, pa.string()).take(pa.array(entry, mask=entry < 0))
         value = None if values is None else np.append(values.astype(np.float64), 0.0)[entry]
-        return Triples(keys.take(pa.array(row)), items, value, lambda index: self.place(first + int(row[index])))
+        return Triples(keys.take(pa.array(row)), items, value, lambda index: self.describe_row(first + int(row[index])))
 
     def distinct_names(self) -> Iterator[Any]:
         """Yield the names of some thousand rows at a time, decoding the whole column."""
@@ -511,6 +511,7 @@ def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
     """Yield the entries of a dict; of a list of predictions the first is the best one."""
 
     def entries() -> Iterator[tuple[str, str, str | None, float]]:
+        are_dicts: bool | None = None
         for query, listed in run.items():
             where = f"query {query!r}"
             some = listed.tolist() if hasattr(listed, "tolist") else listed
@@ -521,6 +522,11 @@ def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
             else:
                 problem = f"holds {type(listed).__name__}, not a dict or a list"
                 raise DataFileError(asked.path, problem, where, f"pass {FORMS}.")
+            if pairs and are_dicts not in (None, isinstance(some, Mapping)):
+                here, above = ("list", "dict") if are_dicts else ("dict", "list")
+                hint = "give every query a dict of items and numbers, or every query a list of items."
+                raise DataFileError(asked.path, f"holds a {here}, but the queries above hold a {above}", where, hint)
+            are_dicts = isinstance(some, Mapping) if pairs else are_dicts
             for item, value in pairs:
                 wrong, needed = None, ""
                 if isinstance(item, bool) or not isinstance(item, (str, Integral)):

@@ -45,9 +45,11 @@ LONGEST = 2 * 10**6
 LONGEST_ROW = 2**27
 """Bytes of a row of XMC at most: a row of a million labels and their scores takes a tenth."""
 BLOCK_BYTES = 2**20
+"""Read at a time: large enough that Python's own cost per block is small, and small beside ``memory``."""
 BLANK = " \t\v\f\r"
 BLANKS = re.compile(f"[{BLANK}]+")
 WHOLE = "[+-]?[0-9]{1,18}"
+"""A whole number of which every one fits into 64 bits: the largest has 19 digits."""
 QUOTE_HINT = (
     "a field in quotes begins and ends with one and stays on its line, with quotes inside it doubled; write the file "
     "without this column, or as TSV, which has no quotes."
@@ -66,9 +68,9 @@ def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, st
     with stream(path) as file:
         while True:
             block = bytes(file.read(BLOCK_BYTES))
-            whole = (rest + block).splitlines(keepends=True)
-            rest = whole.pop() if block and whole else b""  # it may go on, or be a CR before its LF
-            for line in whole:
+            complete = (rest + block).splitlines(keepends=True)
+            rest = complete.pop() if block and complete else b""  # it may go on, or be a CR before its LF
+            for line in complete:
                 number += 1
                 try:
                     text = line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
@@ -85,38 +87,39 @@ def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, st
 
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file that hold anything, with their numbers."""
-    return ((number, text) for number, text in every_line(path) if text.strip(BLANK))
+    return ((line, text) for line, text in every_line(path) if text.strip(BLANK))
 
 
-def wrong_number(path: FilePath, name: str, text: str, number: int, needed: str = "a number") -> DataFileError:
+def wrong_number(path: FilePath, name: str, text: str, line: int, needed: str = "a number") -> DataFileError:
     """Return the error of a field that is no number."""
     problem = f"{name} {text!r} is not {needed}"
-    return DataFileError(path, problem, f"line {number}", f"every {name} must be {needed}.")
+    return DataFileError(path, problem, f"line {line}", f"every {name} must be {needed}.")
 
 
-def parse_float(path: FilePath, name: str, text: str, number: int) -> float:
-    """Return the number that a text spells; 1_000 is none, nor are digits beyond ASCII, which Python takes."""
+def parse_float(path: FilePath, name: str, text: str, line: int) -> float:
+    """Parse a float; unlike Python, refuse underscores (1_000) and digits beyond ASCII."""
     try:
         if "_" not in text and text.isascii():
             return float(text)
     except ValueError:
         pass
-    raise wrong_number(path, name, text, number)
+    raise wrong_number(path, name, text, line)
 
 
-def parse_int64(path: FilePath, name: str, text: str, number: int) -> int:
-    """Return the whole number that a text spells, if 64 bits hold it; a label is written without a plus."""
+def parse_int64(path: FilePath, name: str, text: str, line: int) -> int:
+    """Parse a whole number that 64 bits hold; a label is written without a plus."""
     text = text.strip(BLANK)
     signs = "-?" if "label" in name else "[+-]?"
-    if re.fullmatch(f"{signs}[0-9]+", text) and len(text) < 25 and abs(int(text)) <= LARGEST:
+    # the length comes first: Python takes quadratic time for thousands of digits; zeros may stand before the 19
+    if len(text) < 25 and re.fullmatch(f"{signs}[0-9]+", text) and abs(int(text)) <= LARGEST:
         return int(text)
-    raise wrong_number(path, name, text, number, f"a whole number of at most {LARGEST}")
+    raise wrong_number(path, name, text, line, f"a whole number of at most {LARGEST}")
 
 
 def read_by_line(path: FilePath, form: str, parse: Callable[[int, str], Iterable[Entry]]) -> Iterator[Triples]:
     """Yield what a function finds in each line that holds anything, given its number and text."""
     with reading(path, form):
-        entries = ((f"line {number}", *entry) for number, text in numbered_lines(path) for entry in parse(number, text))
+        entries = ((f"line {line}", *entry) for line, text in numbered_lines(path) for entry in parse(line, text))
         yield from triples(entries)
 
 
@@ -153,17 +156,17 @@ class Table:
         """Return a table by its first lines; a note says what columns without names are taken for."""
         path, role, columns, _ = asked
         head = Head(path, columns)
-        number, first = next(numbered_lines(path), (0, ""))
+        line, first = next(numbered_lines(path), (0, ""))
         delimiter = head.delimiter(first, form)
         if delimiter in QUOTED and first.count('"') % 2:
-            raise DataFileError(path, "has a quote that does not close", f"line {number}", QUOTE_HINT)
+            raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
         fields = split(first, delimiter)
         names = [TYPED.sub("", name) for name in fields]
         if columns.by_place and not any(is_usual(name, "query") for name in names):
             return cls(path, delimiter, [str(place) for place in range(len(fields))], 0)
         if head.has_names(fields):
-            head.check_names(delimiter, fields, f"line {number}")
-            return cls(path, delimiter, names, number)
+            head.check_names(delimiter, fields, f"line {line}")
+            return cls(path, delimiter, names, line)
         header = head.guessed(delimiter, "gain" if role == "target" else "score")
         if role is not None:
             said = ", ".join(f"column {place} is the {name}" for place, name in enumerate(header))
@@ -175,21 +178,21 @@ class Table:
         """How an error names the line of the names."""
         return f"line {self.skipped or 1}"
 
-    def fields(self, number: int, text: str) -> list[str] | None:
+    def fields(self, line: int, text: str) -> list[str] | None:
         """Return the fields of a line; None of that of the names.
 
         Raises:
             DataFileError: If they are not as many as there are names, or a quote does not close.
         """
-        if number <= self.skipped:
+        if line <= self.skipped:
             return None
         fields = split(text, self.delimiter)
         if not fields:
-            raise DataFileError(self.path, "has a quote that does not close", f"line {number}", QUOTE_HINT)
+            raise DataFileError(self.path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
         if len(fields) != len(self.header):
             problem = f"there are {len(fields)} fields, but {len(self.header)} names of columns"
             hint = f"fields are separated by {SEPARATORS[self.delimiter]}; {self.where} names the columns."
-            raise DataFileError(self.path, problem, f"line {number}", hint)
+            raise DataFileError(self.path, problem, f"line {line}", hint)
         return fields
 
 
@@ -209,25 +212,25 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
     query, item, *value = (table.header.index(name) for name in chosen.names)
     sign = -1.0 if chosen.is_rank else 1.0
 
-    def parse(number: int, text: str) -> Iterator[Entry]:
-        fields = table.fields(number, text)
+    def parse(line: int, text: str) -> Iterator[Entry]:
+        fields = table.fields(line, text)
         if fields is not None:
-            held = sign * parse_float(path, str(chosen.value), fields[value[0]], number) if value else None
+            held = sign * parse_float(path, str(chosen.value), fields[value[0]], line) if value else None
             yield fields[query], fields[item], held
 
     kinds = {f"c{place}": "VARCHAR" for place in range(len(table.header))}
-    is_whole, scored = "TRUE", f"c{value[0]}" if value else None
+    is_one_line, scored = "TRUE", f"c{value[0]}" if value else None
     if has_quotes and table.delimiter in QUOTED:  # a quote that does not close reaches over ends of lines
-        is_whole = f"NOT regexp_matches(concat({', '.join(kinds)}), '[\\n\\r]')"
+        is_one_line = f"NOT regexp_matches(concat({', '.join(kinds)}), '[\\n\\r]')"
     if scored and has_underscores:  # DuckDB takes 1_0 for 10
         scored = f"CASE WHEN NOT contains({scored}, '_') THEN try_cast({scored} AS DOUBLE) END"
-    elif scored and is_whole == "TRUE":
+    elif scored and is_one_line == "TRUE":
         kinds[scored] = "DOUBLE"
     elif scored:
         scored = f"try_cast({scored} AS DOUBLE)"
     return SqlLines(
         source=csv_source(plain, table.delimiter, kinds, '"' if table.delimiter in QUOTED else "", table.skipped),
-        query=f"CASE WHEN {is_whole} THEN {trimmed(f'c{query}')} END",
+        query=f"CASE WHEN {is_one_line} THEN {trimmed(f'c{query}')} END",
         item=trimmed(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
         ranks=chosen.is_rank if table.skipped or asked.columns.by_place or asked.role != "preds" else None,
@@ -259,14 +262,14 @@ def read_lists(asked: Opening) -> Iterator[Triples]:
         note(path, f"{said}; format='csv' reads pairs.")
     seen: set[str] = set()
 
-    def parse(number: int, text: str) -> Iterator[Entry]:
-        fields = table.fields(number, text)
+    def parse(line: int, text: str) -> Iterator[Entry]:
+        fields = table.fields(line, text)
         if fields is None:
             return
         name, listed = fields[query], fields[1 - query]
         if name in seen:
             hint = "a query has one line, with all of its list; format='csv' reads pairs of query and item."
-            raise DataFileError(path, f"has a second list of query {name!r}", f"line {number}", hint)
+            raise DataFileError(path, f"has a second list of query {name!r}", f"line {line}", hint)
         seen.add(name)
         for place, word in enumerate(BLANKS.split(listed) if listed else [None]):
             yield name, word, -float(place) if asked.role == "preds" else None
@@ -293,15 +296,15 @@ class Layout(NamedTuple):
         form: What an error calls the format.
         names: All of them; the first is the query.
         item: Place of the document.
-        number: Place of its score, grade or rank.
+        value_field: Place of its score, grade or rank.
         kind: Type of the value.
-        value: Expression of the value, of the number ``n``; it is null where a number is none.
+        value: SQL that turns the number ``n`` into the value; null where ``n`` is not valid in this format.
     """
 
     form: str
     names: tuple[str, ...]
     item: int
-    number: int
+    value_field: int
     kind: str
     value: str
 
@@ -319,7 +322,7 @@ def read_trec(asked: Opening) -> SqlLines:
     """Read (query, document, score) of a run, or (query, document, grade) of qrels."""
     path = check_file(asked.path)
     run = is_run(Head(path)) if asked.role is None else asked.role == "preds"
-    return _fields(path, RUN if run else QRELS)
+    return _blank_separated(path, RUN if run else QRELS)
 
 
 def read_msmarco(asked: Opening) -> SqlLines:
@@ -329,25 +332,25 @@ def read_msmarco(asked: Opening) -> SqlLines:
         return read_trec(asked)
     if asked.role is not None:
         note(path, "column 2 is the rank; columns=Columns(query='0', item='1', score='2') reads scores.")
-    return _fields(path, MSMARCO)
+    return _blank_separated(path, MSMARCO)
 
 
-def _fields(path: FilePath, layout: Layout) -> SqlLines:
-    """Read lines of which the statement takes those with one blank or tab between fields."""
+def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
+    """Return the SQL for files whose fields are separated by one blank or tab; others go to ``_by_word``."""
     with reading(path, layout.form):
         plain = Plain(path)
         separator, other = ("\t", " ") if "\t" in next(iter(Head(path).lines), "") else (" ", "\t")
     kinds = {f"c{place}": "VARCHAR" for place in range(len(layout.names))}
-    number, item = f"c{layout.number}", f"c{layout.item}"
+    value, item = f"c{layout.value_field}", f"c{layout.item}"
     if layout is RUN:
-        kinds[number] = "DOUBLE"
+        kinds[value] = "DOUBLE"
     else:
-        number = f"CASE WHEN regexp_full_match({number}, '{WHOLE}') THEN {number}::BIGINT END"
+        value = f"CASE WHEN regexp_full_match({value}, '{WHOLE}') THEN {value}::BIGINT END"
     return SqlLines(
         source=csv_source(plain, separator, kinds),
         query=f"CASE WHEN NOT (starts_with(c0, '#') OR contains(c0 || {item}, {literal(other)})) THEN c0 END",
         item=item,
-        value=re.sub(r"\bn\b", f"({number})", layout.value),
+        value=re.sub(r"\bn\b", f"({value})", layout.value),
         kind=layout.kind,
         ranks=layout is MSMARCO,
         exact=lambda: _by_word(path, layout),
@@ -362,22 +365,22 @@ def _by_word(path: FilePath, layout: Layout) -> Iterator[Triples]:
             yield replace(block, value=block.value.astype(np.float32 if layout is RUN else np.float64))
 
 
-def _words(path: FilePath, layout: Layout, number: int, text: str) -> Iterator[Entry]:
+def _words(path: FilePath, layout: Layout, line: int, text: str) -> Iterator[Entry]:
     words = BLANKS.split(text.strip(BLANK))
     if words[0].startswith("#"):
         return
     if len(words) < len(layout.names) or (len(words) > len(layout.names) and layout is not RUN):
         problem = f"there are {len(words)} fields, not {len(layout.names)}"
-        raise DataFileError(path, problem, f"line {number}", f"a line is: {' '.join(layout.names)}.")
-    name, word = layout.names[layout.number], words[layout.number]
-    value = (parse_float if layout is RUN else parse_int64)(path, name, word, number)
+        raise DataFileError(path, problem, f"line {line}", f"a line is: {' '.join(layout.names)}.")
+    name, word = layout.names[layout.value_field], words[layout.value_field]
+    value = (parse_float if layout is RUN else parse_int64)(path, name, word, line)
     if layout is MSMARCO:
         if value < 1:
-            raise DataFileError(path, f"holds the rank {word}", f"line {number}", "ranks count from 1, the best.")
+            raise DataFileError(path, f"holds the rank {word}", f"line {line}", "ranks count from 1, the best.")
         value = -value
     elif layout is QRELS and value >= EARLIEST:
         hint = "lines 'user item rating time' are no qrels: name their format, tsv or csv."
-        raise DataFileError(path, f"holds the time {word} as a grade", f"line {number}", hint)
+        raise DataFileError(path, f"holds the time {word} as a grade", f"line {line}", hint)
     yield words[0], words[layout.item], value if layout is not QRELS else max(value, 0)
 
 
@@ -390,20 +393,20 @@ def read_jsonl(asked: Opening) -> SqlLines:
     check_file(path)
     with reading(path, "JSON Lines"):
         records = []
-        for number, text in enumerate(Head(path).lines, 1):
+        for line, text in enumerate(Head(path).lines, 1):
             with suppress(DataFileError):  # a line that is wrong is named when all are read
-                records.append(_object(path, number, text))
+                records.append(_object(path, line, text))
         if not records:
-            for number, text in numbered_lines(path):
-                _object(path, number, text)
+            for line, text in numbered_lines(path):
+                _object(path, line, text)
             raise DataFileError(path, "holds no rows", hint=EMPTY_HINT)
         fields = choose(path, list(dict.fromkeys(name for one in records for name in one)), role, columns, "line 1")
         plain = Plain(path)
     ungraded = role == "target" and fields.value is None
 
-    def parse(number: int, text: str) -> Iterator[Entry]:
-        where = f"line {number}"
-        record = _object(path, number, text)
+    def parse(line: int, text: str) -> Iterator[Entry]:
+        where = f"line {line}"
+        record = _object(path, line, text)
         if ungraded and any(is_usual(name, "gain") for name in record):
             raise DataFileError(path, "has a gain, but lines before it have none", where, RECORD_HINT)
         yield record_entry(path, fields, record, where)
@@ -430,15 +433,15 @@ def read_jsonl(asked: Opening) -> SqlLines:
     )
 
 
-def _object(path: FilePath, number: int, text: str) -> dict[str, Any]:
+def _object(path: FilePath, line: int, text: str) -> dict[str, Any]:
     try:
-        record = parse_json(path, text, f"line {number}")
+        record = parse_json(path, text, f"line {line}")
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataFileError):
             raise
-        raise DataFileError(path, f"is not JSON: {error}", f"line {number}", RECORD_HINT) from None
+        raise DataFileError(path, f"is not JSON: {error}", f"line {line}", RECORD_HINT) from None
     if not isinstance(record, dict):
-        raise DataFileError(path, "is not a JSON object", f"line {number}", RECORD_HINT)
+        raise DataFileError(path, "is not a JSON object", f"line {line}", RECORD_HINT)
     return record
 
 
@@ -492,7 +495,7 @@ def _id(name: str, more: str = "") -> str:
 
 # -- XMC --------------------------------------------------------------------------------------------------------------
 
-BATCH_ROWS = 2**10
+PARSED_ROWS = 2**10
 """Rows that are parsed at a time: at 100 pairs a row a megabyte of text."""
 HEADER_HINT = "the first line is 'rows labels' (label:value lines) or 'rows features labels' (label,label lines)."
 FEATURE = re.compile(r"[0-9]+:")
@@ -505,38 +508,39 @@ class XmcSource(Source):
     def __init__(self, asked: Opening) -> None:
         self.path = check_file(asked.path)
         words = next(iter(head(self.path).removeprefix(b"\xef\xbb\xbf").splitlines()), b"").split()
-        self._header = int(not words or b":" not in words[0])
-        if self._header and (len(words) not in (2, 3) or not all(word.isdigit() for word in words)):
+        self._header_lines = int(not words or b":" not in words[0])
+        if self._header_lines and (len(words) not in (2, 3) or not all(word.isdigit() for word in words)):
             raise DataFileError(self.path, "has no header", "line 1", HEADER_HINT)
-        if self._header:
+        if self._header_lines:
             self.num_rows, self.num_labels = int(words[0]), int(words[-1])
         else:
             with reading(self.path, "XMC text"):
                 self.num_rows = sum(1 for _ in every_line(self.path, LONGEST_ROW))
-        self._has_features = self._header == 1 and len(words) == 3
+        self._has_features = self._header_lines == 1 and len(words) == 3
         if self._has_features and asked.role == "preds":
             hint = "predictions are label:value lines under the header 'rows labels'."
             raise DataFileError(self.path, "is a data file with features, not predictions", "line 1", hint)
         if not self._has_features:
+            # a pair is two numbers and some 10 bytes, more where scores have all digits
             self.cells_per_row = size_of(self.path) / max(self.num_rows, 1) / 8
 
-    def place(self, row: int) -> str:
+    def describe_row(self, row: int) -> str:
         """Return line and row: row r stands on line r + 2, or r + 1 without a header."""
-        return f"line {row + 1 + self._header} (row {row})"
+        return f"line {row + 1 + self._header_lines} (row {row})"
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows, parsing only their own lines."""
         parse = self._labels if self._has_features else self._pairs
         with reading(self.path, "XMC text"):
-            lines = islice(every_line(self.path, LONGEST_ROW), start + self._header, None)
+            lines = islice(every_line(self.path, LONGEST_ROW), start + self._header_lines, None)
             row = start
-            while some := list(islice(lines, min(size, BATCH_ROWS, stop - row))):
+            while some := list(islice(lines, min(size, PARSED_ROWS, stop - row))):
                 yield parse(some)
                 row += len(some)
             if row < stop:
                 problem = f"holds {row} rows, but its header says {self.num_rows}"
                 raise DataFileError(self.path, problem, hint="the file may be truncated, or its header wrong.")
-            behind = next(((number, text) for number, text in lines if text.strip(BLANK)), None)
+            behind = next(((line, text) for line, text in lines if text.strip(BLANK)), None)
             if stop == self.num_rows and behind is not None:
                 hint = "correct the header, or write the file again."
                 problem = f"there are more rows than the {self.num_rows} of the header"
@@ -553,21 +557,21 @@ class XmcSource(Source):
             labels = np.array(list(map(int, words)), np.int64)
             values = np.array([float(value) for row in pairs for _, value in row])
         except (ValueError, OverflowError):
-            for number, text in lines:
+            for line, text in lines:
                 for word in BLANKS.split(text.strip(BLANK)) if text.strip(BLANK) else []:
                     label, colon, value = word.partition(":")
                     if not colon or ":" in value:
                         problem = f"{word!r} is not label:value"
-                        raise DataFileError(self.path, problem, f"line {number}", PAIR_HINT) from None
-                    parse_int64(self.path, "label", label, number)
-                    parse_float(self.path, "value", value, number)
+                        raise DataFileError(self.path, problem, f"line {line}", PAIR_HINT) from None
+                    parse_int64(self.path, "label", label, line)
+                    parse_float(self.path, "value", value, line)
             raise
         return Ragged.from_lengths(np.array([len(row) for row in pairs]), labels, values)
 
     def _labels(self, lines: list[tuple[int, str]]) -> Ragged:
         """Read the labels, which end at the first blank; a line without labels opens with a blank or a feature."""
-        firsts = [(number, BLANKS.split(text)[0]) for number, text in lines]
-        listed = [(n, first.split(",") if first and not FEATURE.match(first) else []) for n, first in firsts]
-        labels = [parse_int64(self.path, "label", label, number) for number, some in listed for label in some]
+        firsts = [(line, BLANKS.split(text)[0]) for line, text in lines]
+        listed = [(line, first.split(",") if first and not FEATURE.match(first) else []) for line, first in firsts]
+        labels = [parse_int64(self.path, "label", label, line) for line, some in listed for label in some]
         lengths = np.array([len(some) for _, some in listed])
         return Ragged.from_lengths(lengths, np.array(labels, np.int64))
