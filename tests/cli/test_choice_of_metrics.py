@@ -1,6 +1,9 @@
 """Which metrics of a preset or config are computed."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -103,3 +106,12 @@ def test_comparing_what_the_runs_can_answer(files, tailmetrics, tmp_path):
     assert "CrossEntropy is left out" in err
     keys = {one["key"] for one in json.loads((tmp_path / "compare.json").read_text())["comparisons"]}
     assert keys == set(NEXT_LOCATION) - {"cross_entropy"}
+
+
+@pytest.mark.slow
+def test_presets_are_read_in_any_locale():
+    """Their files hold letters beyond ASCII: where Python takes ASCII for the encoding of files, no command ends by that."""
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "tailmetrics", "evaluate", "--help"]
+    ran = subprocess.run(command, env={**os.environ, **locale}, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -9,10 +9,11 @@ import torch
 from torchmetrics import MetricCollection
 
 import tailmetrics as tm
-from cases import FEW, NUM_LABELS, data
+from cases import BUCKETS, FEW, NUM_LABELS, data, training_counts
 from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, bits_of
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.lightning import HeadToTailReport
+from tailmetrics.ranking import _ranking
 
 MISSES = (torch.tensor([[0, 1], [2, 3]]), torch.tensor([[5, 6], [7, -1]]))
 EMPTY = (torch.tensor([[0, 1], [2, 3]]), torch.tensor([[-1, -1], [-1, -1]]))
@@ -104,24 +105,6 @@ def test_members_of_other_label_sets_do_not_share() -> None:
         tm.TopKCollection([tm.GiniAtK(k=1, num_labels=8), tm.EntropyAtK(k=1, num_labels=9)]).update(
             torch.randn(3, 8), torch.tensor([1, 2, 3])
         )
-
-
-def test_members_can_be_added_later_or_the_error_says_no() -> None:
-    """By add_metrics and by assignment: counted from then on, or refused; keys stay unique."""
-    collection = tm.TopKCollection([tm.RecallAtK(k=[1, 2])])
-    for add in (
-        lambda: collection.add_metrics(tm.MRR()),
-        lambda: collection.add_metrics({"f1": tm.F1AtK(k=2)}),
-        lambda: collection.__setitem__("accuracy", tm.AccuracyAtK(k=2)),
-    ):
-        try:
-            add()
-        except (TypeError, ValueError, NotImplementedError) as error:
-            assert str(error).startswith("TopKCollection")
-    collection.update(*HITS)
-    assert not any(value.isnan() for value in collection.compute().values())
-    with pytest.raises((TypeError, ValueError), match="TopKCollection"):
-        collection.add_metrics({"again": tm.RecallAtK(k=1)})
 
 
 def test_one_table_of_buckets_for_all() -> None:
@@ -217,3 +200,94 @@ def test_what_would_be_lost_when_states_are_given_back_is_refused() -> None:
         assert member.update_count == 1
     collection.update(*HITS)
     assert members[0].update_count == 2
+
+
+def test_a_batch_is_ranked_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten members, one call of the ranking."""
+    calls = []
+    read = _ranking.read_batch
+    monkeypatch.setattr(_ranking, "read_batch", lambda *args, **kwargs: calls.append(1) or read(*args, **kwargs))
+    collection = tm.TopKCollection([tm.PrecisionAtK(k=k) for k in range(1, 11)])
+    collection.update(torch.randn(4, 20), torch.tensor([1, 2, 3, 4]))
+    assert len(calls) == 1
+
+
+def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
+    """Coverage, Gini and entropy at one k keep one vector of L numbers."""
+    kinds = (tm.CatalogCoverageAtK, tm.GiniAtK, tm.EntropyAtK)
+    collection = tm.TopKCollection([kind(k=2, num_labels=9) for kind in kinds])
+    collection.update(torch.arange(9.0)[None], torch.tensor([3]))
+    states = [state for metric in collection.members().values() for state in metric.metric_state.values()]
+    assert len({state.data_ptr() for state in states if state.numel() == 9}) == 1
+    assert float(collection.compute()["catalog_coverage@2"]) == 2 / 9
+
+
+def test_a_config_is_completed_by_bind() -> None:
+    """buckets='deciles' and counts left open: an update before is an error that says so; after, all is as given directly."""
+    frequency = tm.LabelFrequency(NUM_LABELS)
+    frequency.counts = training_counts()
+    frequency.rows = torch.tensor([200])
+    opened = tm.TopKCollection([
+        tm.PrecisionAtK(k=3, buckets="deciles"),
+        tm.PropensityScoredPrecisionAtK(k=3),
+        tm.NoveltyAtK(k=3),
+        tm.RecallAtK(k=3, average="macro"),
+    ])  # fmt: skip
+    batch = data(4)
+    with pytest.raises(ValueError, match=r"call bind\(frequency\)"):
+        opened.update(batch.scores, batch.target)
+    opened.bind(frequency)
+    counts = {"label_counts": training_counts(), "num_train": 200}
+    given = tm.TopKCollection([
+        tm.PrecisionAtK(k=3, buckets=BUCKETS),
+        tm.PropensityScoredPrecisionAtK(k=3, **counts),
+        tm.NoveltyAtK(k=3, **counts),
+        tm.RecallAtK(k=3, average="macro", num_labels=NUM_LABELS),
+    ])  # fmt: skip
+    for collection in (opened, given):
+        collection.update(batch.scores, batch.target)
+    found = opened.compute()
+    for key, value in given.compute().items():
+        assert torch.equal(found[key].nan_to_num(-1), value.nan_to_num(-1)), key
+    with pytest.raises(ValueError, match="reset first"):
+        opened.bind(frequency)
+
+
+def test_repr_lists_the_members_as_they_were_written() -> None:
+    """One per line."""
+    collection = tm.TopKCollection([tm.RecallAtK(k=[1, 5]), tm.MRR(buckets=BUCKETS)], prefix="val/")
+    assert repr(collection).splitlines() == [
+        "TopKCollection(",
+        "  (recall_1_recall_5): RecallAtK(k=[1, 5])",
+        "  (mrr_by_bucket): MRR(11 buckets),",
+        "  prefix=val/",
+        ")",
+    ]
+
+
+def test_metrics_side_by_side_and_classes_are_refused_with_the_list_to_pass() -> None:
+    """TypeErrors that say what to write instead."""
+    one, two = tm.PrecisionAtK(k=1), tm.RecallAtK(k=1)
+    with pytest.raises(TypeError, match=r"pass the metrics as one list, TopKCollection\(\[a, b\]\)"):
+        tm.TopKCollection(one, two)
+    for classes in (tm.RecallAtK, [tm.RecallAtK], {"recall": tm.RecallAtK}):
+        with pytest.raises(TypeError, match=r"RecallAtK is a class, not a metric; pass .* \[RecallAtK\(k=5\)\]"):
+            tm.TopKCollection(classes)
+
+
+def test_what_buckets_do_not_tell_is_named_with_where_to_get_it() -> None:
+    """Bound to buckets, novelty lacks the number of training rows; of buckets without counts, the counts too."""
+    batch = data(4)
+    bound = tm.NoveltyAtK(k=3).bind(tm.LabelBuckets.deciles(training_counts()))
+    with pytest.raises(
+        ValueError, match="buckets do not tell the number of training rows; pass num_train= or bind a Lab"
+    ):
+        bound.update(batch.scores, batch.target)
+    bare = tm.PropensityScoredRecallAtK(k=3).bind(tm.LabelBuckets.from_assignment([0, 1], ["a", "b"]))
+    with pytest.raises(ValueError, match=r"no training counts and .*; pass label_counts= and num_train= or bind a Lab"):
+        bare.compute()
+    with pytest.raises(
+        ValueError,
+        match=r"label_counts and num_train are not known yet; call bind\(frequency\) before update, or pass label_counts= and num_train= to",
+    ):
+        tm.PropensityScoredRecallAtK(k=3, num_labels=NUM_LABELS).update(batch.scores, batch.target)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cases import data
 from exactness.bits import CASES_OF_A_KIND
-from tailmetrics import CGAtK, LabelFrequency, NDCGAtK, PropensityScoredPrecisionAtK, rank
+from tailmetrics import CGAtK, NDCGAtK, PropensityScoredPrecisionAtK, rank
 from tailmetrics.metrics import _fixed_point
 from tailmetrics.metrics._fixed_point import REAL, UNIT, WEIGHT, FixedPoint
 from tailmetrics.ranking._device import force_plain
@@ -86,11 +86,6 @@ def test_every_state_is_integral_and_bounded(case: object) -> None:
         ) or (name.endswith("num_labels") and metric._reductions[name].__name__ == "dim_zero_max")
         assert state.shape == shapes[name]
     assert not list(metric.buffers()) and not list(metric.parameters())
-
-
-def test_training_counts_are_whole_numbers() -> None:
-    """LabelFrequency keeps int64 under a sum."""
-    assert {state.dtype for state in LabelFrequency(3).metric_state.values()} == {torch.int64}
 
 
 @pytest.mark.parametrize("gain", [1e-28, 1e-12, 1.0, 1e12, 1e30])

@@ -158,8 +158,9 @@ def test_damaged_and_foreign_files(tmp_path, suffix):
     contents = [good.read_bytes()[:-8], b"not an array at all"]
     for content in contents:
         wrong.write_bytes(content)
-        with pytest.raises(DataFileError, match=rf"wrong\{suffix}: cannot be read as"):
+        with pytest.raises(DataFileError, match=rf"wrong\{suffix}: cannot be read as") as caught:
             list(read(wrong, good))
+        assert "unsafely" not in str(caught.value)
     np.save(tmp_path / "objects.npy", np.array([{}, []], object), allow_pickle=True)
     torch.save({"scores": torch.zeros(2)}, tmp_path / "dict.pt")
     torch.save((torch.zeros(4, 2), torch.zeros(4, 2), torch.zeros(4, 2)), tmp_path / "three.pt")

@@ -277,14 +277,3 @@ def test_what_others_tell_the_callback_is_named(owner: str) -> None:
         TypeError, match=f"HeadToTailReport: label_names of the {owner}=3 is of type int; pass a list of te"
     ):
         callback._names("label_names", trainer, module)
-
-
-def test_a_metric_that_overrides_update_is_refused() -> None:
-    """The callback ranks a batch once and hands it on: an ``update`` of one's own would not be called."""
-
-    class Own(tailmetrics.RecallAtK):
-        def update(self, preds: Any, target: Any) -> None:
-            """Never called."""
-
-    with pytest.raises(TypeError, match=r"Own overrides update\(\), which no collection calls"):
-        HeadToTailReport([Own(k=5)])

@@ -1,4 +1,7 @@
-"""Whatever starts the processes, the callback ends a run with its values in ``trainer.callback_metrics``."""
+"""Whatever starts the processes, the callback ends a run with its values in ``trainer.callback_metrics``.
+
+What ``ddp`` starts is in test_two_processes.py.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["ddp", "ddp_spawn", "ddp_notebook"])
+@pytest.mark.parametrize("launcher", ["ddp_spawn", "ddp_notebook"])
 def test_a_run_of_each_launcher_ends_with_its_values(launcher: str, tmp_path: Path) -> None:
     """A validation and a fit on two processes with two loaders; what was logged is saved, and loaded as weights only."""
     script = tmp_path / "run.py"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import test_callback
 import test_log_dict
+import torch
 from counted import ROWS
 
 HERE = Path(__file__).parent
@@ -42,6 +43,10 @@ def test_two_processes_report_the_numbers_of_one(found: dict[str, Any]) -> None:
     flat = report["metrics"] | {f"{m}/{b}": v for m, values in report["by_bucket"].items() for b, v in values.items()}
     test_callback.same(flat, test_callback.expected())
     assert report["rows"] == 41
+    for process in (0, 1):  # what Lightning keeps is loaded as weights only
+        values = torch.load(Path(report["folder"]) / f"values_{process}.pt", weights_only=True)
+        assert {type(key) for key in values} == {str}
+        assert float(values["test/precision@1"]) == pytest.approx(flat["precision@1"], rel=2**-23)
 
 
 @pytest.mark.parametrize(

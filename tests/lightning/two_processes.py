@@ -67,8 +67,9 @@ def reported(folder: Path) -> dict[str, Any]:
     run = test_callback.trainer(folder, callback, devices=2, strategy="ddp", max_epochs=1)
     run.fit(ByHeart(), datamodule=Data())
     run.test(ByHeart(), datamodule=Data(), verbose=False)
+    torch.save(dict(run.callback_metrics), folder / f"values_{run.global_rank}.pt")
     found: dict[str, Any] = callback.report.as_dict()
-    return found
+    return found | {"folder": str(folder)}
 
 
 def counted(folder: Path, loaders: dict[str, DataLoader[Any]], **arguments: Any) -> dict[str, list[int]]:
