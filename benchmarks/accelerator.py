@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
@@ -13,46 +12,20 @@ from benchmarks.ours import ten_metrics, xmc_metrics
 from benchmarks.workloads import Dense, Lists
 from tailmetrics import rank
 
-
-@dataclass(frozen=True)
-class Reading:
-    """One call on one workload.
-
-    Attributes:
-        workload: Its sizes.
-        what: The call.
-        seconds: By the device's events.
-        host: CPU seconds until the call returned: where it nears ``seconds``, the host waited or held the device up.
-        to_topk: Relative to ``torch.topk`` at 500; None for ranked ids.
-        bandwidth: Bytes of the inputs per second, as a share of what copying them moves; 1 is the limit.
-    """
-
-    workload: str
-    what: str
-    seconds: float
-    host: float
-    to_topk: float | None
-    bandwidth: float
+Row = tuple[str, ...]
 
 
 def table(settings: Settings) -> str:
-    """Return a line per call."""
-    readings = [line for shape in Dense.all(settings) for line in _dense(Dense.of(*shape, settings.device), settings)]
-    readings += _lists(Lists.xmc(settings), settings)
-    rows = [
-        (
-            f"{line.what}, {line.workload}",
-            tables.seconds(line.seconds),
-            tables.seconds(line.host),
-            tables.number(line.to_topk),
-            tables.number(line.bandwidth),
-        )
-        for line in readings
-    ]
+    """Return a line per call: by the device's events, and the CPU seconds until the call returned.
+
+    Where those near the device's time, the host waited or held the device up. The share is of what copying moves.
+    """
+    rows = [row for shape in Dense.all(settings) for row in _dense(Dense.of(*shape, settings.device), settings)]
+    rows += _lists(Lists.xmc(settings), settings)
     return tables.table(("on", "time", "host", "× topk 500", "share of copy bandwidth"), rows)
 
 
-def _dense(data: Dense, settings: Settings) -> Iterator[Reading]:
+def _dense(data: Dense, settings: Settings) -> Iterator[Row]:
     scores, targets = data.scores, data.targets
     checked = ten_metrics(data.buckets).to(scores.device)
     plain, buckets = (ten_metrics(one, validate_args=False).to(scores.device) for one in (None, data.buckets))
@@ -69,10 +42,10 @@ def _dense(data: Dense, settings: Settings) -> Iterator[Reading]:
     }
     times = compare(calls, "torch.topk, k = 500", settings)
     for name, time in times.items():
-        yield _reading(data.name, name, time, times["copy"], time.ratio)
+        yield _row(data.name, name, time, times["copy"], time.ratio)
 
 
-def _lists(data: Lists, settings: Settings) -> Iterator[Reading]:
+def _lists(data: Lists, settings: Settings) -> Iterator[Row]:
     target = data.torch_csr
     fast, checked = (xmc_metrics(data.num_labels, validate).to(data.ids.device) for validate in (False, True))
     calls = {
@@ -82,9 +55,10 @@ def _lists(data: Lists, settings: Settings) -> Iterator[Reading]:
     }
     times = compare(calls, "copy", settings)
     for name, time in times.items():
-        yield _reading(f"[{len(data)}, 100] ids, torch CSR", name, time, times["copy"], None)
+        yield _row(f"[{len(data)}, 100] ids, torch CSR", name, time, times["copy"], None)
 
 
-def _reading(workload: str, name: str, time: Timing, copy: Timing, to_topk: float | None) -> Reading:
+def _row(workload: str, name: str, time: Timing, copy: Timing, to_topk: float | None) -> Row:
     moved = 2 if name == "copy" else 1  # a copy reads and writes
-    return Reading(workload, name, time.seconds, time.cpu, to_topk, moved * copy.seconds / (2 * time.seconds))
+    numbers = tables.number(to_topk), tables.number(moved * copy.seconds / (2 * time.seconds))
+    return f"{name}, {workload}", tables.seconds(time.seconds), tables.seconds(time.cpu), *numbers

@@ -110,10 +110,6 @@ class Lists:
         """20,000 queries of 100 documents, about five relevant."""
         return cls.of(200 if settings.quick else 20_000, 100, 100_000, device=settings.device)
 
-    def head(self, rows: int) -> Lists:
-        """Return the first rows."""
-        return Lists(self.ids[:rows], self.relevant[:rows], self.num_labels)
-
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.ids)

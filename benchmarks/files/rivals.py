@@ -97,19 +97,11 @@ def _lines(form: str, path: Path, value: str) -> Iterator[tuple[str, str, Any]]:
         yield from zip(columns["query"], columns["item"], columns[value], strict=True)
 
 
-def by_ranx(form: str, run: Path, judged: Path) -> Iterable[float]:
-    """Its own reader of TREC, and of data frames for the other formats."""
-    import pandas as pd
+def by_ranx(_: str, run: Path, judged: Path) -> Iterable[float]:
+    """Its own reader of TREC."""
     from ranx import Qrels, Run, evaluate
 
-    if form == "TREC":
-        target, preds = Qrels.from_file(str(judged), kind="trec"), Run.from_file(str(run), kind="trec")
-    else:
-        read = {"CSV": pd.read_csv, "JSON Lines": lambda path: pd.read_json(path, lines=True)}
-        names = {"query": object, "item": object}  # its only type of strings
-        frames = [read.get(form, pd.read_parquet)(path).astype(names) for path in (judged, run)]
-        target = Qrels.from_df(frames[0].astype({"gain": int}), "query", "item", "gain")
-        preds = Run.from_df(frames[1], "query", "item", "score")
+    target, preds = Qrels.from_file(str(judged), kind="trec"), Run.from_file(str(run), kind="trec")
     return evaluate(target, preds, ["recall@10", "ndcg@10"]).values()  # type: ignore[no-any-return]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isclose
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -14,9 +13,6 @@ from benchmarks.measure import Call, Settings, beside_torch, compare, numbers_of
 from benchmarks.ours import Values
 
 OURS = "tailmetrics"
-
-COLD_START = 2.0
-"""Seconds that a first call takes beyond which the table says so: it compiles, and that is not timed."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,6 @@ class Contest:
         ours: This library's values of the first so many rows.
         peers: Who else does it.
         references: Hardware limits to show beside, the first one being what ratios are to; or none.
-        more: Other ways of this library.
     """
 
     workload: str
@@ -56,7 +51,6 @@ class Contest:
     ours: Callable[[int], Values]
     peers: Sequence[Peer]
     references: Mapping[str, Callable[[], object]] = field(default_factory=dict)
-    more: Mapping[str, Callable[[], object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,6 @@ def hold(contest: Contest, settings: Settings) -> list[Line]:
     notes = {peer.name: _checked(peer, contest) for peer in contest.peers}
     calls: dict[str, Any] = {name: Call(run) for name, run in contest.references.items()}
     calls[OURS] = Call(lambda: contest.ours(contest.rows))
-    calls |= {f"{OURS}, {name}": Call(run) for name, run in contest.more.items()}
     calls |= {peer.name: Call(peer.run, contest.rows / (peer.rows or contest.rows)) for peer in contest.peers}
     times = {}
     for threads in numbers_of_threads() if settings.device == "cpu" else [torch.get_num_threads()]:
@@ -108,19 +101,13 @@ def hold(contest: Contest, settings: Settings) -> list[Line]:
 
 
 def _checked(peer: Peer, contest: Contest) -> str:
-    """Run a peer for the first time, hold its values against ours, and return what its line is to say."""
+    """Run a peer, hold its values against ours, and return what its line is to say."""
     ours = contest.ours(peer.rows or contest.rows)
-    start = perf_counter()
-    values = peer.run()
-    first = perf_counter() - start
-    for key, value in values.items():
+    for key, value in peer.run().items():
         if not isclose(value, ours[key], rel_tol=2e-5, abs_tol=2e-6):
             raise ValueError(
                 f"{contest.task} on {contest.workload}: {peer.name} gives {key} = {value}, here it is {ours[key]}; "
                 "times of different values say nothing."
             )
     given = f"given {peer.rows} of {contest.rows} rows" if peer.rows and peer.rows < contest.rows else ""
-    start = perf_counter()
-    peer.run()
-    cold = first > COLD_START and first > 4 * (perf_counter() - start)
-    return "; ".join(part for part in (given, peer.note, f"first call {first:.0f} s" if cold else "") if part)
+    return "; ".join(part for part in (given, peer.note) if part)

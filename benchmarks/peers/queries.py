@@ -1,4 +1,4 @@
-"""Queries with a hundred ranked documents: ranx, pytrec_eval and TorchMetrics."""
+"""Queries with a hundred ranked documents: ranx and pytrec_eval."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 
 from benchmarks.measure import Settings
 from benchmarks.ours import Values, evaluate, query_metrics
@@ -27,19 +26,16 @@ def contests(settings: Settings) -> Iterator[Contest]:
     if settings.device != "cpu":
         return
     data = Lists.queries(settings)
-    collection, fast = query_metrics(), query_metrics()
-    for metric in fast.members().values():
-        metric.validate_args = False
+    collection = query_metrics()
 
     def ours(rows: int) -> Values:
         return evaluate(collection, data.ids[:rows], data.relevant[:rows])
 
     qrels, run = _dicts(data)
     some = min(len(data), 500)
-    peers = [*_ranx(data, qrels, run, some), *_trec_eval(qrels, run), _retrieval(data.head(min(len(data), 100)))]
+    peers = [*_ranx(data, qrels, run, some), *_trec_eval(qrels, run)]
     task = "precision, recall, nDCG, MAP at 10 and MRR"
-    more = {"validate_args=False": lambda: evaluate(fast, data.ids, data.relevant)}
-    yield Contest(f"{len(data)} queries × 100", task, len(data), ours, peers, more=more)
+    yield Contest(f"{len(data)} queries × 100", task, len(data), ours, peers)
 
 
 def _dicts(data: Lists) -> tuple[Judgements, Run]:
@@ -64,10 +60,6 @@ def _ranx(data: Lists, qrels: Judgements, run: Run, some: int) -> list[Peer]:
         return _renamed(evaluate(arrays, lists, list(RANX)), RANX)
 
     few = list(qrels)[:some]
-    prepared = Qrels({query: qrels[query] for query in few}), RanxRun({query: run[query] for query in few})
-
-    def by_objects() -> Values:
-        return _renamed(evaluate(*prepared, list(RANX), save_results_in_run=False), RANX)
 
     def by_dicts() -> Values:
         given = Qrels({query: qrels[query] for query in few}), RanxRun({query: run[query] for query in few})
@@ -75,7 +67,6 @@ def _ranx(data: Lists, qrels: Judgements, run: Run, some: int) -> list[Peer]:
 
     return [
         Peer("ranx, arrays", by_arrays, note="arrays made beforehand, compiled beforehand"),
-        Peer("ranx, Qrels and Run", by_objects, some, "objects made beforehand, compiled beforehand"),
         Peer("ranx, Qrels and Run from dicts", by_dicts, some, "compiled beforehand"),
     ]
 
@@ -98,32 +89,6 @@ def _trec_eval(qrels: Judgements, run: Run) -> list[Peer]:
         Peer("pytrec_eval, evaluator made", lambda: means(evaluator.evaluate(run)), note="dicts made beforehand"),
         Peer("pytrec_eval, dicts built", from_lists),
     ]
-
-
-def _retrieval(data: Lists) -> Peer:
-    from torchmetrics import MetricCollection
-    from torchmetrics.retrieval import (
-        RetrievalMAP,
-        RetrievalMRR,
-        RetrievalNormalizedDCG,
-        RetrievalPrecision,
-        RetrievalRecall,
-    )
-
-    at_k: list[Any] = [RetrievalPrecision, RetrievalRecall, RetrievalNormalizedDCG, RetrievalMAP]
-    collection = MetricCollection([*(metric(top_k=10) for metric in at_k), RetrievalMRR()])
-    preds = torch.from_numpy(np.ascontiguousarray(data.scores)).float().flatten()
-    target = (data.ids[:, :, None] == data.relevant[:, None, :]).any(dim=2).flatten()
-    indexes = torch.arange(len(data)).repeat_interleave(data.ids.shape[1])
-
-    def run() -> Values:
-        collection.reset()
-        collection.update(preds, target, indexes=indexes)
-        values = collection.compute()
-        return {"precision_k@10": float(values["RetrievalPrecision"]), "mrr": float(values["RetrievalMRR"])}
-
-    note = "flattened beforehand; knows no relevant document outside the list, so recall, nDCG and MAP differ"
-    return Peer("TorchMetrics Retrieval…", run, len(data), note)
 
 
 def _renamed(values: dict[str, Any], names: dict[str, str]) -> Values:

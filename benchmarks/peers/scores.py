@@ -14,7 +14,7 @@ from benchmarks.measure import Settings
 from benchmarks.ours import one_batch
 from benchmarks.peers.contest import Contest, Peer
 from benchmarks.workloads import TINY, Dense
-from tailmetrics import MRR, HitRateAtK, NDCGAtK, PrecisionAtK, functional, rank
+from tailmetrics import MRR, HitRateAtK, NDCGAtK, PrecisionAtK
 
 K = 10
 
@@ -29,7 +29,6 @@ def contests(settings: Settings) -> Iterator[Contest]:
     data = Dense.of(*TINY, settings.device)
     yield _hit_rate(data)
     yield _graded(data)
-    yield _rows_of_small_batches(data)
     yield _updates_of_small_batches(data)
 
 
@@ -139,34 +138,12 @@ def _ndcg_score(data: Dense, rows: int) -> Peer:
     return Peer("scikit-learn ndcg_score", run, rows, "nDCG only, ignore_ties=True")
 
 
-def _rows_of_small_batches(data: Dense) -> Contest:
-    from torcheval.metrics.functional import hit_rate
-    from torchmetrics.functional.classification import multiclass_accuracy
-
-    num_rows, num_labels = data.scores.shape
-
-    def ours(rows: int) -> dict[str, float]:
-        ranking = rank(data.scores[:rows], data.target[:rows], depth=K, validate_args=False)
-        return {"sum": float(functional.hit_rate_at_k(ranking, K).sum())}
-
-    def accuracy() -> dict[str, float]:
-        settings: dict[str, Any] = {"average": "micro", "top_k": K, "validate_args": False}
-        return {"sum": num_rows * float(multiclass_accuracy(data.scores, data.target, num_labels, **settings))}
-
-    peers = [
-        Peer("torcheval hit_rate", lambda: {"sum": float(hit_rate(data.scores, data.target, k=K).sum())}),
-        Peer("TorchMetrics multiclass_accuracy", accuracy, note="only the mean"),
-    ]
-    task = f"hits of rows at {K}, without a state"
-    return Contest(data.name, task, num_rows, ours, peers, _references(data.scores))
-
-
 def _updates_of_small_batches(data: Dense) -> Contest:
     from torcheval.metrics import HitRate, MulticlassAccuracy
     from torchmetrics.classification import MulticlassAccuracy as Accuracy
 
     num_rows, num_labels = data.scores.shape
-    ours, fast = HitRateAtK(K), HitRateAtK(K, validate_args=False)
+    ours = HitRateAtK(K)
     listed = HitRate(k=K)
     counted = MulticlassAccuracy(k=K, device=data.scores.device)
     accuracy = Accuracy(num_labels, average="micro", top_k=K).to(data.scores.device)
@@ -189,11 +166,10 @@ def _updates_of_small_batches(data: Dense) -> Contest:
         Peer("torcheval MulticlassAccuracy.update", update(counted)),
         Peer("TorchMetrics MulticlassAccuracy.update", update(accuracy)),
     ]
-    more = {"validate_args=False": update(fast)}
     task = f"hit rate at {K}: update alone"
     references = _references(data.scores)
     references["nothing, as a TorchMetrics update"] = lambda: idle.update(data.scores, data.target)
-    return Contest(data.name, task, num_rows, update(ours), peers, references, more)
+    return Contest(data.name, task, num_rows, update(ours), peers, references)
 
 
 class Idle(Metric):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import tailmetrics
 from tailmetrics import LabelBuckets, Ranking
+from tailmetrics.metrics._ties import tied_across
 from tailmetrics.ranking import NOT_RANKED, _device, _kernels, _kernels_cpu, _order, native
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
@@ -64,6 +65,25 @@ def test_the_best_labels_are_those_of_a_stable_sort(
         scores = SCORES[kind](_random(rows, width, seed=width)).to(dtype)
         for k in sorted({1, 10, min(99, width), width}):
             _same_choice(kernels, scores, k)
+
+
+def test_lists_that_are_known_to_be_distinct_tie_nowhere() -> None:
+    """What is told of them without looking is what a look finds; equal scores, -inf and NaN in a list are not distinct."""
+    scores = _random(40, 300)
+    for form in ("C", "torch") if native.available() else ("torch",):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(_kernels_cpu, "CPU", FORMS[form])
+            ranking = tailmetrics.rank(scores, torch.zeros(40, dtype=torch.int64), depth=5)
+            other = [scores.masked_fill(scores > 2, level) for level in (2.0, torch.nan)]
+            other.append(scores.masked_fill(scores < 2.5, -torch.inf))
+            assert ranking.distinct
+            for one in other:
+                assert not tailmetrics.rank(one, ranking.ids[:, 0], depth=5, validate_args=False).distinct
+        for cuts in ((1,), (2, 4, 5)):
+            told, looked = (tied_across(one, cuts) for one in (ranking, replace(ranking, distinct=False)))
+            assert told is not None and told.total is not None and looked is not None
+            assert torch.equal(told.values, looked.values.to(torch.int64))
+            assert torch.equal(told.total, looked.values.sum(dim=0))
 
 
 def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:

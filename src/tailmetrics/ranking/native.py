@@ -62,15 +62,13 @@ def available() -> bool:
 
 
 def description() -> str:
-    """Return which form of the steps runs on the CPU, and why, for ``show_versions``."""
+    """Return which form of the steps runs on the CPU, and why."""
     return _loaded()[1]
 
 
 def _run(name: str, threads: int, *task: Tensor | int | None) -> None:
     """Call a function of the C file. ``task`` are the words of its struct, in order: a tensor goes as its address."""
-    words = array("q")
-    for word in task:
-        words.append(0 if word is None else word if isinstance(word, int) else word.data_ptr())
+    words = array("q", [0 if one is None else one if isinstance(one, int) else one.data_ptr() for one in task])
     code = getattr(_loaded()[0], f"tailmetrics_{name}")(words.buffer_info()[0], threads)
     if code == NO_MEMORY:
         raise MemoryError(f"{name}: no memory for what a thread needs beside its rows; rank fewer rows at once.")
@@ -131,7 +129,7 @@ def hits(
     starts = None if starts is None else starts.contiguous()
     gains = None if gains is None else gains.contiguous()
     width = max(1, min(most, ids.shape[1]))
-    ranks, labels = torch.empty(2, len(ids), width, dtype=torch.int64)
+    ranks, labels = torch.empty(2, len(ids), width, dtype=torch.int64).unbind()
     found = None if gains is None else torch.empty(len(ids), width, dtype=torch.float64)
     if len(ids):
         is_mask = target.dtype == torch.bool
@@ -185,7 +183,7 @@ def within_buckets(
     width = num_hits if width is None else width
     ranks, labels = given.ranks.contiguous(), given.ids.contiguous()
     gains = None if given.gains is None else given.gains.contiguous()
-    new_ranks, new_labels = torch.empty(2, num_rows, num_buckets, width, dtype=torch.int64)
+    new_ranks, new_labels = torch.empty(2, num_rows, num_buckets, width, dtype=torch.int64).unbind()
     new_gains = None if gains is None else torch.empty(num_rows, num_buckets, width, dtype=torch.float64)
     lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64)
     if num_rows:
