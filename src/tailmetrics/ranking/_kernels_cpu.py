@@ -42,8 +42,14 @@ COMPARED_EACH = 16
 GROUPS = 1024
 """Groups of a wide row whose maxima are looked at, or more: 4 KB of scores, which are compared in one go."""
 
-NAN_BITS = np.int32(2**31 - 1)
-"""The bits of a NaN that, as a whole number, is above all scores; also those of a number but for its sign."""
+ALL_BUT_SIGN = np.int32(2**31 - 1)
+"""The bits of a number of four bytes behind its sign."""
+
+FEW_GROUPS = 8
+"""Only the groups that reach the bar are looked into where that is less than one of so many."""
+
+SMALL = 2**17
+"""Scores up to which ``torch.topk`` takes less time than the dozen calls of NumPy: it does where none are equal."""
 
 MANY = 512
 """Given scores of a row up to which a look at the row for each of them is faster than sorting it."""
@@ -60,19 +66,19 @@ class CpuKernels(Kernels):
         if not scores.numel() or k == 0:
             return *plain_top_k(scores, k), False, False
         depth = min(k + 1, scores.shape[1])
-        height = max(1, RANKED // scores.shape[1])
-
-        def of_part(part: Tensor, _: int) -> list[tuple[Tensor, Tensor]]:
-            return [best_of_rows(block, depth) for block in torch.split(part, height)]
-
-        values, ids = map(joined, zip(*chain.from_iterable(over_threads(of_part, scores)), strict=True))
-        distinct = bool((values[:, :-1] > values[:, 1:]).all())
-        return (
-            values,
-            ids[:, :k],
-            distinct,
-            bool((values[:, k - 1] > -torch.inf).all() & (values[:, 0] <= torch.inf).all()),
-        )
+        scores, height = scores.to(torch.promote_types(scores.dtype, torch.float32)), max(1, RANKED // scores.shape[1])
+        distinct = scores.numel() <= SMALL
+        if distinct:
+            values, ids = torch.topk(scores, depth, dim=1)
+            values, distinct = values + 0.0, bool((values[:, :-1] > values[:, 1:]).all())
+        if not distinct:
+            parts = over_threads(
+                lambda part, _: [best_of_rows(one, depth) for one in torch.split(part, height)], scores
+            )
+            values, ids = map(joined, zip(*chain.from_iterable(parts), strict=True))
+            distinct = bool((values[:, :-1] > values[:, 1:]).all())
+        numbers = bool((values[:, k - 1] > -torch.inf).all() & (values[:, 0] <= torch.inf).all())
+        return values, ids[:, :k], distinct, numbers
 
     def look_through(self, ids: Tensor) -> ListCheck:
         if not ids.numel():
@@ -228,33 +234,46 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
 
     NumPy finds the candidates and sorts them in a third of the time of ``torch.topk``, which knows no order of equal
     scores. A candidate reaches a bar: of the maxima of more than ``depth`` groups, that in place ``depth``.
+
+    Args:
+        scores: Shape (N, L), float32 or float64.
+        depth: At most L.
     """
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).contiguous()
-    cells, (num_rows, width), groups = scores.numpy(), scores.shape, 3 * depth
-    groups = max(groups, min(GROUPS, width // 4))
-    if width >= 3 * groups:
-        maxima = cells[:, : width // groups * groups].reshape(num_rows, -1, groups).max(axis=1)
-        below = cells < np.partition(maxima, groups - depth, axis=1)[:, groups - depth, None]
-        found = np.flatnonzero(np.logical_not(below, out=below))  # NaN is below no bar, and as a bar above nothing
+    cells, (num_rows, width) = scores.contiguous().numpy(), scores.shape
+    groups = max(3 * depth, min(GROUPS, width // 4))
+    wide, whole = width >= 3 * groups, width // groups * groups
+    maxima = cells[:, :whole].reshape(num_rows, -1, groups).max(axis=1) if wide else cells
+    if wide:
+        rest = maxima[:, : width - whole]
+        np.maximum(rest, cells[:, whole:], out=rest)
+    if np.isnan(maxima).any():
+        best, labels_of_best = torch.sort(scores, dim=1, descending=True, stable=True)
+        return best[:, :depth] + 0.0, labels_of_best[:, :depth]
+    bars = np.partition(maxima, groups - depth, axis=1)[:, groups - depth, None] if wide else cells[:, :1]
+    if wide and FEW_GROUPS * depth <= groups:
+        rows, group = np.nonzero(maxima >= bars)
+        labels = group[:, None] + np.arange(0, width, groups)
+        rows, labels = np.repeat(rows, labels.shape[1]), labels.ravel()
+        values = cells[rows, np.minimum(labels, width - 1)]
+        kept = (values >= bars[rows, 0]) & (labels < width)
+        rows, labels, values = rows[kept], labels[kept], values[kept]
     else:
-        found = np.arange(num_rows * width)
-    rows, labels = np.divmod(found, width)
+        found = np.flatnonzero(cells >= bars) if wide else np.arange(cells.size)
+        rows, labels = np.divmod(found, width)
+        values = cells.ravel()[found]
     counts = np.bincount(rows)
-    filled = np.arange(counts.max()) < counts[:, None]
-    values = cells.ravel()[found] + cells.dtype.type(0)  # 0 for -0
     if scores.dtype == torch.float64:
-        wide, of_wide = np.full(filled.shape, -np.inf), np.zeros(filled.shape, np.int64)
-        wide[filled], of_wide[filled] = values, labels
-        best, order = torch.sort(torch.from_numpy(wide), dim=1, descending=True, stable=True)
-        return best[:, :depth], torch.from_numpy(of_wide).gather(1, order[:, :depth])
-    bits = values.view(np.int32)
-    bits = ~np.where(np.isnan(values), NAN_BITS, bits ^ (bits >> 31 & NAN_BITS))  # ascending from the best to the worst
+        order, first = np.lexsort((labels, -values, rows)), np.cumsum(counts) - counts
+        chosen = order[first[:, None] + np.arange(depth)]
+        return torch.from_numpy(values[chosen] + 0.0), torch.from_numpy(labels[chosen])
+    bits = (values + np.float32(0)).view(np.int32)  # 0 for -0
+    filled = np.arange(counts.max()) < counts[:, None]
     keys = np.full(filled.shape, np.iinfo(np.int64).max)
-    keys[filled] = bits.astype(np.int64) << 32 | labels
+    keys[filled] = (~(bits ^ (bits >> 31 & ALL_BUT_SIGN))).astype(np.int64) << 32 | labels  # the best is the lowest
     keys = np.partition(keys, depth - 1, axis=1)[:, :depth] if filled.shape[-1] > 2 * depth else keys
     keys = np.sort(keys, axis=1)[:, :depth]
     bits = ~(keys >> 32).astype(np.int32)
-    return torch.from_numpy((bits ^ (bits >> 31 & NAN_BITS)).view(np.float32)), torch.from_numpy(keys & 0xFFFFFFFF)
+    return torch.from_numpy((bits ^ (bits >> 31 & ALL_BUT_SIGN)).view(np.float32)), torch.from_numpy(keys & 0xFFFFFFFF)
 
 
 class NativeKernels(CpuKernels):
