@@ -24,16 +24,9 @@ if _typing.TYPE_CHECKING:
     from tailmetrics.ranking import rank_chunks as rank_chunks
     from tailmetrics.ranking import rank_shards as rank_shards
 else:
-    _HOMES = {
-        "LabelBuckets": "buckets",
-        "LabelFrequency": "frequency",
-        "Ranking": "ranking",
-        "TopKCollection": "collection",
-        "evaluate": "evaluation",
-        "rank": "ranking",
-        "rank_chunks": "ranking",
-        "rank_shards": "ranking",
-    }
+    _HOMES = dict.fromkeys(("Ranking", "rank", "rank_chunks", "rank_shards"), "ranking")
+    _HOMES |= {"LabelBuckets": "buckets", "LabelFrequency": "frequency", "TopKCollection": "collection"}
+    _HOMES["evaluate"] = "evaluation"
     """Where a name is found; those that are not here, among the metrics."""
 
     def __getattr__(name: str) -> object:
@@ -45,12 +38,11 @@ else:
         metrics = _import_module("tailmetrics.metrics")
         if name == "__all__":
             found = [*_HOMES, "RatioMetric", "RowMeanMetric", "TopKMetric", "functional", *metrics.REGISTRY]
-        elif name in _HOMES:
-            found = getattr(_import_module(f"tailmetrics.{_HOMES[name]}"), name)
-        elif hasattr(metrics, name):
-            found = getattr(metrics, name)
         else:
-            raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
+            home = _import_module(f"tailmetrics.{_HOMES[name]}") if name in _HOMES else metrics
+            if not hasattr(home, name):
+                raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
+            found = getattr(home, name)
         globals()[name] = found
         return found
 

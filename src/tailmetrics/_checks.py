@@ -16,9 +16,12 @@ Choice = TypeVar("Choice", bound=str)
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
-
 LARGEST_COUNT = 2**62
+"""Two of them add up in int64."""
+
 LARGEST_CUTOFF = 2**31 - 1
+"""Deeper than any list; products of two of them fit into int64."""
+
 LARGEST_GAIN = 1e30
 """Gains between its inverse and this one add up exactly in the states of the metrics."""
 
@@ -103,21 +106,14 @@ def real_number(value: Any) -> float | None:
         return None
 
 
-def check_number(caller: str, argument: str, value: Any, low: float, high: float) -> float:
-    """Return ``value`` as float if low <= value <= high."""
+def check_number(caller: str, argument: str, value: Any, low: float, high: float, inside: bool = False) -> float:
+    """Return ``value`` as float if low <= value <= high, or, if it must be ``inside``, low < value < high."""
     number = real_number(value)
     if number is None:
         raise TypeError(f"{caller}: {argument}={value!r} is not a number; pass one between {low} and {high}.")
-    if not low <= number <= high:
-        raise ValueError(f"{caller}: {argument}={value} is out of range; pass a number between {low} and {high}.")
-    return number
-
-
-def check_between(caller: str, argument: str, value: Any, low: float, high: float) -> float:
-    """Return ``value`` as float if low < value < high."""
-    number = check_number(caller, argument, value, low, high)
-    if number in (low, high):
-        raise ValueError(f"{caller}: {argument}={value} is out of range; pass a number above {low} and below {high}.")
+    if not low <= number <= high or (inside and number in (low, high)):
+        needed = f"above {low} and below {high}" if inside else f"between {low} and {high}"
+        raise ValueError(f"{caller}: {argument}={value} is out of range; pass a number {needed}.")
     return number
 
 

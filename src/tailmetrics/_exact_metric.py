@@ -311,10 +311,10 @@ class ExactMetric(Mergeable, Metric):
     def _parts(self) -> Mapping[str, ExactMetric]:
         return {"": self}
 
-    def _states_held(self, states: Mapping[str, Tensor] | None = None) -> MetricStates:
-        """Return what the metric has to send: its states, or ``states`` that it shares with another."""
+    def _states_held(self) -> MetricStates:
+        """Return what the metric has to send."""
         reductions = {name: REDUCTIONS[reduction] for name, reduction in self._reductions.items()}
-        return MetricStates(self.fingerprint(), self._tensors() if states is None else states, reductions)
+        return MetricStates(self.fingerprint(), self._tensors(), reductions)
 
     # over processes
 
@@ -469,25 +469,24 @@ def writable(state: Tensor) -> Tensor:
 
 
 @contextmanager
-def sent_together(caller: str, metrics: Sequence[tuple[ExactMetric, MetricStates]]) -> Iterator[None]:
+def sent_together(caller: str, metrics: Sequence[ExactMetric]) -> Iterator[None]:
     """Send the states of metrics over processes at once, for those that are going to, and have them used in compute.
 
     Args:
         caller: The name that errors begin with.
-        metrics: Each metric that is to be computed with what it has to send, in the same order on every process.
+        metrics: Those that are to be computed, in the same order on every process; a state of several is sent once.
     """
-    groups: dict[tuple[Any, torch.device], list[tuple[ExactMetric, MetricStates]]] = {}
-    for metric, share in metrics:
-        key = metric.process_group or distributed.group.WORLD, metric.device
-        groups.setdefault(key, []).append((metric, share))
+    groups: dict[tuple[Any, torch.device], list[ExactMetric]] = {}
+    for metric in metrics:
+        groups.setdefault((metric.process_group or distributed.group.WORLD, metric.device), []).append(metric)
     in_order = sorted(groups, key=lambda key: order_of(key[0])) if len(groups) > 1 else groups
     try:
         for group, device in in_order:
             sent = groups[group, device]
-            found = over_processes(caller, [share for _, share in sent], group, device)
-            for (metric, _), states in zip(sent, found, strict=True):
+            found = over_processes(caller, [metric._states_held() for metric in sent], group, device)
+            for metric, states in zip(sent, found, strict=True):
                 vars(metric)["_over_processes"] = states  # setting an attribute of a module costs twenty times as much
         yield
     finally:
-        for metric, _ in metrics:
+        for metric in metrics:
             vars(metric)["_over_processes"] = None

@@ -36,29 +36,33 @@ def summaries(
     found: dict[str, Tensor] = {}
     chance, attainable = ((references or {}).get(name, {}) for name in ("chance", "attainable"))
     for keys in members:
-        stems: dict[str, list[Tensor]] = {}
+        stems: dict[str, list[str]] = {}
         for key in keys:
             stem, _, bucket = key.rpartition("/")
             if bucket != UNSEEN:
-                stems.setdefault(stem, []).append(scalars[key])
-        for stem, values in stems.items():
-            measured = [value for value in values if not math.isnan(value)]
-            # one bucket alone says nothing of a difference, so that 0 would be a claim that nobody measured
-            gap = measured[0] - measured[-1] if len(measured) > 1 else torch.full_like(values[0], math.nan)
-            found |= {f"{stem}/gap": gap, f"{stem}/spread": torch.full_like(values[0], _spread(measured))}
-        for stem in stems if chance and attainable else ():
-            seen = [key for key in keys if key.rpartition("/")[0] == stem and not key.endswith(f"/{UNSEEN}")]
+                stems.setdefault(stem, []).append(key)
+        for stem, seen in stems.items():
+            values = torch.stack([scalars[key] for key in seen])
+            found |= {f"{stem}/gap": _gap(values), f"{stem}/spread": torch.full_like(values[0], _spread(values))}
+        for stem, seen in stems.items() if attainable else ():
             if all(key in chance for key in seen):
-                adjusted = [(scalars[key] - chance[key]) / (attainable[key] - chance[key]) for key in seen]
-                known = [value for value in adjusted if math.isfinite(value)]
-                nan = torch.full_like(adjusted[0], math.nan)
-                found[f"{stem}/adjusted_gap"] = known[0] - known[-1] if len(known) > 1 else nan
+                sides = ([of[key] for key in seen] for of in (scalars, chance, attainable))
+                values, least, most = map(torch.stack, sides)
+                adjusted = (values - least) / (most - least)
+                found[f"{stem}/adjusted_gap"] = _gap(adjusted.where(adjusted.isfinite(), math.nan))
     return found
 
 
-def _spread(values: Sequence[Tensor]) -> float:
-    """Return standard deviation over mean; NaN for a mean of 0, and of fewer than two values."""
-    known = [float(value) for value in values]
+def _gap(values: Tensor) -> Tensor:
+    """Return the first value that was measured minus the last one."""
+    measured = values[~values.isnan()]
+    # one bucket alone says nothing of a difference, so that 0 would be a claim that nobody measured
+    return measured[0] - measured[-1] if len(measured) > 1 else torch.full_like(values[0], math.nan)
+
+
+def _spread(values: Tensor) -> float:
+    """Return standard deviation over mean of what was measured; NaN for a mean of 0, and of fewer than two values."""
+    known = values[~values.isnan()].tolist()
     mean = math.fsum(known) / len(known) if len(known) > 1 else 0.0
     if not mean:
         return math.nan

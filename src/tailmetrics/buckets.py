@@ -200,13 +200,11 @@ class LabelBuckets:
 
     def __eq__(self, other: object) -> bool:
         """Whether both assign the same labels to the same names."""
-        if not isinstance(other, LabelBuckets):
-            return NotImplemented
-        return self.names == other.names and torch.equal(self.assignment, other.assignment)
+        return isinstance(other, LabelBuckets) and self.digest == other.digest
 
     def __hash__(self) -> int:
         """Return a hash of the assignment."""
-        return hash((self.digest, self.names))
+        return hash(self.digest)
 
     def __repr__(self) -> str:
         """Return numbers of labels and buckets, and the names; of many buckets the first and the last ones."""

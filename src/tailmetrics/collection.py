@@ -348,7 +348,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         """Return the scalars of all members in one flat dict; processes send the states of all members at once."""
         members = cast("list[tuple[str, TopKMetric]]", self.items(keep_base=True, copy_state=False))
         computed = {name: metric for name, metric in members if metric.keys()}
-        with self._sent_together(computed):
+        with self._sent_together(computed.values()):
             found = self._flat({name: metric.scalars() for name, metric in computed.items()})
         most, metric = max(
             ((share, metric) for metric in computed.values() for share in metric._tied_shares.values()),
@@ -364,10 +364,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         return {**self.members(), **self._twins_by_name()}
 
     def _held(self) -> list[MetricStates]:
-        return [
-            *self._shares(self.members()).values(),
-            *(metric._states_held() for metric in self._twins_by_name().values()),
-        ]
+        self._share_again()
+        return super()._held()
 
     def _note_references(self, ranking: Ranking, addition: Addition) -> list[RelevanceMetric]:
         """Note what references, and other orders of equal scores, reach on the rows of a ranking; return who reads."""
@@ -463,7 +461,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         members = self.members()
         twins = {one: metrics for one, metrics in self._twins.items() if one in names}
         sending = [metric for metrics in twins.values() for metric in metrics.values() if metric._will_send]
-        with sent_together("TopKCollection", [(metric, metric._states_held()) for metric in sending]):
+        with sent_together("TopKCollection", sending):
             return {
                 one: {
                     key: value
@@ -481,22 +479,12 @@ class TopKCollection(Mergeable, LoggedCollection):
             metric._apply(fn)
         return super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]
 
-    def _shares(self, members: Mapping[str, TopKMetric]) -> dict[str, MetricStates]:
-        """Return what each of some members holds; those of one group hold one tensor for each state."""
-        shares: dict[str, MetricStates] = {}
-        for group in self._groups.values():
-            present = {name: members[name]._tensors() for name in group if name in members}
-            first = {name: state for held in reversed(present.values()) for name, state in held.items()}
-            shares |= {
-                one: members[one]._states_held({name: first[name] for name in held}) for one, held in present.items()
-            }
-        return {name: shares[name] for name in members}
-
-    def _sent_together(self, members: Mapping[str, TopKMetric]) -> AbstractContextManager[None]:
+    def _sent_together(self, members: Iterable[TopKMetric]) -> AbstractContextManager[None]:
         """Send the states of members over processes at once, to be used by their ``compute``."""
-        sending = {name: metric for name, metric in members.items() if metric._will_send}
-        shares = self._shares(sending)
-        return sent_together("TopKCollection", [(metric, shares[name]) for name, metric in sending.items()])
+        sending = [metric for metric in members if metric._will_send]
+        if sending:
+            self._share_again()
+        return sent_together("TopKCollection", sending)
 
     def _share_again(self) -> None:
         """Let the members of a group refer to the states of the first of them."""
@@ -521,7 +509,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             ValueError: If no member keeps counts per label.
         """
         members = self.members()
-        with self._sent_together({name: metric for name, metric in members.items() if keeps_labels(metric)}):
+        with self._sent_together(filter(keeps_labels, members.values())):
             return per_label(list(members.values()), self._training_counts, zero_division)
 
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""The tree is what the architecture page says: floors, one place for everything, nothing undocumented or dangling."""
+"""The tree is what the architecture page says: layers, one place for everything, nothing undocumented or dangling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "tailmetrics"
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
-FLOORS = {
+LAYERS = {
     **dict.fromkeys(("cli", "__main__"), 5),
     **dict.fromkeys(("lightning", "evaluation", "significance", "report", "io", "engines"), 4),
     "collection": 3,
@@ -26,7 +26,7 @@ FLOORS = {
     **dict.fromkeys(("_checks", "_arguments", "_exact_metric", "_logged", "_transfer", "_background"), 0),
     **dict.fromkeys(("_summaries", "testing"), 3),
 }
-ROOT_FLOOR = 3
+ROOT_LAYER = 3
 """The package root re-exports what is up to here; what imports the root must stand above."""
 
 OPTIONAL = {
@@ -63,25 +63,25 @@ def imports(tree: ast.AST, leave_out: Iterable[ast.AST] = ()) -> Iterator[tuple[
             yield from ((alias.name, node.lineno) for alias in node.names)
 
 
-def floor_of(name: str) -> int:
-    """Return the floor of a dotted name; what the root re-exports is on the floor of the root."""
+def layer_of(name: str) -> int:
+    """Return the layer of a dotted name; what the root re-exports is on the layer of the root."""
     parts = name.split(".")
-    return FLOORS.get(parts[1], ROOT_FLOOR) if len(parts) > 1 else ROOT_FLOOR
+    return LAYERS.get(parts[1], ROOT_LAYER) if len(parts) > 1 else ROOT_LAYER
 
 
-def test_everything_has_a_floor() -> None:
-    """A new file or folder of the package is put on a floor before anything else."""
+def test_everything_has_a_layer() -> None:
+    """A new file or folder of the package is put on a layer before anything else."""
     found = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert found - {"__init__"} == set(FLOORS)
+    assert found - {"__init__"} == set(LAYERS)
 
 
 def test_imports_go_down_only() -> None:
-    """Also those within functions; the root may import up to its floor, and `evaluate` when it is asked for."""
+    """Also those within functions; the root may import up to its layer, and `evaluate` when it is asked for."""
     up = [
         f"{name}:{line} {imported}"
         for name, tree in MODULES.items()
         for imported, line in imports(tree)
-        if imported.split(".")[0] == "tailmetrics" and floor_of(imported) > floor_of(name)
+        if imported.split(".")[0] == "tailmetrics" and layer_of(imported) > layer_of(name)
     ]
     assert [line.partition(":")[0] for line in up] == ["tailmetrics"], up
     assert up[0].endswith("tailmetrics.evaluation.evaluate")
@@ -101,7 +101,7 @@ def run_imports() -> dict[str, set[str]]:
 
 
 def test_no_imports_form_a_circle() -> None:
-    """Neither between files, imports within functions included, nor between the folders and files of one floor.
+    """Neither between files, imports within functions included, nor between the folders and files of one layer.
 
     The error of ``prepare`` names the files of a circle.
     """
@@ -142,7 +142,7 @@ def test_files_of_metrics_never_import_one_another() -> None:
 
 
 def test_importing_the_root_imports_no_optional_dependency() -> None:
-    """Neither those of the extras nor floor 4 and 5, beyond what TorchMetrics itself imports."""
+    """Neither those of the extras nor layer 4 and 5, beyond what TorchMetrics itself imports."""
 
     code = (
         "import sys, torchmetrics; before = {*sys.modules}; import tailmetrics; "
@@ -153,7 +153,7 @@ def test_importing_the_root_imports_no_optional_dependency() -> None:
     assert "tailmetrics.collection" in own
     assert not {name.partition(".")[0] for name in own} & OPTIONAL
     assert "torch._dynamo" not in own, "torch.compile takes longer to import than all else here"
-    assert not [name for name in own if name.startswith("tailmetrics.") and floor_of(name) > ROOT_FLOOR]
+    assert not [name for name in own if name.startswith("tailmetrics.") and layer_of(name) > ROOT_LAYER]
 
 
 def test_a_star_import_brings_the_public_names_and_no_module_but_functional() -> None:

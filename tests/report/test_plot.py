@@ -118,9 +118,9 @@ def test_every_metric_plots(name):
 @pytest.mark.parametrize(
     ("val", "message"),
     [
-        (torch.zeros(3), r"RecallAtK.plot: val is float32 \[3\], but 2 values are needed, recall@1 to recall@5"),
-        ([torch.zeros(2), torch.zeros(3)], "2 values are needed"),
-        ([0.5, 0.5], "val is float, but 2 values"),
+        (torch.zeros(3), r"RecallAtK: value is float32 \[3\]; pass what compute\(\) .* returned, 2 numbers"),
+        ([torch.zeros(2), torch.zeros(3)], "2 numbers"),
+        ([0.5, 0.5], "value is float; pass"),
         ([], r"val is \[\]"),
         (0.5, "pass a value of compute"),
     ],

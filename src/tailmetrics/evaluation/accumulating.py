@@ -294,7 +294,7 @@ class Evaluation:
         if self.confidence is None:
             return {}
         found: dict[str, Interval] = {}
-        with sent_together("Evaluation", [(one, one._states_held()) for one in self._sums_of_rows if one._will_send]):
+        with sent_together("Evaluation", [one for one in self._sums_of_rows if one._will_send]):
             for one in self._sums_of_rows:
                 found |= one.intervals(scalars, self.collection._set_name, self.confidence)
         for cells in self.cells:

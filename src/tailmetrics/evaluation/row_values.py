@@ -29,7 +29,7 @@ GROUP, COUNTS = "row_group", "row counts"
 def has_row_values(metric: TopKMetric) -> bool:
     """Whether rows have a value to compare runs by: not an average over labels, nor what is shown, good or bad."""
     by_rows = getattr(metric, "average", "samples") in ("samples", "micro")
-    return hasattr(metric, "row_values") and by_rows and not isinstance(metric, ShownMetric)
+    return type(metric)._of_rows is not TopKMetric._of_rows and by_rows and not isinstance(metric, ShownMetric)
 
 
 def gaps_of(metric: TopKMetric, named: Callable[[str], str] = str, adjusted: bool = False) -> dict[str, list[str]]:

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from inspect import Parameter
 from typing import Any, ClassVar, Final, TypeAlias
 from warnings import warn
@@ -15,9 +14,9 @@ from torch import Tensor
 from typing_extensions import Self, Unpack
 
 from tailmetrics._arguments import TorchMetricsArguments, arguments, number_text
-from tailmetrics._checks import check_choice, check_count, check_cutoffs, check_number, shape_of
+from tailmetrics._checks import check_choice, check_count, check_cutoffs, check_names, check_number, shape_of
 from tailmetrics._exact_metric import ExactMetric
-from tailmetrics._transfer import identity
+from tailmetrics._transfer import digest_of, identity
 from tailmetrics.buckets import LabelBuckets, buckets_of, names_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint
@@ -86,25 +85,6 @@ FACTS: Final[dict[str, Callable[[Training, Any], Any]]] = {
 }
 """The arguments of metrics that training can tell, and how: from what is bound, and what the metric was given."""
 
-UNTOLD: Final = {
-    "label_counts": "these buckets hold no training counts",
-    "num_train": "buckets do not tell the number of training rows",
-}
-"""Why a metric that was bound to buckets may need more."""
-
-
-def check_counts_fit(metric: Any, label_counts: Tensor | None) -> Tensor | None:
-    """Return ``label_counts``, or those of the buckets; raise unless there is one count per label."""
-    if label_counts is None and metric.bound_buckets is not None:
-        label_counts = metric.bound_buckets.counts
-    if label_counts is not None and metric.num_labels not in (None, len(label_counts)):
-        raise ValueError(
-            f"{type(metric).__name__}: label_counts holds {len(label_counts)} counts, but there are "
-            f"{metric.num_labels} labels; pass one count per label."
-        )
-    return label_counts
-
-
 Cutoffs: TypeAlias = int | Sequence[int]
 Buckets: TypeAlias = LabelBuckets | str
 
@@ -141,6 +121,8 @@ class ConfiguredMetric(ExactMetric):
     row_groups: tuple[str, ...] | None
     duplicates: Duplicates
     ignore_index: int | None
+    label_counts: Tensor | None
+    """Training counts (L,), of metrics that take them."""
     bound_buckets: LabelBuckets | None
     """The buckets, once they are known."""
     _num_buckets: int
@@ -179,7 +161,14 @@ class ConfiguredMetric(ExactMetric):
         # an array holds several cut-offs, or, of a metric with a threshold for each label, one of them
         several = isinstance(k, Sequence) or (bool(getattr(k, "ndim", 0)) and len(self.cutoffs) == len(k))  # type: ignore[arg-type]
         self.k = self.cutoffs if several else self.cutoffs[0]
-        self.buckets = _check_buckets(caller, buckets)
+        if isinstance(buckets, str):
+            names_of(buckets)  # raises where no kind has this name
+        elif not isinstance(buckets, LabelBuckets | None):
+            raise TypeError(
+                f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
+                "LabelBuckets.deciles(counts), or 'deciles', and call bind(frequency) later."
+            )
+        self.buckets = buckets
         self.num_labels = None if num_labels is None else check_count(caller, "num_labels", num_labels)
         self.weighted = bool(weighted)
         self._counts = SUMS_OF_WEIGHTS if weighted else COUNT
@@ -195,7 +184,6 @@ class ConfiguredMetric(ExactMetric):
             for name, value in facts.items()
             if (isinstance(value, str) if name == "buckets" else value is None)
         }
-        self._bound_to_buckets = isinstance(buckets, LabelBuckets)
         self._settle({})
 
     def _check_cutoffs(self, k: Any) -> tuple[Any, ...]:
@@ -231,8 +219,7 @@ class ConfiguredMetric(ExactMetric):
         # the number of labels shows in the shapes of states
         unusual = self.unusual_settings()
         unusual.pop("num_labels", None)
-        digest = sha256(f"{type(self).__qualname__} {identity(unusual)}".encode()).hexdigest()
-        return f"{self.stem}_{digest[:16]}"
+        return f"{self.stem}_{digest_of((type(self).__qualname__, unusual))}"
 
     def extra_repr(self) -> str:
         """Return the arguments that are not the default, for ``repr``."""
@@ -305,15 +292,14 @@ class ConfiguredMetric(ExactMetric):
 
     def _still_open(self, when: str) -> str:
         missing = self._missing()
-        others = [name for name in missing if name != "buckets"]
-        parts = [f"buckets={self.buckets!r} has no label counts yet"] if "buckets" in missing else []
-        parts += [f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} not known yet"] if others else []
-        needs = f"{self._caller}: {', and '.join(parts)}"
+        lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not known yet"
+        if "buckets" in missing:
+            lacking = f"buckets={self.buckets!r} has no label counts yet"
         passed = " and ".join(f"{name}=" for name in missing)
-        if not self._bound_to_buckets or not set(missing) <= set(UNTOLD):
-            return f"{needs}; call bind(frequency) {when}, or pass {passed} to the metric."
-        untold = " and ".join(UNTOLD[name] for name in missing)
-        return f"{needs}: {untold}; pass {passed} or bind a LabelFrequency."
+        return (
+            f"{self._caller}: {lacking}; call bind(frequency) with a LabelFrequency {when}, or pass {passed} to the "
+            "metric."
+        )
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Self:
         """Complete what was left open: ``buckets="deciles"``, the number of labels, the training counts.
@@ -334,7 +320,6 @@ class ConfiguredMetric(ExactMetric):
             raise ValueError(
                 f"{self._caller}: bind after {self._update_count} updates would mix two meanings; reset first."
             )
-        self._bound_to_buckets = training.num_rows is None
         self._settle({name: FACTS[name](training, given) for name, given in self._left_open.items()})
         return self
 
@@ -363,6 +348,14 @@ class ConfiguredMetric(ExactMetric):
                     "labels; leave num_labels out."
                 )
             self.num_labels = buckets.num_labels
+        if "label_counts" in vars(self):
+            counts = buckets.counts if self.label_counts is None and buckets is not None else self.label_counts
+            if counts is not None and self.num_labels not in (None, len(counts)):
+                raise ValueError(
+                    f"{self._caller}: label_counts holds {len(counts)} counts, but there are {self.num_labels} labels; "
+                    "pass one count per label."
+                )
+            self.label_counts = counts
 
     @once
     def ks(self) -> tuple[int, ...]:
@@ -384,10 +377,8 @@ def _check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str])
     """Return the names of row groups as a tuple if they are distinct, and no bucket has one of them."""
     if row_groups is None:
         return None
-    if not isinstance(row_groups, Sequence) or isinstance(row_groups, str):
-        raise TypeError(f"{caller}: row_groups={row_groups!r} is no sequence; pass names such as ['en', 'de'].")
-    names = tuple(row_groups)
-    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) != len(names):
+    names = check_names(caller, "row_groups", row_groups)
+    if not all(names) or len(set(names)) != len(names) or not names:
         raise ValueError(f"{caller}: row_groups={list(names)} must be distinct names, at least one.")
     taken = sorted({*names} & {*bucket_names})
     if taken:
@@ -396,18 +387,6 @@ def _check_row_groups(caller: str, row_groups: Any, bucket_names: Sequence[str])
             "name, so that keys tell them apart."
         )
     return names
-
-
-def _check_buckets(caller: str, buckets: Any) -> Buckets | None:
-    if isinstance(buckets, str):
-        names_of(buckets)  # raises where no kind has this name
-    elif buckets is not None and not isinstance(buckets, LabelBuckets):
-        raise TypeError(
-            f"{caller}: buckets is {shape_of(buckets)}; pass LabelBuckets, such as frequency.deciles() or "
-            "LabelBuckets.deciles(counts), or 'deciles', and call bind(frequency) later."
-        )
-    known: Buckets | None = buckets
-    return known
 
 
 def _in_key(word: str, value: Any) -> str:

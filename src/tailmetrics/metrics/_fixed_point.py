@@ -17,9 +17,10 @@ from tailmetrics.ranking._device import made_once
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 LIMB_BITS = 26
+"""Bits of a limb: few enough that those of 2^37 rows add up in int64, so many that 3 limbs write [0, 1] to 2^-78."""
 
 FEW_LIMBS = 2**10
-"""Limbs that are made at once on any processor."""
+"""Limbs that are made at once on any processor: 8 kB, so that a small batch is not asked which processor it is on."""
 
 EXACT_TERMS = 2**26
 """Fewer whole numbers below 2^27 than this add up to less than 2^53: exact in float64, whatever the order."""
@@ -90,29 +91,21 @@ class FixedPoint:
         has above the end of the limb before. Powers of two, floor and that difference are exact in floating point:
         nothing is lost but what is below the last limb. Twin: :meth:`_one_by_one`.
         """
-        too_large = None if self.bounded else self._too_large(values)
-        if values.dtype != torch.float64:  # 2^156 is no number of a smaller type
-            return torch.stack(list(self._one_by_one(values))[: self.limbs]), too_large
+        too_large = None if self.bounded else ~(values <= min(self.top, torch.finfo(values.dtype).max))  # NaN included
         values = values if too_large is None else values.masked_fill(too_large, 0.0)
+        if values.dtype != torch.float64:  # 2^156 is no number of a smaller type
+            return torch.stack(list(self._one_by_one(values))), too_large
         above = (values * _scales(self, values.device).view(-1, *[1] * values.ndim)).floor_()
         return torch.sub(above[1:], above[:-1], alpha=2.0**LIMB_BITS), too_large
 
-    def _too_large(self, values: Tensor) -> Tensor | None:
-        """Return which values the limbs cannot hold, NaN included; None where that is known of all."""
-        return None if self.bounded else ~(values <= min(self.top, torch.finfo(values.dtype).max))
-
     def _one_by_one(self, values: Tensor) -> Iterator[Tensor]:
-        """Yield one column after the other: cut off what is in front of the point, and move the point by a limb."""
-        too_large = self._too_large(values)
-        rest = values if too_large is None else values.masked_fill(too_large, 0.0)
-        rest = rest * 2.0 ** -(self.lowest + LIMB_BITS * (self.limbs - 1))
+        """Yield one limb after the other: cut off what is in front of the point, and move the point by a limb."""
+        rest = values * 2.0 ** -(self.lowest + LIMB_BITS * (self.limbs - 1))
         for number in range(self.limbs):
             limb = rest.floor()
             yield limb
             if number < self.limbs - 1:
                 rest.sub_(limb).mul_(2.0**LIMB_BITS)
-        if too_large is not None:
-            yield too_large.to(values.dtype)
 
     def totals(self, state: Tensor) -> list[int | float]:
         """Return the sums in ``state`` (..., columns) as exact whole numbers of :attr:`unit`, flat; inf if infinite."""

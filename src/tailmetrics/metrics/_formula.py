@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
 from math import log
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -58,27 +58,10 @@ def _powers_of_two() -> Tensor:
     return torch.tensor(powers, dtype=torch.float64, device="cpu")
 
 
-P = ParamSpec("P")
-Value_co = TypeVar("Value_co", covariant=True)
-Ranks = TypeVar("Ranks", bound=TargetRanks)
+Value = TypeVar("Value")
 
 
-class Formula(Protocol[P, Value_co]):
-    """A function of a ranking that takes arrays too."""
-
-    __name__: str
-
-    @overload
-    def __call__(self, ranking: TargetRanks, /, *args: P.args, **kwargs: P.kwargs) -> Value_co: ...
-
-    @overload
-    def __call__(self, preds: Any, target: Any, /, *args: P.args, **kwargs: P.kwargs) -> Value_co: ...
-
-    @overload
-    def __call__(self, *args: Any, **kwargs: Any) -> Value_co: ...
-
-
-def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | None = None) -> Formula[P, Value_co]:
+def formula(function: Callable[..., Value], reads: Depth | None = None) -> Callable[..., Value]:
     """Let a formula of a ranking take ``preds, target`` in its place, by position or keyword.
 
     Args:
@@ -96,7 +79,7 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
     names = list(of_arrays.parameters)
 
     @wraps(function)
-    def either(*args: Any, **kwargs: Any) -> Value_co:
+    def either(*args: Any, **kwargs: Any) -> Value:
         if "ranking" in kwargs:
             kwargs[first.name] = kwargs.pop("ranking")
         if first.name in kwargs or (args and isinstance(args[0], TargetRanks)):
@@ -111,7 +94,7 @@ def formula(function: Callable[Concatenate[Ranks, P], Value_co], reads: Depth | 
         deepest = max(k) if isinstance(k, tuple) else k
         depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
         ranking = rank_batch(Context(either.__name__, warns=True), batch, depth)
-        return function(ranking, **rest)  # type: ignore[arg-type, call-arg]
+        return function(ranking, **rest)
 
     return either
 

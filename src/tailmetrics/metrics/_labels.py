@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -394,22 +394,14 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         scope = "global_" if self.scope == "global" and self.buckets is not None else ""
         return f"{scope}{self._key(k).replace(self._key(None), self.stem)}"
 
-    def row_values(self, ranking: Ranking) -> dict[str, Any]:
-        """Return the value of each row, or with ``average="micro"`` what it adds to numerator and denominator.
-
-        Raises:
-            ValueError: With an average over labels, which is no sum over rows.
-        """
+    def _of_rows(self, ranking: Ranking) -> Tensor:
         if self.average == "samples":
-            return super().row_values(ranking)
+            return super()._of_rows(ranking)
         if self.average != "micro":
             raise ValueError(f"{self._caller}: average={self.average!r} is over labels; a row has no value of its own.")
-        self._check(ranking)
         ranks = self._ranks_of(ranking)
         counts = self._row_counts(ranking, ranks, self._counted(ranking, ranks))
-        terms = self._label_ratio(*counts.to(torch.float64).unbind(-1))
-        tops, bottoms = (term.flatten(1).unbind(1) for term in terms)
-        return dict(zip(self.row_keys(), zip(tops, bottoms, strict=True), strict=True))
+        return torch.stack(self._label_ratio(*counts.to(torch.float64).unbind(-1))).flatten(2).movedim(1, -1)
 
 
 def f_terms(hits: Tensor, predicted: Tensor | int, support: Tensor, beta: float) -> tuple[Tensor, Tensor]:

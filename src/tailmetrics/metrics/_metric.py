@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from math import isfinite
 from typing import Any, ClassVar
 from warnings import warn
@@ -15,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from tailmetrics._checks import shape_of
-from tailmetrics._transfer import identity
+from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._states import (
     Addition,
@@ -51,8 +50,14 @@ class ForwardCache:
         """Return what ``forward`` returned last."""
         if metric is None:
             return self
-        if sys._getframe(1).f_globals.get("__name__", "").endswith(RESULTS):
-            _check_single(metric)
+        keys = list(metric.keys())
+        asked = sys._getframe(1).f_globals.get("__name__", "").endswith(RESULTS)
+        if asked and ((metric.k is not None and isinstance(metric.k, tuple)) or len(keys) != 1):
+            held = f"{len(keys)} ({', '.join(keys[:2])}, …)" if keys else "one for each label"
+            raise ValueError(
+                f"{owner.__name__}: self.log takes one value, but this metric has {held}; make it a member of a "
+                "TopKCollection, update that, and call self.log_dict(collection)."
+            )
         return vars(metric).get("_forward_cache")
 
     def __set__(self, metric: Any, value: Any) -> None:
@@ -180,7 +185,7 @@ class TopKMetric(ConfiguredMetric):
         unusual = {
             key: value for key, value in self.unusual_settings().items() if key in ("duplicates", "ignore_index")
         }
-        told_apart = f"_{sha256(identity(unusual).encode()).hexdigest()[:8]}" if unusual else ""
+        told_apart = f"_{digest_of(unusual)}" if unusual else ""
         return f"{owner.__name__}_{name}_of_{self.num_labels}{groups}{told_apart}"
 
     @property
@@ -228,20 +233,17 @@ class TopKMetric(ConfiguredMetric):
             TypeError: If an argument is of a kind that is not accepted.
             ValueError: If shapes or values do not fit; the metric is then as before.
         """
-        if isinstance(preds, Prepared):
-            addition = Addition()
-            self._note_in(addition, preds)
-            with one_thread():
-                addition.carry_out()
-            return
+        prepared, queries = preds, None
         with one_thread():
-            ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
-            self._check(ranking)
+            if not isinstance(preds, Prepared):
+                ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
+                self._check(ranking)
+                prepared, queries = self._prepared(ranking), ranking.queries
             addition = Addition()
-            self._note_in(addition, self._prepared(ranking))
+            self._note_in(addition, prepared)
             addition.carry_out()
-        if ranking.queries is not None:
-            self._queries_seen = self._queries_seen.and_those_of(self._caller, ranking.queries)
+        if queries is not None:
+            self._queries_seen = self._queries_seen.and_those_of(self._caller, queries)
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -428,6 +430,25 @@ class TopKMetric(ConfiguredMetric):
         """Return what ``ties`` may be in place of ``"id"``."""
         return ()
 
+    def row_values(self, ranking: Ranking) -> dict[str, Any]:
+        """Return the value of each row by key, without row groups: shape (N,), float64, NaN where a row does not count.
+
+        Of a ratio of sums it is what a row adds to numerator and denominator, shape (N,) each.
+
+        Raises:
+            ValueError: With an average over labels, which is no sum over rows.
+        """
+        self._check(ranking)
+        found = self._of_rows(ranking)
+        if found.ndim == 3:
+            return dict(zip(self.row_keys(), zip(*found.unbind(0), strict=True), strict=True))
+        counted = found if ranking.row_mask is None else torch.where(ranking.row_mask, found, torch.nan)
+        return dict(zip(self.row_keys(), counted.unbind(0), strict=True))
+
+    def _of_rows(self, ranking: Ranking) -> Tensor:
+        """Return the values of rows by cut-off and bucket, (K * G, N), or both terms of a ratio, (2, K * G, N)."""
+        raise NotImplementedError(f"{self._caller}: no row has a value of its own")
+
     def scalars(self, value: Tensor | None = None) -> dict[str, Tensor]:
         """Return ``compute()``, or a ``value`` from ``compute`` or ``forward``, as a flat dict of scalars."""
         value, keys = self.compute() if value is None else value, self.keys()
@@ -503,13 +524,3 @@ def _check_rows(
                 f"{caller}: row_groups holds {largest}, but there are {len(row_groups)} groups "
                 f"({', '.join(row_groups)}); numbers of groups start at 0."
             )
-
-
-def _check_single(metric: Any) -> None:
-    keys = list(metric.keys())
-    if (metric.k is not None and isinstance(metric.k, tuple)) or len(keys) != 1:
-        held = f"{len(keys)} ({', '.join(keys[:2])}, …)" if keys else "one for each label"
-        raise ValueError(
-            f"{type(metric).__name__}: self.log takes one value, but this metric has {held}; make it a member of a "
-            "TopKCollection, update that, and call self.log_dict(collection)."
-        )

@@ -21,16 +21,12 @@ def plot_metric(metric: TopKMetric, val: Tensor | Sequence[Tensor], ax: Any) -> 
     if ax is not None and not hasattr(ax, "get_xaxis"):
         raise TypeError(f"{type(metric).__name__}.plot: ax is a {shape_of(ax)}; pass axes of matplotlib, or None.")
     if isinstance(val, Tensor):
-        _check_size(metric, val)
-        return (
-            _bars(metric, val, ax) if metric.buckets is not None else _as_torchmetrics(metric, _named(metric, val), ax)
-        )
+        named = _named(metric, val)
+        return _as_torchmetrics(metric, named, ax) if metric.buckets is None else _bars(metric, val, ax)
     if not isinstance(val, Sequence) or not val:
         raise ValueError(
             f"{type(metric).__name__}.plot: val is {val!r}; pass a value of compute or forward, or a sequence of them."
         )
-    for step in val:
-        _check_size(metric, step)
     return _as_torchmetrics(metric, [_named(metric, step) for step in val], ax)
 
 
@@ -53,15 +49,6 @@ def plot_members(
         values = [torch.stack([step[key] for key in names]) for step in steps]
         found.append(plot_metric(member, values[0] if isinstance(val, Mapping) else values, place))
     return found
-
-
-def _check_size(metric: TopKMetric, val: Any) -> None:
-    keys = metric.keys()
-    if not isinstance(val, Tensor) or val.numel() != len(keys):
-        raise ValueError(
-            f"{type(metric).__name__}.plot: val is {shape_of(val)}, but {len(keys)} values are needed, "
-            f"{keys[0]} to {keys[-1]}; pass what compute or forward returned."
-        )
 
 
 def _named(metric: TopKMetric, val: Tensor) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
@@ -13,7 +12,7 @@ from torch.nn import functional as F
 from typing_extensions import Unpack
 
 from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count
-from tailmetrics._transfer import identity
+from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._formula import check_returned_values
@@ -72,6 +71,10 @@ class RelevanceMetric(TopKMetric):
     """Whether the values are made of gains, which ``min_gain`` leaves as they are."""
     tie_rules: ClassVar[tuple[Ties, ...]] = ("id", "worst", "best")
     """What ``ties`` may be: ``"expected"`` needs a formula that is a mean over orders."""
+    reads_counts_alone: ClassVar[bool] = False
+    """Whether ranks, the length of a list and the number of relevant labels tell the value of a row without gains."""
+    _formula: ClassVar[str]
+    """The name of the method that is the formula."""
     lacking: ClassVar[str] = "no relevant label"
     """What is said of a row that :meth:`_answered` leaves out."""
 
@@ -172,8 +175,7 @@ class RelevanceMetric(TopKMetric):
         """
         cuts = {k for k in self.cutoffs if k is not None} | ({self.depth} if self._uses_depth else set())
         self._cuts = tuple(sorted(cuts)) if self.ties == "id" and "worst" in self.tie_rules else ()
-        digest = sha256(identity((self._cuts, self.weighted)).encode()).hexdigest()
-        self._tie_state = f"tied_{digest[:16]}" if self._cuts else ""
+        self._tie_state = f"tied_{digest_of((self._cuts, self.weighted))}" if self._cuts else ""
         shape = 1 + len(self._cuts), self._counts.columns
         return {self._tie_state: State(shape, shared=self.in_registry)} if self._cuts else {}
 
@@ -242,23 +244,19 @@ class RelevanceMetric(TopKMetric):
 
     def _rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
         """Return, for each row, whether it counts and, behind it, whether it is answered: (N, 1 + G)."""
-        if type(self)._answered is not RelevanceMetric._answered:
-            return self._make_rows_counted(ranking, ranks)
-        memo = ranks._memo
-        if "rows counted" not in memo:
-            memo["rows counted"] = self._make_rows_counted(ranking, ranks)
-        counted: PerRow = memo["rows counted"]
-        return counted
-
-    def _make_rows_counted(self, ranking: Ranking, ranks: TargetRanks) -> PerRow:
         by_labels = type(self)._answered is RelevanceMetric._answered
+        memo: dict[object, PerRow] = ranks._memo if by_labels else {}
+        if "rows counted" in memo:
+            return memo["rows counted"]
         if by_labels and ranks is ranking and ranking.targets.filled:  # such as class indices: each row has a label
             num_rows, device = ranking.num_rows, ranking.ids.device
-            return PerRow(constant(1, device).expand(num_rows, 2), total=constant(num_rows, device).expand(2))
-        answered = with_bucket_axis(self._answered(ranking, ranks))
-        if ranking.row_mask is None:
-            return PerRow(F.pad(answered, (1, 0), value=True))
-        return PerRow(torch.cat([ranking.row_mask[:, None], answered & ranking.row_mask[:, None]], dim=1))
+            counted = PerRow(constant(1, device).expand(num_rows, 2), total=constant(num_rows, device).expand(2))
+        else:
+            answered, row_mask = with_bucket_axis(self._answered(ranking, ranks)), ranking.row_mask
+            sides = F.pad(answered, (1, 0), value=True)
+            counted = PerRow(sides if row_mask is None else sides & row_mask[:, None])
+        memo["rows counted"] = counted
+        return counted
 
     def _check_answered(self, ranking: Ranking) -> None:
         """Raise if a row that counts has nothing that a value is made of."""
@@ -271,6 +269,28 @@ class RelevanceMetric(TopKMetric):
                 f"{self._caller}: row {row} has {self.lacking}{' in some bucket' if empty.ndim > 1 else ''}; "
                 "drop such rows with row_mask, or choose another empty_target_action."
             )
+
+    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
+        """Return what the formula says at each cut-off, shape (K, ...), or (2, K, ...) of numerator and denominator."""
+        if isinstance(ranks, ReferenceRanks) and ranks.alike is not None and self.reads_counts_alone:
+            return ranks.alike.mean_of(self._at_cutoffs, self.ks, vars(self).setdefault("_of_kinds", OfKinds()))
+        if isinstance(ranks, ExpectedRanks):
+            return ranks.mean_of(self._at_cutoffs, max(self.ks))
+        return self._at_cutoffs(ranks)
+
+    def _at_cutoffs(self, ranks: TargetRanks) -> Tensor:
+        ks, formula = self.ks, getattr(self, self._formula)
+        if self.in_registry:
+            found = formula(ranks, ks if len(ks) > 1 else ks[0])
+            terms = isinstance(found, tuple)
+            found = torch.stack(found) if terms else found
+            return found if len(ks) > 1 else found.unsqueeze(int(terms))
+        # both terms of a ratio side by side, of one value per row itself
+        values = [value if isinstance(value, tuple) else (value,) for value in (formula(ranks, k) for k in ks)]
+        for term in (term for terms in values for term in terms):
+            check_returned_values(self._caller, self._formula, term, ranks, self.fixed_point, self.validate_args)
+        found = torch.stack([torch.stack(side) for side in zip(*values, strict=True)])
+        return found if len(found) > 1 else found[0]
 
 
 def with_bucket_axis(values: Tensor) -> Tensor:
@@ -292,7 +312,7 @@ class RowMeanMetric(RelevanceMetric):
 
     fixed_point: FixedPoint = UNIT
     reads_counts_alone: ClassVar[bool] = True
-    """Whether ranks, the length of a list and the number of relevant labels tell the value of a row without gains."""
+    _formula = "_row_value"
 
     @abstractmethod
     def _row_value(self, ranks: TargetRanks, k: Any) -> Tensor:
@@ -317,24 +337,6 @@ class RowMeanMetric(RelevanceMetric):
         values = self._row_values(ranking, ranks)
         return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": self._rows_counted(ranking, ranks)}
 
-    def _row_values(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
-        """Return the value of each cut-off and row, shape (K, ...)."""
-        ks = self.ks
-        if isinstance(ranks, ReferenceRanks) and ranks.alike is not None and self.reads_counts_alone:
-            return ranks.alike.mean_of(self._values_at_cutoffs, ks, vars(self).setdefault("_of_kinds", OfKinds()))
-        if isinstance(ranks, ExpectedRanks):
-            return ranks.mean_of(self._values_at_cutoffs, max(ks))
-        if self.in_registry:
-            return self._values_at_cutoffs(ranks)
-        values = [self._row_value(ranks, k) for k in ks]
-        for value in values:
-            check_returned_values(self._caller, "_row_value", value, ranks, self.fixed_point, self.validate_args)
-        return torch.stack(values)
-
-    def _values_at_cutoffs(self, ranks: TargetRanks) -> Tensor:
-        ks = self.ks
-        return self._row_value(ranks, ks) if len(ks) > 1 else self._row_value(ranks, ks[0]).unsqueeze(0)
-
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         totals = self._sums.totals(states["sum"])
         rows, *answered = (int(total) for total in self._counts.totals(states["rows"]))
@@ -350,20 +352,14 @@ class RowMeanMetric(RelevanceMetric):
             values.append(ratios([total * unit for total in of_k], [count * one for count in counted]))
         return values
 
-    def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
-        """Return the value of each row by key, without row groups, shape (N,), float64; NaN: does not count."""
-        self._check(ranking)
-        ranks, values = self._ranks_of(ranking), []
-        empty = ~self._answered(ranking, ranks)
-        for k, of_k in zip(self.ks, self._row_values(ranking, ranks).unbind(0), strict=True):
-            value = of_k.to(torch.float64) / self._per_one(k)
-            if self.empty_target_action != "neg":
-                value = torch.where(empty, 1.0 if self.empty_target_action == "pos" else torch.nan, value)
-            if ranking.row_mask is not None:
-                row_mask = ranking.row_mask if value.ndim == 1 else ranking.row_mask[:, None]
-                value = torch.where(row_mask, value, torch.nan)
-            values.append(value.view(ranking.num_rows, self._num_buckets))
-        return dict(zip(self.row_keys(), torch.cat(values, dim=1).unbind(1), strict=True))
+    def _of_rows(self, ranking: Ranking) -> Tensor:
+        ranks = self._ranks_of(ranking)
+        values = self._row_values(ranking, ranks).to(torch.float64)
+        values = torch.stack([value / self._per_one(k) for k, value in zip(self.ks, values, strict=True)])
+        if self.empty_target_action != "neg":
+            stand_in = 1.0 if self.empty_target_action == "pos" else torch.nan
+            values = torch.where(self._answered(ranking, ranks), values, stand_in)
+        return values.movedim(1, -1).flatten(0, -2)
 
 
 class ScoreMetric(RowMeanMetric):
@@ -394,6 +390,7 @@ class RatioMetric(RelevanceMetric):
 
     empty_actions: ClassVar[tuple[EmptyTargetAction, ...]] = ("neg", "skip", "error")
     fixed_point: FixedPoint = REAL
+    _formula = "_row_terms"
 
     @abstractmethod
     def _row_terms(self, ranks: TargetRanks, k: Any) -> tuple[Tensor, Tensor]:
@@ -407,19 +404,8 @@ class RatioMetric(RelevanceMetric):
         return {"sums": State((2, len(self.cutoffs), self._num_buckets, self._sums.columns))}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        return {"sums": PerRow(self._terms_of_rows(ranking), self.fixed_point, row_axis=2)}
-
-    def _terms_of_rows(self, ranking: Ranking) -> Tensor:
-        """Return both terms of each cut-off and row, shape (2, K, ...)."""
-        ranks = self._ranks_of(ranking)
-        if isinstance(ranks, ExpectedRanks):
-            return ranks.mean_of(lambda one: torch.stack(self._row_terms(one, self.ks)), max(self.ks))
-        if self.in_registry and len(self.ks) > 1:
-            return torch.stack(self._row_terms(ranks, self.ks))
-        pairs = [self._row_terms(ranks, k) for k in self.ks]
-        for term in () if self.in_registry else (term for pair in pairs for term in pair):
-            check_returned_values(self._caller, "_row_terms", term, ranks, self.fixed_point, self.validate_args)
-        return torch.stack([torch.stack(side) for side in zip(*pairs, strict=True)])
+        terms = self._row_values(ranking, self._ranks_of(ranking))
+        return {"sums": PerRow(terms, self.fixed_point, row_axis=2)}
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         top, bottom = (self._sums.totals(sums) for sums in states["sums"])
@@ -427,9 +413,6 @@ class RatioMetric(RelevanceMetric):
         buckets = len(flat) // len(self.cutoffs)
         return [flat[start : start + buckets] for start in range(0, len(flat), buckets)]
 
-    def row_values(self, ranking: Ranking) -> dict[str, tuple[Tensor, Tensor]]:
-        """Return what each row adds to numerator and denominator by key, without row groups, shape (N,) each."""
-        self._check(ranking)
-        terms = self._terms_of_rows(ranking).to(torch.float64).movedim(2, 1)
-        tops, bottoms = (side.flatten(1).unbind(1) for side in terms)
-        return dict(zip(self.row_keys(), zip(tops, bottoms, strict=True), strict=True))
+    def _of_rows(self, ranking: Ranking) -> Tensor:
+        terms = self._row_values(ranking, self._ranks_of(ranking)).to(torch.float64)
+        return terms.movedim(2, -1).flatten(1, -2)

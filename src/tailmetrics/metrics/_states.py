@@ -112,24 +112,24 @@ class Addition:
         sums: States with one row group, and the values of all rows that are added up.
         states: States.
         amounts: What is added to all cells of each of them.
-        cells: States as vectors, places in them, amounts, and how they are put together.
-        blocks: States, what is added block by block, and the rows of the batch.
+        cells: States, what is added to single cells of each, and the rows of the batch.
+        flags: States as vectors, places in them, and what is marked there.
     """
 
     sums: list[tuple[Tensor, PerRow]] = field(default_factory=list)
     states: list[Tensor] = field(default_factory=list)
     amounts: list[Tensor] = field(default_factory=list)
-    cells: list[tuple[Tensor, Tensor, Tensor, Reduction]] = field(default_factory=list)
-    blocks: list[tuple[Tensor, InBlocks, BatchRows]] = field(default_factory=list)
+    cells: list[tuple[Tensor, AtCells | InBlocks, BatchRows]] = field(default_factory=list)
+    flags: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
 
     def note(self, state: Tensor, increment: Increment, rows: BatchRows, reduce: Reduction) -> None:
         """Note what is added to a state, overall and for each row group."""
-        if isinstance(increment, InBlocks):
-            assert reduce == "sum"  # what is marked cannot be taken back
-            self.blocks.append((state, increment, rows))
+        if isinstance(increment, (AtCells, InBlocks)) and reduce == "sum":
+            self.cells.append((state, increment, rows))
         elif isinstance(increment, AtCells):
-            self.cells += _of_cells(state, increment, rows, reduce)
+            self.flags += _of_cells(state, increment, BatchRows(rows.groups))
         else:
+            assert isinstance(increment, PerRow)  # blocks of what is marked could not be taken back
             if rows.weights is not None:
                 values = increment.rows_first
                 weights = rows.weights.view(-1, *[1] * (values.ndim - 1))
@@ -145,32 +145,25 @@ class Addition:
     def carry_out(self) -> None:
         """Add all that was noted, or nothing."""
         states, amounts = self._totals()
-        if not (self.blocks or self.cells):
+        if not (self.cells or self.flags):
             if states:
                 torch._foreach_add_(states, amounts)
             return
-        added: list[tuple[Tensor, Tensor, Tensor]] = []
-        by_block: list[tuple[tuple[Tensor, InBlocks, BatchRows], int]] = []
+        added: list[tuple[tuple[Tensor, AtCells | InBlocks, BatchRows], int]] = []
         try:
-            for one in self.blocks:
-                by_block.append((one, 0))
-                for number, (state, places, amount, _) in enumerate(_of_blocks(*one), start=1):
+            for one in self.cells:
+                added.append((one, 0))
+                for number, (state, places, amount) in enumerate(_of_blocks(*one), start=1):
                     state.scatter_add_(0, places, amount)
-                    by_block[-1] = (one, number)
-            for state, places, amount, reduce in self.cells:
-                if reduce == "sum":
-                    state.scatter_add_(0, places, amount)
-                    added.append((state, places, amount))
-            for state, places, amount, reduce in self.cells:
-                if reduce == "max":
-                    state.scatter_reduce_(0, places, amount, reduce="amax")
+                    added[-1] = (one, number)
+            for state, places, amount in self.flags:
+                state.scatter_reduce_(0, places, amount, reduce="amax")
             if states:
                 torch._foreach_add_(states, amounts)
         except BaseException:
-            for one, number in by_block:
-                added += [cells[:3] for cells in islice(_of_blocks(*one), number)]
-            for state, places, amount in added:
-                state.scatter_add_(0, places, -amount)
+            for one, number in added:
+                for state, places, amount in islice(_of_blocks(*one), number):
+                    state.scatter_add_(0, places, -amount)
             raise
 
     def _totals(self) -> tuple[list[Tensor], list[Tensor]]:
@@ -237,25 +230,23 @@ def _by_group(state: Tensor, increment: PerRow, rows: BatchRows) -> Tensor:
     return by_group
 
 
-def _of_cells(
-    state: Tensor, increment: AtCells, rows: BatchRows, reduce: Reduction
-) -> Iterator[tuple[Tensor, Tensor, Tensor, Reduction]]:
+def _of_cells(state: Tensor, increment: AtCells, rows: BatchRows) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield vectors of a state, places in them and amounts: overall, and for the row groups."""
-    if rows.weights is not None and reduce == "sum":
+    if rows.weights is not None:
         increment = _weighted_cells(increment, rows.weights)
     amounts = increment.amounts.to(state.dtype)
-    yield state[0].view(-1), increment.cells, amounts, reduce
+    yield state[0].view(-1), increment.cells, amounts
     if rows.groups is not None and len(state) > 1:
         group = rows.groups[increment.rows]
         place = (group.clamp(min=0) + 1) * state[0].numel() + increment.cells
-        yield state.view(-1), place, torch.where(group >= 0, amounts, 0), reduce
+        yield state.view(-1), place, torch.where(group >= 0, amounts, 0)
 
 
 def _of_blocks(
-    state: Tensor, increment: InBlocks, rows: BatchRows
-) -> Iterator[tuple[Tensor, Tensor, Tensor, Reduction]]:
-    for block in increment.blocks():
-        yield from _of_cells(state, block, rows, "sum")
+    state: Tensor, increment: AtCells | InBlocks, rows: BatchRows
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    for block in increment.blocks() if isinstance(increment, InBlocks) else (increment,):
+        yield from _of_cells(state, block, rows)
 
 
 def _weighted_cells(increment: AtCells, weights: Tensor) -> AtCells:

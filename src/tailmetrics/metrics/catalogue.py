@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import fsum
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count, check_counts
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments, check_counts_fit
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import ratios
 from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.metrics._states import AtCells, Increments, PerRow, State, at_labels
@@ -61,6 +61,17 @@ class ExposureMetric(ShownMetric):
             return [self._of_exposure(counts, None)]
         parts = torch.split(buckets.assignment.argsort(stable=True), buckets.label_counts.tolist())
         return [self._of_exposure(counts[inside], inside) for inside in parts]
+
+
+def _exposure_value(formula: Callable[..., float], *facts: str) -> Any:
+    """Return the method ``_of_exposure`` of a formula of counts, and of the facts of training that it reads."""
+
+    def _of_exposure(self: Any, shown: Tensor, inside: Tensor | None) -> float:
+        known = [getattr(self, name) for name in facts]
+        known = [one[inside] if isinstance(one, Tensor) and inside is not None else one for one in known]
+        return formula(shown, *known)
+
+    return _of_exposure
 
 
 def _rows_of(ranking: Ranking) -> PerRow:
@@ -164,8 +175,7 @@ class CatalogCoverageAtK(ExposureMetric):
     higher_is_better = True
     stem = "catalog_coverage"
 
-    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
-        return catalog_coverage(shown)
+    _of_exposure = _exposure_value(catalog_coverage)
 
 
 @final
@@ -195,8 +205,7 @@ class GiniAtK(ExposureMetric):
     higher_is_better = False
     stem = "gini"
 
-    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
-        return gini(shown)
+    _of_exposure = _exposure_value(gini)
 
 
 @final
@@ -227,8 +236,7 @@ class EntropyAtK(ExposureMetric):
     bounds = (0.0, float("inf"))
     stem = "entropy"
 
-    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
-        return entropy(shown)
+    _of_exposure = _exposure_value(entropy)
 
 
 def popularity(shown: Tensor, label_counts: Tensor) -> float:
@@ -299,14 +307,6 @@ class _TrainingMetric(ExposureMetric):
             kwargs.setdefault("num_labels", len(self.label_counts))
         super().__init__(k, **kwargs)
 
-    def _settle_facts(self) -> None:
-        super()._settle_facts()
-        self.label_counts = check_counts_fit(self, self.label_counts)
-
-    def _counts_of(self, inside: Tensor | None) -> Tensor:
-        assert self.label_counts is not None
-        return self.label_counts if inside is None else self.label_counts[inside]
-
 
 @final
 class PopularityAtK(_TrainingMetric):
@@ -337,8 +337,7 @@ class PopularityAtK(_TrainingMetric):
     stem = "popularity"
     can_be_weighted = True
 
-    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
-        return popularity(shown, self._counts_of(inside))
+    _of_exposure = _exposure_value(popularity, "label_counts")
 
 
 @final
@@ -380,8 +379,7 @@ class PopularityLiftAtK(_TrainingMetric):
         relevant = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
         return {**super()._prepare(ranking), "relevant": relevant}
 
-    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
-        return popularity(shown, self._counts_of(inside))
+    _of_exposure = _exposure_value(popularity, "label_counts")
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         relevant = self._of_buckets(states["relevant"].cpu())
@@ -431,9 +429,7 @@ class NoveltyAtK(_TrainingMetric):
         super()._settle_facts()
         self.num_train = self.num_train or None  # counts of no row tell nothing
 
-    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
-        assert self.num_train is not None
-        return novelty(shown, self._counts_of(inside), self.num_train)
+    _of_exposure = _exposure_value(novelty, "label_counts", "num_train")
 
 
 def personalization(shown: Tensor, num_rows: int, k: int) -> float:
@@ -470,7 +466,7 @@ class PersonalizationAtK(ExposureMetric):
     Args:
         k: Cut-off, or several.
         num_labels: L, where scores do not tell.
-        kwargs: See :class:`TopKMetric`; an overlap is of whole lists, so buckets are refused.
+        kwargs: See :class:`TopKMetric`; an overlap is of whole lists, so there are no buckets.
 
     >>> import torch
     >>> metric = PersonalizationAtK(k=2, num_labels=4)
@@ -483,14 +479,9 @@ class PersonalizationAtK(ExposureMetric):
 
     higher_is_better = True
     stem = "personalization"
+    withheld = (*ExposureMetric.withheld, "buckets")
 
-    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        if kwargs.get("buckets") is not None:
-            raise ValueError(f"{self._caller}: an overlap is of whole lists, not of a bucket; leave buckets out.")
-        super().__init__(k, **kwargs)
-
-    def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
-        raise NotImplementedError("personalization depends on the number of rows and on k too")
+    _of_exposure = _exposure_value(personalization)  # of rows and k too: see _values
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         rows = int(states["rows"].sum())
@@ -616,16 +607,8 @@ class PredictionProportionAtK(ShownMetric):
             for number, k in enumerate(self.ks)
         ]
 
-    def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
-        """Return the value of each row by key, without row groups, shape (N,), float64; NaN: does not count."""
-        self._check(ranking)
-        shares = [self._shown_of(ranking, k).T.to(torch.float64) / k for k in self.ks]
-        return dict(zip(self.row_keys(), _counted(torch.cat(shares), ranking), strict=True))
-
-
-def _counted(values: Tensor, ranking: Ranking) -> Tensor:
-    """Return values of rows (…, N), NaN where a row does not count."""
-    return values if ranking.row_mask is None else torch.where(ranking.row_mask, values, torch.nan)
+    def _of_rows(self, ranking: Ranking) -> Tensor:
+        return torch.cat([self._shown_of(ranking, k).T.to(torch.float64) / k for k in self.ks])
 
 
 @final
@@ -642,7 +625,7 @@ class TieRateAtK(ShownMetric):
 
     Args:
         k: Cut-off, or several.
-        kwargs: See :class:`TopKMetric`; buckets make no difference and are refused.
+        kwargs: See :class:`TopKMetric`; a tie is of a row, so there are no buckets.
 
     >>> import torch
     >>> metric = TieRateAtK(k=1)
@@ -655,12 +638,7 @@ class TieRateAtK(ShownMetric):
 
     higher_is_better = False
     stem = "tie_rate"
-    withheld = ("min_gain",)
-
-    def __init__(self, k: Cutoffs, **kwargs: Unpack[TopKArguments]) -> None:
-        if kwargs.get("buckets") is not None:
-            raise ValueError(f"{self._caller}: a tie is of a row, not of a bucket; leave buckets out.")
-        super().__init__(k, **kwargs)
+    withheld = ("min_gain", "buckets")
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
@@ -683,9 +661,6 @@ class TieRateAtK(ShownMetric):
         rows = int(states["rows"])
         return [ratios([tied], [rows]) for tied in states["tied"].tolist()]
 
-    def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
-        """Return whether each row is tied by key, without row groups, shape (N,), float64; NaN: does not count."""
-        self._check(ranking)
+    def _of_rows(self, ranking: Ranking) -> Tensor:
         tied = torch.stack([ranking.tied_at(k) for k in self.ks]).to(torch.float64)
-        known = tied if ranking.values is not None else torch.full_like(tied, torch.nan)
-        return dict(zip(self.row_keys(), _counted(known, ranking), strict=True))
+        return tied if ranking.values is not None else torch.full_like(tied, torch.nan)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_between, check_choice, check_number
+from tailmetrics._checks import check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._formula import divide, exponential_gain, formula, ordered_sum
@@ -25,6 +25,11 @@ LARGEST_GRADE = 100
 
 def _gained(gains: Tensor, gain: Gain) -> Tensor:
     return gains if gain == "linear" else exponential_gain(gains)
+
+
+def _largest_gain(ranking: Ranking) -> float:
+    gains = None if ranking.binary else ranking.targets.entries.gains
+    return float(gains.max()) if gains is not None and gains.numel() else 0.0
 
 
 def _discounted(ranks: TargetRanks, k: Cutoff, gain: Gain) -> Tensor:
@@ -140,13 +145,12 @@ class _GainMetric(RowMeanMetric):
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
-        if self.gain == "exponential" and self.validate_args and not ranking.binary:
-            gains = ranking.targets.entries.gains
-            if gains is not None and gains.numel() and float(gains.max()) > LARGEST_GRADE:
-                raise ValueError(
-                    f"{self._caller}: a gain of {float(gains.max()):g} is too large for 2^g - 1; with "
-                    f"gain='exponential' gains are grades of at most {LARGEST_GRADE}."
-                )
+        largest = _largest_gain(ranking) if self.gain == "exponential" and self.validate_args else 0.0
+        if largest > LARGEST_GRADE:
+            raise ValueError(
+                f"{self._caller}: a gain of {largest:g} is too large for 2^g - 1; with gain='exponential' gains are "
+                f"grades of at most {LARGEST_GRADE}."
+            )
 
 
 @final
@@ -307,10 +311,7 @@ class ERRAtK(RowMeanMetric):
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
-        if ranking.binary or not self.validate_args:
-            return
-        gains = ranking.targets.entries.gains
-        largest = float(gains.max()) if gains is not None and gains.numel() else 0.0
+        largest = _largest_gain(ranking) if self.validate_args else 0.0
         if largest > (self.max_gain or 1.0):
             raise ValueError(
                 f"{self._caller}: target holds the gain {largest:g}, above max_gain={self.max_gain or 1:g}; pass the "
@@ -383,7 +384,7 @@ class RBPAtK(RowMeanMetric):
     tie_rules = EVERY_RULE
 
     def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RelevanceArguments]) -> None:
-        self.persistence = check_between(self._caller, "persistence", persistence, 0.0, 1.0)
+        self.persistence = check_number(self._caller, "persistence", persistence, 0.0, 1.0, inside=True)
         super().__init__(k, **kwargs)
 
     _row_value = row_value(rbp_at_k, "persistence")

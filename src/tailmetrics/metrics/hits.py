@@ -8,7 +8,7 @@ from typing import final
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_between
+from tailmetrics._checks import check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._fixed_point import COUNT, UNIT, FixedPoint
 from tailmetrics.metrics._formula import divide, formula, ordered_sum
@@ -304,7 +304,7 @@ class FBetaAtK(LabelAveragedMetric):
     tie_rules = EVERY_RULE
 
     def __init__(self, k: Cutoffs, *, beta: float = 2.0, **kwargs: Unpack[LabelArguments]) -> None:
-        self.beta = check_between(self._caller, "beta", beta, 0.0, math.inf)
+        self.beta = check_number(self._caller, "beta", beta, 0.0, math.inf, inside=True)
         super().__init__(k, **kwargs)
 
     _row_value = row_value(f_beta_at_k, "beta", "denominator")

@@ -10,7 +10,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count, check_counts, check_number
-from tailmetrics.metrics._arguments_of_metrics import Cutoffs, check_counts_fit
+from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._fixed_point import WEIGHT
 from tailmetrics.metrics._formula import divide, formula, ordered_sum
 from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments
@@ -234,7 +234,6 @@ class _PropensityMetric(RatioMetric):
 
     def _settle_facts(self) -> None:
         super()._settle_facts()
-        self.label_counts = check_counts_fit(self, self.label_counts)
         if self.num_train is not None:
             self.num_train = check_count(self._caller, "num_train", self.num_train, minimum=3)
         self._weights = cast("LabelWeights", self._label_weights())  # known before a batch comes

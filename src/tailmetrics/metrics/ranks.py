@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import ClassVar, Literal, TypeAlias, final
 
 import torch
@@ -305,45 +307,30 @@ class KForRecall(RelevanceMetric):
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         miss_value = self.miss_value if self.miss_value is not None else int(states["num_labels"]) // 2
-        statistic = _median if self.statistic == "median" else _mean
         totals = [int(count) for count in self._counts.totals(states["histogram"])]
         width = self.depth + 1
-        of_buckets = (totals[first : first + width] for first in range(0, len(totals), width))
         found = []
-        for *counts, misses in of_buckets:
-            ascending = sorted(
-                [(k, count) for k, count in enumerate(counts, start=1) if count] + [(miss_value, misses)]
-            )
-            found.append(statistic(ascending))
+        for *counts, misses in (totals[first : first + width] for first in range(0, len(totals), width)):
+            ascending = sorted([*enumerate(counts, start=1), (miss_value, misses)])
+            found.append(_statistic(ascending, self.statistic))
         return [found]
 
-    def row_values(self, ranking: Ranking) -> dict[str, Tensor]:
-        """Return k of each row by key, without row groups, shape (N,), float64; NaN: does not count."""
-        self._check(ranking)
+    def _of_rows(self, ranking: Ranking) -> Tensor:
         ranks = self._ranks_of(ranking)
         k = k_for_recall(ranks, self.min_recall)
         miss_value = self.miss_value if self.miss_value is not None else self._num_labels_of(ranking) // 2
         value = torch.where(k <= self.depth, k, miss_value).to(torch.float64)
-        value = torch.where(ranks.n_relevant > 0, value, torch.nan).view(ranking.num_rows, self._num_buckets)
-        return dict(zip(self.row_keys(), value.unbind(1), strict=True))
+        return torch.where(ranks.n_relevant > 0, value, torch.nan).view(ranking.num_rows, self._num_buckets).T
 
 
-def _median(histogram: list[tuple[int, int]]) -> float:
-    """Return the value up to which, and from which on, lies half of all rows; the mean of both where they differ."""
-    total = sum(count for _, count in histogram)
+def _statistic(histogram: Sequence[tuple[int, int]], statistic: RowStatistic) -> float:
+    """Return mean or median of ascending values, each with the number of rows that have it; NaN of no row."""
+    up_to = list(accumulate(count for _, count in histogram))
+    total = up_to[-1]
     if not total:
         return float("nan")
-    found, passed = [], 0
-    for k, count in histogram:
-        # the lower middle: the first value with half of the rows at or below it; the upper one: the first with more
-        if 2 * passed < total <= 2 * (passed + count):
-            found.append(k)
-        if 2 * passed <= total < 2 * (passed + count):
-            found.append(k)
-        passed += count
-    return sum(found) / 2
-
-
-def _mean(histogram: list[tuple[int, int]]) -> float:
-    total = sum(count for _, count in histogram)
-    return sum(k * count for k, count in histogram) / total if total else float("nan")
+    if statistic == "mean":
+        return sum(value * count for value, count in histogram) / total
+    # the lower and the upper middle, which are one and the same of an odd number of rows
+    lower, upper = (histogram[bisect_right(up_to, place)][0] for place in ((total - 1) // 2, total // 2))
+    return (lower + upper) / 2
