@@ -26,6 +26,8 @@ FAR_APART = 50
 """Largest over median value of a metric from which heights are logarithmic: the median would have 2 of 112 pixels."""
 CHARACTER, GAP = 6.2, 4.5
 """Pixels of a digit at the size of the numbers, with some reserve, and pixels between two of them."""
+FAR = 4
+"""How much narrower an axis must become without a run for that run to be drawn at its edge."""
 
 Place = tuple[float, float]
 """Where a mark is: across from the left and up from below, 0 to 1."""
@@ -203,6 +205,23 @@ def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale
             lower = [(x, scale.share(low)) for x, _, low, _ in stretch]
             yield Mark("area", [*lower, *((x, scale.share(high)) for x, _, _, high in reversed(stretch))], colour)
     yield Mark("line", [(x, scale.share(value)) for x, value, _, _ in points], colour)
+
+
+def axis_of(values: Sequence[float]) -> Scale:
+    """Return an axis of values, with room at its ends, that one far value does not squeeze.
+
+    While the axis becomes :data:`FAR` times narrower without the value that is farthest from the middle one, and three
+    are left, that value is left out: it is drawn at the edge.
+    """
+    kept = sorted(values)
+    while len(kept) > 3:
+        shorter = kept[1:] if kept[1] - kept[0] > kept[-1] - kept[-2] else kept[:-1]
+        if FAR * (shorter[-1] - shorter[0]) > kept[-1] - kept[0] or shorter[-1] == shorter[0]:
+            break
+        kept = shorter
+    low, high = kept[0], kept[-1]
+    margin = 0.15 * (high - low) or 0.1 * abs(high) or 0.1
+    return Scale(max(0.0, low - margin) if low >= 0 else low - margin, high + margin)
 
 
 def clipped(share: float) -> float:

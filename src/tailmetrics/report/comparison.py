@@ -13,6 +13,7 @@ from tailmetrics.report.charts import (
     Mark,
     Scale,
     Tick,
+    axis_of,
     bar_ticks,
     clipped,
     run_look,
@@ -144,7 +145,7 @@ class ComparisonReport(Written):
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return what every renderer shows; a terminal has no room for the tables by bucket."""
-        drawn = [] if brief else [*_runs_by_bucket(self), *_curves(self), _over_all_differences(self)]
+        drawn = [] if brief else [*_runs_by_bucket(self), *_curves(self), _scatters(self), _over_all_differences(self)]
         sections = [*_runs(self), *drawn, *_pairs(self)]
         rows = max((one.n for one in self.comparisons), default=0)
         return Document(
@@ -330,6 +331,54 @@ def _curves(report: ComparisonReport) -> Iterator[Section]:
     if report.curves:
         in_order = {metric: {run: of[run] for run in report.runs} for metric, of in report.curves.items()}
         yield curve_section("As functions of the training count", in_order, [], report.runs)
+
+
+def _scatters(report: ComparisonReport) -> Section:
+    """Return accuracy against the tail: a dot per run, the value over all labels across, the rarest measured up."""
+    charts: list[Chart] = []
+    for metric, keys in report.by_bucket.items():
+        across = report.over_all.get(metric)
+        measured = [
+            key
+            for name, key in keys.items()
+            if name != "unseen" and any(map(math.isfinite, report.values[key].values()))
+        ]
+        if across in report.values and measured:
+            sides = [report.values[key] for key in (across, measured[-1])]
+            pairs = {run: (sides[0].get(run, math.nan), sides[1].get(run, math.nan)) for run in report.runs}
+            known = {run: pair for run, pair in pairs.items() if all(map(math.isfinite, pair))}
+            charts += [_scatter(report, known, across, measured[-1])] if known else []
+    return Section("scatter", "Accuracy against the tail", charts=charts, legend=report.runs)
+
+
+def _scatter(report: ComparisonReport, known: Mapping[str, tuple[float, float]], across: str, up: str) -> Chart:
+    x_axis, y_axis = (axis_of([pair[side] for pair in known.values()]) for side in (0, 1))
+    marks, told, outside = [], [], []
+    for run, (x, y) in known.items():
+        shares, (colour, shape) = (x_axis.share(x), y_axis.share(y)), run_look(report.runs.index(run))
+        at, text = (clipped(shares[0]), clipped(shares[1])), f"{run}: {number(x)} over all labels, {number(y)} in {up}"
+        outside += [] if at == shares else [text]
+        marks.append(Mark("dot", [at], colour, shape, filled=at == shares, text=text))
+        side = "left" if at[0] > 0.6 else "right"
+        near = [mark.places[0] for mark in marks if mark.kind == "text"]
+        blanks = sum(abs(at[0] - one[0]) < 0.04 and abs(at[1] - one[1]) < 0.055 for one in near)
+        aside, letter = "\N{NO-BREAK SPACE}" * 3 * blanks, report.letter(run)
+        marks.append(Mark("text", [at], colour, style=side, text=letter + aside if side == "left" else aside + letter))
+        told.append(text)
+    caption = f"against {across}: up and to the right is better in head and tail, unless less is better"
+    far = f" · hollow, at the edge: far outside, {'; '.join(outside)}" if outside else ""
+    return Chart(
+        up,
+        marks,
+        "; ".join(told),
+        caption=caption + far,
+        across=x_axis.ticks(),
+        up=y_axis.ticks(),
+        names=(across, ""),
+        height=220,
+        gutter=46,
+        in_picture=False,
+    )
 
 
 def _over_all_differences(report: ComparisonReport) -> Section:
