@@ -122,7 +122,7 @@ def test_lines_in_parts(tmp_path, rows_of):
     assert names == ("0", "1", "2", "3")
     with (
         pytest.warns(DataFileNote),
-        pytest.raises(DataFileError, match=r"p/2\.csv, line 4: unknown label '0'"),
+        pytest.raises(DataFileError, match=r"p/\[02\]\.csv, query 'u2': unknown label '0'"),
     ):
         read(tmp_path / "p" / "[02].csv", tmp_path / "y.csv", label_names=["1", "2", "3"])
 

@@ -124,7 +124,7 @@ def test_qrels_alone_and_names_over_files(write, targets_of):
     names = read_label_names(*paths)
     assert names == ("d9", "d8", "d7", "d3", "d2", "d10", "d1")
     assert targets_of(read_target(paths[2], label_names=names)) == {0: {1: 1.0}, 1: {4: 1.0}}
-    with pytest.raises(DataFileError, match=r"train\.qrels, line 1: unknown label 'd8'"):
+    with pytest.raises(DataFileError, match=r"train\.qrels, query 't1': unknown label 'd8'"):
         read_target(paths[2], label_names=["d2"])
 
 

@@ -41,6 +41,7 @@ from tailmetrics.io.files import (
     suffix_of,
 )
 from tailmetrics.io.formats import Format, format_of_parts
+from tailmetrics.io.heads import Head
 from tailmetrics.io.labels import counted_names, load_names
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.text import every_line
@@ -352,6 +353,8 @@ def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequen
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
         return [line or None for line in _lines(path)]
     columns = Columns() if own else options.columns
+    if own and options.columns.query in next(iter(Head(path_of(path)).lines), ""):  # named as in the other files
+        columns = Columns(query=options.columns.query)
     if queries is not None:
         columns = replace(columns, item=column) if column != "item" else Columns(query=columns.query)
     parts = find(path).parts

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+
+from tailmetrics.ranking._validation import warn_outside
 
 
 class DataFileError(ValueError):
@@ -56,16 +56,7 @@ def note(path: object, decision: str) -> None:
         if decision in said:
             return
         said.add(decision)
-    warnings.warn(f"{path}: {decision}", DataFileNote, stacklevel=_levels_inside())
-
-
-def _levels_inside() -> int:
-    """Return how many frames lie between :func:`note` and the first caller outside this package."""
-    frame = sys._getframe(2)
-    levels = 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tailmetrics.io"):
-        frame, levels = frame.f_back, levels + 1
-    return levels
+    warn_outside(f"{path}: {decision}", DataFileNote)
 
 
 @contextmanager

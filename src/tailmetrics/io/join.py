@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailmetrics.io.database import Database
+from tailmetrics.io.errors import DataFileError
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement
 from tailmetrics.io.lines import KeyedFile, Values
 from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source, starts
@@ -167,11 +168,12 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
     if rule.names is not None:
         for name, file in files.items():
             unknown = database.row(
-                f"SELECT t.rowid, item FROM {name} t ANTI JOIN labels USING (item) WHERE item IS NOT NULL "
+                f"SELECT query, item FROM {name} t ANTI JOIN labels USING (item) WHERE item IS NOT NULL "
                 "ORDER BY t.rowid LIMIT 1"
             )
             if unknown is not None:
-                raise file.error(database, unknown[0], f"unknown label {unknown[1]!r}", UNKNOWN_HINT)
+                query, item = unknown
+                raise DataFileError(file.name, f"unknown label {item!r}", f"query {query!r}", UNKNOWN_HINT)
     return labels
 
 

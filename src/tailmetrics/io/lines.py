@@ -5,10 +5,8 @@ A file is read by a statement of SQL (:class:`SqlLines`), or yields its lines so
 
 from __future__ import annotations
 
-import warnings
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmetrics.io.database import Database, DatabaseError
-from tailmetrics.io.errors import DataFileError, DataFileNote, said_once
+from tailmetrics.io.errors import DataFileError, said_once
 from tailmetrics.io.files import EMPTY_HINT, FilePath
 
 Entry: TypeAlias = tuple[str, "str | None", "float | None"]
@@ -60,7 +58,7 @@ class SqlLines:
     """The lines of a file, as a statement of SQL reads them, in their order.
 
     Attributes:
-        source: What stands behind FROM.
+        source: What stands behind FROM; empty where no statement reads the lines, but ``exact`` alone.
         query: Expression of the query, VARCHAR; null where a line is not plainly right.
         item: Expression of the item, alike.
         value: Expression of the score or gain, alike; None when the file gives none.
@@ -96,7 +94,6 @@ class KeyedFile:
     name: FilePath
     parts: Sequence[tuple[FilePath, Callable[[], Opened]]]
     may_lack_items: bool = False
-    _firsts: list[int] = field(default_factory=list)
 
     def load(self, database: Database, table: str) -> Values:
         """Write query, item and value of every line into a new table, and return what the values are.
@@ -106,41 +103,33 @@ class KeyedFile:
         Raises:
             DataFileError: If a query, an item or a number is missing, or files have other values than the first one.
         """
-        valued: bool | None = None
-        ranked, is_clear = False, True
+        values: Values | None = None
+        is_clear = True
         said: set[str] = set()
         for path, opens in self.parts:
             with said_once(said):
-                opened: Any = opens()
-                if not isinstance(opened, SqlLines):
-                    blocks = iter(opened)
-                    first = next(blocks, None)
-                    if first is None:
-                        continue
-                    opened = chain([first], blocks)
-            lines = opened if isinstance(opened, SqlLines) else None
-            ranks = first.ranks if lines is None else lines.ranks  # type: ignore[union-attr]
-            is_clear &= ranks is not None
-            value = first.value if lines is None else lines.value  # type: ignore[union-attr]
-            if valued is None:
-                valued, ranked = value is not None, bool(ranks)
-                single = getattr(value, "dtype", None) == np.float32
-                kind = lines.kind if lines is not None else "FLOAT" if single else "DOUBLE"
-                database.run(f"CREATE TABLE {table} (query VARCHAR, item VARCHAR{f', value {kind}' if valued else ''})")
-            elif valued != (value is not None):
+                lines = _as_lines(opens())
+            if lines is None:
+                continue
+            found = Values(lines.value is not None, bool(lines.ranks))
+            is_clear &= lines.ranks is not None
+            if values is None:
+                values = found
+                value = f", value {lines.kind}" if found.given else ""
+                database.run(f"CREATE TABLE {table} (query VARCHAR, item VARCHAR{value})")
+            elif values.given != found.given:
                 raise _some_gains(path)
-            elif ranked != bool(ranks):
+            elif values.ranked != found.ranked:
                 hint = "all parts must be written alike: evaluate parts with ranks and parts with scores one by one."
-                problem = "its numbers are ranks" if ranks else "its numbers are no ranks"
+                problem = "its numbers are ranks" if found.ranked else "its numbers are no ranks"
                 raise DataFileError(path, f"{problem}, unlike those of {self.parts[0][0]}", hint=hint)
-            self._firsts.append(database.row(f"SELECT count(*) FROM {table}")[0])
-            if lines is None or not self._takes(database, table, path, lines):
-                self._take_blocks(database, table, path, opened if lines is None else lines.exact(), valued)
-        if valued is None or not database.row(f"SELECT count(*) FROM {table}")[0]:
+            if not lines.source or not self._takes(database, table, path, lines):
+                self._take_blocks(database, table, path, lines.exact(), found.given)
+        if values is None or not database.row(f"SELECT count(*) FROM {table}")[0]:
             raise DataFileError(self.name, "holds no rows", hint=EMPTY_HINT)
         if not is_clear:
             self._check_scores(database, table)
-        return Values(valued, ranked)
+        return values
 
     def _check_scores(self, database: Database, table: str) -> None:
         """Raise if what would be taken for scores may be ranks, of which less is better.
@@ -168,13 +157,14 @@ class KeyedFile:
         chosen = ", ".join(one for one in (lines.query, lines.item, lines.value) if one is not None)
         wrong = "query IS NULL OR query = ''" + ("" if self.may_lack_items else " OR item IS NULL OR item = ''")
         wrong += "" if lines.value is None else " OR value IS NULL"
+        (first,) = database.row(f"SELECT count(*) FROM {table}")
         with database.in_order():
             database.run("BEGIN")
             right = False
             try:
                 insert = f"INSERT INTO {table} SELECT {chosen} FROM {lines.source}"
                 database.run(insert, doing=f"reading {path.name}")
-                found = database.row(f"SELECT 1 FROM {table} WHERE rowid >= {self._firsts[-1]} AND ({wrong}) LIMIT 1")
+                found = database.row(f"SELECT 1 FROM {table} WHERE rowid >= {first} AND ({wrong}) LIMIT 1")
                 right = found is None
             except DatabaseError:
                 pass
@@ -220,20 +210,6 @@ class KeyedFile:
             if index >= 0:
                 raise DataFileError(path, f"the {word} is empty", block.place(index), f"every line names its {word}.")
 
-    def error(self, database: Database, row: int, problem: str, hint: str) -> DataFileError:
-        """Return the error of a line by its number over all files; its file is read again up to it."""
-        number = bisect_right(self._firsts, row) - 1
-        path, opens = self.parts[number]
-        row -= self._firsts[number]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataFileNote)
-            opened = opens()
-            for block in opened.exact() if isinstance(opened, SqlLines) else opened:
-                if row < len(block.query):
-                    return DataFileError(path, problem, block.place(row), hint)
-                row -= len(block.query)
-        return DataFileError(path, problem, hint=hint)
-
 
 class Values(NamedTuple):
     """What the values of lines are.
@@ -245,6 +221,21 @@ class Values(NamedTuple):
 
     given: bool
     ranked: bool
+
+
+def _as_lines(opened: Opened) -> SqlLines | None:
+    """Return what was opened as lines of which blocks are all that is known; None where there are none."""
+    if isinstance(opened, SqlLines):
+        return opened
+    blocks = iter(opened)
+    first = next(blocks, None)
+    if first is None:
+        return None
+    kind = "FLOAT" if first.value is not None and first.value.dtype == np.float32 else "DOUBLE"
+    value = None if first.value is None else "value"
+    return SqlLines(
+        source="", query="", item="", value=value, kind=kind, ranks=first.ranks, exact=lambda: chain([first], blocks)
+    )
 
 
 def _some_gains(path: FilePath) -> DataFileError:

@@ -285,7 +285,7 @@ TOLD: ContextVar[list[str] | None] = ContextVar("TOLD", default=None)
 """Where warnings of a batch are kept, too, so that a report can say them."""
 
 
-def warn_outside(text: str) -> None:
+def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the first caller outside the library and torch."""
     told = TOLD.get()
     if told is not None:
@@ -293,4 +293,4 @@ def warn_outside(text: str) -> None:
     frame, levels = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("tailmetrics.", "torch")):
         frame, levels = frame.f_back, levels + 1
-    warn(text, stacklevel=levels)
+    warn(text, category, stacklevel=levels)
