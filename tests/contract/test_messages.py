@@ -87,9 +87,12 @@ MESSAGES: list[tuple[Call, str]] = [
     ),
     (lambda: RecallAtK(k=1).update(SCORES, SCORES - 1), "a gain cannot be negative; look whether preds and target are"),
     (lambda: RecallAtK(k=None), "RecallAtK: k=None, the whole ranking, means nothing here; pass an int"),
-    (lambda: RecallAtK(k=1).update(SCORES), r"RecallAtK: target is missing; pass update\(preds, target\)"),
+    (lambda: RecallAtK(k=1).update(SCORES), "RecallAtK: target is missing; pass preds and target, or a"),
     (lambda: RecallAtK(k=1).update(rank(SCORES, TARGET), TARGET), "RecallAtK: a Ranking holds target and row_mask"),
-    (lambda: RecallAtK(k=3).update(rank(SCORES, TARGET, depth=2)), r"k=3 is deeper than the ranking \(2 ids per row\)"),
+    (
+        lambda: RecallAtK(k=3).update(rank(SCORES, TARGET, depth=2)),
+        r"RecallAtK: k=3 is deeper than the ranking \(2 ids per row\); rank ag",
+    ),
     (
         lambda: MRR().update(Ranking.from_ids(IDS, target_ids=TARGET, complete=False)),
         "MRR: k=None reads whole lists, but the ranking was cut at 2; rank the scores or whole lists",
@@ -106,7 +109,7 @@ MESSAGES: list[tuple[Call, str]] = [
         lambda: RecallAtK(k=1, average="macro", num_labels=4).row_values(rank(SCORES, TARGET)),
         "RecallAtK: average='macro' is over labels; a row has no value of its own",
     ),
-    (lambda: collection().update(SCORES), r"TopKCollection: target is missing; pass update\(preds, target\)"),
+    (lambda: collection().update(SCORES), "TopKCollection: target is missing; pass preds and target, or"),
     (lambda: collection().add_metrics([MRR()]), "TopKCollection: members cannot be added later; make a new collection"),
     (
         lambda: LabelFrequency(4, validate_args=False).update(torch.zeros(2, dtype=torch.int64, device="meta")),

@@ -160,7 +160,9 @@ def test_what_weighs_nothing_counts_nothing() -> None:
 
 
 def test_a_collection_gives_each_member_what_it_takes() -> None:
-    """Weights go to members that are weighted, groups to all members or to one that has groups of its own."""
+    """A mask goes to all, weights to members that are weighted, groups to all or to one that has groups of its own."""
+    masked = fed(tm.TopKCollection([tm.RecallAtK(k=3), tm.MRR()]), SCORES, GAINS, row_mask=MASK).compute()
+    assert bits_of(masked["mrr"]) == bits_of(fed(tm.MRR(), SCORES[MASK], GAINS[MASK]).compute())
     weights = torch.arange(36.0)
     members = [tm.RecallAtK(k=3, weighted=True, name="w"), tm.RecallAtK(k=3), tm.MRR(row_groups=NAMES)]
     found = fed(tm.TopKCollection(members), SCORES, GAINS, row_weights=weights, row_groups=GROUPS).compute()
