@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import deciles
-from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, Ranking, RecallAtK, TopKCollection
 from tailmetrics.buckets import buckets_of
 
 counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000), min_size=0, max_size=80)
@@ -127,7 +127,8 @@ def test_frequency_counts_every_form_of_target_alike() -> None:
     """Ids, multi-hot, integers of width L, gains, CSR and a ranking: counts 2, 0, 1, 1, and 3 rows each."""
     hot = torch.tensor([[1, 0, 1, 0], [1, 0, 0, 1], [0, 0, 0, 0]])
     ids = torch.tensor([[0, 2], [3, 0], [-1, -1]])
-    for target in (ids, hot.bool(), hot, hot.float() * 2.5, hot.float().to_sparse_csr()):
+    ranking = Ranking.from_scores(torch.rand(3, 4), target_mask=hot.bool())
+    for target in (ids, hot.bool(), hot, hot.float() * 2.5, hot.float().to_sparse_csr(), ranking):
         frequency = LabelFrequency(4)
         frequency.update(target)
         assert frequency.compute().tolist() == [2, 0, 1, 1]

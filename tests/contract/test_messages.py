@@ -110,6 +110,9 @@ MESSAGES: list[tuple[Call, str]] = [
         "RecallAtK: average='macro' is over labels; a row has no value of its own",
     ),
     (lambda: collection().update(SCORES), "TopKCollection: target is missing; pass preds and target, or"),
+    (lambda: collection().__setitem__("a", MRR()), "TopKCollection: members cannot be added later"),
+    (lambda: LabelFrequency(4).update(), "LabelFrequency: got neither target nor target_ids; pass one of them"),
+    (lambda: LabelFrequency(4).update(TARGET, target_ids=TARGET), "LabelFrequency: got both target and target_ids"),
     (lambda: collection().add_metrics([MRR()]), "TopKCollection: members cannot be added later; make a new collection"),
     (
         lambda: LabelFrequency(4, validate_args=False).update(torch.zeros(2, dtype=torch.int64, device="meta")),
