@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tables import replace_table
-from tailmetrics.significance import Interval, LabelRows, compare, intervals
+from tailmetrics.significance import Interval, LabelRows, ShownRows, compare, intervals
+from tailmetrics.significance.labels import Exposure
 
 PAGE = Path(__file__).parents[1] / "docs" / "significance.md"
 LEVEL = 0.05
@@ -130,6 +131,23 @@ def _over_labels(num_labels: int, measure: str) -> Callable[[Random, int], Pair]
     return draw
 
 
+def _shown(measure: Exposure) -> Callable[[Random, int], Pair]:
+    """Return what shows each row 5 of 1,000 labels, popular ones more often, and to some rows even more often."""
+    labels = np.arange(1000)
+    popularity = -np.log(labels + 5.0)
+
+    def draw(rng: Random, rows: int) -> Pair:
+        taste = 1 + 0.3 * rng.normal(size=(rows, 1))
+        models = []
+        for _ in range(2):
+            best = np.argpartition(-popularity * taste - rng.gumbel(size=(rows, 1000)), 5, axis=1)[:, :5].ravel()
+            row, ones = np.repeat(np.arange(rows), 5), np.ones(best.size, bool)
+            models.append({"k": ShownRows(row, best, ones, ones, np.ones(rows, bool), 1000, measure, 1000, popularity)})
+        return models[0], models[1]
+
+    return draw
+
+
 def _two_buckets(rng: Random, rows: int) -> Pair:
     """Recall of the head in all rows, and of the tail in two rows of five."""
     chance, has_tail = rng.beta(3, 3, rows), rng.random(rows) < 0.4
@@ -138,6 +156,19 @@ def _two_buckets(rng: Random, rows: int) -> Pair:
         head = rng.binomial(2, chance) / 2
         tail = np.where(has_tail, rng.binomial(2, chance / 2) / 2, np.nan)
         models.append({"head": head, "tail": tail})
+    return models[0], models[1]
+
+
+def _beyond_chance(rng: Random, rows: int) -> Pair:
+    """Recall at 1 of one or two labels among 20, and in two rows of five among 200, less chance; and what could be."""
+    found, has_tail, models = rng.beta(3, 3, rows), rng.random(rows) < 0.4, []
+    n = rng.integers(1, 3, (2, rows))
+    for _ in range(2):
+        head, tail = (
+            ((rng.random(rows) < share * found) / labels - 1 / size, 1 / labels - 1 / size)
+            for share, labels, size in zip((1.0, 0.5), n, (20, 200), strict=True)
+        )
+        models.append({"head": head, "tail": tuple(np.where(has_tail, side, np.nan) for side in tail)})
     return models[0], models[1]
 
 
@@ -159,8 +190,13 @@ def settings() -> Iterator[Setting]:
         yield Setting("macro recall, 60 labels", rows, _over_labels(60, "recall"))
     for rows in (300, 2000):
         yield Setting("macro F1, 2,000 labels", rows, _over_labels(2000, "f1"))
+    yield Setting("coverage of 1,000 labels", 300, _shown("coverage"))
+    yield Setting("Gini index, 1,000 labels", 300, _shown("gini"))
+    yield Setting("entropy, 1,000 labels", 300, _shown("entropy"), unbounded=True)
     for rows in (100, 300):
         yield Setting("gap, and change of a gap", rows, _two_buckets, key="gap")
+    for rows in (100, 300):
+        yield Setting("adjusted gap, and its change", rows, _beyond_chance, key="gap")
 
 
 def simulate(setting: Setting, pairs: int, resamples: int) -> Rates:

@@ -14,11 +14,18 @@ from torch import Tensor
 
 from tailmetrics import (
     MRR,
+    CatalogCoverageAtK,
     DCGAtK,
+    EntropyAtK,
+    GiniAtK,
     HitRateAtK,
     KForRecall,
     LabelBuckets,
     NDCGAtK,
+    NoveltyAtK,
+    PersonalizationAtK,
+    PopularityAtK,
+    PopularityLiftAtK,
     PrecisionAtK,
     PropensityScoredPrecisionAtK,
     RecallAtK,
@@ -233,3 +240,26 @@ def test_how_often_they_hold_the_truth() -> None:
         found = quick_interval(Sums(float(rows.mean()), 50, tops, (float(rows.min()), float(rows.max())), shares=True))
         held += found.low <= 0.2 <= found.high
     assert 0.93 <= held / 2000 <= 0.965
+
+
+def test_what_is_shown_has_intervals_around_its_values() -> None:
+    """Every metric of exposure, overall and by bucket: what rows change is of the value that the metric computes."""
+    scores, mask, _ = data()
+    known: dict[str, Any] = {"label_counts": COUNTS, "buckets": BUCKETS}
+    kinds: list[Any] = [CatalogCoverageAtK, GiniAtK, EntropyAtK]
+    chosen = [
+        PersonalizationAtK(2, num_labels=LABELS),
+        *(kind([1, 3], buckets=BUCKETS) for kind in kinds),
+        PopularityAtK(3, **known),
+    ]
+    chosen += [PopularityLiftAtK(3, **known), NoveltyAtK(3, num_train=500, **known)]
+    evaluation = Evaluation(TopKCollection(chosen), intervals=0.95)
+    evaluation.update(scores, mask)
+    report = evaluation.report("")
+    for cells in evaluation.cells:
+        for key, rows in cells.columns().items():
+            assert rows.influence().value == pytest.approx(report.scalars[key], nan_ok=True), key
+            interval = report.intervals[key]
+            assert interval.low <= report.scalars[key] <= interval.high or interval.method.startswith("none"), key
+    assert {key for key in report.summaries if not key.endswith(("/spread", "adjusted_gap"))} <= set(report.intervals)
+    assert report.intervals["entropy@3/gap"].low < -1  # no bound of shares

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
 
-from tailmetrics.significance import AreaRows, LabelRows, alike, compare, intervals, verdict
+from tailmetrics.significance import AreaRows, LabelRows, ShownRows, alike, compare, intervals, verdict
 
 N, L = 60, 7
 
@@ -184,3 +184,50 @@ def test_models_that_cannot_be_told_apart_share_a_group():
         assert not any(pair <= set(group) for pair in differ)
     together = {frozenset((a, b)) for group in alike(found, "k") for a in group for b in group if a != b}
     assert together == {frozenset("ab"), frozenset("bc"), frozenset("ac")} - differ
+
+
+WEIGHTS = np.array([5.0, 3.0, 2.0, 1.0, 1.0, 0.5, 0.5])
+
+
+def of_counts(measure, c):
+    """What exposure is of counts, by other formulas than the library's."""
+    if measure == "coverage":
+        return np.mean(c > 0)
+    if measure == "gini":
+        return np.abs(c[:, None] - c).sum() / (2 * L * c.sum())
+    if measure == "entropy":
+        return scipy.stats.entropy(c)
+    if measure == "mean":
+        return np.average(WEIGHTS, weights=c)
+    shown = np.repeat(np.arange(L), c)
+    return np.mean([one != other for at, one in enumerate(shown) for other in np.delete(shown, at)])
+
+
+@pytest.mark.parametrize("measure", ["coverage", "gini", "entropy", "mean", "personalization"])
+def test_what_is_shown_changes_by_what_a_row_shows(measure):
+    """Rows of one label: each is worth what the value loses without it, but for the mean of all rows."""
+    shown = np.repeat(np.arange(L), [8, 6, 3, 1, 1, 1, 0])
+    ones, inside = np.ones(shown.size, bool), np.ones(shown.size, bool)
+    rows = ShownRows(np.arange(shown.size), shown, ones, ones, inside, L, measure, L, WEIGHTS)
+    found, whole = rows.influence(), of_counts(measure, np.bincount(shown, minlength=L))
+    assert found.value == pytest.approx(whole)
+    lost = [whole - of_counts(measure, np.bincount(np.delete(shown, at), minlength=L)) for at in range(shown.size)]
+    expected = np.array(lost) - np.mean(lost)
+    if measure == "coverage":  # three labels of one row; two of even and four of odd counts
+        expected *= np.sqrt((4 - 2) / 3)
+    # leaving a row out leaves one list less, of which the overlap takes no notice to the first order
+    factor = (shown.size - 2) / shown.size if measure == "personalization" else 1
+    assert found.rows == pytest.approx(expected * factor, abs=1e-12)
+
+
+def test_a_lift_is_the_ratio_of_two_means():
+    """The error is that of the delta method on sums over rows, in numpy."""
+    rng = np.random.default_rng(3)
+    shown, held = rng.integers(0, L, 200), rng.integers(0, L, 200)
+    rows, labels = np.tile(np.arange(200), 2), np.concatenate([shown, held])
+    first = np.arange(400) < 200
+    found = ShownRows(rows, labels, first, ~first, np.ones(200, bool), L, "lift", L, WEIGHTS).influence()
+    top, bottom = WEIGHTS[shown], WEIGHTS[held]
+    assert found.value == pytest.approx(top.mean() / bottom.mean())
+    changed = (top - found.value * bottom) / bottom.sum()
+    assert found.rows == pytest.approx(changed, rel=0.01)  # of 200 rows, and of the 199 others

@@ -17,7 +17,7 @@ from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import bucket_rows, captions_of, settings_of, versions, with_values_over_all
-from tailmetrics.evaluation.label_cells import LabelCells, from_all, has_label_cells
+from tailmetrics.evaluation.label_cells import EXPOSURES, LabelCells, from_all, has_label_cells
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scipy, quick_intervals
@@ -131,7 +131,10 @@ class Evaluation:
             }
             adjusted = [name for name in self.collection.adjusted if name in self.moments]
             self.adjusted = {name: RowMoments(members[name], adjusted=True).to(device) for name in adjusted}
-            self.cells = [LabelCells(one) for one in self.members if has_label_cells(one) and has_scipy()]
+            known = (
+                one for one in self.members if has_label_cells(one) or (type(one) in EXPOSURES and not one.weighted)
+            )
+            self.cells = [LabelCells(one) for one in known if has_scipy()]
         deepest = max((k for metric in self.members for k in _ranks(metric)), default=0)
         if self.with_examples and deepest:
             self.examples = RowExamples(min(SHOWN, deepest), next(iter(self.bucketings), None))
@@ -301,7 +304,8 @@ class Evaluation:
             rows = {self.collection._set_name(key): one for key, one in cells.gathered().columns().items()}
             if rows:
                 gaps = gaps_of(cells.metric, self.collection._set_name)
-                found |= quick_intervals(rows, gaps, scalars, self.confidence)
+                unbounded = [*rows, *gaps] if cells.metric.bounds != (0.0, 1.0) else []
+                found |= quick_intervals(rows, gaps, unbounded, scalars, self.confidence)
         return {key: found[key] for key in scalars if key in found}
 
     def _names_of(self, labels: int | None) -> Sequence[str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
 from typing import Any, Literal, TypeAlias, cast
@@ -11,11 +11,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tailmetrics.metrics import LabelAP, LabelAUC, PositiveCoverageAtK, TopKMetric
+from tailmetrics.metrics import (
+    CatalogCoverageAtK,
+    EntropyAtK,
+    GiniAtK,
+    LabelAP,
+    LabelAUC,
+    NoveltyAtK,
+    PersonalizationAtK,
+    PopularityAtK,
+    PopularityLiftAtK,
+    PositiveCoverageAtK,
+    TopKMetric,
+)
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._states import AtCells, InBlocks
 from tailmetrics.ranking import Ranking
-from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels
+from tailmetrics.significance.labels import AreaRows, Exposure, LabelRows, OverLabels, ShownRows
 
 Ints: TypeAlias = NDArray[np.int64]
 Lists: TypeAlias = tuple[Ints, Ints]
@@ -25,6 +37,18 @@ MOST = 2**24
 """Codes that are kept of a cut-off, 128 MB; with more, averages over labels have no interval."""
 BINS = 8192
 """Codes of a bin and whether the label is relevant: of 4,096 bins at most."""
+
+
+EXPOSURES: dict[type[TopKMetric], Exposure] = {
+    CatalogCoverageAtK: "coverage",
+    GiniAtK: "gini",
+    EntropyAtK: "entropy",
+    PopularityAtK: "mean",
+    NoveltyAtK: "mean",
+    PopularityLiftAtK: "lift",
+    PersonalizationAtK: "personalization",
+}
+"""What is a function of how often labels are shown: neither good nor bad, so that no comparison reads it."""
 
 
 def has_label_cells(metric: TopKMetric) -> bool:
@@ -42,6 +66,12 @@ def spec_of(metric: Any) -> dict[str, Any]:
     """Return as plain data how the value is made of codes; ``sizes`` are the labels of each bucket."""
     buckets = metric.bound_buckets
     sizes = [metric.num_labels] if buckets is None else buckets.label_counts.tolist()
+    if type(metric) in EXPOSURES:
+        counts = getattr(metric, "label_counts", None)
+        weights = np.zeros(metric.num_labels) if counts is None else counts.cpu().numpy().astype(np.float64)
+        if isinstance(metric, NoveltyAtK):
+            weights = -np.log2(np.clip(weights, 1, metric.num_train) / metric.num_train)
+        return {"exposure": EXPOSURES[type(metric)], "weights": weights, "sizes": sizes}
     if isinstance(metric, (LabelAUC, LabelAP)):
         area = "roc" if isinstance(metric, LabelAUC) else "precision"
         return {"area": area, "average": metric.average, "sizes": sizes}
@@ -75,6 +105,9 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
         return AreaRows(found // 2, found % 2 > 0, inside, spec["area"], spec["average"])
     label, flags = codes // 4, codes % 4
     kept &= label % number == bucket
+    if "exposure" in spec:
+        cells = rows[kept], label[kept] // number, flags[kept] % 2 > 0, flags[kept] > 1
+        return ShownRows(*cells, inside, sum(spec["sizes"]), spec["exposure"], spec["sizes"][bucket], spec["weights"])
     over = cast("Literal['present', 'union', 'all']", spec["over"])
     below = (spec["below"][0], spec["below"][1]) if "below" in spec else (0.0, 1.0)
     cells = rows[kept], label[kept] // number, flags[kept] % 2 > 0, flags[kept] > 1
@@ -127,14 +160,14 @@ class LabelCells:
             blocks = [part.cells.cpu().numpy() for part in metric._blocks(ranking)]
             bins = np.concatenate([*blocks, np.zeros(0, np.int64)]).reshape(size, -1) % metric.bins
             return [(np.full(size, num_labels), (bucket * BINS + 2 * bins + relevant).ravel())]
-        coverage = isinstance(self.metric, PositiveCoverageAtK)
-        prepared = dict(metric._prepare(ranking) if coverage else metric.cells_of_rows(ranking))
-        name: Callable[[str], str] = str if coverage else metric._label_state
-        held = _cells(prepared.get(name("observed" if coverage else "support")))
+        averaged = isinstance(metric, LabelAveragedMetric)
+        prepared = dict(metric.cells_of_rows(ranking) if averaged else metric._prepare(ranking))
+        name: Callable[[str], str] = metric._label_state if averaged else str
+        held = _one_of(prepared, map(name, ("support", "observed", "relevant")))
         found = []
         for k in metric.ks:
-            hit = _cells(prepared[name(f"hit_at_{k}" if coverage else f"hits_at_{k}")])
-            predicted = _cells(prepared.get(name(f"predicted_at_{k}")))
+            hit = _one_of(prepared, map(name, (f"hits_at_{k}", f"hit_at_{k}")))
+            predicted = _one_of(prepared, map(name, (f"predicted_at_{k}", f"shown_at_{k}")))
             codes = [num_labels * rows + labels for rows, labels in (hit, predicted, held)]
             cells = np.unique(np.concatenate(codes))
             rows, label = np.divmod(cells, num_labels)
@@ -243,8 +276,9 @@ def from_all(value: Any) -> list[Any]:
     return found
 
 
-def _cells(increment: Any) -> Lists:
-    """Return the rows and labels of the cells where something is added."""
+def _one_of(prepared: Mapping[str, Any], names: Iterable[str]) -> Lists:
+    """Return the rows and labels of the cells where something is added to the state that there is of some, if any."""
+    increment: Any = next((prepared[name] for name in names if name in prepared), None)
     blocks: Iterator[AtCells] = increment.blocks() if isinstance(increment, InBlocks) else iter([increment])
     parts = [
         [side[one.amounts != 0].cpu().numpy() for side in (one.rows, one.cells)] for one in blocks if one is not None

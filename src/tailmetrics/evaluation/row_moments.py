@@ -40,11 +40,13 @@ def has_scipy() -> bool:
     return find_spec("scipy") is not None
 
 
-def quick_intervals(rows: Any, gaps: Any, scalars: Mapping[str, float], confidence: float) -> dict[str, Interval]:
+def quick_intervals(
+    rows: Any, gaps: Any, unbounded: list[str], scalars: Mapping[str, float], confidence: float
+) -> dict[str, Interval]:
     """Return quick intervals of averages over labels and of their gaps, with the values that the metrics have."""
     from tailmetrics.significance import intervals
 
-    found = intervals(rows, gaps=gaps, resamples=0, confidence=confidence)
+    found = intervals(rows, gaps=gaps, unbounded=unbounded, resamples=0, confidence=confidence)
     return {key: replace(one, value=scalars[key]) for key, one in found.items() if key in scalars}
 
 

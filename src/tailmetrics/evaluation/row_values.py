@@ -61,6 +61,7 @@ class RowFacts:
     Attributes:
         medians: Keys of which the median is reported.
         lower_is_better: Keys of which less is better.
+        unbounded: Keys whose values can lie outside [0, 1], and gaps of which they can lie outside [-1, 1].
         gaps: Name of a gap -> the keys of its buckets, head first, without labels that training never saw.
         parts: Keys that are read for gaps alone.
         of_groups: Key of a group of rows -> the key over all rows, and the number of the group.
@@ -74,6 +75,7 @@ class RowFacts:
 
     medians: list[str] = field(default_factory=list)
     lower_is_better: list[str] = field(default_factory=list)
+    unbounded: list[str] = field(default_factory=list)
     gaps: dict[str, list[str]] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)
     of_groups: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -88,7 +90,8 @@ class RowFacts:
         """Return what :func:`tailmetrics.significance.intervals` is told of some keys."""
         gaps = {name: [key for key in of if key in keys] for name, of in self.gaps.items()}
         medians, parts = ([key for key in some if key in keys] for some in (self.medians, self.parts))
-        return {"medians": medians, "gaps": gaps, "parts": parts}
+        unbounded = [key for key in self.unbounded if key in keys or key in gaps]
+        return {"medians": medians, "unbounded": unbounded, "gaps": gaps, "parts": parts}
 
 
 class RowColumns:
@@ -117,12 +120,16 @@ class RowColumns:
         self.metrics: list[Any] = [*self._means.values(), *self._averages]
         adjusted = [name for name in collection.adjusted if name in self._means]
         gaps: dict[str, list[str]] = {}
+        unbounded: list[str] = []
         for metric in self.metrics:
             gaps |= gaps_of(metric, named)
+            unbounded += [] if metric.bounds == (0.0, 1.0) else [*self._keys([metric]), *gaps_of(metric, named)]
         of_groups, parts = dict[str, tuple[str, int]](), list[str]()
         for name, metric in self._means.items():
             names: list[Callable[[str], str]] = [str, adjusted_key] if name in adjusted else [str]
-            gaps |= gaps_of(metric, named, adjusted=True) if name in adjusted else {}
+            beyond_chance = gaps_of(metric, named, adjusted=True) if name in adjusted else {}
+            gaps |= beyond_chance
+            unbounded += beyond_chance
             for number, group in enumerate(metric.group_keys()):
                 for key, whole in zip(metric.row_keys(group), metric.row_keys(), strict=True):
                     parts += [named(adjusted_key(key))] if name in adjusted else []
@@ -134,6 +141,7 @@ class RowColumns:
         self.facts = RowFacts(
             medians=self._keys(one for one in means if isinstance(one, KForRecall) and one.statistic == "median"),
             lower_is_better=self._keys(one for one in means if one.higher_is_better is False),
+            unbounded=unbounded,
             gaps=gaps,
             parts=parts,
             of_groups=of_groups,

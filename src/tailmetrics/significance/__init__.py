@@ -13,6 +13,7 @@ from tailmetrics.significance.estimating import Interval as Interval
 from tailmetrics.significance.estimating import intervals as intervals
 from tailmetrics.significance.labels import AreaRows as AreaRows
 from tailmetrics.significance.labels import LabelRows as LabelRows
+from tailmetrics.significance.labels import ShownRows as ShownRows
 from tailmetrics.significance.rows import RowValues as RowValues
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "LabelRows",
     "PValues",
     "RowValues",
+    "ShownRows",
     "alike",
     "compare",
     "correct",

@@ -305,7 +305,7 @@ def compare(
     keys = tuple(given if isinstance(given, Mapping) else next(iter(given), {}))
     medians = check_names(CALLER, "medians", medians, keys)
     lower_is_better = check_names(CALLER, "lower_is_better", lower_is_better, (*keys, *(gaps or {})))
-    unbounded = check_names(CALLER, "unbounded", unbounded, keys)
+    unbounded = check_names(CALLER, "unbounded", unbounded, (*keys, *(gaps or {})))
     check_identities(CALLER, identities, list(runs), keys)
     read = {name: read_rows(CALLER, name, rows, medians) for name, rows in runs.items()}
     _check_alike(read)

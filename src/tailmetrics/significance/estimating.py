@@ -489,7 +489,7 @@ def intervals(
     caller = "intervals"
     first = rows if isinstance(rows, Mapping) else next(iter(rows), {})
     medians = check_names(caller, "medians", medians, first)
-    unbounded = check_names(caller, "unbounded", unbounded, first)
+    unbounded = check_names(caller, "unbounded", unbounded, (*first, *(gaps or {})))
     check_count(caller, "resamples", resamples, minimum=0)
     check_count(caller, "seed", seed, minimum=0)
     check_number(caller, "confidence", confidence, 0.5, 0.9999)

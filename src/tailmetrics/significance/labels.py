@@ -143,6 +143,7 @@ class LabelRows:
         below = weights[self.labels] - weights_less
         of_label = np.bincount(self.labels, minlength=self.num_labels)[self.labels]
         factor = np.where(of_label > 1, np.sqrt((of_label - 1) / of_label), 1.0)
+        factor = factor if self.top else factor * np.sqrt(share_of_singles(counts[0]))
         cells = factor * (above - value * below) / max(total, 1)
         left_out = (weights == 0) | (counts[1] + counts[2] == 0)
         return influence_of(
@@ -179,6 +180,19 @@ class LabelRows:
             return values, support.astype(np.float64)
         among = {"present": support, "union": support + predicted, "all": np.ones_like(support)}[self.over]
         return values, (among > 0).astype(np.float64)
+
+
+def share_of_singles(c: Ints) -> float:
+    """Return what the labels that are seen once tell of the variance of how many labels are seen.
+
+    Where c is Poisson of mean x, seen or not has the variance e^-x (1 - e^-x) = P(c=1) - P(c=2) + P(c=3) - ...; what
+    single labels change has x e^-x = P(c=1), which is more.
+
+    Source: Good and Toulmin, Biometrika 43 (1956), for the series.
+    """
+    singles, parity = int((c == 1).sum()), np.where(c % 2 == 1, 1, -1)[c > 0]
+    # the series is noisy where few labels are seen once; a quarter is what x = 4 leaves
+    return float(np.clip(parity.sum() / max(singles, 1), 0.25, 1.0))
 
 
 def influence_of(
@@ -271,7 +285,82 @@ class AreaRows:
         )  # fmt: skip
 
 
-OverLabels: TypeAlias = LabelRows | AreaRows
+Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "personalization"]
+
+
+@dataclass(frozen=True, eq=False)
+class ShownRows:
+    """Labels that rows show: of what is a function F of how often each label is shown, c.
+
+    A row adds for each of its labels what the value loses where that is shown once less, F(c) - F(c - 1).
+
+    Args:
+        rows: Shape (C,), the row of each cell: a label that a row shows or holds.
+        labels: Shape (C,), its label.
+        shown: Shape (C,), whether the row shows it.
+        held: Shape (C,), whether it is relevant there; for the lift alone, the mean over what is shown over that.
+        inside: Shape (N,), the rows that count.
+        num_labels: L.
+        measure: Which function.
+        size: How many labels there are, of a bucket perhaps.
+        weights: Shape (L,), of each label, such as its training count.
+    """
+
+    rows: Ints
+    labels: Ints
+    shown: Flags
+    held: Flags
+    inside: Flags
+    num_labels: int
+    measure: Exposure
+    size: int
+    weights: Array
+
+    def influence(self) -> Influence:
+        """Return what the value depends on."""
+        value, slopes = self._of(np.bincount(self.labels[self.shown], minlength=self.num_labels))
+        cells = np.where(self.shown, slopes[self.labels], 0.0)
+        if self.measure == "lift":
+            below, its = self._of(np.bincount(self.labels[self.held], minlength=self.num_labels))
+            cells = (cells - value / below * np.where(self.held, its[self.labels], 0.0)) / below
+            value /= below
+        none, ones = np.zeros(self.num_labels), np.ones(self.rows.size)
+        return influence_of(value, cells, self.rows, self.labels, self.inside, none, none, ones)
+
+    def _of(self, c: Ints) -> tuple[float, Array]:
+        """Return the value of counts, shape (L,), and what it loses where a label is shown once less."""
+        total, seen, rows = float(c.sum()), c > 0, int(self.inside.sum())
+        if not total or not self.size:
+            return float("nan"), np.zeros(self.num_labels)
+        if self.measure == "coverage":
+            return float(seen.sum() / self.size), (c == 1) * (share_of_singles(c) ** 0.5 / self.size)
+        if self.measure == "personalization":  # total / rows is the length of a list
+            pairs = total * max(rows - 1, 1)
+            return 1 - float((c * (c - 1.0)).sum()) / pairs, -2 * np.maximum(c - 1, 0) / pairs
+        # the rest is a sum over the number of all that is shown: of weights, of -ln p, or of places in the order of c
+        if self.measure == "entropy":
+            times = np.log(np.maximum(c, 1)) * c
+            top, lost, value = times.sum(), times - np.log(np.maximum(c - 1, 1)) * (c - 1), np.log(total)
+            less = max(total - 1, 1)
+            return float(value - top / total), np.where(
+                seen, value - top / total - np.log(less) + (top - lost) / less, 0
+            )
+        weights = self.weights
+        if self.measure == "gini":
+            from scipy.stats import rankdata  # tailmetrics.significance is imported without the extras
+
+            # of equal counts it is the first that becomes less without a change of order
+            places, firsts = np.zeros(self.num_labels), np.zeros(self.num_labels)
+            unseen = self.size - seen.sum()
+            places[seen], firsts[seen] = (unseen + rankdata(c[seen], how) for how in ("ordinal", "min"))
+            weights, lost = ((2 * place - self.size - 1) / self.size for place in (places, firsts))
+        else:
+            lost = weights
+        top = (c * weights).sum()
+        return float(top / total), np.where(seen, top / total - (top - lost) / max(total - 1, 1), 0)
+
+
+OverLabels: TypeAlias = LabelRows | AreaRows | ShownRows
 """What rows add to the counts of labels, of one value that is an average over labels."""
 
 
