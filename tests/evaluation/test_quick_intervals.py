@@ -263,3 +263,5 @@ def test_what_is_shown_has_intervals_around_its_values() -> None:
             assert interval.low <= report.scalars[key] <= interval.high or interval.method.startswith("none"), key
     assert {key for key in report.summaries if not key.endswith(("/spread", "adjusted_gap"))} <= set(report.intervals)
     assert report.intervals["entropy@3/gap"].low < -1  # no bound of shares
+    unseen = evaluate(scores, mask, metrics=[PopularityLiftAtK(3, label_counts=[0] * LABELS)])
+    assert unseen.intervals["popularity_lift@3"].method == "none: no finite value"

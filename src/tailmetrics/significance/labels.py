@@ -322,6 +322,7 @@ class ShownRows:
         cells = np.where(self.shown, slopes[self.labels], 0.0)
         if self.measure == "lift":
             below, its = self._of(np.bincount(self.labels[self.held], minlength=self.num_labels))
+            below = below or float("nan")  # as for the metric, where nothing that training has seen is relevant
             cells = (cells - value / below * np.where(self.held, its[self.labels], 0.0)) / below
             value /= below
         none, ones = np.zeros(self.num_labels), np.ones(self.rows.size)
