@@ -38,6 +38,7 @@ from tailmetrics.cli.processes import Engine, Ranks, joined, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.label_cells import end_to_end
+from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.frequency import frequency_of
 from tailmetrics.io import DataFileError, DataFileNote, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
@@ -121,6 +122,7 @@ def evaluate(request: Request) -> None:
             stack.close()
         if options.intervals and table is not None:
             found = _intervals(table, dataset.num_rows, ranks, resampling)
+            found = as_valued(found, {**report.scalars, **report.summaries})
             report = replace(report, intervals={**report.intervals, **found})
         with ranks.agreement():
             if folder is not None:

@@ -17,6 +17,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.description import by_bucket
 from tailmetrics.evaluation.label_metrics import with_label_values
+from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
@@ -102,7 +103,7 @@ def evaluate(
 
     resamples = 10_000 if intervals is True or intervals is None else intervals
     of_rows = resampled(columns, resamples=resamples, **found.rows.facts.among(columns))
-    return replace(report, intervals={**report.intervals, **of_rows})
+    return replace(report, intervals={**report.intervals, **as_valued(of_rows, {**report.scalars, **report.summaries})})
 
 
 class Evaluated(NamedTuple):

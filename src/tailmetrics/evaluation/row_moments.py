@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
-from math import inf, isnan, nan
+from math import inf, isclose, isnan, nan
 from typing import Any
 
 import torch
@@ -46,8 +46,22 @@ def quick_intervals(
     """Return quick intervals of averages over labels and of their gaps, with the values that the metrics have."""
     from tailmetrics.significance import intervals
 
-    found = intervals(rows, gaps=gaps, unbounded=unbounded, resamples=0, confidence=confidence)
-    return {key: replace(one, value=scalars[key]) for key, one in found.items() if key in scalars}
+    return as_valued(intervals(rows, gaps=gaps, unbounded=unbounded, resamples=0, confidence=confidence), scalars)
+
+
+def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
+    """Return the intervals of values that there are, around them.
+
+    There is none where rows tell another value: a metric may call 0 / 0 of a bucket 0, and rows that bucket unmeasured.
+    Areas are told by bins, to a ten thousandth.
+    """
+    valued: dict[str, Interval] = {}
+    for key in (key for key in found if key in scalars):
+        one = valued[key] = replace(found[key], value=scalars[key])
+        alike = isclose(found[key].value, one.value, rel_tol=1e-4, abs_tol=1e-4)
+        if not (alike or isnan(one.low)):
+            valued[key] = replace(one, low=nan, high=nan, method="none: rows alone do not tell the value")
+    return valued
 
 
 class RowMoments(ExactMetric):
@@ -189,9 +203,8 @@ class RowMoments(ExactMetric):
                 products = [Fraction(int(one), unit) for one in self._fixed_point.totals(states["products"][:, at])]
                 both = int(states["both"][0, at]), int(states["both"][1, at])
                 gap = quick_gap(sums[measured[0]], sums[measured[-1]], products, both, confidence)
-                # without what rounding has made of the difference
-                of_keys[named(name)] = replace(gap, value=scalars.get(named(name), gap.value))
-        return of_keys
+                of_keys[named(name)] = gap
+        return as_valued(of_keys, scalars)
 
     def _end(self, states: Mapping[str, Tensor], which: int, place: int) -> float:
         return float(_real(states["ends"][which, place]))

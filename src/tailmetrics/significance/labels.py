@@ -331,12 +331,14 @@ class ShownRows:
     def _of(self, c: Ints) -> tuple[float, Array]:
         """Return the value of counts, shape (L,), and what it loses where a label is shown once less."""
         total, seen, rows = float(c.sum()), c > 0, int(self.inside.sum())
-        if not total or not self.size:
+        if not self.size or (self.measure == "personalization" and rows < 2):
             return float("nan"), np.zeros(self.num_labels)
         if self.measure == "coverage":
             return float(seen.sum() / self.size), (c == 1) * (share_of_singles(c) ** 0.5 / self.size)
+        if not total:
+            return float("nan"), np.zeros(self.num_labels)
         if self.measure == "personalization":  # total / rows is the length of a list
-            pairs = total * max(rows - 1, 1)
+            pairs = total * (rows - 1)
             return 1 - float((c * (c - 1.0)).sum()) / pairs, -2 * np.maximum(c - 1, 0) / pairs
         # the rest is a sum over the number of all that is shown: of weights, of -ln p, or of places in the order of c
         if self.measure == "entropy":
