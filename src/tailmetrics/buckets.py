@@ -229,7 +229,10 @@ KINDS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
         **({"names": names[0].split(",")} if names else {}),
     },
 }
-"""For each method of :class:`LabelBuckets` that a text can name, the arguments that the parts behind a colon are."""
+"""For each method of :class:`LabelBuckets` that a text can name, the arguments that the parts behind a colon are.
+
+The names of its buckets follow from these alone: metrics name states by them before any label is counted.
+"""
 
 
 def buckets_of(kind: str, counts: Any) -> LabelBuckets:

@@ -51,7 +51,7 @@ def test_tensorboard(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables with all values, and a picture, in the folder of the offline run; files in a folder of the run."""
+    """The tables of the report, and a picture, in the folder of the offline run; files in a folder of the run."""
     pytest.importorskip("wandb")
     from pytorch_lightning.loggers import WandbLogger
 
@@ -63,10 +63,12 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     logger.experiment.finish()
     tables = [json.loads(path.read_text()) for path in sorted(media.rglob("*.table.json"))]
     by_bucket = [table for table in tables if table["columns"] == ["bucket", "labels", "positives", "recall@1"]]
-    assert [(len(table["data"]), table["data"][1]) for table in by_bucket] == [(12, ["decile_10", 2, 2, 0.5])] * 3
-    assert [table["data"][0] for table in by_bucket] == [["all", ROWS, ROWS, 1 / ROWS]] * 3
+    assert [(len(table["data"]), table["data"][1]) for table in by_bucket] == [
+        (12, ["decile_10", "2", "2", "0.5000"])
+    ] * 3
+    assert [table["data"][0] for table in by_bucket] == [["all", str(ROWS), str(ROWS), f"{1 / ROWS:.4f}"]] * 3
     overall = [table["data"] for table in tables if table["columns"] == ["metric", "value"]]
-    assert overall == [[["recall@2", 2 / ROWS], ["recall@1", 1 / ROWS]]] * 3
+    assert overall == [[["recall@2", f"{2 / ROWS:.4f}"], ["recall@1", f"{1 / ROWS:.4f}"]]] * 3
     pictures = sorted((media / "images").rglob("*.png"))
     assert len(pictures) == 3
     assert all(picture.read_bytes().startswith(PNG) for picture in pictures)

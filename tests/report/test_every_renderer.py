@@ -79,7 +79,7 @@ def test_each_renderer_shows_all_of_it(shown, renderer):
     report, scores, target, buckets = shown
     text = " ".join(RENDERERS[renderer](report).split())
     expected = [
-        "in the one list of 3 that a row shows (scope global)",
+        "in the one list that a row shows (scope global)",
         "90 rows",
         "decile_10 holds the most frequent labels, decile_1 the rarest; each has about a tenth of all label occurrences",
         "global_recall@3 by group of rows and bucket",
@@ -201,8 +201,8 @@ def test_a_bucket_tells_in_how_many_rows_it_counts(shown):
     lines = [line.strip("| \n").split(" | ") for line in markdown(report).splitlines()]
     for place, name in enumerate(buckets.names):
         rows = int((buckets.assignment[target] == place).sum())
-        (cells,) = (line for line in lines if line[:1] == [name] and len(line) == 5 + len(report.by_bucket))
-        assert cells[2:5] == [str(rows), str(rows), str(ROWS)]  # of lists every row counts
+        (cells,) = (line for line in lines if line[:1] == [name] and len(line) == 4 + len(report.by_bucket))
+        assert cells[2:4] == [str(rows), str(rows)]
 
 
 def test_a_label_that_was_never_relevant_has_no_recall():
@@ -243,11 +243,11 @@ def test_captions_say_what_a_metric_reads():
     own = [row for row in range(30) if int(buckets.assignment[target[row]]) == len(buckets) - 2]
     losses = torch.nn.functional.cross_entropy(scores.double()[own], target[own])
     assert report.scalars["cross_entropy/decile_1"] == pytest.approx(float(losses), abs=1e-9)
-    assert "1 place for each bucket" in report.captions["recall@1"]
+    assert "k places for each bucket" in report.captions["recall@1"]
 
 
 def test_the_column_rows_is_what_values_divide_by():
-    """Recall divides by the rows with a relevant label of the bucket, micro recall counts every row: two columns."""
+    """Recall divides by the rows with a relevant label of the bucket; micro precision, of all rows, needs no column."""
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
     generator = torch.Generator().manual_seed(5)
     scores, target = torch.randn(40, 4, generator=generator), torch.arange(40) % 3
@@ -258,12 +258,10 @@ def test_the_column_rows_is_what_values_divide_by():
     ]
     report = evaluate(scores, target, metrics=metrics)
     (table,) = (one for one in report.document().tables if one.name == "buckets")
-    assert table.header[:5] == ["bucket", "labels", "positives", "rows", "rows (2)"]
-    assert "rows: those that count in global_recall@1, global_ndcg@1." in table.said.replace("Rows:", "rows:")
-    assert "rows (2): those that count in global_micro_precision@1." in table.said.replace("Rows (2)", "rows (2)")
-    with_tail = sum(int(label) >= 2 for label in target)
+    assert table.header[:4] == ["bucket", "labels", "positives", "rows"]
+    assert "rows: those that count in metrics that leave rows out." in table.said.replace("Rows:", "rows:")
     (tail,) = (line for line in table.lines if line[0] == "tail")
-    assert tail[3:5] == [str(with_tail), "40"]
+    assert tail[3] == str(sum(int(label) >= 2 for label in target))
 
 
 @pytest.fixture(scope="module")

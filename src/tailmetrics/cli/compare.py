@@ -26,9 +26,10 @@ from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.io import DataFileError
 from tailmetrics.io.files import folder_for
 from tailmetrics.report import ComparisonReport
+from tailmetrics.report.pages import FORMS
 from tailmetrics.significance.rows import check_identities
 
-COMPARE_FILES = [f"compare.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")]
+COMPARE_FILES = [*(f"compare.{suffix}" for suffix in FORMS), "compare_curve.csv"]
 
 
 def compare_runs(request: Request) -> None:

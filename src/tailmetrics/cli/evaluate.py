@@ -46,14 +46,11 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics.decisions import ThresholdMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report
+from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
 from tailmetrics.significance.labels import OverLabels
 
-REPORT_FILES = [
-    *(f"report.{suffix}" for suffix in ("json", "md", "tex", "csv", "html", "png")),
-    "labels.csv",
-    "curve.csv",
-]
+REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv"]
 
 
 def evaluate(request: Request) -> None:
@@ -68,10 +65,10 @@ def evaluate(request: Request) -> None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
     metrics = chosen_metrics(request)
     paths = [*paths_of([options.preds], data), *([] if options.label_names is None else [options.label_names])]
-    read: list[str | Path] = [*local_files(paths), *request.configs]
+    input_files: list[str | Path] = [*local_files(paths), *request.configs]
     with (
         joined(options.device) as ranks,
-        Outputs(read, options.overwrite) as outputs,
+        Outputs(input_files, options.overwrite) as outputs,
         kept_warnings() as warned,
         ExitStack() as stack,
     ):
@@ -80,9 +77,10 @@ def evaluate(request: Request) -> None:
             folder = None
             if options.out is not None and ranks.is_first:
                 folder = outputs.claim(options.out, REPORT_FILES)
-            table = _table(options, ranks, outputs)
+            table = _claim_row_table(options, ranks, outputs)
             facts = facts_of(paths, data) if ranks.world_size > 1 else {}
-        outputs.made = list(dict.fromkeys(folder for made in ranks.all(outputs.made) for folder in made))
+        # folders that any process made, so that the last one to leave removes them all
+        outputs.made = list(dict.fromkeys(one for made in ranks.all(outputs.made) for one in made))
         ranks.check_same(facts)
         with ranks.agreement():
             inputs = open_inputs([options.preds], data, ranks)
@@ -104,9 +102,9 @@ def evaluate(request: Request) -> None:
         writer = None
         with ranks.agreement():
             if engine is None:
-                of_rows = None if options.per_row is None else options_of_values(data)
+                value_options = None if options.per_row is None else options_of_values(data)
                 if table is not None:
-                    writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, of_rows))
+                    writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, value_options))
                 stream(dataset, evaluation, ranks, groups, data, None if writer is None else writer.write)
             else:
                 files = inputs.files.everywhere()
@@ -133,8 +131,8 @@ def evaluate(request: Request) -> None:
             show(report, written, options.quiet)
 
 
-def _table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | None:
-    """Return where this rank writes the values of its rows until all is done."""
+def _claim_row_table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | None:
+    """Claim the output of --per-row; return the temporary file that this process writes its values to."""
     if options.per_row is None:
         return folder_for(outputs) / "rows.parquet" if options.intervals else None
     table = Path(options.per_row)
@@ -152,7 +150,7 @@ def report_of(
     """Return the report of a run, with what to know of its rows."""
     preds, target = (Path(str(path)).name for path in (preds, data.target))
     with warnings.catch_warnings():
-        # a rank may have no rows; a metric over all ranks has
+        # a process without rows never calls update, but its synchronised states hold the rows of all
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
         report = evaluation.report(f"{preds} against {target}")
     notes = [in_options(note) for note in report.notes]
@@ -271,7 +269,7 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
         given = LabelBuckets.deciles(counts) if num_train is None else frequency_of(counts, num_train)
         collection.bind(given if counted is None else counted)
     elif num_labels is not None:
-        # nothing is left open but the number of labels, for which any buckets do
+        # no counts: metrics only need the number of labels, so bind a single bucket
         collection.bind(LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"]))
     unbound = [type(metric).__name__ for metric in collection.members().values() if not metric.is_bound]
     if unbound:
@@ -290,7 +288,7 @@ def _note_unread(collection: TopKCollection, option: str) -> None:
 
 
 def _check_known(collection: TopKCollection, inputs: Inputs, num_train: int | None) -> None:
-    """Raise if a metric asks for what no option gives."""
+    """Raise if a metric asks for what no option gives; the defaults () and 0 mean that it has no such argument."""
     if inputs.train is not None:
         return
     for metric in collection.members().values():
@@ -314,10 +312,10 @@ def _count(
     """Count one share of the training labels."""
     train = files.train(ranks) if train is None and files is not None else train
     assert train is not None
-    with progress("training labels", train.stop - train.start, ranks) as told:
+    with progress("training labels", train.stop - train.start, ranks) as advance:
         for batch in train:
             frequency.update(batch.target)
-            told(int(batch.rows[-1]) + 1 - train.start)
+            advance(int(batch.rows[-1]) + 1 - train.start)
 
 
 # -- one pass over the rows -----------------------------------------------------------------------------------------
@@ -342,11 +340,11 @@ def stream(
     if options.probabilities and any(isinstance(metric, ThresholdMetric) for metric in evaluation.members):
         raise CommandError("--probabilities takes logarithms, which no threshold is for", "leave it out, or --without.")
     ignored = next(metric.ignore_index for metric in collection.members().values())
-    with progress(f"evaluating {dataset.preds.path.name}", dataset.stop - dataset.start, ranks) as told:
+    with progress(f"evaluating {dataset.preds.path.name}", dataset.stop - dataset.start, ranks) as advance:
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, collection)
-                preds, of_rows = batch.preds, None if groups is None else groups.of(batch.rows).to(ranks.device)
+                preds, row_groups = batch.preds, None if groups is None else groups.of(batch.rows).to(ranks.device)
                 target = batch.target
                 if ignored is not None and target.ndim == 1:  # -1 is no label, and such rows are to be left out
                     target = target.where(target != -1, ignored)
@@ -354,7 +352,7 @@ def stream(
                 if options.probabilities:  # in double precision, where no two of them become equal
                     moved = (moved[0].to(torch.float64).log(),)
                 ranking = evaluation.rank(
-                    moved if isinstance(preds, tuple) else moved[0], target.to(ranks.device), row_groups=of_rows
+                    moved if isinstance(preds, tuple) else moved[0], target.to(ranks.device), row_groups=row_groups
                 )
                 evaluation.update(ranking, rows=batch.rows)
                 if write is not None:
@@ -366,7 +364,7 @@ def stream(
                 file = dataset.target if re.match(r"(\w+: )?target\b", problem) else dataset.preds
                 rows = f"rows {int(batch.rows[0])} to {int(batch.rows[-1])}"
                 raise CommandError(f"{file.path}, {rows}: {problem}", hint) from error
-            told(int(batch.rows[-1]) + 1 - dataset.start)
+            advance(int(batch.rows[-1]) + 1 - dataset.start)
 
 
 def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files) -> None:
@@ -377,18 +375,20 @@ def _add_share(evaluation: Evaluation, ranks: Ranks, *, preds: str, files: Files
 
 def _check_gains(target: Tensor, dataset: Dataset, collection: TopKCollection) -> None:
     """Raise if a metric asks for gains above 1 of targets that only say what is relevant: it would find nothing."""
-    least = max((getattr(metric, "min_gain", None) or 0 for metric in collection.members().values()), default=0)
+    largest_min_gain = max(
+        (getattr(metric, "min_gain", None) or 0 for metric in collection.members().values()), default=0
+    )
     is_matrix = target.layout == torch.sparse_csr or target.shape[-1] == dataset.columns
-    if least > 1 and (target.dtype == torch.bool or not (target.is_floating_point() or is_matrix)):
-        problem = f"holds no gains, so that none reaches min_gain={least:g}"
+    if largest_min_gain > 1 and (target.dtype == torch.bool or not (target.is_floating_point() or is_matrix)):
+        problem = f"holds no gains, so that none reaches min_gain={largest_min_gain:g}"
         hint = "leave min_gain out: without gains every label listed is relevant."
         raise DataFileError(dataset.target.path, problem, hint=hint)
 
 
 # -- intervals of resampled rows ------------------------------------------------------------------------------------
 
-GROUP = 2**25
-"""Most values gathered at once, 256 MB; each part of the keys is resampled with the same draws, by the same seed."""
+GATHERED_VALUES = 2**25
+"""Most values gathered at once (256 MB). Each set of keys is resampled with the same draws, by the same seed."""
 
 
 def _intervals(path: Path, num_rows: int, ranks: Ranks, options: ResamplingOptions) -> dict[str, Interval]:
@@ -398,7 +398,7 @@ def _intervals(path: Path, num_rows: int, ranks: Ranks, options: ResamplingOptio
     keys: list[str] = next(
         (keys for keys in ranks.all([] if table is None else list(table.pairs)) if keys), list[str]()
     )
-    size = max(1, GROUP // num_rows)
+    size = max(1, GATHERED_VALUES // num_rows)
     found: dict[str, Interval] = {}
     for start in range(0, len(keys), size):
         group = keys[start : start + size]

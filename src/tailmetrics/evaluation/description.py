@@ -29,7 +29,7 @@ def captions_of(metric: TopKMetric) -> dict[str, str]:
 
     >>> from tailmetrics import LabelBuckets, RecallAtK
     >>> captions_of(RecallAtK(k=10, buckets="deciles", scope="global"))
-    {'global_recall@10': 'in the one list of 10 that a row shows (scope global); rows with a relevant label there'}
+    {'global_recall@10': 'in the one list that a row shows (scope global); rows with a relevant label there'}
     """
     left_out = isinstance(metric, RelevanceMetric) and metric.empty_target_action == "skip"
     rows = "; rows with a relevant label there" if left_out else ""
@@ -49,15 +49,11 @@ def _caption(metric: TopKMetric, k: object) -> str:
         return "rows of each label of the bucket against all other rows"
     if isinstance(metric, CrossEntropy):
         return "relevant labels of the bucket, under the softmax of the scores of all labels"
-    places = f" of {k}" if isinstance(k, int) else ""
     if isinstance(metric, RelevanceMetric) and scope == "global":
-        return f"in the one list{places} that a row shows (scope global)"
+        return "in the one list that a row shows (scope global)"
     if isinstance(metric, RelevanceMetric):
-        each = f", {k} place{'' if k == 1 else 's'} for each bucket" if isinstance(k, int) else ""
-        return f"the labels of a bucket ranked among themselves{each} (scope bucket)"
-    if isinstance(metric, ShownMetric):
-        return f"of the list{places} that a row shows"
-    return ""
+        return "the labels of a bucket ranked among themselves, k places for each bucket (scope bucket)"
+    return "of the list that a row shows" if isinstance(metric, ShownMetric) else ""
 
 
 WITHIN = ("buckets", "scope", "depth")

@@ -14,9 +14,9 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.evaluating import CONFIDENCE
 from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.lightning.evaluations import Evaluations, History, Keys
 from tailmetrics.lightning.trainer import alike, apart, callback_bases, log_values, run_folder, show_in_loggers
 from tailmetrics.lightning.training_labels import TrainingLabels
+from tailmetrics.lightning.validation import Evaluations, History, Keys
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report import Report
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -283,7 +282,10 @@ def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) ->
     for logger in loggers:
         experiment: Any = getattr(logger, "experiment", None)
         if hasattr(logger, "log_image") and hasattr(logger, "log_table"):
-            _wandb(logger, report, name, step)
+            for number, table in enumerate(report.document().tables):
+                logger.log_table(f"{name}/{number}_{table.name}", columns=table.header, data=table.lines, step=step)
+            if report.by_bucket:
+                logger.log_image(f"{name}/figure", [picture(report)], step=step)
         elif hasattr(experiment, "add_figure") and hasattr(experiment, "add_text"):
             experiment.add_text(name, markdown(report), step)
             if report.by_bucket:
@@ -295,30 +297,3 @@ def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) ->
                 experiment.log_text(run, report.labels.csv(), f"{place}_labels.csv")
             if report.by_bucket:
                 experiment.log_figure(run, picture(report), f"{place}.png")
-
-
-def _wandb(logger: Any, report: Report, name: str, step: int) -> None:
-    overall = [[key, _cell(value)] for key, value in report.overall.items()]
-    if overall:
-        logger.log_table(f"{name}/overall", columns=["metric", "value"], data=overall, step=step)
-    if report.by_bucket:
-        columns = ["bucket", "labels", "positives", *report.by_bucket]
-        logger.log_table(f"{name}/by_bucket", columns=columns, data=list(_bucket_rows(report)), step=step)
-        logger.log_image(f"{name}/figure", [picture(report)], step=step)
-    for number, table in enumerate(report.document().tables):
-        if table.name not in ("overall", "buckets"):
-            logger.log_table(f"{name}/{table.name}_{number}", columns=table.header, data=table.lines, step=step)
-
-
-def _bucket_rows(report: Report) -> Iterator[list[Any]]:
-    """Yield the values over all labels, then those of each bucket."""
-    whole = [report.value_over_all(metric) for metric in report.by_bucket]
-    counts = (sum(row.labels for row in report.buckets), sum(row.positives for row in report.buckets))
-    yield ["all", *counts, *(None if value is None else _cell(value) for value in whole)]
-    for row in report.buckets:
-        values = (_cell(of.get(row.name, math.nan)) for of in report.by_bucket.values())
-        yield [row.name, row.labels, row.positives, *values]
-
-
-def _cell(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -24,8 +24,8 @@ from tailmetrics._checks import check_count, check_counts
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency, frequency_of
-from tailmetrics.lightning.evaluations import outline
 from tailmetrics.lightning.trainer import Place, SamplerPadding, same_random_numbers, say, training_loaders
+from tailmetrics.lightning.validation import outline
 
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
 """Where the target is in a training batch."""

@@ -96,7 +96,7 @@ class Chart:
         aside: What stands behind the title.
         caption: What its values are of.
         marks: In the order in which they are drawn.
-        told: The drawing in words.
+        opening: What the drawing is, in words; the texts of its marks follow.
         across: Ticks of the axis across; below the drawing.
         up: Ticks of the axis up; left of the drawing.
         names: Names of the axis across and of the axis up; empty where ticks say enough.
@@ -109,7 +109,7 @@ class Chart:
 
     title: str
     marks: Sequence[Mark]
-    told: str
+    opening: str
     aside: str = ""
     caption: str = ""
     across: Sequence[Tick] = ()
@@ -120,6 +120,12 @@ class Chart:
     gutter: int = 0
     min_width: int = 0
     in_picture: bool = True
+
+    @property
+    def told(self) -> str:
+        """The drawing in words."""
+        texts = "; ".join(mark.text for mark in self.marks if mark.text and mark.kind != "text")
+        return f"{self.opening}: {texts}" if texts else self.opening
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -
     """Return the drawing of the values of all runs of one metric."""
     values = [value for key in keys.values() for value in report.values[key].values()]
     scale = scale_from_zero(values, values) if any(map(math.isfinite, values)) else Scale(0.0, 1.0)
-    marks, told = [], []
+    marks = []
     for place, run in enumerate(report.runs):
         of_run = {name: report.values[key].get(run, math.nan) for name, key in keys.items()}
         colour, shape = run_look(place)
@@ -261,14 +261,13 @@ def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -
             for at, (name, value) in enumerate(of_run.items())
             if math.isfinite(value)
         }
-        said = {name: f"{name} {number(of_run[name])}" for name in found}
         marks.append(Mark("line", list(found.values()), colour))
-        marks += [Mark("dot", [at], colour, shape, text=f"{run}: {said[name]}") for name, at in found.items()]
-        told.append(f"{run}: " + "; ".join(said.values()))
+        texts = {name: f"{run}: {name} {number(of_run[name])}" for name in found}
+        marks += [Mark("dot", [at], colour, shape, text=texts[name]) for name, at in found.items()]
     return Chart(
         metric,
         marks,
-        f"{metric} from head to tail: {'. '.join(told)}",
+        f"{metric} from head to tail",
         caption=report.captions.get(metric, ""),
         across=bar_ticks([(short_name(name),) for name in keys]),
         up=scale.ticks(),
@@ -297,11 +296,10 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
         margin = 0.04 * (max(ends) - min(ends) or 1.0)
         scale, colour = Scale(min(ends) - margin, max(ends) + margin), run_look(place)[0]
         zero = scale.share(0.0)
-        marks, told = [Mark("line", [(zero, 0.0), (zero, 1.0)], style="thin")], []
+        marks = [Mark("line", [(zero, 0.0), (zero, 1.0)], style="thin")]
         up = [Tick(1 - (line + 0.5) / len(found), (name,)) for line, name in enumerate(found)]
         for tick in up:
             if tick.texts[0] not in known:
-                told.append(f"{tick.texts[0]} no value")
                 continue
             one = known[tick.texts[0]]
             values = (one.difference, one.interval.low, one.interval.high)
@@ -312,11 +310,10 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
             text = f"{tick.texts[0]} {signed(one.difference)}{said}{', significant' if one.significant else least}"
             marks += [Mark("line", [(lower, tick.at), (upper, tick.at)], colour)] if has_ends else []
             marks.append(Mark("dot", [(at, tick.at)], colour, "circle", filled=one.significant, text=text))
-            told.append(text)
         yield Chart(
             f"{run} minus {report.runs[0]}",
             marks,
-            f"{what}, {run} minus {report.runs[0]}: {'; '.join(told)}",
+            f"{what}, {run} minus {report.runs[0]}",
             caption=f"{what} · filled: significant; lines: confidence intervals of each difference alone",
             across=scale.ticks("{:+g}"),
             up=up,
@@ -353,7 +350,7 @@ def _scatters(report: ComparisonReport) -> Section:
 
 def _scatter(report: ComparisonReport, known: Mapping[str, tuple[float, float]], across: str, up: str) -> Chart:
     x_axis, y_axis = (axis_of([pair[side] for pair in known.values()]) for side in (0, 1))
-    marks, told, outside = [], [], []
+    marks, outside = [], []
     for run, (x, y) in known.items():
         shares, (colour, shape) = (x_axis.share(x), y_axis.share(y)), run_look(report.runs.index(run))
         at, text = (clipped(shares[0]), clipped(shares[1])), f"{run}: {number(x)} over all labels, {number(y)} in {up}"
@@ -364,13 +361,12 @@ def _scatter(report: ComparisonReport, known: Mapping[str, tuple[float, float]],
         blanks = sum(abs(at[0] - one[0]) < 0.04 and abs(at[1] - one[1]) < 0.055 for one in near)
         aside, letter = "\N{NO-BREAK SPACE}" * 3 * blanks, report.letter(run)
         marks.append(Mark("text", [at], colour, style=side, text=letter + aside if side == "left" else aside + letter))
-        told.append(text)
     caption = f"against {across}: up and to the right is better in head and tail, unless less is better"
     far = f" · hollow, at the edge: far outside, {'; '.join(outside)}" if outside else ""
     return Chart(
         up,
         marks,
-        "; ".join(told),
+        f"{up} against {across}",
         caption=caption + far,
         across=x_axis.ticks(),
         up=y_axis.ticks(),

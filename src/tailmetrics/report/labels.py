@@ -276,7 +276,7 @@ def _curve(
                 if math.isfinite(one.low):
                     ends = [(UNSEEN_AT, up.share(one.low)), (UNSEEN_AT, up.share(one.high))]
                     marks.append(Mark("line", ends, colour))
-                marks.append(Mark("dot", [(UNSEEN_AT, up.share(one.value))], colour, "circle", text="unseen"))
+                marks.append(Mark("dot", [(UNSEEN_AT, up.share(one.value))], colour, "circle"))
         ends_of_run = of_run[0], of_run[-1]
         told.append(
             f"{run}{': ' if run else ''}"

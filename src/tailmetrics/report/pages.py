@@ -18,6 +18,8 @@ from tailmetrics.report.formatting import printable
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+FORMS = ("json", "md", "tex", "csv", "html", "png")
+"""What a report and a comparison are written as, by suffix."""
 OUTLINES = {
     "circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0",
     "square": "M-3.6,-3.6h7.2v7.2h-7.2z",

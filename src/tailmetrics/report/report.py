@@ -448,11 +448,8 @@ def _buckets(report: Report) -> Iterator[Section]:
     for what in ("labels", "positives"):
         total = sum(getattr(row, what) for row in report.buckets)
         columns[what] = [count(getattr(known[name], what) if name in known else total) for name in names]
-    said = []
-    for number_of, (rows, of) in enumerate(_denominators(report, names), 1):
-        column = "rows" if number_of == 1 else f"rows ({number_of})"
-        columns[column] = [count(rows.get(name)) for name in names]
-        said.append(f"{column}: those that count in {', '.join(of)}" if len(of) < len(metrics) else "")
+    rows = _denominators(report, names)
+    columns |= {"rows": rows} if rows else {}
     fixed = len(columns)
     columns |= {metric: [report.text(_key_of(report, metric, name)) for name in names] for metric in metrics}
     buckets = what_buckets_are(report.buckets)
@@ -468,7 +465,9 @@ def _buckets(report: Report) -> Iterator[Section]:
         HEAD_TO_TAIL,
         caption,
         lead=lead,
-        columns=sentences(*said, _of_intervals(report)),
+        columns=sentences(
+            "rows: those that count in metrics that leave rows out" if rows else "", _of_intervals(report)
+        ),
         header=header,
         lines=lines,
         fixed=fixed,
@@ -476,18 +475,12 @@ def _buckets(report: Report) -> Iterator[Section]:
     )
 
 
-def _denominators(report: Report, names: Sequence[str]) -> list[tuple[dict[str, int], list[str]]]:
-    """Return how many rows count by line, each with the metrics that divide by so many; those with intervals know."""
-    found: list[tuple[dict[str, int], list[str]]] = []
-    for metric in report.by_bucket:
-        known = {name: report.intervals.get(_key_of(report, metric, name)) for name in names}
-        rows = {name: one.n for name, one in known.items() if one is not None}
-        same = next((of for other, of in found if all(other.get(name, n) == n for name, n in rows.items())), None)
-        if same is not None and rows:
-            same.append(metric)
-        elif rows:
-            found.append((rows, [metric]))
-    return found
+def _denominators(report: Report, names: Sequence[str]) -> list[str]:
+    """Return how many rows metrics divide by that leave rows out, as intervals know; nothing where that differs."""
+    known = ([report.intervals.get(_key_of(report, metric, name)) for name in names] for metric in report.by_bucket)
+    rows = {tuple(None if one is None else one.n for one in of) for of in known if any(of)}
+    fewer = [of for of in rows if {*of} - {None, report.rows}]
+    return [count(n) for n in fewer[0]] if len(fewer) == 1 else []
 
 
 def _bars(report: Report, metric: str) -> Chart:
@@ -501,17 +494,18 @@ def _bars(report: Report, metric: str) -> Chart:
     levels = [of[key] for of in (report.scalars, *beside.values()) for key in keys if key in of]
     levels += [end for one in known for end in (one.low, one.high)] + fair + ([] if whole is None else [whole])
     scale = scale_from_zero(levels, [report.scalars[key] for key in keys])
-    at, marks, told, texts = scale.share, list[Mark](), list[str](), list[tuple[str, ...]]()
+    at, marks, texts = scale.share, list[Mark](), list[tuple[str, ...]]()
     if whole is not None and math.isfinite(whole):
-        marks.append(Mark("line", [(0, at(whole)), (1, at(whole))], style="dashed"))
+        all_labels = f"all labels {number(whole, is_place)}"
+        marks.append(Mark("line", [(0, at(whole)), (1, at(whole))], style="dashed", text=all_labels))
     for place, (row, key) in enumerate(zip(rows, keys, strict=True)):
         value, colour = report.scalars[key], shade(place, len(rows), row.name)
         left, middle, right = ((place + part) / len(rows) for part in (0.12, 0.5, 0.88))
         end = at(value) if math.isfinite(value) else at(0.0)
         found, said = _beside_a_bar(report, key, at, (left, middle, right))
         found += [Mark("line", [(left, at(fair[place])), (right, at(fair[place]))])] if fair else []
-        told.append(f"{row.name} {'no value' if math.isnan(value) else number(value, is_place)}{said}")
-        text = f"{told[-1]}, {row.labels:,} labels, {row.positives:,} positives"
+        text = f"{row.name} {'no value' if math.isnan(value) else number(value, is_place)}{said}"
+        text += f", {row.labels:,} labels, {row.positives:,} positives"
         counts = rounded(row.labels), rounded(row.positives)
         texts.append((without_zero(brief(value, is_place)), *counts, short_name(row.name)))
         top = free_above(max(at(0.0), end), found)
@@ -526,11 +520,10 @@ def _bars(report: Report, metric: str) -> Chart:
         "marks: the bucket's share of the positives" if fair else "",
         "logarithmic heights" if scale.kind != "linear" else "",
     ]
-    of_whole = "" if whole is None else f"; all labels {'no value' if math.isnan(whole) else number(whole, is_place)}"
     return Chart(
         metric,
         marks,
-        f"{metric}{', lower is better,' if less else ''} from head to tail: {'; '.join(told)}{of_whole}",
+        f"{metric}{', lower is better,' if less else ''} from head to tail",
         aside="lower is better" if less else "",
         caption=" · ".join(part for part in drawn if part),
         across=bar_ticks([(name, *counts) for _, *counts, name in texts]),
