@@ -39,8 +39,8 @@ LOOKED_UP = 2**18
 COMPARED_EACH = 16
 """Relevant labels up to which lists are compared with one after the other; with more they are searched for."""
 
-GROUPS = 1024
-"""Groups of a wide row whose maxima are looked at, or more: 4 KB of scores, which are compared in one go."""
+GROUPS = 2048
+"""Groups of a wide row whose maxima are looked at, or more: 8 KB of scores, which are compared in one go."""
 
 ALL_BUT_SIGN = np.int32(2**31 - 1)
 """The bits of a number of four bytes behind its sign."""
