@@ -140,6 +140,11 @@ FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
         lambda: tm.TopKCollection({3: tm.RecallAtK(k=1)}),
         lambda: tm.TopKCollection([tm.RecallAtK(k=1, name="x"), tm.RecallAtK(k=2, name="x")]),
     ],
+    "functional": [
+        lambda given=given, wrong=wrong: tm.functional.ndcg_at_k(*given, k=2, gain=wrong)
+        for given in ((torch.tensor([[0, 1]]), torch.tensor([[1]])), (tm.rank(torch.tensor([[0, 1]]), torch.tensor([[1]])),))
+        for wrong in ("exp", None, 2)
+    ],
     "bind": [
         lambda v=v, m=m: m().bind(v)
         for m in (lambda: tm.RecallAtK(k=1, buckets="deciles"), lambda: tm.TopKCollection([tm.RecallAtK(k=1, buckets="deciles")]))

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
 from math import log
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import INTEGERS, check_cutoffs, shape_of
+from tailmetrics._checks import INTEGERS, check_choice, check_cutoffs, shape_of
 from tailmetrics.metrics._fixed_point import REAL, FixedPoint
 from tailmetrics.ranking import TargetRanks
 from tailmetrics.ranking._device import made_once, real_dtype
@@ -70,16 +70,22 @@ def formula(function: Callable[..., Value], reads: Depth | None = None) -> Calla
             ``ranking.exact`` needs.
 
     Returns:
-        The function of a ranking or of arrays.
+        The function of a ranking or of arrays, which refuses by name what its arguments cannot be.
     """
     shape = signature(function)
     first, *others = shape.parameters.values()
     arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
     of_arrays = shape.replace(parameters=[*arrays, *others])
     names = list(of_arrays.parameters)
+    choices = {name: get_args(kind) for name, kind in get_type_hints(function).items() if get_origin(kind) is Literal}
 
     @wraps(function)
     def either(*args: Any, **kwargs: Any) -> Value:
+        for name, known in choices.items():
+            if (
+                kwargs.get(name, known[0]) not in known
+            ):  # the check is called where it raises: formulas are called often
+                check_choice(either.__name__, name, kwargs[name], known)
         if "ranking" in kwargs:
             kwargs[first.name] = kwargs.pop("ranking")
         if first.name in kwargs or (args and isinstance(args[0], TargetRanks)):

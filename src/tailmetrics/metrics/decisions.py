@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
@@ -13,7 +12,7 @@ from typing_extensions import Unpack
 
 from tailmetrics._arguments import number_text
 from tailmetrics._checks import real_number, shape_of
-from tailmetrics._transfer import identity
+from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._formula import divide
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
@@ -106,8 +105,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         return f"{super()._key(None)}{cut}"
 
     def _label_state(self, what: str) -> str:
-        limits = sha256(identity(self._limits).encode()).hexdigest()[:16]
-        return f"{super()._label_state(what)}_above_{limits}"
+        return f"{super()._label_state(what)}_above_{digest_of(self._limits)}"
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
