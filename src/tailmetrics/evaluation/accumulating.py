@@ -16,9 +16,15 @@ from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics._exact_metric import ExactMetric, sent_together, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
-from tailmetrics.evaluation.description import bucket_rows, captions_of, settings_of, versions, with_values_over_all
+from tailmetrics.evaluation.description import (
+    bucket_rows,
+    captions_of,
+    settings_of,
+    versions,
+    with_label_values,
+    with_values_over_all,
+)
 from tailmetrics.evaluation.label_cells import EXPOSURES, LabelCells, from_all, has_label_cells
-from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scipy, quick_intervals
 from tailmetrics.evaluation.row_values import gaps_of

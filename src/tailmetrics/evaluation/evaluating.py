@@ -15,8 +15,7 @@ from tailmetrics._checks import check_count, shape_of
 from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
-from tailmetrics.evaluation.description import by_bucket
-from tailmetrics.evaluation.label_metrics import with_label_values
+from tailmetrics.evaluation.description import by_bucket, with_label_values
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tailmetrics._checks import check_count, check_names
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.description import with_label_values
 from tailmetrics.evaluation.evaluating import CONFIDENCE
-from tailmetrics.evaluation.label_metrics import with_label_values
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.lightning.trainer import alike, apart, callback_bases, log_values, run_folder, show_in_loggers
 from tailmetrics.lightning.training_labels import TrainingLabels
