@@ -68,7 +68,9 @@ def description() -> str:
 
 def _run(name: str, threads: int, *task: Tensor | int | None) -> None:
     """Call a function of the C file. ``task`` are the words of its struct, in order: a tensor goes as its address."""
-    words = array("q", [0 if one is None else one if isinstance(one, int) else one.data_ptr() for one in task])
+    words = array("q")
+    for one in task:
+        words.append(0 if one is None else one if isinstance(one, int) else one.data_ptr())
     code = getattr(_loaded()[0], f"tailmetrics_{name}")(words.buffer_info()[0], threads)
     if code == NO_MEMORY:
         raise MemoryError(f"{name}: no memory for what a thread needs beside its rows; rank fewer rows at once.")
