@@ -175,6 +175,19 @@ def test_least_gains_reach_labels(config, tailmetrics, tmp_path):
     assert {line["label"]: line["support"] for line in lines} == {"0": "0", "1": "2", "2": "0"}
 
 
+@pytest.mark.parametrize("name", ["q", "query"])
+def test_a_file_of_groups_names_its_query(config, tailmetrics, tmp_path, name):
+    """By the name that --columns.query gives for all files, or by that of the page."""
+    (tmp_path / "p.csv").write_text("q,item,score\na,x,1\nb,x,1\n")
+    (tmp_path / "y.csv").write_text("q,item\na,x\nb,y\n")
+    (tmp_path / "groups.csv").write_text(f"{name},group\na,one\nb,two\n")
+    words = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--row-groups", tmp_path / "groups.csv"]
+    words += ["--columns.query", "q", "--config", config(("PrecisionAtK", "{k: 1}")), "--quiet"]
+    assert tailmetrics("evaluate", *words, "--out", tmp_path / "out")[0] == 0
+    found = metrics_of(tmp_path / "out")
+    assert (found["precision@1/one"], found["precision@1/two"]) == (1, 0)
+
+
 @pytest.mark.parametrize("kind", ["csv.gz", "tsv", "jsonl", "long", "partition"])
 def test_groups_of_queries_in_parts(config, tailmetrics, tmp_path, kind):
     """A folder of targets, compressed or not, in lines or tables, holds the groups as one file does."""

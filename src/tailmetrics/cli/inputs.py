@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -353,7 +354,8 @@ def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequen
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
         return [line or None for line in _lines(path)]
     columns = Columns() if own else options.columns
-    if own and options.columns.query in next(iter(Head(path_of(path)).lines), ""):  # named as in the other files
+    first = next(iter(Head(path_of(path)).lines), "") if own else ""
+    if options.columns.query in re.split(r'[,;\t{}:"]+\s*', first):  # named as in the other files
         columns = Columns(query=options.columns.query)
     if queries is not None:
         columns = replace(columns, item=column) if column != "item" else Columns(query=columns.query)
