@@ -81,8 +81,7 @@ class ReferenceRanking(Ranking):
         gains = None if entries.gains is None else padding.place(entries.gains[order], 0.0).view(shape)
         ranks = padding.place(above[order] + 1, NOT_RANKED).view(shape)
         hits = Hits(ranks, padding.place(entries.ids[order], -1).view(shape), gains)
-        plain = TargetRanks(lambda: hits, relevant, sizes, num_labels, EVERYTHING, num_labels)
-        plain.binary = targets.binary
+        plain = TargetRanks(hits, relevant, sizes, num_labels, EVERYTHING, num_labels)
         equal = padding.place(equal[order], 1).view(shape)
         found = ReferenceRanks(plain, (ranks - 1).clamp(max=NOT_RANKED), equal, cut)
         if self.reference != "popularity" and targets.binary:
@@ -210,9 +209,7 @@ class Alike:
             side.reshape(-1, side.shape[-1])[places] for side in (ranks.hits.ranks, ranks.above, ranks.equal)
         )
         hits = Hits(target_ranks, torch.where(target_ranks < NOT_RANKED, 0, -1), None)
-        plain = TargetRanks(
-            lambda: hits, ranks.relevant, chosen(ranks.length), ranks.num_labels, EVERYTHING, ranks.deepest
-        )
+        plain = TargetRanks(hits, ranks.relevant, chosen(ranks.length), ranks.num_labels, EVERYTHING, ranks.deepest)
         plain.n_relevant = chosen(ranks.n_relevant)
         if cut is not None:
             cut = CutSpan(*(chosen(side) for side in (cut.above, cut.equal, cut.all_equal, cut.listed)))

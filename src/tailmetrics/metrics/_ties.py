@@ -100,9 +100,9 @@ class ExpectedRanks(TargetRanks):
         self.cut = cut
         self._by_length: list[tuple[int, Tensor]] = []
         hits = ranks.hits
-        rest = ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, ranks.deepest
-        super().__init__(lambda: hits, *rest)
-        self.n_relevant, self.binary, self.documents = ranks.n_relevant, ranks.binary, ranks.documents
+        rest = ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, ranks.deepest, ranks.documents
+        super().__init__(hits, *rest)
+        self.n_relevant = ranks.n_relevant
         void = hits.ranks >= NOT_RANKED
         self.above = above.masked_fill(void, NOT_RANKED).contiguous()
         self.equal = equal.masked_fill(void, 1)
@@ -333,9 +333,8 @@ def in_order(
     gains = None if hits.gains is None else hits.gains.gather(-1, order)
     sorted_hits = Hits(found, hits.ids.gather(-1, order), gains)
     deepest = int(found.masked_fill(void, 0).max()) if found.numel() else 0
-    ordered = TargetRanks(lambda: sorted_hits, ranks.relevant, length, ranks.num_labels, EVERYTHING, deepest)
-    ordered.n_relevant, ordered.binary, ordered.documents = ranks.n_relevant, ranks.binary, ranks.documents
-    return ordered
+    rest = ranks.relevant, length, ranks.num_labels, EVERYTHING, deepest, ranks.documents
+    return TargetRanks(sorted_hits, *rest)
 
 
 def spans(
@@ -379,8 +378,7 @@ def spans(
         )
     ]
     found = Hits(wide[0], wide[1], gains)
-    whole = TargetRanks(lambda: found, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, some.deepest)
-    whole.n_relevant, whole.binary = ranks.n_relevant, ranks.binary
+    whole = TargetRanks(found, ranks.relevant, ranks.length, ranks.num_labels, EVERYTHING, some.deepest)
     return whole, wide[2], wide[3]
 
 
@@ -501,8 +499,7 @@ def _all_spans(
         above, equal, before = (torch.stack(side, dim=1) for side in zip(*of_buckets, strict=True))
         split = Hits(torch.where(own.ranks < NOT_RANKED, above + before + 1, NOT_RANKED), own.ids, own.gains)
     rest = by_bucket.relevant, by_bucket.length, ranking.num_labels, EVERYTHING, ranks.deepest
-    found = TargetRanks(lambda: split, *rest)
-    found.binary = ranks.binary
+    found = TargetRanks(split, *rest)
     return found, above, equal
 
 

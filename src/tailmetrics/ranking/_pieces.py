@@ -10,18 +10,8 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import joined, once, real_dtype
-from tailmetrics.ranking._hits import NOT_RANKED, Entries
+from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels_cpu import kernels_for
-
-
-def exact_ranks(own: Tensor, counts: Tensor) -> Tensor:
-    """Return ranks from 1 by score and id, ``NOT_RANKED`` where the score ``own`` is -inf.
-
-    Args:
-        own: Shape (T,): the scores of labels.
-        counts: Shape (3, T): how many labels score more, the same, and the same with a lower id.
-    """
-    return torch.where(own > -torch.inf, counts[0] + counts[2] + 1, NOT_RANKED)
 
 
 def counts_by_bucket(

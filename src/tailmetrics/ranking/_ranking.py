@@ -16,7 +16,7 @@ from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates, ExplicitTarget, as_tensors
 from tailmetrics.ranking._kernels import Kernels, Targets
 from tailmetrics.ranking._layouts import rows_of_documents, side_by_side
-from tailmetrics.ranking._pieces import Beyond, exact_ranks, log_sum
+from tailmetrics.ranking._pieces import Beyond, log_sum
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
 
@@ -223,16 +223,6 @@ class Ranking(TargetRanks):
         ):
             object.__setattr__(self, name, value)
 
-    @property
-    def binary(self) -> bool:
-        """Whether every relevant label has gain 1."""
-        return self.targets.binary
-
-    @once
-    def n_relevant(self) -> Tensor:
-        """Number of relevant labels per row, shape (N,), int64."""
-        return self.targets.n_relevant
-
     @once
     def length(self) -> Tensor:
         """Number of labels in each list, shape (N,), int64."""
@@ -274,28 +264,7 @@ class Ranking(TargetRanks):
 
     @once
     def _exact(self) -> TargetRanks:
-        targets, kernels, scores, beyond = self.targets, self.targets.kernels, self.scores, self.beyond
-
-        def ranks_of(entries: Entries) -> Tensor:
-            if scores is not None:
-                return kernels.exact_ranks(scores, entries)
-            assert beyond is not None
-            return exact_ranks(beyond.scores_of(entries), beyond.counts_of(entries))
-
-        def find() -> Hits:
-            return kernels.in_order(targets.entries, ranks_of(targets.entries), targets.num_rows)
-
-        def find_first() -> Tensor:
-            entries = targets.entries if scores is None else kernels.best_of_matrix(scores, targets)
-            ranks = ranks_of(entries)
-            if len(ranks) == targets.num_rows and entries.width == 1:
-                return ranks
-            nowhere = ranks.new_full((targets.num_rows,), NOT_RANKED)
-            return nowhere.scatter_reduce_(0, entries.rows, ranks, reduce="amin")
-
-        num_labels = self.num_labels
-        assert num_labels is not None
-        return TargetRanks(find, self.relevant, self.length, num_labels, EVERYTHING, num_labels, find_first)
+        return ExactRanks(self)
 
     def at_least(self, min_gain: float | None) -> Ranking:
         """Return the same ranking with only the labels of a gain of at least ``min_gain`` as relevant; None: all."""
@@ -319,9 +288,8 @@ class Ranking(TargetRanks):
         memo = self._memo
         if ("up to", deepest) not in memo:
             places = self._found_by(kernels)
-            rest = self.relevant, self.length, self.num_labels, deepest, deepest
-            ranks = memo["up to", deepest] = TargetRanks(lambda: kernels.hits(places, deepest), *rest)
-            ranks.documents = self.documents
+            rest = self.relevant, self.length, self.num_labels, deepest, deepest, self.documents
+            memo["up to", deepest] = TargetRanks(kernels.hits(places, deepest), *rest)
         found: TargetRanks = memo["up to", deepest]
         return found
 
@@ -378,15 +346,15 @@ class Ranking(TargetRanks):
             found = self._found_by(kernels)
             hits, length = kernels.within_buckets(found, self.ids[:, :depth], buckets, deepest)
             max_k = EVERYTHING if deepest >= depth else deepest
-            return TargetRanks(lambda: hits, relevant, length, self.num_labels, max_k, deepest)
+            return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest)
         length = self.length[:, None].expand(-1, len(buckets))
         if exact:
             whole = self.exact
-            rest = relevant, length, self.num_labels, whole.max_k, whole.deepest
-            return TargetRanks(lambda: kernels.split(whole.hits, buckets), *rest)
-        max_k, found = self.max_k if deepest >= self.depth else deepest, self._found_by(kernels)
-        rest = relevant, length, self.num_labels, max_k, deepest
-        return TargetRanks(lambda: kernels.of_buckets(found, buckets, deepest), *rest)
+            hits = kernels.split(whole.hits, buckets)
+            return TargetRanks(hits, relevant, length, self.num_labels, whole.max_k, whole.deepest)
+        hits = kernels.of_buckets(self._found_by(kernels), buckets, deepest)
+        max_k = self.max_k if deepest >= self.depth else deepest
+        return TargetRanks(hits, relevant, length, self.num_labels, max_k, deepest)
 
     def listed_ranks(self, buckets: LabelBuckets | None, scope: Scope, depth: int) -> Tensor:
         """Return the rank that ``scope`` gives to each listed label, shape (N, K) or (N, depth), int64."""
@@ -439,6 +407,41 @@ class Ranking(TargetRanks):
             return self.ids.new_zeros(self.num_rows, dtype=torch.bool)
         tied = (self.values[:, k - 1] == self.values[:, k]) & (self.values[:, k] > -torch.inf)
         return tied if self.row_mask is None else tied & self.row_mask
+
+
+class ExactRanks(TargetRanks):
+    """Ranks among all scores of a ranking that was cut; the first hits alone take less to find than all of them."""
+
+    def __init__(self, ranking: Ranking) -> None:
+        self._ranking, self._memo = ranking, {}
+        self.relevant, self.length, self.num_labels = ranking.relevant, ranking.length, ranking.num_labels
+        assert self.num_labels is not None
+        self.max_k, self.deepest = EVERYTHING, self.num_labels
+
+    @once
+    def hits(self) -> Hits:
+        """All relevant labels that are retrieved, by rank."""
+        targets = self._ranking.targets
+        return targets.kernels.in_order(targets.entries, self._ranks_of(targets.entries), targets.num_rows)
+
+    @once
+    def first_rank(self) -> Tensor:
+        """Rank of the best relevant label of each row."""
+        targets, scores = self._ranking.targets, self._ranking.scores
+        entries = targets.entries if scores is None else targets.kernels.best_of_matrix(scores, targets)
+        ranks = self._ranks_of(entries)
+        if len(ranks) == targets.num_rows and entries.width == 1:
+            return ranks
+        nowhere = ranks.new_full((targets.num_rows,), NOT_RANKED)
+        return nowhere.scatter_reduce_(0, entries.rows, ranks, reduce="amin")
+
+    def _ranks_of(self, entries: Entries) -> Tensor:
+        ranking = self._ranking
+        if ranking.scores is not None:
+            return ranking.targets.kernels.exact_ranks(ranking.scores, entries)
+        assert ranking.beyond is not None
+        own, (above, _, before) = ranking.beyond.scores_of(entries), ranking.beyond.counts_of(entries)
+        return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED)
 
 
 def rank(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
+from tailmetrics.ranking._device import constant, made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, LabelWeights
 from tailmetrics.ranking._kernels import Targets
 
@@ -65,13 +65,13 @@ class TargetRanks:
     ``target_ids`` 7 and 5, ``n_relevant`` is 3, ``length`` 5, and ``hits_at(2)`` 1.
 
     Args:
-        find: Returns the hits when they are first read.
+        hits: The relevant labels that the list holds.
         relevant: All relevant labels, found or not.
         length: Shape (...), int64: number of labels in the list.
         num_labels: L, or None when unknown.
         max_k: The deepest cut-off that the list can answer for: its depth where it was cut, else ``EVERYTHING``.
         deepest: No rank is larger but for ``NOT_RANKED``, known without looking at them.
-        find_first: Returns the rank of the first hit, where it takes less to find than all of them.
+        documents: Shape (N,), int64: the number of documents of each row, of flat queries without ids; else None.
 
     Attributes:
         target_ranks: Shape (..., W), int64: ranks from 1 of the relevant labels found, ascending, ``NOT_RANKED`` behind
@@ -84,40 +84,33 @@ class TargetRanks:
         binary: Whether every gain is 1.
     """
 
+    hits: Hits
     relevant: RelevantLabels
     length: Tensor
     num_labels: int | None
     max_k: int
     deepest: int
-    _memo: dict[object, Any]
     documents: Tensor | None = None
-    """Shape (N,), int64: the number of documents of each row, of flat queries without ids; else None."""
+    _memo: dict[object, Any]
 
     def __init__(
         self,
-        find: Callable[[], Hits],
+        hits: Hits,
         relevant: RelevantLabels,
         length: Tensor,
         num_labels: int | None,
         max_k: int,
         deepest: int,
-        find_first: Callable[[], Tensor] | None = None,
+        documents: Tensor | None = None,
     ) -> None:
-        self._memo: dict[object, Any] = {}
-        self._find = find
+        self.hits = hits
         self.relevant = relevant
         self.length = length
         self.num_labels = num_labels
         self.max_k = max_k
         self.deepest = deepest
-        self._find_first = find_first
-
-    _find_first: Callable[[], Tensor] | None = None
-
-    @once
-    def hits(self) -> Hits:
-        """The hits, side by side."""
-        return self._find()
+        self.documents = documents
+        self._memo = {}
 
     @once
     def target_ranks(self) -> Tensor:
@@ -133,7 +126,7 @@ class TargetRanks:
     def target_gains(self) -> Tensor:
         """The gains at ``target_ranks``, shape (..., W), float64."""
         ranks, gains = self.hits.ranks, self.hits.gains
-        return _one(ranks.device).expand(ranks.shape) if gains is None else gains
+        return constant(1.0, ranks.device).expand(ranks.shape) if gains is None else gains
 
     @once
     def binary(self) -> bool:
@@ -160,22 +153,11 @@ class TargetRanks:
 
     def first(self, depth: int) -> TargetRanks:
         """Return the same with what stands below ``depth`` not ranked, as a list of that depth would show it."""
-        return self.remembered(("first", depth), lambda: self.of(self.hits, depth))
-
-    def of(self, hits: Hits, depth: int = EVERYTHING, n_relevant: Tensor | None = None) -> TargetRanks:
-        """Return the same with other hits, those down to ``depth``, and other numbers of relevant labels."""
-        if depth < EVERYTHING:
-            inside = hits.ranks <= depth
-            gains = _one(inside.device) if hits.gains is None else hits.gains
-            hits = Hits(
-                torch.where(inside, hits.ranks, NOT_RANKED), hits.ids, torch.where(inside, gains, gains.new_zeros(()))
-            )
-        rest = self.relevant, self.length, self.num_labels, self.max_k, min(depth, self.deepest)
-        ranks = TargetRanks(lambda: hits, *rest)
-        ranks.binary = self.binary
-        if n_relevant is not None:
-            ranks.n_relevant = n_relevant
-        return ranks
+        ranks, ids, gains = self.hits.ranks, self.hits.ids, self.hits.gains
+        inside = ranks <= depth
+        hits = Hits(torch.where(inside, ranks, NOT_RANKED), ids, None if gains is None else gains * inside)
+        rest = self.relevant, self.length, self.num_labels, self.max_k, min(depth, self.deepest), self.documents
+        return self.remembered(("first", depth), lambda: TargetRanks(hits, *rest))
 
     # for one cut-off, or for several along an axis in front
 
@@ -201,12 +183,8 @@ class TargetRanks:
 
     def first_within(self, k: Cutoff) -> Tensor:
         """Return whether the first hit is within the top ``k``, shape (...), bool; raises as :meth:`within` does."""
-        memo = self._memo
-        if ("first within", k) not in memo:
-            self._check_deep_enough(k)
-            memo["first within", k] = self.first_rank <= self.cutoffs(k)
-        found: Tensor = memo["first within", k]
-        return found
+        self._check_deep_enough(k)
+        return self.remembered(("first within", k), lambda: self.first_rank <= self.cutoffs(k))
 
     def _check_deep_enough(self, k: Cutoff) -> None:
         largest = k if isinstance(k, int) else max(k)
@@ -228,11 +206,7 @@ class TargetRanks:
 
     def hits_at(self, k: Cutoff) -> Tensor:
         """Return the number of relevant labels among the first ``k``, h_k, shape (...), int64."""
-        memo = self._memo
-        if ("hits", k) not in memo:
-            memo["hits", k] = self.within(k).sum(dim=-1)
-        hits: Tensor = memo["hits", k]
-        return hits
+        return self.remembered(("hits", k), lambda: self.within(k).sum(dim=-1))
 
     def real_hits_at(self, k: Cutoff) -> Tensor:
         """Return :meth:`hits_at` as float64."""
@@ -258,16 +232,12 @@ class TargetRanks:
 
     def attainable_at(self, k: Cutoff) -> Tensor:
         """Return the number of hits that there could be among the first ``k``, min(k, n), shape (...), int64."""
-        memo = self._memo
-        if ("attainable", k) not in memo:
-            memo["attainable", k] = self.n_relevant.clamp(max=k if isinstance(k, int) else self.cutoffs(k))
-        attainable: Tensor = memo["attainable", k]
-        return attainable
+        return self.remembered(("attainable", k), lambda: self.n_relevant.clamp(max=self.cutoffs(k)))
 
     @once
     def first_rank(self) -> Tensor:
         """Rank of the first hit, ``NOT_RANKED`` without one, shape (...), int64."""
-        return self.target_ranks[..., 0] if self._find_first is None else self._find_first()
+        return self.hits.ranks[..., 0]
 
     @once
     def discounts(self) -> Tensor:
@@ -308,11 +278,6 @@ class TargetRanks:
 @made_once
 def _numbers(ks: tuple[int, ...]) -> Tensor:
     return torch.tensor(ks, device="cpu")
-
-
-@made_once
-def _one() -> Tensor:
-    return torch.ones((), dtype=torch.float64, device="cpu")
 
 
 # What a hit at each rank counts, from tables made on the CPU: log2 of a device may differ in the last bit.
