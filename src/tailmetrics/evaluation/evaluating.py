@@ -384,7 +384,7 @@ def is_table(value: Any) -> bool:
 
 
 def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any) -> Data:
-    batch = as_tensors(Context(CALLER), Batch(preds, target, row_mask))
+    _, batch = as_tensors(Context(CALLER), Batch(preds, target, row_mask))
     given = batch.preds if isinstance(batch.preds, tuple) else None
     first = batch.preds if given is None else given[0]
     relevant = batch.target

@@ -119,7 +119,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         scores = ranking.values if ranking.scores is None else ranking.scores
         if scores is not None:
             key = "logits warned of", self.cutoffs  # once for all members of a collection
-            ranking.remembered(key, lambda: warn_of_logits(self._caller, scores, ranking.row_mask, self._limits))
+            ranking.remembered(key, lambda: warn_of_logits(ranking.context(self._caller), scores, self._limits))
 
     def _bucket_of(self, ids: Tensor) -> Tensor:
         """Return the bucket of each id, the number of buckets for -1."""

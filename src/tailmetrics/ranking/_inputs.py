@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, shape_of
 from tailmetrics.ranking._kernels import PLAIN, Kernels
+from tailmetrics.ranking._kernels_cpu import kernels_for
 
 Duplicates: TypeAlias = Literal["error", "first"]
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -88,10 +89,11 @@ class ExplicitTarget:
     gains: Any = None
 
 
-def as_tensors(context: Context, batch: Batch) -> Batch:
-    """Return the arguments as tensors; those of flat queries as they are, others with one axis of rows.
+def as_tensors(context: Context, batch: Batch) -> tuple[Context, Batch]:
+    """Return the context with kernels and row mask, and all arguments as tensors.
 
-    Scores (B, T, L) and a target (B, T) are B·T rows. The row mask also leaves out the rows of ``ignore_index``.
+    Those of flat queries are left as they are. Others have one axis of rows: scores (B, T, L) and a target (B, T) are
+    B·T rows. The row mask then leaves out the rows of ``ignore_index``, too.
     """
     caller, preds, target, form, gains = context.caller, batch.preds, batch.target, "target", None
     if isinstance(preds, (tuple, list)) and len(preds) == 2:
@@ -108,11 +110,14 @@ def as_tensors(context: Context, batch: Batch) -> Batch:
         if value is not None:
             others[name] = as_tensor(caller, name, value)
     tensors = Batch(preds, target, **others, form=form, gains=gains)
-    if tensors.indexes is not None:
-        return tensors
-    if others or isinstance(preds, tuple) or preds.ndim != 2:
-        tensors = _in_rows(caller, tensors)
-    return tensors if context.ignore_index is None else _without_ignored(caller, tensors, context.ignore_index)
+    first = preds[0] if isinstance(preds, tuple) else preds
+    if tensors.indexes is None:
+        if others or first.ndim != 2:
+            tensors = _in_rows(caller, tensors)
+        if context.ignore_index is not None:
+            tensors = _without_ignored(caller, tensors, context.ignore_index)
+        context = replace(context, row_mask=tensors.row_mask)
+    return replace(context, kernels=kernels_for(first.device)), tensors
 
 
 def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +12,6 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, check_count, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._inputs import Batch, Context, as_tensor, per_row
-from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._reading import check_pair
 from tailmetrics.ranking._validation import check_gains, warn_of_scores, warn_outside
 
@@ -34,8 +33,9 @@ def rows_of_documents(context: Context, batch: Batch) -> tuple[Batch, Tensor, Te
     documents = {name: getattr(batch, name) for name in names if getattr(batch, name) is not None}
     _check_documents(caller, documents)
     queries, row = torch.unique(documents["indexes"], return_inverse=True)
-    for name in documents.keys() & names[4:]:
-        documents[name] = _of_documents(caller, name, documents[name], row, len(queries))
+    for name, value in documents.items():
+        if name.startswith("row_"):
+            documents[name] = _of_documents(caller, name, value, row, len(queries))
     row_mask = documents.pop("row_mask", None)
     if row_mask is not None and row_mask.dtype != torch.bool:
         raise ValueError(f"{caller}: row_mask is {shape_of(row_mask)}; pass bool, True for what counts.")
@@ -47,10 +47,6 @@ def rows_of_documents(context: Context, batch: Batch) -> tuple[Batch, Tensor, Te
         left = torch.bincount(row, minlength=len(queries)) > 0
         queries, row = queries[left], (left.cumsum(0) - 1)[row]
     scores, gains = documents["preds"], documents["target"]
-    if context.validate:
-        check_gains(caller, "target", gains, None, of_documents=True)
-    if context.warns:
-        warn_of_scores(replace(context, kernels=kernels_for(scores.device)), scores, gains)
     order = row.argsort(stable=True)
     counts = torch.bincount(row, minlength=len(queries))
     starts = counts.cumsum(0) - counts
@@ -59,6 +55,10 @@ def rows_of_documents(context: Context, batch: Batch) -> tuple[Batch, Tensor, Te
         for name in ("row_groups", "row_weights")
         if name in documents
     }
+    if context.validate:
+        check_gains(caller, "target", gains, None, of_documents=True)
+    if context.warns:
+        warn_of_scores(context, scores, gains)
     row = row[order]
     column = torch.arange(len(row), device=row.device) - starts[row]
     label = column if batch.ids is None else documents["ids"][order].to(torch.int64)
@@ -99,8 +99,9 @@ def _of_queries(context: Context, name: str, value: Tensor, row: Tensor, firsts:
 
 def _check_documents(caller: str, documents: dict[str, Tensor]) -> None:
     scores, labels = documents["preds"], documents.get("ids")
-    for name in documents.keys() & ("preds", "target", "indexes", "ids"):
-        value = documents[name]
+    for name, value in documents.items():
+        if name.startswith("row_"):
+            continue
         if not isinstance(value, Tensor) or value.ndim != 1 or len(value) != len(scores):
             raise ValueError(
                 f"{caller}: {name} is {shape_of(value)}, but with indexes= preds, target and ids have one number per "

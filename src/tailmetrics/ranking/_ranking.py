@@ -388,6 +388,10 @@ class Ranking(TargetRanks):
         assert self.scores is not None
         return log_sum(self.scores)
 
+    def context(self, caller: str) -> Context:
+        """Return what holds for whoever looks at the values of the batch."""
+        return Context(caller, self.num_labels, row_mask=self.row_mask, kernels=self.targets.kernels)
+
     def check_ids_below(self, caller: str, num_labels: int) -> None:
         """Raise unless listed and relevant labels are below ``num_labels``, for lists that do not tell L."""
 
@@ -509,7 +513,7 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
         check_choice(context.caller, "duplicates", context.duplicates, ("error", "first"))
     if context.ignore_index is not None:
         check_count(context.caller, "ignore_index", context.ignore_index, -(2**62))
-    batch = as_tensors(context, batch)
+    context, batch = as_tensors(context, batch)
     queries = documents = None
     if batch.indexes is not None:
         # documents without ids have no labels that could be out of range; those of a query may share one

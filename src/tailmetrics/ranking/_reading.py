@@ -75,11 +75,6 @@ class BatchRows:
     groups: Tensor | None = None
     weights: Tensor | None = None
 
-    @property
-    def plain(self) -> bool:
-        """Whether rows have neither groups nor weights."""
-        return self.groups is None and self.weights is None
-
 
 PLAIN_ROWS = BatchRows()
 """Rows that all weigh 1, of no group."""
@@ -89,8 +84,8 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Context, L
     """Read and rank tensors with one axis of rows; nothing is changed.
 
     Args:
-        context: Who asks.
-        batch: What :func:`as_tensors` returned.
+        context: Who asks, as :func:`as_tensors` returned it.
+        batch: Tensors, the same.
         depth: How much is ranked.
 
     Returns:
@@ -104,7 +99,7 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Context, L
     assert main is not None
     shape = main.shape if ids is None else None  # one column per label
     num_labels = context.num_labels if shape is None else shape[1]
-    context = replace(context, num_labels=num_labels, row_mask=batch.row_mask, kernels=kernels_for(main.device))
+    context = context if context.num_labels == num_labels else replace(context, num_labels=num_labels)
     targets = read_target(context, batch, main.shape[0], shape, main.device)
     if num_labels is None:
         context = replace(context, num_labels=targets.num_labels)
@@ -122,12 +117,12 @@ def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Context, L
         values = None if lists.values is None else lists.values[:, : depth.lists + 1]
         repeated = None if lists.repeated is None else lists.repeated[:, : depth.lists]
         lists = Lists(lists.ids[:, : depth.lists], values, False, repeated, lists.scores)
+    rows = PLAIN_ROWS if batch.row_groups is None and batch.row_weights is None else read_rows(context, batch)
     if context.warns and context.validate and not depth.decisions:
         if scores is None:
             warn_of_ids(context, main)
         elif lists.scores is not None:
             warn_of_scores(context, main, batch.target)
-    rows = PLAIN_ROWS if batch.row_groups is None and batch.row_weights is None else read_rows(context, batch)
     return context, lists, targets, rows
 
 

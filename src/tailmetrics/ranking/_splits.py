@@ -8,7 +8,6 @@ from functools import partial
 from hashlib import sha256
 from itertools import chain
 from math import prod
-from struct import unpack
 from typing import Any, NoReturn, TypeAlias
 
 import torch
@@ -17,9 +16,8 @@ from torch import Tensor, distributed
 from tailmetrics._checks import check_count, shape_of
 from tailmetrics.ranking._device import program_threads
 from tailmetrics.ranking._hits import Entries
-from tailmetrics.ranking._inputs import FLOATS, Batch, Context, as_tensor, as_tensors
+from tailmetrics.ranking._inputs import Batch, Context, as_tensor, as_tensors
 from tailmetrics.ranking._kernels import Targets
-from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._pieces import Beyond, log_of, shift_of, terms_added_up
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
 from tailmetrics.ranking._reading import read_rows, read_target, retrieved
@@ -37,27 +35,23 @@ class Rows:
         context: Who asks, and what holds for each argument.
         batch: The arguments; ``preds`` are scores of rows, of some labels or of none.
         targets: What is relevant among all labels; none is void.
+        num_labels: L.
     """
 
     context: Context
     batch: Batch
     targets: Targets
+    num_labels: int
 
     @classmethod
     def read(cls, context: Context, given: Batch) -> Rows:
         """Read the arguments; ``preds`` are scores (..., C) of some labels, or of none."""
-        batch = as_tensors(context, given)
+        context, batch = as_tensors(context, given)
         num_rows, device = len(batch.preds), batch.preds.device
-        context = replace(context, row_mask=batch.row_mask, kernels=kernels_for(device))
-        assert context.num_labels is not None
-        shape = torch.Size((num_rows, context.num_labels))
-        return cls(context, batch, read_target(context, batch, num_rows, shape, device).without_void())
-
-    @property
-    def num_labels(self) -> int:
-        """L."""
-        assert self.context.num_labels is not None
-        return self.context.num_labels
+        num_labels = context.num_labels
+        assert num_labels is not None
+        targets = read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), device)
+        return cls(context, batch, targets.without_void(), num_labels)
 
     def nowhere(self) -> Tensor:
         """Return a score for each relevant label, -inf at first."""
@@ -103,6 +97,14 @@ def own_scores(entries: Entries, scores: Tensor, first: int, own: Tensor) -> Non
     """Write the scores of the relevant labels from ``first`` on that ``scores`` (N, C) holds into ``own`` (T,)."""
     inside = ((entries.ids >= first) & (entries.ids < first + scores.shape[1])).nonzero().squeeze(1)
     own[inside] = scores[entries.rows[inside], entries.ids[inside] - first]
+
+
+def _dense_scores(caller: str, argument: str, value: Any) -> Tensor:
+    """Return scores (..., C) of some labels as a tensor."""
+    scores = as_tensor(caller, argument, value)
+    if not scores.is_floating_point() or scores.is_sparse_csr or scores.ndim < 2:
+        raise TypeError(f"{caller}: {argument} is {shape_of(scores)}; pass dense floating scores [N, C].")
+    return scores
 
 
 class ChunkReader:
@@ -157,9 +159,7 @@ class ChunkReader:
         caller = self._context.caller
         first, given = chunk if isinstance(chunk, (tuple, list)) and len(chunk) == 2 else (end, chunk)
         first = check_count(caller, f"the first label of chunk {number}", first, minimum=0)
-        scores = as_tensor(caller, f"chunk {number}", given)
-        if not scores.is_floating_point() or scores.is_sparse_csr or scores.ndim < 2:
-            raise TypeError(f"{caller}: chunk {number} is {shape_of(scores)}; pass dense floating scores [N, C].")
+        scores = _dense_scores(caller, f"chunk {number}", given)
         if self.like is None:
             self.like = scores[..., :0]
         like = self.like
@@ -262,8 +262,6 @@ def _second_reading(
 
 
 CALLER = "rank_shards"
-FAILED = -1
-"""What a process says of itself whose arguments were refused."""
 
 
 def rank_shards(
@@ -282,8 +280,8 @@ def rank_shards(
 ) -> Ranking:
     """Rank a batch whose labels are split over processes, as by a tensor-parallel head; call it in each of them.
 
-    Three collectives: what each process holds, a few numbers; its best labels and its scores of the relevant ones;
-    and how many of its labels score more than those. None is as large as the scores.
+    Processes send three times: what each of them holds, a few numbers; its best labels and its scores of the relevant
+    ones; and how many of its labels score more than those. Nothing is as large as the scores.
 
     Every process gets the ranking of all labels. Add it in one process of the group, or make the metrics with
     ``sync_on_compute=False``, or with a ``process_group`` of processes that hold different rows: else a row counts
@@ -342,9 +340,7 @@ def _read_shard(context: Context, given: Batch, first_label: int, depth: int) ->
     check_count(caller, "depth", depth)
     num_labels = check_count(caller, "num_labels", context.num_labels)
     first = check_count(caller, "first_label", first_label, minimum=0)
-    scores = as_tensor(caller, "scores", given.preds)
-    if not scores.is_floating_point() or scores.is_sparse_csr or scores.ndim < 2:
-        raise TypeError(f"{caller}: scores is {shape_of(scores)}; pass dense floating scores [N, C].")
+    scores = _dense_scores(caller, "scores", given.preds)
     if first + scores.shape[-1] > num_labels:
         raise ValueError(
             f"{caller}: scores hold the labels {first} to {first + scores.shape[-1] - 1}, but there are {num_labels}; "
@@ -356,28 +352,48 @@ def _read_shard(context: Context, given: Batch, first_label: int, depth: int) ->
 
 
 def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list[tuple[int, int]]:
-    """Return the labels that each process holds, if all hold pieces of one batch; raise on all if they do not."""
-    said = [FAILED] * 10
-    on_gpu = "nccl" in str(distributed.get_backend(group))  # whose tensors lie on a device
-    device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+    """Return the labels that each process holds, if all hold pieces of one batch; raise on all if they do not.
+
+    A process whose arguments were refused has no shard.
+    """
+    held: tuple[tuple[int, int], dict[str, Any]] | None = None
     if shard is not None:
-        scores, entries = shard.batch.preds, shard.targets.entries
-        sizes = len(scores), len(entries.ids), shard.num_labels, depth, FLOATS.index(scores.dtype)
-        said, device = [first_label, first_label + scores.shape[1], *sizes, *_digest(shard)], scores.device
-    sent = torch.tensor(said, device=device)
-    received = [torch.empty_like(sent) for _ in range(distributed.get_world_size(group))]
-    distributed.all_gather(received, sent, group=group)
+        scores, entries, digest = shard.batch.preds, shard.targets.entries, sha256()
+        parts = (entries.rows, entries.ids, entries.gains, shard.context.row_mask) if shard.context.validate else ()
+        for part in parts:
+            digest.update(b"-" if part is None else part.cpu().contiguous().numpy().tobytes())
+        held = (
+            (first_label, first_label + scores.shape[1]),
+            {
+                "number of rows": len(scores),
+                "number of relevant labels": len(entries.ids),
+                "num_labels": shard.num_labels,
+                "depth": depth,
+                "type of scores": scores.dtype,
+                "digest": digest.hexdigest(),
+            },
+        )
+    received: list[Any] = [None] * distributed.get_world_size(group)
+    distributed.all_gather_object(received, held, group=group)
     if shard is None:
         return []
-    first, *others = (one.tolist() for one in received)
-    ends = [(start, stop) for start, stop, *_ in (first, *others)]
-    for place, one in enumerate((first, *others)):
-        if one[0] == FAILED:
+    for place, other in enumerate(received):
+        if other is None:
             raise ValueError(f"{CALLER}: process {place} of the group refused its arguments, so nothing was ranked.")
-        if one[2:] != first[2:]:
-            _raise_different(first, one, place)
-    held = sorted(end for end in ends if end[0] < end[1])
-    gaps = zip([0, *(stop for _, stop in held)], [*(start for start, _ in held), shard.num_labels], strict=True)
+        for name, one in received[0][1].items():
+            if other[1][name] == one:
+                continue
+            if name == "digest":
+                raise ValueError(
+                    f"{CALLER}: target or row_mask differ between process 0 of the group and process {place}; every "
+                    "process needs those of the same rows, over all labels."
+                )
+            raise ValueError(
+                f"{CALLER}: the {name} is {one} on process 0 of the group and {other[1][name]} on process {place}."
+            )
+    ends: list[tuple[int, int]] = [end for end, _ in received]
+    some = sorted(end for end in ends if end[0] < end[1])
+    gaps = zip([0, *(stop for _, stop in some)], [*(start for start, _ in some), shard.num_labels], strict=True)
     if any(stop != start for stop, start in gaps):
         listed = ", ".join(f"{start} to {stop - 1}" for start, stop in ends)
         raise ValueError(
@@ -385,28 +401,6 @@ def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list
             "label once."
         )
     return ends
-
-
-def _raise_different(first: list[int], other: list[int], place: int) -> None:
-    names = ("number of rows", "number of relevant labels", "num_labels", "depth", "type of scores")
-    for name, one, two in zip(names, first[2:7], other[2:7], strict=True):
-        if one != two:
-            one, two = (FLOATS[value] if name == "type of scores" else value for value in (one, two))  # type: ignore[assignment]
-            raise ValueError(f"{CALLER}: the {name} is {one} on process 0 of the group and {two} on process {place}.")
-    raise ValueError(
-        f"{CALLER}: target or row_mask differ between process 0 of the group and process {place}; every process needs "
-        "those of the same rows, over all labels."
-    )
-
-
-def _digest(shard: Rows) -> tuple[int, ...]:
-    """Return numbers that tell one target from another."""
-    entries = shard.targets.entries
-    found = sha256()
-    if shard.context.validate:
-        for part in (entries.rows, entries.ids, entries.gains, shard.context.row_mask):
-            found.update(b"-" if part is None else part.cpu().contiguous().numpy().tobytes())
-    return unpack(">3q", found.digest()[:24])
 
 
 def _exchange(

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tailmetrics._checks import LARGEST_GAIN, check_ends, check_ids_in_range, shape_of
 from tailmetrics.ranking._inputs import Context
-from tailmetrics.ranking._kernels_cpu import kernels_for
 
 
 def csr_entries(context: Context, argument: str, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -20,39 +19,34 @@ def csr_entries(context: Context, argument: str, matrix: Tensor) -> tuple[Tensor
     Raises:
         ValueError: If it is no valid matrix, or its columns are out of range or stand twice in a row.
     """
-    crow, values = matrix.crow_indices(), matrix.values().detach()
-    stored, rows = values.numel(), torch.arange(matrix.shape[0], device=matrix.device)
+    caller, crow, values = context.caller, matrix.crow_indices(), matrix.values().detach()
+    stored, rows, width = values.numel(), torch.arange(matrix.shape[0], device=matrix.device), matrix.shape[-1]
     if context.validate:
         shaped = matrix.ndim == 2 and values.ndim == 1 and crow.numel() == len(rows) + 1
         if not shaped or int(crow[0]) != 0 or int(crow[-1]) != stored or bool((crow.diff() < 0).any()):
             raise ValueError(
-                f"{context.caller}: {argument} is no valid CSR matrix of shape [N, L]: its row pointers must ascend "
-                f"from 0 to the number of stored entries, {stored}; rebuild it with torch.sparse_csr_tensor(..., "
+                f"{caller}: {argument} is no valid CSR matrix of shape [N, L]: its row pointers must ascend from 0 to "
+                f"the number of stored entries, {stored}; rebuild it with torch.sparse_csr_tensor(..., "
                 "check_invariants=True)."
             )
     rows = rows.repeat_interleave(crow.diff().to(torch.int64), output_size=stored)
     columns = matrix.col_indices().to(torch.int64)
-    if context.validate:
-        _check_columns(context.caller, argument, rows, columns, matrix.shape[1])
-    return rows, columns, values
-
-
-def _check_columns(caller: str, argument: str, rows: Tensor, columns: Tensor, width: int) -> None:
-    """Raise unless the columns of a CSR matrix are in range and distinct within their row."""
+    if not context.validate:
+        return rows, columns, values
     check_ids_in_range(caller, argument, columns, width, None)
     if columns.numel() and int(columns.min()) < 0:
         raise ValueError(f"{caller}: {argument} stores the column {int(columns.min())}; columns start at 0.")
     keys = rows * width + columns
-    if bool((keys[1:] > keys[:-1]).all()):  # in order, as most are: nothing can repeat
-        return
-    keys = keys.sort().values
-    repeated = (keys[1:] == keys[:-1]).nonzero()
-    if repeated.numel():
-        row, column = divmod(int(keys[repeated[0, 0]]), width)
-        raise ValueError(
-            f"{caller}: {argument} stores column {column} twice in row {row}; "
-            "add the entries up first (scipy: matrix.sum_duplicates())."
-        )
+    if not bool((keys[1:] > keys[:-1]).all()):  # else in order, as most are: nothing can repeat
+        keys = keys.sort().values
+        repeated = (keys[1:] == keys[:-1]).nonzero()
+        if repeated.numel():
+            row, column = divmod(int(keys[repeated[0, 0]]), width)
+            raise ValueError(
+                f"{caller}: {argument} stores column {column} twice in row {row}; "
+                "add the entries up first (scipy: matrix.sum_duplicates())."
+            )
+    return rows, columns, values
 
 
 def check_not_nan(context: Context, scores: Tensor, rows: Tensor | None = None) -> None:
@@ -194,13 +188,13 @@ def warn_of_scores(context: Context, scores: Tensor, target: Tensor) -> None:
         scores: Shape (N, L), or (n,) of flat queries.
         target: The target that came with them.
     """
-    sample = _first_rows(scores, context.row_mask)
+    sample = _first_rows(context, scores)
     if sample is None or not _is_whole(sample[:1, :FIRST_CELLS]) or not _is_whole(sample):
         return
     retrieved = sample[sample > -torch.inf]
     ones = retrieved == 1
     if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # both, and nothing else
-        known = _first_rows(target, context.row_mask)
+        known = _first_rows(context, target)
         if known is None or known.shape != sample.shape or bool((sample != known).any()):  # not predicted by itself
             warn_outside(
                 f"{context.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
@@ -218,7 +212,7 @@ def warn_of_scores(context: Context, scores: Tensor, target: Tensor) -> None:
 
 def warn_of_ids(context: Context, ids: Tensor) -> None:
     """Warn if ranked ids are the numbers 0 to K - 1 in each row, as a rank for each label is."""
-    sample = _first_rows(ids, context.row_mask) if ids.shape[1] > 1 else None
+    sample = _first_rows(context, ids) if ids.shape[1] > 1 else None
     if sample is None or context.num_labels not in (None, ids.shape[1]) or not _is_permutation(sample):
         return
     if context.num_labels is not None or bool((sample != sample[0]).any()):
@@ -230,40 +224,42 @@ def warn_of_ids(context: Context, ids: Tensor) -> None:
         )
 
 
-def warn_of_probabilities(caller: str, scores: Tensor, row_mask: Tensor | None) -> None:
+def warn_of_probabilities(context: Context, scores: Tensor) -> None:
     """Warn if dense scores (N, L), to which softmax is applied, are its result."""
-    sample = _first_rows(scores, row_mask)
+    sample = _first_rows(context, scores)
     if sample is None or sample.shape[1] < 2:
         return
     allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
     inside = bool(((sample >= 0) & (sample <= 1)).all())
     if inside and bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all()):
         warn_outside(
-            f"{caller}: preds, {shape_of(scores)}, lie between 0 and 1 and add up to 1 in each row, as probabilities "
-            "do, but are read as scores, whose softmax are the probabilities. If these are probabilities, pass "
-            "preds.log()."
+            f"{context.caller}: preds, {shape_of(scores)}, lie between 0 and 1 and add up to 1 in each row, as "
+            "probabilities do, but are read as scores, whose softmax are the probabilities. If these are "
+            "probabilities, pass preds.log()."
         )
 
 
-def warn_of_logits(caller: str, scores: Tensor, row_mask: Tensor | None, thresholds: list[float | Tensor]) -> None:
+def warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Tensor]) -> None:
     """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of it."""
     limits = torch.cat([torch.as_tensor(threshold).reshape(-1).to(torch.float64) for threshold in thresholds])
-    sample = _first_rows(scores, row_mask)
+    sample = _first_rows(context, scores)
     if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
         return
     if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
         warn_outside(
-            f"{caller}: preds, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, but a threshold lies "
-            "between. Scores are compared as they are. If the threshold is a probability, pass preds.sigmoid()."
+            f"{context.caller}: preds, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, but a "
+            "threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
+            "preds.sigmoid()."
         )
 
 
-def _first_rows(value: Tensor, row_mask: Tensor | None) -> Tensor | None:
+def _first_rows(context: Context, value: Tensor) -> Tensor | None:
     """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
     if value.ndim not in (1, 2) or value.layout != torch.strided:
         return None
     value = value[None] if value.ndim == 1 else value
-    sample = kernels_for(value.device).rows_to_warn_of(value, max(1, SAMPLED_CELLS // max(1, value.shape[1])))
+    sample = context.kernels.rows_to_warn_of(value, max(1, SAMPLED_CELLS // max(1, value.shape[1])))
+    row_mask = context.row_mask
     if sample is not None and row_mask is not None and len(row_mask) == len(value):
         sample = sample[row_mask[: len(sample)]]
     return sample if sample is not None and sample.numel() else None

@@ -1,0 +1,65 @@
+"""The door of an update: each argument becomes a tensor there, once, and rows have one axis behind it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tailmetrics import PrecisionAtK, Ranking, rank
+from tailmetrics.ranking import _inputs, _layouts, _reading, _splits
+
+SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
+ROWS: dict[str, Any] = {"row_mask": [True, True], "row_groups": [0, 1], "row_weights": [1.0, 2.0]}
+FLAT = {"indexes": torch.tensor([7, 7, 3, 3]), "ids": torch.tensor([0, 2, 1, 0])}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each argument was asked to become a tensor."""
+    counts: Counter[str] = Counter()
+    plain = _inputs.as_tensor
+
+    def counted(caller: str, argument: str, value: Any) -> torch.Tensor:
+        counts[argument] += 1
+        return plain(caller, argument, value)
+
+    for module in (_inputs, _layouts, _reading, _splits):
+        monkeypatch.setattr(module, "as_tensor", counted)
+    return counts
+
+
+def test_each_argument_of_an_update_becomes_a_tensor_once(asked: Counter[str]) -> None:
+    """Arrays and lists, in the first batch too, which is looked at for what it may mean."""
+    metric = PrecisionAtK(k=1, row_groups=["a", "b"], weighted=True)
+    metric.update(SCORES, np.array([0, 1]), **ROWS)
+    assert asked == dict.fromkeys(("preds", "target", *ROWS), 1)
+    assert float(metric.compute()[0]) == 1.0
+
+
+def test_each_argument_of_flat_queries_and_of_candidates_becomes_a_tensor_once(asked: Counter[str]) -> None:
+    """They go through the same door; a pair is two arguments."""
+    flat = Ranking.from_flat(torch.tensor([0.5, 0.1, 0.2, 0.3]), torch.tensor([1, 0, 1, 0]), **FLAT, **ROWS)
+    assert asked == dict.fromkeys(("preds", "target", *FLAT, *ROWS), 1)
+    assert flat.queries is not None
+    assert (flat.queries.tolist(), flat.ids.tolist()) == ([3, 7], [[0, 1], [0, 2]])
+    asked.clear()
+    Ranking.from_scores((SCORES, np.array([[0, 1, 2], [0, 1, 2]])), target_ids=np.array([0, 1]))
+    assert asked == {"preds[0]": 1, "preds[1]": 1, "target_ids": 1}
+
+
+def test_rows_of_sequences_take_lists_and_names_of_targets() -> None:
+    """(B, T, L) with lists (B, T): B·T rows, also where the argument says which form the target has."""
+    mask = [[True, False]]
+    assert rank(SCORES[None], np.array([[0, 1]]), depth=1, row_mask=mask).ids.tolist() == [[0], [-1]]
+    named = Ranking.from_scores(SCORES[None], depth=1, target_ids=np.array([[0, 1]]), row_mask=mask)
+    assert named.n_relevant.tolist() == [1, 0]
+
+
+def test_a_row_mask_of_another_length_is_refused_beside_ignore_index() -> None:
+    """Both leave out rows, and are put together behind the check."""
+    with pytest.raises(ValueError, match=r"row_mask is bool \[3\], but there are 2 rows; pass a bool"):
+        rank(SCORES, np.array([0, -100]), depth=1, row_mask=[True, True, False], ignore_index=-100)
