@@ -12,7 +12,7 @@ from torch import Tensor
 import tailmetrics
 from tailmetrics import LabelBuckets, Ranking
 from tailmetrics.metrics._ties import tied_across
-from tailmetrics.ranking import NOT_RANKED, _device, _kernels, _kernels_cpu, _order, native
+from tailmetrics.ranking import NOT_RANKED, _device, _hits, _kernels, _kernels_cpu, _order, native
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
 from tailmetrics.ranking._kernels_cpu import CpuKernels, NativeKernels
@@ -252,3 +252,20 @@ def test_a_repeated_label_is_named_with_its_row(preds: str) -> None:
     target = repeated if preds == "scores" else torch.zeros(4, dtype=torch.int64)
     with pytest.raises(ValueError, match="names the label 4 twice in row 3"):
         tailmetrics.rank(given, target, row_mask=mask)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (40, 9), (3, 70)])
+def test_the_best_values_of_rows_are_those_of_sorting_all_of_them(kernels: Kernels, shape: tuple[int, int]) -> None:
+    """Gains and weights of relevant labels, largest first, then zeros, for rows with few labels and with many."""
+    ids = torch.stack([torch.randperm(100, generator=torch.Generator().manual_seed(row)) for row in range(shape[0])])
+    gains = _random(*shape).clamp(min=0).round(decimals=1).double()
+    entries = kernels.without_void(_hits.entries_of_ids(torch.where(gains > 0, ids[:, : shape[1]], -1), gains))
+    targets = Targets(shape[0], 100, None, kernels, given=entries)
+    weights = _random(100, seed=1).abs().double()
+    held = torch.where(gains > 0, weights[ids[:, : shape[1]]], 0.0)
+    for k in (1, 3, 20):
+        for given, values in ((None, gains), (_hits.LabelWeights(weights), held)):
+            best = kernels.best(targets, None, k, int((gains > 0).sum(dim=1).max()), given, {})[:, :k]
+            wanted = values.sort(dim=1, descending=True).values[:, : best.shape[1]]
+            assert torch.equal(best, wanted)
+            assert bool((values.sum(dim=1) - wanted.sum(dim=1) < 1e-9).all()) or best.shape[1] == k
