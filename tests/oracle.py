@@ -58,7 +58,7 @@ class Setting:
 
 
 def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> float | list[float]:
-    """Value of the metric class `name`: one float, or with buckets one float each (NaN for a bucket without a row)."""
+    """Value of the metric class `name`: one float, or with buckets one float each (NaN for a bucket without a label or a row)."""
     default = "macro" if name in ("LabelAUC", "LabelAP") else "micro" if name.endswith("AtThreshold") else "samples"
     setting = replace(setting, average=setting.average or default)
     if setting.min_gain is not None:
@@ -71,7 +71,7 @@ def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> float | list[f
     members: list[set[int]] = [set() for _ in range(setting.num_buckets)]
     for label, bucket in enumerate(setting.assignment):
         members[bucket].add(label)
-    return [_evaluate_labels(name, rows, setting, bucket_labels) for bucket_labels in members]
+    return [_evaluate_labels(name, rows, setting, one) if one else NAN for one in members]
 
 
 def _from(relevant: dict[int, float], least: float) -> dict[int, float]:
@@ -440,6 +440,8 @@ class _Tally:
 
 def _average_over_labels(name: str, views: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
     tallies = _tally(views, setting, labels)
+    if labels is not None and not any(tally.support for tally in tallies.values()):
+        return NAN  # nothing of the bucket could be found
     if setting.average == "micro":
         summed = _Tally(
             sum(tally.hits for tally in tallies.values()),

@@ -16,7 +16,17 @@ from torch import Tensor
 
 from cases import BUCKETS, NUM_LABELS, data, fed, floats, training_counts
 from parity.compare import top
-from tailmetrics import MRR, F1AtK, LabelBuckets, LabelFrequency, NDCGAtK, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics import (
+    MRR,
+    F1AtK,
+    LabelBuckets,
+    LabelFrequency,
+    NDCGAtK,
+    PrecisionAtK,
+    PredictionProportionAtK,
+    RecallAtK,
+    TopKCollection,
+)
 from tailmetrics.metrics import REGISTRY
 
 BATCH = data(seed=9, num_rows=80)
@@ -87,14 +97,24 @@ def test_two_members_of_one_kind_keep_their_own_columns() -> None:
 
 @pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
 def test_a_bucket_without_a_relevant_label_is_no_end_of_a_gap(average: Any) -> None:
-    """Its value is 0 by scikit-learn's convention; of a model that finds everything, the gap is 0 and not 1."""
-    counts = torch.tensor([500, 400, 300, 50, 40, 30])
-    buckets = LabelBuckets.thresholds(counts, (1, 20, 101))  # no label has 1 to 19
-    target = torch.arange(6).repeat(3)
-    collection = TopKCollection([RecallAtK(1, average=average, buckets=buckets, num_labels=6, scope="global")])
-    found = fed(collection, torch.eye(6)[target] + 0.5, target)
-    assert float(found.compute()[f"global_{average}_recall@1/1-19"]) == 0
-    assert float(found.summaries()[f"global_{average}_recall@1/gap"]) == 0
+    """Its value is NaN, that of a bucket without a label always; a model that finds everything has a gap of 0, not 1."""
+    buckets = LabelBuckets.thresholds(
+        torch.tensor([500, 400, 300, 50, 40, 30]), (1, 10, 35, 101)
+    )  # no label has 1 to 9
+    target = torch.arange(5).repeat(3)  # no row has label 5, the only one of 10 to 34
+    given = {"average": average, "buckets": buckets, "scope": "global"}
+    made = [RecallAtK(1, **given), PrecisionAtK(1, **given), PredictionProportionAtK(1, buckets=buckets)]
+    if average == "macro":
+        made += [PrecisionAtK(1, **given, labels=labels) for labels in ("all", "union")]
+    found = fed(TopKCollection(made), torch.eye(6)[target] + 0.5, target)
+    missing = {key for key, value in found.compute().items() if math.isnan(value)}
+    names = [f"global_{average}_recall@1", f"global_{average}_precision@1"]
+    names += [f"global_macro_precision_{labels}@1" for labels in ("all", "union") if average == "macro"]
+    voids = {f"prediction_proportion@1/{name}" for name in ("1-9", "unseen")}
+    assert missing == voids | {f"{name}/{bucket}" for name in names for bucket in ("10-34", "1-9", "unseen")}
+    gaps = found.summaries()
+    assert [float(gaps[f"{name}/gap"]) for name in names] == [0] * len(names)
+    assert float(gaps["prediction_proportion@1/gap"]) == 3 / 5  # of 101+, minus that of label 5, which nobody predicts
 
 
 @pytest.mark.parametrize("buckets", [THREE, BUCKETS], ids=["three", "deciles"])

@@ -241,3 +241,13 @@ def test_positives_are_those_that_the_values_count():
         report = evaluate(torch.rand(2, 3), gains, metrics=metrics)
         assert [row.positives for row in report.buckets] == positives
         assert report.positives == sum(positives)
+
+
+def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:
+    """Scores of two rows in one bin tell nothing of their order, so the area of one half is off by one half."""
+    for scores, off in (([0.5001, 0.5002], True), ([0.5, 4.0], False)):
+        report = evaluate(
+            torch.tensor(scores)[:, None], torch.tensor([[True], [False]]), metrics=[tailmetrics.LabelAUC(num_labels=1)]
+        )
+        said = "macro_auc counts scores of a label in one of 4096 bins as equal: it may be off by up to 0.5."
+        assert any(one.startswith(said) for one in report.warnings) is off

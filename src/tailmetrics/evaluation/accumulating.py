@@ -32,6 +32,8 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
     CoverageError,
     KForRecall,
+    LabelAP,
+    LabelAUC,
     PredictionProportionAtK,
     RelevanceAtK,
     TopKMetric,
@@ -48,6 +50,8 @@ from tailmetrics.significance.estimating import Interval
 
 SHOWN = 10
 """Labels of a list that an example shows: as many as a user sees."""
+SHOWN_DIGIT = 1e-4
+"""The last digit of a value that reports show."""
 LENGTH_BYTES = 8
 """Of the length that stands before each part of the bytes of an evaluation."""
 
@@ -277,7 +281,7 @@ class Evaluation:
             label_counts=next((of.counts for of in self.bucketings if of.counts is not None), None),
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
-            notes=(*notes, *self._notes_on_cutoffs(rows), *told),
+            notes=(*notes, *self._notes_on_cutoffs(rows), *self._notes_on_bins(), *told),
             row_groups=[GroupRow(name, count) for name, count in zip(self.row_groups, group_rows, strict=True)],
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
@@ -321,6 +325,22 @@ class Evaluation:
                 f"Evaluation: label_names holds {len(names)} names for {labels} labels; pass one for each."
             )
         return names
+
+    def _notes_on_bins(self) -> Iterator[str]:
+        """Yield how far values from bins of scores may be from the exact ones, where it shows in four digits."""
+        furthest: dict[tuple[str, int], float] = {}  # of one key there may be a metric by bucket and one over all
+        for metric in self.members:
+            if isinstance(metric, (LabelAUC, LabelAP)) and metric.average != "none":
+                value, (low, high) = metric.compute(), metric.error_bounds()
+                name = self.collection._set_name(metric._key(None)), metric.bins
+                most = float(torch.maximum(high - value, value - low).nan_to_num().max())
+                furthest[name] = max(most, furthest.get(name, 0.0))
+        for (key, bins), most in furthest.items():
+            if most >= SHOWN_DIGIT:
+                yield (
+                    f"{key} counts scores of a label in one of {bins} bins as equal: it may be off by up to "
+                    f"{most:.1g}. error_bounds() of the metric has the ends."
+                )
 
     def _notes_on_cutoffs(self, rows: Iterable[BucketRow]) -> Iterator[str]:
         """Yield a warning where the top k of a bucket is the whole bucket, so that a hit says nothing of the model."""

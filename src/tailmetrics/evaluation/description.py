@@ -49,7 +49,7 @@ def _caption(metric: TopKMetric, k: object) -> str:
         pairs = "all irrelevant labels" if scope == "global" else "the irrelevant labels of the bucket"
         return f"relevant labels of the bucket against {pairs} (scope {scope})"
     if isinstance(metric, (LabelAUC, LabelAP)):
-        return "rows of each label of the bucket against all other rows"
+        return f"rows of each label of the bucket against all other rows, from {metric.bins} bins of its scores"
     if isinstance(metric, CrossEntropy):
         return "relevant labels of the bucket, under the softmax of the scores of all labels"
     if isinstance(metric, RelevanceMetric) and scope == "global":
