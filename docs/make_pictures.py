@@ -1,8 +1,10 @@
 """Draw the pictures of the pages, for light and dark ones: `python -m docs.make_pictures` from the root, in 2 minutes.
 
-The first is the report of the ICD-10-CM demo, the second shows how its labels are cut into deciles.
+The first is the report of the ICD-10-CM demo, the second shows how its labels are cut into deciles. The others, of
+"How to read the numbers", are reports of scores that are drawn at random.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
@@ -22,7 +24,7 @@ from torch import Tensor
 from examples.icd10.__main__ import ICD10CLI
 from examples.icd10.data import ICD10Data
 from examples.icd10.model import BagOfFeatures
-from tailmetrics import LabelBuckets, LabelFrequency, RecallAtK
+from tailmetrics import LabelBuckets, LabelFrequency, RecallAtK, evaluate
 from tailmetrics.lightning import HeadToTailReport
 from tailmetrics.report import Report
 from tailmetrics.report.charts import shade
@@ -130,6 +132,48 @@ def _draw_sizes(
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def pictures_to_read() -> Iterator[tuple[str, Figure]]:
+    """Draw what scopes, chance, ties and intervals do: 3 labels for each row, of 2,000 that follow a power law."""
+    generator = torch.Generator().manual_seed(0)
+    counts = (1e5 / torch.arange(1, 2001)).long()
+    weights = counts.double().expand(2000, -1)
+    target = torch.multinomial(weights, 3, generator=generator)
+    chance = torch.rand(2000, 2000, generator=generator)
+    scores = torch.randn(2000, 2000, generator=generator) + counts.log()
+    scores.scatter_add_(1, target, torch.full(target.shape, 3.0))
+    few_bits = (scores / 2).sigmoid().bfloat16().float()  # the largest ones are all 1
+    buckets = LabelBuckets.quantiles(counts, 5)
+    within = RecallAtK(10, buckets=buckets)
+    shown = RecallAtK(10, buckets=buckets, scope="global")
+    plain = {"intervals": False, "title": "One model, two questions"}
+    report = evaluate(scores, target, metrics=[within, shown], **plain)
+    said = "ranked among the labels of the bucket", "in the one list of ten"
+    yield "scopes", _with_captions(replace(report, references=None), *said)
+    plain["title"] = "Random scores: the gap is that of the sizes of the buckets"
+    report = evaluate(chance, target, metrics=[within], **plain)
+    said = ("dotted line: chance · diamond: popularity · cap: attainable",)
+    yield "chance", _with_captions(report, *said)
+    plain["title"] = "Outputs in bfloat16, labels numbered by frequency"
+    report = evaluate(few_bits, target, metrics=[shown], **plain)
+    said = (
+        "bar: lower id first · dot: mean over all orders · bracket: worst and best",
+    )
+    yield "ties", _with_captions(replace(report, references=None), *said)
+    report = evaluate(scores[:100], target[:100], metrics=[shown], title="100 rows")
+    said = ("vertical line: the 95 % interval",)
+    yield "intervals", _with_captions(replace(report, references=None), *said)
+
+
+def _with_captions(report: Report, *captions: str) -> Figure:
+    """Draw a report that is half as high, with captions that fit where letters are large."""
+    figure = picture(report)
+    figure.set_size_inches(WIDTH, 2.9)
+    figure.supxlabel("")
+    for axes, caption in zip(figure.axes, captions, strict=False):
+        axes.texts[-1].set_text(caption)
+    return figure
+
+
 def write(figure: Figure, stem: str) -> None:
     """Write the figure as it is, then as a dark page shows it: ``stem-dark.png``."""
     for text in figure.findobj(Text):
@@ -186,6 +230,8 @@ def main() -> None:
     below = figure.get_supxlabel()
     figure.supxlabel(fill(below, LETTERS), x=0.01, ha="left", fontsize=SMALLEST_TEXT)
     write(figure, "head-to-tail")
+    for name, figure in pictures_to_read():
+        write(figure, f"reading-{name}")
 
 
 if __name__ == "__main__":
