@@ -121,7 +121,7 @@ def test_who_wins_a_tie_is_said_in_the_words_of_the_format(tailmetrics, tmp_path
     assert tailmetrics("evaluate", *words, "--overwrite", "--out", tmp_path)[::2] == (0, "")
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["metrics"] == {"precision@1": 1}
-    assert f"(100.0% at k=1): there the label that {winner} is shown" in report["warnings"][0]
+    assert f"(100.0% at rank 1): there the label that {winner} is shown" in report["warnings"][0]
 
 
 def test_names_that_only_training_has(trec, tailmetrics, tmp_path):

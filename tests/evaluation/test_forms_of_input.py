@@ -158,7 +158,7 @@ def test_a_comparison_says_what_to_know_of_its_runs():
     known = {"metrics": (one for one in [RecallAtK(1)]), "resamples": 100}
     compared = compare_runs({"one": short, "other": other}, QRELS, **known)
     left_out = f"{len(QRELS) - 1} queries of target have no predictions and are left out."
-    tied = "other: Rows are cut inside a tie (100.0% at k=1)"
+    tied = "other: Rows are cut inside a tie (100.0% at rank 1)"
     assert left_out in compared.warnings
     assert any(one.startswith(tied) for one in compared.warnings)
     assert tied in str(compared)

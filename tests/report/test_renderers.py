@@ -169,7 +169,7 @@ def test_a_postfix_hides_no_bucket():
 def test_warnings_say_what_to_know(report):
     """Ties at the cut, buckets without labels or positives, unseen labels and further notes are all named."""
     ties, empty, unseen, noted = replace(report, notes=("Row 3 repeats an id.",)).warnings
-    assert ties.startswith("Rows are cut inside a tie (10.0% at k=1, 10.0% at k=5)")
+    assert ties.startswith("Rows are cut inside a tie (10.0% at rank 1, 10.0% at rank 5)")
     assert "decile_10, decile_9" in empty
     share = sum(row.positives for row in report.buckets if row.name == "unseen") / 60
     assert unseen.startswith(f"{share:.1%} of the positives")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tailmetrics.buckets import LabelBuckets
@@ -95,7 +96,13 @@ def compare_runs(
             "curves": {metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},
             "settings": report.settings,
             "postfix": report.postfix,
-            "warnings": warnings_of({name: [*one.warnings, *found[name].notes] for name, one in reports.items()}),
+            "warnings": warnings_of(
+                {
+                    # a comparison has no table of the values of other orders, to which a report points
+                    name: [*replace(one, tie_bounds=None).warnings, *found[name].notes]
+                    for name, one in reports.items()
+                }
+            ),
         },
         baseline=baseline,
         confidence=confidence,

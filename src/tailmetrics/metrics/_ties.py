@@ -106,6 +106,7 @@ class ExpectedRanks(TargetRanks):
         void = hits.ranks >= NOT_RANKED
         self.above = above.masked_fill(void, NOT_RANKED).contiguous()
         self.equal = equal.masked_fill(void, 1)
+        self.untied = not bool((self.equal > 1).any())
         first = torch.searchsorted(self.above, self.above)
         self.hits_above = first
         self.tied_relevant = torch.searchsorted(self.above, self.above, right=True) - first
@@ -217,10 +218,12 @@ class ExpectedRanks(TargetRanks):
     def discounts_within(self, k: Cutoff) -> Tensor:
         """Return the mean of 1 / log2(rank + 1), 0 beyond ``k``, shape (..., W), float64."""
         self._check_deep_enough(k)
-        sums = _discount_sums(1 << self.most.bit_length(), self.above.device)
         # of a label that is not tied it is the discount itself, not a difference of sums
         plain = discounts(self.most + 1, self.above.device)[self.above.clamp(max=self.most)]
         plain = plain * (self.places_within(self.limit(k)) > 0)
+        if self.untied:
+            return plain
+        sums = _discount_sums(1 << self.most.bit_length(), self.above.device)
         return torch.where(self.equal == 1, plain, self.worth_within(k, sums))
 
     def reciprocal_of_first(self, k: Cutoff) -> Tensor:
@@ -259,8 +262,11 @@ class ExpectedRanks(TargetRanks):
         self._check_deep_enough(k)
         places = self.places_within(self.limit(k))
         start = self.above.clamp(max=self.most)
+        reciprocal = divide(places, start + 1)
+        if self.untied:
+            return ordered_sum((self.hits_above + 1) * reciprocal)
         sums = _harmonic(1 << self.most.bit_length(), self.above.device)
-        reciprocal = torch.where(self.equal == 1, divide(places, start + 1), sums[start + places] - sums[start])
+        reciprocal = torch.where(self.equal == 1, reciprocal, sums[start + places] - sums[start])
         others = divide(self.tied_relevant - 1, self.equal - 1)
         rising = torch.where(self.equal == 1, 0.0, others * (places - (start + 1) * reciprocal))
         return ordered_sum(((self.hits_above + 1) * reciprocal + rising) / self.equal)
@@ -361,9 +367,10 @@ def spans(
     if everything or scores is None or values is None:
         return _all_spans(ranking, buckets, scope, depth)
     end = ranking.depth if buckets is None or scope == "global" else min(depth, ranking.depth)
-    rows = _tied_rows(ranking.hits.ranks, values, end, ranking.row_mask).nonzero().squeeze(1)
     ranks = ranking if buckets is None else ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
-    hits = ranks.hits
+    hits, rows = ranks.hits, ranking.ids.new_empty(0)
+    if not ranking.distinct:
+        rows = _tied_rows(ranking.hits.ranks, values, end, ranking.row_mask).nonzero().squeeze(1)
     if not len(rows):
         return ranks, (hits.ranks - 1).clamp(max=NOT_RANKED), torch.ones_like(hits.ranks)
     some, *own = _all_spans(_some_rows(ranking, scores, rows), buckets, scope, depth)
@@ -423,7 +430,7 @@ def cut_span(ranking: Ranking, buckets: LabelBuckets, depth: int) -> CutSpan | N
     Only the scores of such rows are read again.
     """
     values, end = ranking.values, min(depth, ranking.depth)
-    if values is None or not 0 < end < values.shape[1]:
+    if values is None or not 0 < end < values.shape[1] or ranking.distinct:
         return None
     last = values[:, end - 1]
     rows = ((last == values[:, end]) & (last > -torch.inf)).nonzero().squeeze(1)

@@ -215,8 +215,8 @@ def _means_at(grid: Any, x: Any, y: Any, w: Any, h: float) -> list[tuple[float, 
     return [tuple(point) for point in np.stack([mean, *ends, labels, total], axis=1).tolist()]
 
 
-UNSEEN_AT, CURVE_END = 0.97, 0.93
-"""Where a curve shows the mean of the unseen labels, and where the others end if there are any."""
+UNSEEN_AT, CURVE_END = 0.97, 0.87
+"""Where a curve shows the mean of the unseen labels, and where the others end, so that names do not overlap."""
 
 
 def curve_section(

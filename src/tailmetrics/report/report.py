@@ -299,7 +299,7 @@ class Report(Written):
     def warnings(self) -> list[str]:
         """What a reader should know before believing the numbers."""
         found = []
-        ties = ", ".join(f"{share:.1%} at k={k}" for k, share in self.ties.items() if share > MANY_TIES)
+        ties = ", ".join(f"{share:.1%} at rank {k}" for k, share in self.ties.items() if share > MANY_TIES)
         if ties:
             other = f' "{TIES}" has the values of other orders.' if self.tie_bounds else ""
             found.append(
