@@ -116,7 +116,10 @@ def evaluate(request: Request) -> None:
         report = replace(report, notes=(*report.notes, *more))
         with ranks.agreement():
             if writer is not None:
-                writer.notes = [*report.warnings, *(one for one, of_file in said.items() if of_file)]
+                writer.notes = [
+                    *replace(report, tie_bounds=None).warnings,
+                    *(one for one, of_file in said.items() if of_file),
+                ]
             stack.close()
         if options.intervals and table is not None:
             found = _intervals(table, dataset.num_rows, ranks, resampling)
