@@ -122,10 +122,11 @@ def made_once(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def kept(*args: Any) -> Tensor:
         if is_compiling():  # makes it in the graph: two tables that are kept outside would have one name there
             return _moved(make(*args[:-1]), args[-1])
-        if args not in tables:
+        key = args, *map(type, args)  # 1 and 1.0 are equal, and make tables of two types
+        if key not in tables:
             with torch.inference_mode(False):  # a table made within would be of no use outside
-                tables[args] = _moved(make(*args[:-1]), args[-1])
-        return tables[args]
+                tables[key] = _moved(make(*args[:-1]), args[-1])
+        return tables[key]
 
     return kept
 
