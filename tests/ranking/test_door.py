@@ -63,3 +63,12 @@ def test_a_row_mask_of_another_length_is_refused_beside_ignore_index() -> None:
     """Both leave out rows, and are put together behind the check."""
     with pytest.raises(ValueError, match=r"row_mask is bool \[3\], but there are 2 rows; pass a bool"):
         rank(SCORES, np.array([0, -100]), depth=1, row_mask=[True, True, False], ignore_index=-100)
+
+
+def test_gains_of_one_leave_counts_whole_numbers() -> None:
+    """Tables are kept by what they are made of, and 1.0 is 1: gains that are read first once made a count floating."""
+    ranking = Ranking.from_ids(np.array([[1, 2]]), target_ids=np.array([1]))
+    assert ranking.target_gains.dtype == torch.float64
+    metric = PrecisionAtK(k=2)
+    metric.update(ranking)
+    assert float(metric.compute()) == 0.5

@@ -141,9 +141,9 @@ def _whole_numbers(how_many: int) -> Tensor:
 
 
 @made_once
-def constant(value: int | float) -> Tensor:
-    """Return a number as a tensor without axes, int64 or real. ``torch.where`` would make a new one in each call."""
-    return torch.tensor(value, dtype=torch.int64 if isinstance(value, int) else torch.float64, device="cpu")
+def constant(value: int) -> Tensor:
+    """Return a whole number as a tensor without axes, int64. ``torch.where`` would make a new one in each call."""
+    return torch.tensor(value, dtype=torch.int64, device="cpu")
 
 
 def ordered_sum(terms: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import constant, made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
+from tailmetrics.ranking._device import made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, LabelWeights
 from tailmetrics.ranking._kernels import Targets
 
@@ -126,7 +126,7 @@ class TargetRanks:
     def target_gains(self) -> Tensor:
         """The gains at ``target_ranks``, shape (..., W), float64."""
         ranks, gains = self.hits.ranks, self.hits.gains
-        return constant(1.0, ranks.device).expand(ranks.shape) if gains is None else gains
+        return _one(ranks.device).expand(ranks.shape) if gains is None else gains
 
     @once
     def binary(self) -> bool:
@@ -278,6 +278,11 @@ class TargetRanks:
 @made_once
 def _numbers(ks: tuple[int, ...]) -> Tensor:
     return torch.tensor(ks, device="cpu")
+
+
+@made_once
+def _one() -> Tensor:
+    return torch.ones((), dtype=torch.float64, device="cpu")
 
 
 # What a hit at each rank counts, from tables made on the CPU: log2 of a device may differ in the last bit.
