@@ -417,7 +417,9 @@ class ExactRanks(TargetRanks):
     """Ranks among all scores of a ranking that was cut; the first hits alone take less to find than all of them."""
 
     def __init__(self, ranking: Ranking) -> None:
-        self._ranking, self._memo = ranking, {}
+        # not the ranking itself, which holds this: a circle would keep the batch until Python looks for circles
+        self._targets, self._scores, self._beyond = ranking.targets, ranking.scores, ranking.beyond
+        self._memo = {}
         self.relevant, self.length, self.num_labels = ranking.relevant, ranking.length, ranking.num_labels
         assert self.num_labels is not None
         self.max_k, self.deepest = EVERYTHING, self.num_labels
@@ -425,13 +427,13 @@ class ExactRanks(TargetRanks):
     @once
     def hits(self) -> Hits:
         """All relevant labels that are retrieved, by rank."""
-        targets = self._ranking.targets
+        targets = self._targets
         return targets.kernels.in_order(targets.entries, self._ranks_of(targets.entries), targets.num_rows)
 
     @once
     def first_rank(self) -> Tensor:
         """Rank of the best relevant label of each row."""
-        targets, scores = self._ranking.targets, self._ranking.scores
+        targets, scores = self._targets, self._scores
         entries = targets.entries if scores is None else targets.kernels.best_of_matrix(scores, targets)
         ranks = self._ranks_of(entries)
         if len(ranks) == targets.num_rows and entries.width == 1:
@@ -440,11 +442,10 @@ class ExactRanks(TargetRanks):
         return nowhere.scatter_reduce_(0, entries.rows, ranks, reduce="amin")
 
     def _ranks_of(self, entries: Entries) -> Tensor:
-        ranking = self._ranking
-        if ranking.scores is not None:
-            return ranking.targets.kernels.exact_ranks(ranking.scores, entries)
-        assert ranking.beyond is not None
-        own, (above, _, before) = ranking.beyond.scores_of(entries), ranking.beyond.counts_of(entries)
+        if self._scores is not None:
+            return self._targets.kernels.exact_ranks(self._scores, entries)
+        assert self._beyond is not None
+        own, (above, _, before) = self._beyond.scores_of(entries), self._beyond.counts_of(entries)
         return torch.where(own > -torch.inf, above + before + 1, NOT_RANKED)
 
 
