@@ -1,4 +1,4 @@
-"""The laws that every metric of the library is held to, for metrics of your own.
+"""The laws that every metric of the library is held to, for metrics of your own; and what a report of a bug names.
 
 A test of yours is one line: ``check_metric(MyMetric, k=[1, 5])``.
 """
@@ -8,21 +8,37 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Iterator
+from platform import python_version
 from typing import Any
 
+import numpy as np
 import torch
+import torchmetrics
 from torch import Tensor
 
+import tailmetrics
 from tailmetrics.collection import TopKCollection
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import RecallAtK
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._rows import RelevanceMetric
+from tailmetrics.ranking import native
 
-__all__ = ["check_metric"]
+__all__ = ["check_metric", "show_versions"]
 
 NUM_LABELS, NUM_ROWS, NUM_TRAIN = 30, 47, 200
 """Of the made data: more labels than deciles, and rows that no batch of 13 divides."""
+
+
+def show_versions() -> None:
+    """Print the versions of what computes a metric, and whether batches on the CPU are read in C or in torch.
+
+    Values have the same bits in both forms. ``TAILMETRICS_NATIVE=0`` in the environment chooses torch.
+    """
+    print("python", python_version())
+    for module in (tailmetrics, torch, torchmetrics, np):
+        print(module.__name__, module.__version__)
+    print("batches on the CPU are read in", native.description())
 
 
 def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:

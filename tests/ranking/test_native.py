@@ -13,6 +13,7 @@ from torch import Tensor
 from hatch_build import compile_native
 from tailmetrics.ranking import native
 from tailmetrics.ranking._hits import NOT_RANKED, Hits
+from tailmetrics.testing import show_versions
 
 THREADS = [1, 2, 3, 4, 40]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -266,6 +267,14 @@ def test_labels_are_counted_by_bucket() -> None:
     nothing = torch.empty(21, 0, dtype=torch.int64)
     table, none = torch.tensor(bucket_of, dtype=torch.int32), Hits(nothing, nothing, None)
     np.testing.assert_array_equal(native.within_buckets(torch.tensor(labels), table, 5, none, 3)[1].numpy(), expected)
+
+
+def test_versions_say_which_form_reads_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    """A report of a bug names the versions and the form."""
+    show_versions()
+    lines = capsys.readouterr().out.splitlines()
+    assert f"torch {torch.__version__}" in lines
+    assert lines[-1].startswith(f"batches on the CPU are read in {'C' if native.available() else 'torch'} (")
 
 
 def test_a_library_of_another_text_is_not_used(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
