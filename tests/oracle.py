@@ -440,8 +440,6 @@ class _Tally:
 
 def _average_over_labels(name: str, views: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
     tallies = _tally(views, setting, labels)
-    if labels is not None and not any(tally.support for tally in tallies.values()):
-        return NAN  # nothing of the bucket could be found
     if setting.average == "micro":
         summed = _Tally(
             sum(tally.hits for tally in tallies.values()),

@@ -517,7 +517,8 @@ class TopKCollection(Mergeable, LoggedCollection):
 
         ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one;
         ``recall@10/spread`` the standard deviation over the mean of the buckets (Elliot's PopREO). Both read the
-        buckets that were seen in training and measured here, and are NaN where fewer than two were. With
+        buckets that were seen in training and measured here, in which a label was relevant, and are NaN where fewer
+        than two were. With
         ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of
         (value - chance) / (attainable - chance).
 
@@ -528,6 +529,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         by_bucket = [metric for metric in self.members().values() if metric.buckets is not None]
         keys = [metric.row_keys(group) for metric in by_bucket for group in metric.group_keys()]
         plain = {key: found[self._set_name(key)] for of_one in keys for key in of_one}
+        for key in frozenset().union(*(metric._not_measured for metric in by_bucket)):
+            plain[key] = torch.full_like(plain[key], torch.nan)
         references = self._reference_values(self._references) if self._references else None
         return {self._set_name(key): value for key, value in summaries(plain, keys, references).items()}
 

@@ -170,9 +170,8 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         if self.average == "none":
             return frozenset({"predicted", "support"})
         sets: dict[LabelSet, tuple[str, ...]] = {"present": ("support",), "union": ("predicted", "support"), "all": ()}
-        # of a bucket it must be known whether a label of it was relevant: else its value is NaN
-        weights = ("support",) if self.average == "weighted" or self.buckets is not None else ()
-        return frozenset({*self.ratio_reads, *weights, *sets[self.labels]})
+        weights = ("support",) if self.average == "weighted" else sets[self.labels]
+        return frozenset({*self.ratio_reads, *weights})
 
     def _prepare(self, ranking: Ranking) -> Increments:
         if self.average == "samples":
@@ -291,14 +290,17 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         assert hits is not None
         return [hits.new_zeros(()).expand(hits.shape) if count is None else count for count in counts]
 
-    def _measured(self, buckets: LabelBuckets, states: Mapping[str, Tensor]) -> Tensor:
-        """Return which buckets have a label that is relevant in some row."""
-        if self.average == "samples":
-            return super()._measured(buckets, states)
+    def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
+        buckets = self.bound_buckets
+        if buckets is None or self.average == "samples":
+            return []
         if self.average == "micro":
-            return states["counts"][0, :, 2].any(dim=-1)
-        labels = _nonzero(states[self._label_state("support")].cpu())
-        return torch.bincount(buckets.assignment.cpu()[labels], minlength=len(buckets)) > 0
+            relevant = states["counts"][0, :, 2].any(dim=-1)
+        else:
+            support = states.get(self._label_state("support"))
+            labels = torch.arange(buckets.num_labels) if support is None else _nonzero(support.cpu())
+            relevant = torch.bincount(buckets.assignment[labels], minlength=len(buckets)) > 0
+        return relevant.logical_not().nonzero().squeeze(1).tolist()
 
     def _mean_over_labels(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
         counts = self._label_counts(states, k)

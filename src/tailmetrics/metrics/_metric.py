@@ -15,7 +15,6 @@ from typing_extensions import Self
 
 from tailmetrics._checks import shape_of
 from tailmetrics._transfer import digest_of
-from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._states import (
     Addition,
@@ -108,6 +107,8 @@ class TopKMetric(ConfiguredMetric):
     """Where lists are looked at for equal scores."""
     _tied_shares: Mapping[int, float] = {}
     """In which share of the rows each of these cut-offs cuts equal scores, as the last ``compute`` found."""
+    _not_measured: frozenset[str] = frozenset()
+    """Keys of buckets without a relevant label, as the last ``compute`` found; their values are 0 by convention."""
     _queries_seen = QueriesSeen()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -400,17 +401,21 @@ class TopKMetric(ConfiguredMetric):
             {name: state[number] for name, state in states.items()} for number in range(len(self.group_keys()))
         ]
         values = [self._values(of_group) for of_group in of_groups]
+        vars(self)["_not_measured"] = frozenset(
+            f"{self._key(cut)}{group}/{self._bucket_names[bucket]}"
+            for group, of_group in zip(self.group_keys(), of_groups, strict=True)
+            for bucket in self._buckets_without_labels(of_group)
+            for cut in self.cutoffs
+        )
         found = torch.tensor(values, dtype=real_dtype(self.device), device=self.device)
-        if self.bound_buckets is not None:
-            measured = [self._measured(self.bound_buckets, of_group).tolist() for of_group in of_groups]
-            found.masked_fill_(~torch.tensor(measured, device=self.device).unsqueeze(1), torch.nan)
+        if self.bound_buckets is not None:  # a bucket without a label is no bucket of a bad model
+            found.masked_fill_((self.bound_buckets.label_counts == 0).to(self.device), torch.nan)
         several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets)
         return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
 
-    def _measured(self, buckets: LabelBuckets, states: Mapping[str, Tensor]) -> Tensor:
-        """Return which buckets have what a value is of, shape (G,), bool; others are NaN, not the 0 of a bad model."""
-        measured: Tensor = buckets.label_counts > 0
-        return measured
+    def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
+        """Return the buckets whose values are 0 by convention, because no label of them is relevant in any row."""
+        return []
 
     def _look_at_ties(self) -> None:
         """Note in which share of the rows each cut-off cuts equal scores, and warn where nobody was told yet."""
