@@ -111,7 +111,9 @@ def _evaluate_labels(name: str, rows: Sequence[Row], setting: Setting, labels: s
     if name == "KForRecall":
         return _k_for_recall([_view(row, setting, labels, cut=True) for row in rows], setting)
     views = [_view(row, setting, labels) for row in rows]
-    by_row = "skip" if labels is not None or name == "RowAUC" else "pos" if name == "FallOutAtK" else "neg"
+    by_row = (
+        "skip" if labels is not None or name in ("RowAUC", "CrossEntropy") else "pos" if name == "FallOutAtK" else "neg"
+    )
     action = setting.empty_target_action or (by_row if setting.average == "samples" else "neg")
     lacking = [_lacks(name, view) for view in views]
     if action == "error" and any(lacking):

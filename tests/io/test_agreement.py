@@ -153,6 +153,21 @@ def test_two_lists_of_one_query_are_refused(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_a_column_is_not_read_twice(csv):
+    """A column ``label`` that is named as the item is not the gain besides: class 0 would have a gain of 0."""
+    preds = csv("p.csv", "query,label,score", "a,0,.9", "a,1,.1", "b,1,.5", "b,0,.4")
+    target = csv("y.csv", "query,label", "a,0", "b,1")
+    assert recall(read(preds, target, columns=Columns(item="label"), num_labels=2)) == 1
+
+
+def test_a_column_that_is_named_twice_is_refused(csv):
+    """One column cannot be two things."""
+    preds = csv("p.csv", "query,item,score", "a,0,.9")
+    target = csv("y.csv", "query,item,label", "a,0,1")
+    with pytest.raises(DataFileError, match="the column 'item' is named as item and as gain"):
+        read(preds, target, columns=Columns(gain="item"))
+
+
 def test_a_rank_is_an_order(tmp_path, csv):
     """rank 1 is the best in CSV, JSON Lines, JSON, long tables and lists of structs, guessed or named as rank or score."""
     rows = [("u", f"i{rank}", rank) for rank in range(1, 5)]

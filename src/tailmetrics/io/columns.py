@@ -127,7 +127,15 @@ def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Co
     if value == "score" and _is_ranked(header, columns):
         value = "rank"
     wanted = {field: field != "gain" for field in ("query", "item", *([value] if value else []))}
-    found = {field: _find(path, header, field, columns, needed, where) for field, needed in wanted.items()}
+    found: dict[str, str | None] = {}
+    for field, needed in wanted.items():  # a column holds one of them, and is not guessed to hold another one
+        others = [found.get(one, getattr(columns, one)) for one in wanted if one in found or columns.is_given(one)]
+        left = [name for name in header if name not in others or name == getattr(columns, field)]
+        found[field] = _find(path, left, field, columns, needed, where)
+    both = [field for field, name in found.items() if name is not None and list(found.values()).count(name) > 1]
+    if both:
+        hint = "name another column for one of them."
+        raise DataFileError(path, f"the column {found[both[0]]!r} is named as {' and as '.join(both)}", where, hint)
     if value == "score" and is_usual(str(found["score"]), "rank"):
         found["rank"], value = found.pop("score"), "rank"
     guessed = {field: name for field, name in found.items() if name not in (None, getattr(columns, field))}
