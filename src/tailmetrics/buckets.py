@@ -235,13 +235,15 @@ The names of its buckets follow from these alone: metrics name states by them be
 """
 
 
-def buckets_of(kind: str, counts: Any) -> LabelBuckets:
+def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuckets:
     """Return buckets as a text names them, such as ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"``.
 
     Args:
         kind: The name of a method of :class:`LabelBuckets`, and its arguments, each behind a colon:
             ``"quantiles:10:labels"``, ``"quantiles:10:mass:together"``, ``"thresholds:1,20,101:many,medium,few"``.
         counts: Shape (L,), whole numbers: how often each label occurs in training.
+        order: Shape (L,), int64, every label id once: labels of equal counts are taken in this order. None takes the
+            lower id first.
 
     Raises:
         ValueError: If the text names no kind of buckets.
@@ -249,6 +251,10 @@ def buckets_of(kind: str, counts: Any) -> LabelBuckets:
     >>> buckets_of("thresholds:1,5", [9, 3, 0]).names
     ('5+', '1-4', 'unseen')
     """
+    if order is not None:
+        made = buckets_of(kind, torch.as_tensor(counts)[order])
+        assignment = torch.empty_like(made.assignment).scatter_(0, order, made.assignment)
+        return LabelBuckets(assignment, made.names, torch.as_tensor(counts))
     name, *parts = kind.split(":")
     try:
         given = KINDS[name](*parts)

@@ -197,7 +197,9 @@ class TopKCollection(Mergeable, LoggedCollection):
         Returns:
             The collection itself.
         """
-        training = Training.of("TopKCollection", frequency)
+        return self._bind(Training.of("TopKCollection", frequency))
+
+    def _bind(self, training: Training) -> TopKCollection:
         self._training_counts = training.counts
         for metric in self.members().values():
             metric._bind(training)

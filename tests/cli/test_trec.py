@@ -106,19 +106,27 @@ def test_the_level_of_trec_eval(trec, tailmetrics, tmp_path, level):
 
 
 @pytest.mark.filterwarnings("default:.*of the rows have equal scores")  # on stderr it would be said of ids, not names
-@pytest.mark.parametrize(("form", "winner"), [("run", "comes last by name"), ("csv", "comes first by name")])
-def test_who_wins_a_tie_is_said_in_the_words_of_the_format(tailmetrics, tmp_path, form, winner):
+@pytest.mark.parametrize(
+    ("form", "winner", "item", "training"),
+    [
+        ("run", "comes last by name", "b", ()),
+        ("csv", "comes first by name", "a", ()),
+        ("csv", "comes last by name", "b", ("y.qrels",)),  # one TREC file numbers the names of all
+    ],
+)
+def test_who_wins_a_tie_is_said_in_the_words_of_the_format(tailmetrics, tmp_path, form, winner, item, training):
     """Of two documents with one score trec_eval shows the last by name, other formats the first; the warning says so."""
     target = tmp_path / "y.qrels"
+    target.write_text("q 0 b 1\n")
     if form == "run":
         (tmp_path / "a.run").write_text("q Q0 a 1 1 me\nq Q0 b 2 1 me\n")
-        target.write_text("q 0 b 1\n")
     else:
         target = tmp_path / "y.csv"
         (tmp_path / "a.csv").write_text("query,item,score\nq,a,1\nq,b,1\n")
-        target.write_text("query,item\nq,a\n")
+        target.write_text(f"query,item\nq,{item}\n")
     words = ["--metrics+=PrecisionAtK", "--metrics.k=1", "--preds", tmp_path / f"a.{form}", "--target", target]
-    assert tailmetrics("evaluate", *words, "--overwrite", "--out", tmp_path)[::2] == (0, "")
+    words += [word for file in training for word in ("--train-target", tmp_path / file)]
+    assert tailmetrics("evaluate", *words, "--overwrite", "--out", tmp_path)[0] == 0
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["metrics"] == {"precision@1": 1}
     assert f"(100.0% at rank 1): there the label that {winner} is shown" in report["warnings"][0]

@@ -39,10 +39,11 @@ from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.label_cells import end_to_end
 from tailmetrics.evaluation.row_moments import as_valued
-from tailmetrics.frequency import frequency_of
 from tailmetrics.io import DataFileError, DataFileNote, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
+from tailmetrics.io.labels import order_of_names
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics.decisions import ThresholdMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.report import Report
@@ -269,8 +270,9 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
                 CommandWarning,
                 stacklevel=2,
             )
-        given = LabelBuckets.deciles(counts) if num_train is None else frequency_of(counts, num_train)
-        collection.bind(given if counted is None else counted)
+        num_rows = num_train if counted is None else counted.num_rows
+        order = order_of_names(inputs.files.names or (), len(counts))
+        collection._bind(Training(len(counts), counts, num_rows, order=order))
     elif num_labels is not None:
         # no counts: metrics only need the number of labels, so bind a single bucket
         collection.bind(LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"]))

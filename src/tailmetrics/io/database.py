@@ -105,10 +105,10 @@ class Database:
             found: dict[str, NDArray[Any]] = self._sql.execute(statement, list(values)).fetchnumpy()
             return found
 
-    def names(self, statement: str) -> Names:
+    def names(self, statement: str, descending: bool = False) -> Names:
         """Return the only column that a statement finds, of names."""
         with self._failing():
-            return Names(self._sql.sql(statement).to_arrow_table().column(0))
+            return Names(self._sql.sql(statement).to_arrow_table().column(0), descending)
 
     @contextmanager
     def in_order(self) -> Iterator[None]:
@@ -164,10 +164,12 @@ class Names(Sequence[str]):
 
     Args:
         column: Arrow string array.
+        descending: Whether labels are numbered so that the last name wins ties, as in trec_eval.
     """
 
-    def __init__(self, column: Any) -> None:
+    def __init__(self, column: Any, descending: bool = False) -> None:
         self.column = column
+        self.descending = descending
 
     def __len__(self) -> int:
         return len(self.column)
@@ -180,7 +182,7 @@ class Names(Sequence[str]):
 
     def __getitem__(self, place: int | slice) -> str | Sequence[str]:
         if isinstance(place, slice):
-            return list(self)[place] if place.step not in (None, 1) else Names(self.column[place])
+            return list(self)[place] if place.step not in (None, 1) else Names(self.column[place], self.descending)
         return str(self.column[place].as_py())
 
     def __iter__(self) -> Iterator[str]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tailmetrics._checks import LARGEST_GAIN
 from tailmetrics.io.columns import Role
-from tailmetrics.io.database import Database
+from tailmetrics.io.database import Database, Names
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, PathLike, check_file
 from tailmetrics.io.lines import triples
@@ -62,7 +62,6 @@ class Files:
         stop: Row behind its last.
         batch_rows: Rows per batch.
         columns: Number of columns that holds every label id; None when not known.
-        last_name_wins: Whether labels are numbered so that the last name wins ties, as in trec_eval.
     """
 
     num_rows: int
@@ -75,14 +74,13 @@ class Files:
     stop: int
     batch_rows: int
     columns: int | None
-    last_name_wins: bool = False
 
     @property
     def tie_winner(self) -> str:
         """Which of two labels with equal scores is ranked first."""
-        if self.label_names is None:
+        if not isinstance(self.label_names, Names):  # numbers, or names in an order of the user's own
             return "the lower label id"
-        return f"the label that comes {'last' if self.last_name_wins else 'first'} by name"
+        return f"the label that comes {'last' if self.label_names.descending else 'first'} by name"
 
     def _numbers(self) -> Iterator[Tensor]:
         for first in range(self.start, self.stop, self.batch_rows):

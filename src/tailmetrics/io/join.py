@@ -133,7 +133,6 @@ def join(
         "start": start,
         "stop": stop,
         "columns": labels.width,
-        "last_name_wins": rule.descending,
     }
     return Joined(found.get("preds"), found["target"], database, known)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.io.columns import Columns, Opening, is_usual, plain
-from tailmetrics.io.database import MEMORY, Database, arrow_names
+from tailmetrics.io.database import MEMORY, Database, Names, arrow_names
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, PathLike, Plain, check_file, find, suffix_of
 from tailmetrics.io.formats import format_of_parts
@@ -142,7 +142,7 @@ class LabelRule:
                 path,
                 "items of TREC are names, also with num_labels; string_ids=False takes whole numbers as label ids.",
             )
-        return self._named(path, database.names("SELECT item FROM named ORDER BY rowid"))
+        return self._named(path, database.names("SELECT item FROM named ORDER BY rowid", self.descending))
 
     def _check_whole(self, database: Database, path: FilePath, is_whole: str) -> None:
         wrong = database.row(f"SELECT item FROM met WHERE NOT {is_whole} ORDER BY item LIMIT 1")
@@ -190,6 +190,22 @@ def load_names(database: Database, names: Sequence[str]) -> None:
     (repeated,) = database.row("SELECT count(*) - count(DISTINCT item) FROM labels")
     if repeated:
         raise ValueError(f"label_names: {repeated} names are repeated; pass each once.")
+
+
+def order_of_names(names: Sequence[str], num_labels: int) -> Tensor | None:
+    """Return label ids by ascending name, shape (L,), int64; None where ids are in this order, or in a user's own.
+
+    Whole numbers ascend by value, other names by the bytes of UTF-8: the order of ids in every format but TREC. Labels
+    without a name come last.
+    """
+    if not isinstance(names, Names) or not names.descending:
+        return None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = pc.all(pc.match_substring_regex(names.column, f"^({WHOLE})$")).as_py()
+    order = pc.sort_indices(names.column.cast(pa.int64()) if whole else names.column).to_numpy()
+    return torch.from_numpy(np.append(order.astype(np.int64), np.arange(len(names), num_labels)))
 
 
 class NameGathering:

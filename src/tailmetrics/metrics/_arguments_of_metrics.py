@@ -34,6 +34,7 @@ class Training:
         counts: Shape (L,), int64 training counts, or None when buckets do not hold them.
         num_rows: Number of training rows, or None when buckets were bound, which do not tell.
         given_buckets: The buckets that were bound, None when counts were.
+        order: The order of labels of equal counts, as for :func:`buckets_of`.
         made: The buckets made of the counts so far, by kind: equal kinds of one training are one object.
     """
 
@@ -41,6 +42,7 @@ class Training:
     counts: Tensor | None
     num_rows: int | None
     given_buckets: LabelBuckets | None = None
+    order: Tensor | None = None
     made: dict[str, LabelBuckets] = field(default_factory=dict)
 
     @classmethod
@@ -73,7 +75,7 @@ class Training:
                 "bind a LabelFrequency."
             )
         if kind not in self.made:
-            self.made[kind] = buckets_of(kind, self.counts)
+            self.made[kind] = buckets_of(kind, self.counts, self.order)
         return self.made[kind]
 
 

@@ -1,0 +1,77 @@
+"""The deciles of labels are the same from every format that holds the same data, also where their counts are equal."""
+
+import csv
+import json
+import random
+from collections import Counter
+
+import pytest
+
+from tailmetrics import RecallAtK, evaluate
+from tailmetrics.cli import main
+
+
+def deciles_by_loop(counts, key):
+    """Return the decile of each seen label: the most frequent first, of equal counts the first by name."""
+    labels = iter(sorted(counts, key=lambda label: (-counts[label], key(label))))
+    left, found = sum(counts.values()), {}
+    for decile in range(10, 0, -1):
+        held = 0
+        while held * decile < left:
+            label = next(labels)
+            found[label] = f"decile_{decile}"
+            held += counts[label]
+        left -= held
+    return found
+
+
+def write(folder, form, run, target, train):
+    """Write run, targets and training targets, and return their paths."""
+    names = {"trec": ("run", "qrels", "qrels"), "mixed": ("json", "json", "qrels")}.get(form, (form,) * 3)
+    paths = [folder / f"{name}.{suffix}" for name, suffix in zip(("run", "test", "train"), names, strict=True)]
+    for path, data in zip(paths, (run, target, train), strict=True):
+        cells = [(query, item, value) for query, by in data.items() for item, value in by.items()]
+        if path.suffix == ".json":
+            path.write_text(json.dumps(data))
+        elif path.suffix == ".csv":
+            with path.open("w", newline="") as file:
+                csv.writer(file).writerows([("query", "item", "score"), *cells])
+        elif path.suffix == ".run":
+            path.write_text("".join(f"{query} Q0 {item} 1 {value} me\n" for query, item, value in cells))
+        else:
+            path.write_text("".join(f"{query} 0 {item} {value}\n" for query, item, value in cells))
+    return paths
+
+
+@pytest.mark.parametrize("form", ["trec", "mixed", "json", "csv", "python"])
+@pytest.mark.parametrize("stem", ["doc", ""])
+def test_equal_counts_are_cut_by_name_in_every_format(tmp_path, form, stem):
+    """Buckets and values by decile are those of a loop by hand; names may be whole numbers, which ascend by value."""
+    source = random.Random(3)
+    items = [f"{stem}{number}" for number in range(5, 205)]
+    key = str if stem else int
+    train = {f"t{row}": dict.fromkeys(source.sample(items, 3), 1) for row in range(120)}  # most counts are 1, 2 or 3
+    target = {f"q{row}": dict.fromkeys(source.sample(items, 8), 1) for row in range(30)}
+    run = {query: dict(zip(source.sample(items, 20), range(20, 0, -1), strict=True)) for query in target}  # no ties
+    decile = deciles_by_loop(Counter(item for by in train.values() for item in by), key)
+    if form == "python":
+        metrics = [RecallAtK(10, buckets="deciles", scope="global")]
+        report = evaluate(run, target, train_target=train, metrics=metrics, intervals=False)
+        found, sizes = report.scalars, {row.name: row.labels for row in report.buckets}
+    else:
+        paths = write(tmp_path, form, run, target, train)
+        words = ["--preds", paths[0], "--target", paths[1], "--train-target", paths[2], "--buckets", "deciles"]
+        words += ["--metrics+=RecallAtK", "--metrics.k=10", "--out", tmp_path / "out", "--quiet"]
+        assert main(["evaluate", *map(str, words)]) == 0
+        report = json.loads((tmp_path / "out" / "report.json").read_text())
+        found, sizes = report["metrics"], {row["name"]: row["labels"] for row in report["buckets"]}
+    for name in [f"decile_{number}" for number in range(1, 11)]:
+        recalls = []
+        for query, relevant in target.items():
+            wanted = {item for item in relevant if decile.get(item) == name}
+            best = sorted(run[query], key=run[query].get, reverse=True)[:10]
+            if wanted:
+                recalls.append(len(wanted & {*best}) / len(wanted))
+        assert sizes[name] == [*decile.values()].count(name)
+        value = next(value for key, value in found.items() if key.endswith(f"recall@10/{name}"))
+        assert value == pytest.approx(sum(recalls) / len(recalls), abs=1e-12), name
