@@ -76,6 +76,16 @@ def test_a_text_names_every_kind_with_its_arguments() -> None:
         buckets_of("thresholds:20,101:many,few", counts)
 
 
+@pytest.mark.parametrize("names", ["tail,torso,head", "few-shot,medium-shot,many-shot", "mid,rare,Frequent"])
+def test_names_of_thresholds_that_start_at_the_rare_end_are_refused(names: str) -> None:
+    """Edges ascend, names go from the most frequent to the rarest: ``tail`` would be the labels from 51."""
+    right = ",".join(reversed(names.split(",")))
+    with pytest.raises(ValueError, match=rf"would be the bucket 51\+; edges ascend, .*: {right}\.$"):
+        buckets_of(f"thresholds:1,6,51:{names}", [60, 7, 1])
+    assert buckets_of(f"thresholds:1,6,51:{right}", [60, 7, 1]).assignment.tolist() == [0, 1, 2]
+    assert buckets_of("thresholds:1,6,51:a,b,tail", [60]).names == ("a", "b", "tail", "unseen")
+
+
 def test_thresholds_put_a_label_into_the_last_edge_it_reaches() -> None:
     """Edges 5 and 100: 100 and more, 5 to 99, 1 to 4, never."""
     buckets = LabelBuckets.thresholds(torch.tensor([0, 1, 4, 5, 99, 100, 7000]), [5, 100])

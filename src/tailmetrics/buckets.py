@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import pairwise
@@ -109,7 +110,8 @@ class LabelBuckets:
             counts: Shape (L,), whole numbers: how often each label occurs in training.
             edges: Ascending counts of at least 1; ``(1, 5, 100)`` gives ``100+``, ``5-99``, ``1-4`` and ``unseen``.
                 An edge is the least count of its bucket: "more than 100" is the edge 101.
-            names: What to call the buckets of seen labels, head first, such as ``("many", "medium", "few")``.
+            names: What to call the buckets of seen labels, such as ``("many", "medium", "few")``. Edges ascend, names
+                go from the most frequent to the rarest.
         """
         caller = "LabelBuckets.thresholds"
         counts = _training_counts("thresholds", counts)
@@ -124,8 +126,13 @@ class LabelBuckets:
         own = [f"{lows[-1]}+", *reversed(ranges)]
         if names is not None and len(names) != len(own):
             raise ValueError(
-                f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(own)}; name each, head "
-                "first, but for unseen."
+                f"{caller}: names={list(names)} are {len(names)} for the buckets {', '.join(own)}; name each seen "
+                "bucket, the most frequent first."
+            )
+        if names is not None and _ascend(names):
+            raise ValueError(
+                f"{caller}: names={list(names)} start at the rare end, but {names[0]!r} would be the bucket {own[0]}; "
+                f"edges ascend, names go from the most frequent to the rarest: {','.join(reversed(names))}."
             )
         return cls.from_assignment(len(lows) - reached, [*(own if names is None else names), "unseen"], counts)
 
@@ -271,6 +278,18 @@ def buckets_of(kind: str, counts: Any, order: Tensor | None = None) -> LabelBuck
 def names_of(kind: str) -> tuple[str, ...]:
     """Return the names of the buckets of a kind, which no training count changes."""
     return buckets_of(kind, torch.zeros(0, dtype=torch.int64)).names
+
+
+FREQUENT, RARE = {"head", "frequent", "many", "popular", "common"}, {"tail", "rare", "few", "infrequent", "niche"}
+"""Words in the names of buckets that say which end is meant."""
+
+
+def _ascend(names: Sequence[str]) -> bool:
+    """Whether a name of the rare end stands before one of the frequent end."""
+    words = [set(re.split(r"[\W_]+", str(name).lower())) for name in names]
+    rare = [place for place, said in enumerate(words) if said & RARE and not said & FREQUENT]
+    frequent = [place for place, said in enumerate(words) if said & FREQUENT and not said & RARE]
+    return bool(rare and frequent) and rare[0] < frequent[-1]
 
 
 def _training_counts(method: str, counts: Any) -> Tensor:

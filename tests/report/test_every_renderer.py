@@ -188,6 +188,10 @@ def test_a_value_far_above_the_others_does_not_hide_them():
         (LabelBuckets.quantiles([8, 4, 2, 1, 0], 2, by="labels"), "each has about a half of all labels. unseen holds"),
         (LabelBuckets.thresholds([8, 4, 2, 1, 0], (1, 5)), "occur in training as often as its name says"),
         (LabelBuckets.from_assignment([0, 1], ["head", "tail"]), "in the order given, from head to tail."),
+        (
+            LabelBuckets.thresholds([90, 51, 50, 6, 1, 0], (1, 6, 51), ["head", "torso", "tail"]),
+            "Training counts: head (51-90), torso (6-50), tail (1). unseen holds",
+        ),
     ],
 )
 def test_what_a_bucket_is(buckets, said):

@@ -61,7 +61,7 @@ def test_a_report_holds_what_the_metrics_compute(report, values):
     assert less == ["cross_entropy", "median_k_for_recall@0.8"]
     sums = [sum(getattr(row, what) for row in report.buckets) for what in ("labels", "occurrences", "positives")]
     assert sums == [20, 811, 60]
-    assert report.buckets[0] == BucketRow("decile_10", 1, 400, 0)
+    assert report.buckets[0] == BucketRow("decile_10", 1, 400, 0, "400")
     flat = {f"{metric}/{bucket}": value for metric, of in report.by_bucket.items() for bucket, value in of.items()}
     assert {**report.overall, **flat}.keys() == values.keys()
 

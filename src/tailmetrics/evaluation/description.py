@@ -187,7 +187,16 @@ def versions() -> dict[str, str]:
 def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None) -> Iterator[BucketRow]:
     """Yield the buckets with what is in them; ``positives`` is how many relevant labels each has."""
     occurrences = torch.zeros(len(buckets), dtype=torch.int64)
+    ranges = [""] * len(buckets)
     if buckets.counts is not None:
         occurrences.index_add_(0, buckets.assignment, buckets.counts)
-    columns = (buckets.label_counts.tolist(), occurrences.tolist(), positives or [0] * len(buckets))
+        ends = (
+            torch.full_like(occurrences, -1).scatter_reduce_(
+                0, buckets.assignment, buckets.counts, end, include_self=False
+            )
+            for end in ("amin", "amax")
+        )
+        pairs = zip(*(end.tolist() for end in ends), strict=True)
+        ranges = ["" if low < 0 else f"{low}-{high}" if low < high else f"{low}" for low, high in pairs]
+    columns = (buckets.label_counts.tolist(), occurrences.tolist(), positives or [0] * len(buckets), ranges)
     yield from (BucketRow(*row) for row in zip(buckets.names, *columns, strict=True))

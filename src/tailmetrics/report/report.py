@@ -80,12 +80,17 @@ TIES = "What equal scores hide"
 
 @dataclass(frozen=True)
 class BucketRow:
-    """One bucket: its name, labels, occurrences of them in training, and positives in what was evaluated."""
+    """One bucket: its name, labels, occurrences of them in training, and positives in what was evaluated.
+
+    ``counts`` is how often the rarest and the most frequent of its labels occur, such as ``"51-310"``; empty where no
+    label is counted.
+    """
 
     name: str
     labels: int
     occurrences: int
     positives: int
+    counts: str = ""
 
 
 def what_buckets_are(rows: Sequence[BucketRow]) -> str:
@@ -113,6 +118,9 @@ def _what_seen_are(rows: Sequence[BucketRow]) -> str:
         return f"{head} holds the most frequent labels, {tail} the rarest; each has about a {share} of all {of}."
     if all(row.name[:1].isdigit() for row in rows):
         return "A bucket holds the labels that occur in training as often as its name says."
+    if any(row.counts for row in rows):
+        named = (f"{row.name} ({row.counts or 'no label'})" for row in rows)
+        return f"Training counts: {', '.join(named)}."
     return f"Buckets of labels, in the order given, from {head} to {tail}." if count > 1 else f"One bucket: {head}."
 
 
