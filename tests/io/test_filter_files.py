@@ -64,6 +64,27 @@ def test_queries_and_items_by_name(write, rows_of):
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.csv", 'user,item,rating\nu 1,"Up, Down ""x""",3\nu 9,Alien,1\n'),
+        ("train.tsv", 'rating\titem\tuser\n3\tUp, Down "x"\tu 1\n'),
+    ],
+)
+def test_a_table_of_interactions_filters(write, rows_of, name, text):
+    """Names hold blanks, commas and quotes; further columns say nothing."""
+    run = write("a.csv", 'user,item,score\nu 1,"Up, Down ""x""",2\nu 1,Alien,1\n')
+    target = write("y.csv", "user,item\nu 1,Alien\n")
+    assert rows_of(read(run, target, filter=write(name, text))) == {0: ({0: 1.0}, [0])}
+
+
+def test_a_filter_that_matches_nothing_is_an_error(write):
+    """No pair is of a query and an item that are evaluated: the file belongs elsewhere."""
+    run, qrels = write("a.run", "q1 Q0 a 1 2 x\n"), write("a.qrels", "q1 0 a 1\n")
+    with pytest.raises(DataFileError, match=r"none\.txt: none of its pairs .* such as 'nouser' and 'nofilm'"):
+        read(run, qrels, filter=write("none.txt", "nouser nofilm\nq1 z\n"))
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("0 3\n0\n", "line 2: '0' is not a row and a label"),

@@ -22,7 +22,9 @@ class DataOptions:
     label_counts: Annotated[str | None, "File of training counts: .npy, .pt, .txt, .csv or .tsv."] = None
     num_train: Annotated[int | None, "Number of training rows, beside --label-counts."] = None
     num_labels: Annotated[int | None, "Number of labels, if no file says it."] = None
-    filter: Annotated[str | None, "File of (row, label) pairs that do not count, as in XMC."] = None
+    filter: Annotated[
+        str | None, "Pairs that do not count: lines of row and label, as in XMC, or of query and item, or train.csv."
+    ] = None
     missing: Annotated[Literal["skip", "zero"], "Leave queries without predictions out, or count them as 0."] = "skip"
     duplicates: Annotated[
         Literal["error", "first"], "A label that is listed again in a row: refuse it, or count it as a miss."
@@ -32,7 +34,8 @@ class DataOptions:
     buckets: Annotated[
         str | None,
         "Buckets in the place of deciles: quantiles:5, quantiles:5:labels for equally many labels, or of training "
-        "counts thresholds:1,20,101 or thresholds:1,20,101:many,medium,few.",
+        "counts thresholds:1,20,101 or thresholds:1,20,101:many,medium,few. Edges ascend, names go from the most "
+        "frequent to the rarest.",
     ] = None
     probabilities: Annotated[bool, "Scores are probabilities: CrossEntropy and the like read their logarithm."] = False
     row_groups: Annotated[

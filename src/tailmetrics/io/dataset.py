@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import LARGEST_GAIN
-from tailmetrics.io.columns import Role
+from tailmetrics.io.columns import Columns, Opening, Role, is_usual
 from tailmetrics.io.database import Database, Names
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, PathLike, check_file
-from tailmetrics.io.lines import triples
+from tailmetrics.io.heads import Head, split
+from tailmetrics.io.lines import KeyedFile, triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, entry_keys
-from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64
+from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64, read_table
 
 
 class Batch(NamedTuple):
@@ -239,7 +240,10 @@ def drop_low_gains(rows: Rows, minimum: float) -> Rows:
 # -- filters --------------------------------------------------------------------------------------------------------
 
 
-FILTER_HINT = "write a row and a label on each line, with a blank between them."
+FILTER_HINT = (
+    "write a row and a label on each line, with a blank between them; names with blanks stand in a CSV file with the "
+    "header query,item."
+)
 
 
 class Filter:
@@ -286,23 +290,37 @@ def read_filter(path: PathLike, num_rows: int, num_labels: int | None) -> Filter
     return Filter(pairs[:, 0], pairs[:, 1])
 
 
-def read_keyed_filter(path: PathLike, database: Database) -> Filter:
+def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> Filter:
     """Read pairs of query and item; those of a query or item that is not evaluated have nothing to remove.
 
     Args:
-        path: The file.
+        path: The file: two words on each line, or a table whose first line names the columns of query and item.
+        columns: Their names.
         database: With the tables ``kept`` (query), of which ``rowid`` is the row, and ``labels`` (item, id).
     """
     import pyarrow as pa
 
     path = check_file(path)
-    database.run("CREATE TABLE filtered (query VARCHAR, item VARCHAR)")
-    for block in triples((f"line {number}", *words, None) for number, words in _words(path)):
-        pairs = pa.table({"query": block.query, "item": block.item})
-        database.run("INSERT INTO filtered SELECT query, item FROM given", given=pairs)
+    head = Head(path, columns)
+    first = next(iter(head.lines), "")
+    names = split(first, head.delimiter(first, "CSV"))
+    if all(
+        any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in ("query", "item")
+    ):
+        KeyedFile(path, [(path, lambda: read_table(Opening(path, None, columns)))]).load(database, "filtered")
+    else:
+        database.run("CREATE TABLE filtered (query VARCHAR, item VARCHAR)")
+        for block in triples((f"line {number}", *words, None) for number, words in _words(path)):
+            pairs = pa.table({"query": block.query, "item": block.item})
+            database.run("INSERT INTO filtered SELECT query, item FROM given", given=pairs)
     found = database.arrays(
         "SELECT kept.rowid AS row, id FROM filtered JOIN kept USING (query) JOIN labels USING (item)"
     )
+    pair = database.row("SELECT query, item FROM filtered ORDER BY rowid LIMIT 1")
+    if pair is not None and not len(found["row"]):
+        hint = "write queries and items as the predictions and targets do."
+        problem = f"none of its pairs is a query and an item that are evaluated, such as {pair[0]!r} and {pair[1]!r}"
+        raise DataFileError(path, problem, hint=hint)
     return Filter(found["row"], found["id"])
 
 

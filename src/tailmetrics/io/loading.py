@@ -61,7 +61,8 @@ def read(
             TREC, are then whole numbers; without it each item met is a label, in ascending order.
         batch_rows: Rows per batch at most; wide rows come in smaller batches.
         filter: File of (row, label) or (query, item) pairs that do not count: the label leaves the row's predictions
-            before they are ranked, and its targets.
+            before they are ranked, and its targets. Two words on each line; or, beside files that name their queries, a
+            table whose first line names the columns of query and item, such as the training interactions.
         missing: What becomes of a query without predictions: ``"skip"`` leaves it out, as trec_eval does, ``"zero"``
             gives it an empty list, as ``trec_eval -c`` does. ``dataset.missing_queries`` counts them either way.
         rank: Which share of the rows to read.
@@ -104,7 +105,7 @@ def read(
         rule = LabelRule(label_names, string_ids, num_labels, descending)
         joined = join(files[0], files[1], rule, missing == "skip", rank, world_size, memory)
         assert joined.preds is not None
-        ignored = None if filter is None else read_keyed_filter(filter, joined.database)
+        ignored = None if filter is None else read_keyed_filter(filter, joined.database, named[1] or Columns())
         rows = _rows_per_batch(batch_rows, [joined.preds, joined.target])
         return Dataset(
             preds=joined.preds,
