@@ -48,6 +48,12 @@ def test_labels_by_name(write):
         read_label_counts(path, label_names=["a"])
 
 
+@pytest.mark.parametrize("name", ["code", "codes", "Label_ID", "class", "tag"])
+def test_usual_names_of_the_column_of_labels(write, name):
+    """A column of codes, classes or tags holds the labels."""
+    assert read_label_counts(write("c.csv", f"{name},count\nb,7\na,3\n"), label_names=["a", "b"]).tolist() == [3, 7]
+
+
 @pytest.mark.parametrize("known", [{"num_labels": 2}, {"label_names": ["0", "1"]}])
 def test_a_label_with_a_no_break_space_is_another_label(write, known):
     """Python's int() would read "0" with such a space behind it as 0."""

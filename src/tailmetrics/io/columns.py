@@ -69,7 +69,7 @@ USUAL = {
 """Field -> the names that stand for it, without capitals, dashes, blanks and underscores."""
 LISTED = {
     "preds": "items itemids prediction predictions preds recommendations recommended retrieved ranking topk",
-    "target": "items itemids target targets relevant articles articleid groundtruth positives",
+    "target": "items itemids target targets relevant articles articleid groundtruth positives codes",
 }
 """Names of columns of lists, written alike."""
 IDS = {"id", "label", "labelid", "index"}

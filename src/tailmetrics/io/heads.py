@@ -18,6 +18,8 @@ JSON_DICT = re.compile(rb'\s*(\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]|\{\s*\}\s*$|\[)
 """A dict whose first value is a dict or a list, an empty one, or a list."""
 QUOTED = (",", ";")
 """What separates fields that can stand in quotes."""
+BETWEEN_LABELS = (";", "|", ",")
+"""What can stand between the labels of a cell, beside blanks: codes, ids and words hold none of them."""
 EARLIEST = 10**8
 """A whole number from here on is a time, such as the seconds since 1970 of files of ratings, and no grade."""
 
@@ -189,10 +191,10 @@ def is_tsv(head: Head) -> bool:
 
 
 def is_lists(head: Head) -> bool:
-    """Whether lines hold a query and its labels, separated by blanks, as submissions of Kaggle do.
+    """Whether lines hold a query and its labels, as submissions of Kaggle do.
 
-    A column that is known to hold one item per line says otherwise, unless blanks stand in it between what looks like
-    ids; and so does a query in the place of the list.
+    A column that is known to hold one item per line says otherwise, unless it holds several words that look like ids;
+    and so does a query in the place of the list.
     """
     for delimiter in (",", "\t", ";"):
         header, *rows = head.fields(delimiter) or [[]]
@@ -202,7 +204,7 @@ def is_lists(head: Head) -> bool:
             continue
         single = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
         known = head.columns.item in header or any(is_usual(name, "item") or name.lower() in single for name in header)
-        listed = [field.split() for _, field in rows]
+        listed = [re.findall(r"[^\s;|,]+", field) for _, field in rows]
         several = max(map(len, listed)) > 1
         if len({query for query, _ in rows}) == len(rows):
             # every word has a digit, as ids do and titles do not

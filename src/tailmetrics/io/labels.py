@@ -358,6 +358,8 @@ def number_strings(
 
 
 FORMS_OF_TABLES = {"csv": "CSV", "tsv": "TSV"}
+NAMED = ["label", "labelid", "name", "code", "codes", "class", "category", "tag"]
+"""Names of the column of labels, beside those of items."""
 HINT = "counts are whole numbers of at least 0, one per label in the order of the label ids."
 
 
@@ -438,7 +440,7 @@ def _entries(path: FilePath) -> Iterator[tuple[int, str | None, str]]:
         return
     table = Table.of(Opening(path, None, Columns()), FORMS_OF_TABLES[suffix])
     others = [name for name in table.header if name != "count"]
-    usual = [name for name in others if is_usual(name, "item") or plain(name) in ("label", "labelid", "name")]
+    usual = [name for name in others if is_usual(name, "item") or plain(name) in NAMED]
     label = usual[0] if len(usual) == 1 and "label" not in others else "label"
     for name in ("count", label) if others else ("count",):
         if table.header.count(name) != 1:

@@ -35,7 +35,7 @@ from tailmetrics.io.columns import TYPED, USUAL, Chosen, Columns, Opening, choos
 from tailmetrics.io.database import literal, named, quoted, trimmed
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import EMPTY_HINT, FilePath, Plain, check_file, head, size_of, stream
-from tailmetrics.io.heads import EARLIEST, QUOTED, Head, is_qrels, is_run, names_lists, split
+from tailmetrics.io.heads import BETWEEN_LABELS, EARLIEST, QUOTED, Head, is_qrels, is_run, names_lists, split
 from tailmetrics.io.lines import Entry, SqlLines, Triples, triples
 from tailmetrics.io.rows import Ragged, Source
 
@@ -54,6 +54,8 @@ QUOTE_HINT = (
     "a field in quotes begins and ends with one and stays on its line, with quotes inside it doubled; write the file "
     "without this column, or as TSV, which has no quotes."
 )
+PRINTED = re.compile(r"\[\]|[\[({]\s*['\"\d].*[\])}]")
+"""A list as Python or NumPy prints it."""
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "::": "::"}
 RECORD_HINT = 'each line of JSON Lines, or element of a list, is an object: {"query": "q1", "item": 7, "score": 0.5}.'
 
@@ -257,8 +259,10 @@ def read_lists(asked: Opening) -> Iterator[Triples]:
             problem = f"{' and '.join(map(repr, first))} are no names of columns"
             raise DataFileError(path, problem, table.where, "the first line names the two columns: id,predicted.")
     query = 1 if columns.query in ("1", table.header[1]) or columns.item in ("0", table.header[0]) else 0
+    separator = _between_labels(table, 1 - query)
     if asked.role is not None:
         said = f"column {table.header[query]!r} is the query, {table.header[1 - query]!r} the list of its labels"
+        said += "" if separator is None else f", separated by {separator!r}"
         note(path, f"{said}; format='csv' reads pairs.")
     seen: set[str] = set()
 
@@ -271,10 +275,48 @@ def read_lists(asked: Opening) -> Iterator[Triples]:
             hint = "a query has one line, with all of its list; format='csv' reads pairs of query and item."
             raise DataFileError(path, f"has a second list of query {name!r}", f"line {line}", hint)
         seen.add(name)
-        for place, word in enumerate(BLANKS.split(listed) if listed else [None]):
+        parts = BLANKS.split(listed) if separator is None else map(str.strip, listed.split(separator))
+        for place, word in enumerate([part for part in parts if part] or [None]):
             yield name, word, -float(place) if asked.role == "preds" else None
 
     return read_by_line(path, "lists", parse)
+
+
+def _between_labels(table: Table, column: int) -> str | None:
+    """Return what separates the labels of a column of lists in all of its cells; None for blanks.
+
+    Raises:
+        DataFileError: If a cell holds several of them, blanks included, so that nothing tells where a label ends, or
+            is a list as Python prints it.
+    """
+    path = table.path
+    marks = (*BETWEEN_LABELS, "[", "(", "{")
+    *held, has_quotes = _holds(path, *(one.encode() for one in marks), b'"')
+    if not any(is_held and (has_quotes or one != table.delimiter) for one, is_held in zip(marks, held, strict=True)):
+        return None  # most files: one look at their bytes is enough
+    found, blank = "", ""
+    for line, text in numbered_lines(path):
+        fields = table.fields(line, text)
+        if fields is None:
+            continue
+        cell = fields[column]
+        if PRINTED.fullmatch(cell):
+            hint = "write the labels alone, separated by blanks: ' '.join(labels)."
+            raise DataFileError(path, f"holds a list as Python prints it, {cell[:40]!r}", f"line {line}", hint)
+        here = [one for one in BETWEEN_LABELS if one in cell]
+        found = found or "".join(here[:1])
+        parts = cell.split(found) if found else [cell]
+        blank = blank or next((cell for part in parts if BLANKS.search(part.strip(BLANK))), "")
+        if found and (blank or here not in ([], [found])):
+            other = " and ".join(map(repr, dict.fromkeys([found, *here])))
+            seen = f"{other}{' and blanks' if blank else ''}"
+            problem = f"labels of column {table.header[column]!r} may be separated by {seen}: {(blank or cell)[:40]!r}"
+            hint = (
+                "separate labels by one of them alone; where a label itself holds such a character, write one label in "
+                "each line, query,item, and say format='csv'."
+            )
+            raise DataFileError(path, problem, f"line {line}", hint)
+    return found or None
 
 
 def _holds(path: FilePath, *words: bytes) -> list[bool]:

@@ -166,7 +166,7 @@ REMEDIES = {
         ", or pass duplicates='first' to count later places as misses. Integers are ids here: pass scores as floats, "
         "preds.float(), and a target second"
     ),
-    "target": ". Integers are ids here: pass a multi-hot target as bool, target.bool()",
+    "target": ": remove the repetition. Integers are ids here: pass a multi-hot target as bool, target.bool()",
 }
 """What whoever repeats an id may have meant, by the argument."""
 

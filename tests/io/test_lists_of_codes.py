@@ -1,0 +1,109 @@
+"""Text columns of labels: one separator for all cells of a file, found by their content."""
+
+import warnings
+
+import pytest
+import torch
+
+from tailmetrics import RecallAtK
+from tailmetrics.io import DataFileError, DataFileNote, read, read_target
+
+QUERIES = {"n1": ["A00.0", "X83.0", "B20"], "n2": ["X83.0"], "n3": [], "n4": ["B20", "A00.0"]}
+
+
+def named(dataset, rows_of):
+    """Return the rows with the names of queries and labels in the place of numbers."""
+    names = dataset.label_names
+    return {
+        dataset.row_names[row]: ({names[label]: score for label, score in scores.items()}, target)
+        for row, (scores, target) in rows_of(dataset).items()
+    }
+
+
+def labels_of(dataset):
+    """Return the names of the labels of each row of targets."""
+    names = dataset.label_names
+    return [[names[label] for label in row if label >= 0] for part in dataset for row in part.target.tolist()]
+
+
+def recall(preds, target):
+    """Return recall in the first place."""
+    metric = RecallAtK(k=1)
+    for batch in read(preds, target):
+        metric.update(batch.preds, batch.target)
+    return float(metric.compute())
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize("header", ["note_id,codes", "query,item", "id,labels"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+@pytest.mark.parametrize("separator", [" ", ";", "; ", " ; ", "|", " | ", ",", ", "])
+def test_labels_are_separated_by_what_stands_between_them(tmp_path, rows_of, header, suffix, separator):
+    """Cells of several codes, of one and of none are lists, of targets, training targets and predictions alike."""
+    quote, tab = ('"', ",") if suffix == "csv" else ("", "\t")
+    rows = [f"{query}{tab}{quote}{separator.join(codes)}{quote}" for query, codes in QUERIES.items()]
+    path = tmp_path / f"y.{suffix}"
+    path.write_text("\n".join([header.replace(",", tab), *rows]) + "\n")
+    expected = [sorted(codes) for codes in QUERIES.values()]
+    assert [sorted(row) for row in labels_of(read_target(path))] == expected
+    dataset = read(path, path)
+    assert dataset.label_names == ("A00.0", "B20", "X83.0")
+    ranked = {
+        query: sorted(codes, key=codes.get, reverse=True) for query, (codes, _) in named(dataset, rows_of).items()
+    }
+    assert ranked == QUERIES
+
+
+@pytest.mark.parametrize(("separator", "said"), [(" ", "labels; "), ("; ", "labels, separated by ';'; ")])
+def test_a_note_says_what_separates_labels(tmp_path, separator, said):
+    """The note names it; blanks, the usual form, are not named."""
+    path = tmp_path / "y.csv"
+    path.write_text(f"note_id,codes\nn1,A00.0{separator}B20\nn2,B20\n")
+    with pytest.warns(DataFileNote, match=f"'codes' the list of its {said}"):
+        assert labels_of(read_target(path)) == [["A00.0", "B20"], ["B20"]]
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize(
+    ("cells", "line", "problem"),
+    [
+        (["A1 B2", "A1;B2 C3"], 3, "';' and blanks: 'A1 B2'"),
+        (["A1;B2", "A1 B2"], 3, "';' and blanks"),
+        (["A1;B2", "A1|B2"], 3, r"';' and '\|'"),
+        (["Alien", "Kill Bill; Vol 1"], 3, "';' and blanks"),
+        (['"A1,B2;C3"', "A1"], 2, "';' and ','"),
+        (["['A1', 'B2']", "['A1']"], 2, "list as Python prints it"),
+        (["[7 8]", "[]"], 2, "list as Python prints it"),
+    ],
+)
+def test_what_separates_labels_cannot_be_told(tmp_path, cells, line, problem):
+    """Two kinds of separators, blanks included, in one column are refused with their line, and nothing is guessed."""
+    path = tmp_path / "y.csv"
+    quoted = [cell if '"' in cell else f'"{cell}"' for cell in cells]
+    path.write_text("note_id,codes\n" + "".join(f"n{row},{cell}\n" for row, cell in enumerate(quoted)))
+    with pytest.raises(DataFileError, match=rf"y\.csv, line {line}: .*{problem}"):
+        list(read_target(path, format="lists"))
+
+
+def test_hint_of_labels_that_hold_separators(tmp_path):
+    """One label in each line, read as CSV, as the hint says: a label keeps its ';'."""
+    path = tmp_path / "y.csv"
+    path.write_text("query,item\nn1,Kill Bill; Vol 1\nn1,A;B\nn2,Alien\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_target(path, format="csv").label_names == ("A;B", "Alien", "Kill Bill; Vol 1")
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+def test_a_code_that_a_row_repeats(tmp_path):
+    """The error says what helps, for files and for lists of ids."""
+    preds, target = tmp_path / "p.csv", tmp_path / "y.csv"
+    preds.write_text("id,codes\nn1,A1;B2\nn2,B2\n")
+    target.write_text("id,codes\nn1,B2;A1;B2\nn2,A1\n")
+    with pytest.raises(DataFileError, match=r"y\.csv, query 'n1': holds the label 'B2' twice") as caught:
+        recall(preds, target)
+    assert caught.value.hint.endswith("list it once.")
+    with pytest.raises(ValueError, match=r"names the label 1 twice in row 0; .*: remove the repetition\."):
+        RecallAtK(k=1).update(torch.tensor([[0, 1]]), torch.tensor([[1, 1]]))
+    target.write_text("id,codes\nn1,B2;A1\nn2,A1\n")
+    assert recall(preds, target) == 0.25
