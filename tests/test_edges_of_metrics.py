@@ -13,7 +13,6 @@ import torch
 
 import tailmetrics
 from tailmetrics import CalibrationErrorAtK, CrossEntropy, LabelAUC, RecallAtK, TieRateAtK
-from tailmetrics.ranking._device import constant
 
 
 @pytest.mark.parametrize("metric", [CalibrationErrorAtK(), CrossEntropy()])
@@ -27,13 +26,6 @@ def test_an_infinite_score_is_refused_before_a_state_is_touched(metric: Any) -> 
     metric.reset()
     metric.update(*plain)
     assert metric.compute() == value
-
-
-def test_a_whole_number_and_a_real_one_are_two_constants() -> None:
-    """Each has its own type, whichever is asked for first; an update of one row adds whole numbers to states."""
-    for numbers in ((3, 3.0), (4.0, 4)):
-        found = {constant(number, torch.device("cpu")).dtype for number in numbers}
-        assert found == {torch.int64, torch.float64}
 
 
 def test_a_row_that_weighs_nothing_counts_nothing() -> None:
