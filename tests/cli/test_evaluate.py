@@ -199,13 +199,32 @@ def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(config, tailmetric
     files = ["--preds", tmp_path / "scores.npy", "--target", tmp_path / "places.npy"]
     metrics = ["--preset", "next_location"] if chosen == "preset" else ["--config", config(("CrossEntropy", "{}"))]
     status, _, err = tailmetrics("evaluate", *files, *metrics, "--out", tmp_path / "out", "--quiet")
-    said = "CrossEntropy: preds, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
+    said = f"CrossEntropy: {tmp_path / 'scores.npy'}, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
     assert (status, err.count(f"warning: {said}")) == (0, 1)
     warnings = json.loads((tmp_path / "out" / "report.json").read_text())["warnings"]
     assert [one.partition(", as")[0] for one in warnings if one.startswith("CrossEntropy")] == [said]
     files[1:2] = [tmp_path / "scores.npy", tmp_path / "scores.npy"]
     options = ["--names", "a", "b", "--resamples", 200, "--quiet"]
     assert said in tailmetrics("compare", *files, *metrics, *options)[2]
+
+
+def test_the_hint_for_logits_of_a_file_can_be_typed(tailmetrics, tmp_path):
+    """The warning names the file; with the options that it names the value is that of the probabilities."""
+    rng = np.random.default_rng(0)
+    target = (rng.random((80, 9)) < 0.3).astype(np.int64)
+    logits = rng.normal(size=(80, 9)) + 2 * target
+    np.save(tmp_path / "logits.npy", logits)
+    np.save(tmp_path / "y.npy", target)
+    files = ["evaluate", "--preds", tmp_path / "logits.npy", "--target", tmp_path / "y.npy"]
+    words = [*files, "--out", tmp_path / "out", "--overwrite", "--quiet"]
+    status, _, err = tailmetrics(*words, "--metrics+", "F1AtThreshold", "--metrics.threshold", "0.3")
+    assert status == 0
+    assert f"F1AtThreshold: {tmp_path / 'logits.npy'}, float64 [80, 9]" in err
+    hint = err.strip().rpartition("write its logit: ")[2].removesuffix(".")
+    assert tailmetrics(*words, *hint.split())[::2] == (0, "")
+    (value,) = json.loads((tmp_path / "out" / "report.json").read_text())["metrics"].values()
+    above = 1 / (1 + np.exp(-logits)) > 0.3
+    assert value == pytest.approx(2 * (above & (target > 0)).sum() / (above.sum() + target.sum()))
 
 
 def test_probabilities_of_a_file(tailmetrics, tmp_path):

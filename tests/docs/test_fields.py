@@ -149,7 +149,7 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     tokens = names["logits"].double().flatten(0, 1), names["words"].flatten()
     same = {
         "xmc": ("precision_k@5", printed["Extreme classification"]["precision_k@5"]),
-        "medical_coding": ("precision@5", printed["Extreme classification"]["precision_k@5"]),
+        "medical_coding": ("precision_k@5", printed["Extreme classification"]["precision_k@5"]),
         "recsys": ("recall_skip@10", printed["Recommendation"]["recall@10"]),
         "retrieval": ("ndcg@10", printed["Retrieval"]["ndcg@10"]),
         "next_location": ("accuracy@5", printed["Next location, next item"]["accuracy@5"]),

@@ -252,6 +252,20 @@ def test_captions_say_what_a_metric_reads():
     assert "k places for each bucket" in report.captions["recall@1"]
 
 
+def test_an_adjusted_gap_above_one_is_explained():
+    """Rows of two relevant labels and one place: a list of the head alone is above attainable, which lists by id."""
+    buckets = LabelBuckets.from_assignment([1, 1, 0, 0], ["head", "tail"])
+    target = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1]] * 20)
+    metrics = [RecallAtK(1, buckets=buckets, scope="global")]
+    head, even = (
+        evaluate(torch.tensor([row] * 40), target, metrics=metrics) for row in ([0.1, 0, 0.9, 1], [1, 0, 0, 0.9])
+    )
+    for report, above in ((head, True), (even, False)):
+        gap = report.summaries["global_recall@1/adjusted_gap"]
+        assert (gap > 1) == above
+        assert ("lists the relevant labels by label id" in markdown(report)) == above
+
+
 def test_the_column_rows_is_what_values_divide_by():
     """Recall divides by the rows with a relevant label of the bucket; micro precision, of all rows, needs no column."""
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])

@@ -115,9 +115,30 @@ def test_what_is_unbounded_has_no_interval_where_all_rows_agree():
 
 
 def test_no_end_lies_beyond_what_a_row_can_be():
-    """One row in twelve with a value of no known bound: the interval is cut where resamples end, at 0 and that value."""
-    found = intervals({"dcg@5/decile_1": [0.25, *[0.0] * 11]}, unbounded=["dcg@5"])["dcg@5/decile_1"]
-    assert (found.low, found.high) == (0, 0.25)
+    """Four rows in 400 with a value of no known bound: the interval is cut where resamples end, at 0."""
+    found = intervals({"dcg@5/decile_1": [0.25, 0.25, 0.5, 0.5, *[0.0] * 396]}, unbounded=["dcg@5"])["dcg@5/decile_1"]
+    assert found.low == 0
+    assert found.value < found.high < 0.02
+
+
+@pytest.mark.parametrize("differing", [1, 2])
+def test_one_or_two_rows_that_differ_have_no_interval_up_to_the_bounds(differing):
+    """Of 1,500 rows one or two differ, which e^-2 = 14 % of resamples leave out: nothing tells a ratio's error."""
+    found = np.zeros(1500)
+    found[:differing] = 1
+    ones, none = np.ones(1500), np.zeros(1500)
+    models = [
+        {"micro": (2 * hits, hits + ones), "dcg@5": 1.7 * hits, "head": ones * 0.5, "tail": (hits, hits + ones)}
+        for hits in (none, found)
+    ]
+    gaps = {"gap": ["head", "tail"]}
+    compared = compare(dict(zip("ab", models, strict=True)), gaps=gaps, unbounded=["dcg@5"], resamples=500)
+    by_key = {one.key: one for one in compared}
+    for key in ("micro", "dcg@5", "tail", "gap"):
+        assert math.isnan(by_key[key].interval.low), key
+        assert math.isnan(by_key[key].interval.high), key
+        assert by_key[key].interval.method == "none: too few rows differ"
+        assert by_key[key].p.randomisation == 0.5**differing
 
 
 def test_nine_rows_have_no_bootstrap():

@@ -46,6 +46,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics.decisions import ThresholdMetric
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._validation import read_from
 from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
@@ -345,7 +346,8 @@ def stream(
     if options.probabilities and any(isinstance(metric, ThresholdMetric) for metric in evaluation.members):
         raise CommandError("--probabilities takes logarithms, which no threshold is for", "leave it out, or --without.")
     ignored = next(metric.ignore_index for metric in collection.members().values())
-    with progress(f"evaluating {dataset.preds.path.name}", dataset.stop - dataset.start, ranks) as advance:
+    path = dataset.preds.path
+    with read_from(str(path)), progress(f"evaluating {path.name}", dataset.stop - dataset.start, ranks) as advance:
         for batch in dataset:
             try:
                 _check_gains(batch.target, dataset, collection)

@@ -19,6 +19,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import (
     bucket_rows,
     captions_of,
+    mean_over,
     settings_of,
     versions,
     with_label_values,
@@ -286,6 +287,12 @@ class Evaluation:
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
             captions={named(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
+            means={
+                named(key): mean_over(m)
+                for m in self.members
+                if m.buckets is None and mean_over(m)
+                for key in m.row_keys()
+            },
             places=self._stems(KForRecall, CoverageError),
             shares=self._stems(PredictionProportionAtK),
             summaries=summaries,

@@ -36,7 +36,20 @@ def captions_of(metric: TopKMetric) -> dict[str, str]:
     """
     left_out = isinstance(metric, RelevanceMetric) and metric.empty_target_action == "skip"
     rows = "; rows with a relevant label there" if left_out else ""
-    return {metric._key(k): f"{_caption(metric, k)}{rows}" for k in metric.cutoffs}
+    mean = f"; {mean_over(metric)} of the bucket" if mean_over(metric) else ""
+    return {metric._key(k): f"{_caption(metric, k)}{rows}{mean}" for k in metric.cutoffs}
+
+
+OVER = {
+    "present": "the mean over the labels that are relevant in some row",
+    "union": "the mean over the labels that are relevant or predicted in some row",
+    "all": "the mean over all labels",
+}
+
+
+def mean_over(metric: TopKMetric) -> str:
+    """Return over which labels a macro average is the mean; nothing of other metrics."""
+    return OVER[metric.labels] if isinstance(metric, LabelAveragedMetric) and metric.average == "macro" else ""
 
 
 def _caption(metric: TopKMetric, k: object) -> str:
@@ -49,7 +62,10 @@ def _caption(metric: TopKMetric, k: object) -> str:
         pairs = "all irrelevant labels" if scope == "global" else "the irrelevant labels of the bucket"
         return f"relevant labels of the bucket against {pairs} (scope {scope})"
     if isinstance(metric, (LabelAUC, LabelAP)):
-        return f"rows of each label of the bucket against all other rows, from {metric.bins} bins of its scores"
+        return (
+            "for each label of the bucket, its rows against all others; labels without a relevant row are left out; "
+            f"from {metric.bins} bins of its scores"
+        )
     if isinstance(metric, CrossEntropy):
         return "relevant labels of the bucket, under the softmax of the scores of all labels"
     if isinstance(metric, RelevanceMetric) and scope == "global":

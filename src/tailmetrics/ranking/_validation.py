@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from warnings import warn
 
@@ -233,8 +235,8 @@ def warn_of_probabilities(context: Context, scores: Tensor) -> None:
     inside = bool(((sample >= 0) & (sample <= 1)).all())
     if inside and bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all()):
         warn_outside(
-            f"{context.caller}: preds, {shape_of(scores)}, lie between 0 and 1 and add up to 1 in each row, as "
-            "probabilities do, but are read as scores, whose softmax are the probabilities. If these are "
+            f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie between 0 and 1 and add up to 1 in each "
+            "row, as probabilities do, but are read as scores, whose softmax are the probabilities. If these are "
             "probabilities, pass preds.log()."
         )
 
@@ -246,10 +248,11 @@ def warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Te
     if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
         return
     if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
+        instead = f": {context.caller}({float(limits.logit()):.4g})" if limits.numel() == 1 else "s instead"
         warn_outside(
-            f"{context.caller}: preds, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, but a "
-            "threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
-            "preds.sigmoid()."
+            f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
+            "but a threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
+            f"preds.sigmoid(), or its logit{instead}."
         )
 
 
@@ -275,6 +278,20 @@ def _is_permutation(sample: Tensor) -> bool:
         return False
     ordered = sample.sort(dim=1).values.to(torch.int64)
     return bool((ordered - ordered[:1, :1] == torch.arange(sample.shape[1])).all()) and int(ordered[0, 0]) in (0, 1)
+
+
+READ_FROM: ContextVar[str] = ContextVar("READ_FROM", default="preds")
+"""What warnings call the scores of a batch: the argument, or the file that they were read from."""
+
+
+@contextmanager
+def read_from(source: str) -> Iterator[None]:
+    """Call the scores by the name of their source in warnings."""
+    token = READ_FROM.set(source)
+    try:
+        yield
+    finally:
+        READ_FROM.reset(token)
 
 
 TOLD: ContextVar[list[str] | None] = ContextVar("TOLD", default=None)

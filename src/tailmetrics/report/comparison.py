@@ -399,6 +399,11 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
         "least: the smallest true difference that so many rows show in 8 of 10 samples; effect: Cohen's d of the row "
         f"differences; *: significant at {1 - report.confidence:.3g}."
     )
+    without: dict[str, list[str]] = {}
+    for one in report.comparisons:
+        if one.interval.method.startswith("none: "):
+            without.setdefault(one.interval.method.removeprefix("none: "), []).append(one.key)
+    caption += "".join(f" No interval, {why}: {', '.join(dict.fromkeys(of))}." for why, of in without.items())
     pairs = dict.fromkeys((one.run, one.baseline) for one in report.comparisons)
     for number_of_pair, (run, baseline) in enumerate(pairs):
         part = [one for one in report.comparisons if (one.run, one.baseline) == (run, baseline)]

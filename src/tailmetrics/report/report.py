@@ -49,6 +49,10 @@ SUMMARIES = {
     "adjusted_gap": "adjusted gap: the gap of (value - chance) / (attainable - chance)",
 }
 """What sums up the buckets of a metric, and what it is."""
+BEYOND_ATTAINABLE = (
+    "an adjusted gap is above 1 where the head is above attainable or the tail below chance: attainable lists the "
+    "relevant labels by label id, so where a row has more of them than places, another list can hold more of one bucket"
+)
 MISSED, WRONG = 3, 10
 """How many labels of each bucket are shown of the most often missed, and how many of the most often wrong."""
 BRIEF_COLUMNS = {
@@ -206,6 +210,7 @@ class Report(Written):
             the rows of that group.
         over_all: For each metric by bucket the key of its value over all labels.
         captions: For each metric by bucket what its values are of: scope and cut-off, in words.
+        means: For each key of a macro average over all labels, over which labels it is the mean, in words.
         places: Metrics whose values are places in a list.
         shares: Metrics whose values are the buckets' shares of what is shown.
         summaries: Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` has them.
@@ -235,6 +240,7 @@ class Report(Written):
     row_groups: list[GroupRow] = field(default_factory=list)
     over_all: Mapping[str, str] = field(default_factory=dict)
     captions: Mapping[str, str] = field(default_factory=dict)
+    means: Mapping[str, str] = field(default_factory=dict)
     places: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
     summaries: Mapping[str, float] = field(default_factory=dict)
@@ -430,7 +436,8 @@ def _overall(report: Report) -> Section:
     lacking = dict.fromkeys(report.split(key).metric for key in report.scalars if key not in report.intervals)
     has_none = bool(lacking) and bool(report.intervals)
     why = f"no interval: {', '.join(lacking)}, which are no means over rows or labels"
-    caption = sentences(report.of_rows, _of_intervals(report), why if has_none else "")
+    means = "; ".join(f"{key}: {text}" for key, text in report.means.items())
+    caption = sentences(report.of_rows, means, _of_intervals(report), why if has_none else "")
     asides = ["lower is better" if report.less_is_better(key) else "" for key in report.overall]
     return Section("overall", "Over all labels", caption, header=["metric", "value"], lines=lines, asides=asides)
 
@@ -640,8 +647,11 @@ def _tail(report: Report) -> Section:
         lines.append([metric, of_all, *cells, *summed])
     head, tail = same or ("head", "tail")
     rarest = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
+    beyond = any(report.summaries.get(report.key(metric, "adjusted_gap"), 0) > 1 for metric in ends)
     caption = sentences(
-        report.of_rows, f"gap: {head} minus {tail}{rarest}; {'; '.join(SUMMARIES[what] for what in sums[1:])}"
+        report.of_rows,
+        f"gap: {head} minus {tail}{rarest}; {'; '.join(SUMMARIES[what] for what in sums[1:])}",
+        BEYOND_ATTAINABLE if beyond else "",
     )
     header = ["metric", ALL_LABELS, head, tail, *(what.replace("_", " ") for what in sums)]
     return Section("tail", "Head against tail", caption, header=header, lines=lines)

@@ -9,8 +9,9 @@ The first line that fits is taken; quick and resampled intervals differ in the l
 5. several runs of a model, or labels drawn too: Student's t, variances added up (Satterthwaite's degrees of freedom).
 6. a median: two of the sorted values (quick); percentiles of the bootstrap (resampled).
 7. anything else is a sum of ratios of sums over rows. Quick: value +- t * standard error by the delta method.
-   Resampled: the symmetric studentised bootstrap; where all but a few rows agree, so that resamples say nothing, the
-   exact share of the rows that differ. No end lies outside the bounds of the value.
+   Resampled: the symmetric studentised bootstrap. Where so few rows differ that more than 5 % of resamples hold none of
+   them, these say nothing of the error: a mean has the exact share of the rows that differ, anything else no
+   interval. No end lies outside the bounds of the value.
 
 Sources: Wilson, JASA 22 (1927), as Brown, Cai and DasGupta, Statistical Science 16 (2001), advise; Clopper and Pearson,
 Biometrika 26 (1934); Korn and Graubard, Survey Methodology 24 (1998), for rows of unequal weight; Hall, JRSS B 50
@@ -392,8 +393,10 @@ class Estimate:
         half = float(np.partition(found, place - 1)[place - 1]) * self.smooth.error
         plain = all(side.plain for side in self.models)
         low, high = self.smooth.limits if plain else self.bounds if self._shares else (-inf, inf)
-        if half > high - low and self._is_mean_of_shares:  # resamples say nothing
+        if self._is_mean_of_shares and half > high - low:  # resamples say nothing
             return (*_around_most(self.row_values, self.bounds, confidence), "Clopper-Pearson, few rows differ")
+        if half == inf or (half >= self.value - low and half >= high - self.value):
+            return nan, nan, f"none: too few {self._drawn} differ"
         # no end lies beyond what a resample can reach
         return max(self.value - half, low), min(self.value + half, high), f"studentised bootstrap of {self._drawn}"
 
