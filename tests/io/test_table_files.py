@@ -1,7 +1,9 @@
 """Lists of structs, Arrow, long tables, data sets of Hugging Face, safetensors, results of FAISS."""
 
 import json
+import math
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +11,7 @@ import torch
 from pyarrow import feather
 from safetensors.torch import save_file
 
+from tailmetrics import NDCGAtK
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_target
 
 IDS = [[3, 1], [], [2], [0, 1, 2]]
@@ -140,3 +143,23 @@ def test_safetensors(tmp_path, rows_of, dtype):
     with pytest.raises(DataFileError, match=r"holds 'a', 'b', not scores and ids") as caught:
         read(tmp_path / "p.safetensors", tmp_path / "y.safetensors")
     assert "columns=Columns(scores=NAME, ids=NAME)" in caught.value.hint
+
+
+@pytest.mark.parametrize("form", ["named.csv", "unnamed.csv", "y.jsonl", "y.parquet", "frame"])
+def test_a_rating_can_be_left_out(tmp_path, form):
+    """``Columns(gain="none")``: nDCG is binary. The list c, b, a has two of the three films of u at ranks 2 and 3."""
+    lines = [("u", "a", 5), ("u", "b", 1), ("u", "d", 3)]
+    frame = pd.DataFrame(lines, columns=["user", "item", "rating"])
+    path = tmp_path / form.removeprefix("un")
+    if form.endswith("csv"):
+        frame.to_csv(path, index=False, header=form.startswith("named"))
+    elif form == "y.jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    elif form == "y.parquet":
+        frame.to_parquet(path)
+    preds = {"u": {"c": 3.0, "b": 2.0, "a": 1.0}}
+    metric = NDCGAtK(k=3)
+    for batch in read(preds, frame if form == "frame" else path, columns=(None, Columns(gain="none"))):
+        metric.update(batch.preds, batch.target)
+    second, third = 1 / math.log2(3), 1 / math.log2(4)
+    assert metric.compute() == pytest.approx((second + third) / (1 + second + third))

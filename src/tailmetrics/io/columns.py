@@ -15,6 +15,10 @@ Role: TypeAlias = Literal["preds", "target"]
 """What a file is for. A function that takes a role takes None where only the labels that a file names are asked for."""
 
 
+NO_GAIN = "none"
+"""What stands for the name of a column of gains where there is to be none."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """Names of columns.
@@ -31,7 +35,7 @@ class Columns:
         query: The query, user or row of a line or of a list.
         item: CSV, TSV, JSON Lines: the item, document or label.
         score: CSV, TSV, JSON Lines, predictions: the score.
-        gain: CSV, TSV, JSON Lines, targets: the gain or grade.
+        gain: CSV, TSV, JSON Lines, targets: the gain or grade; ``"none"`` leaves it out: each line is relevant.
         rank: CSV, TSV, JSON Lines, predictions without a score: the rank, 1 for the best.
     """
 
@@ -50,9 +54,15 @@ class Columns:
         return bool(getattr(self, field) != _DEFAULTS[field])
 
     @property
+    def without_gain(self) -> bool:
+        """Whether targets have no gain, whatever their columns are called."""
+        return self.gain == NO_GAIN
+
+    @property
     def by_place(self) -> bool:
         """Whether columns are named by their places, from 0, as those of a file without a line of names."""
         given = [getattr(self, one.name) for one in fields(self) if self.is_given(one.name)]
+        given = [name for name in given if name != NO_GAIN]
         return bool(given) and all(name.isdecimal() for name in given)
 
 
@@ -124,6 +134,8 @@ def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Co
         DataFileError: If a column is missing, stands there twice, or one of two has to be guessed.
     """
     value = None if role is None else "score" if role == "preds" else "gain"
+    if value == "gain" and columns.without_gain and NO_GAIN not in header:
+        value = None
     if value == "score" and _is_ranked(header, columns):
         value = "rank"
     wanted = {field: field != "gain" for field in ("query", "item", *([value] if value else []))}

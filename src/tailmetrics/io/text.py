@@ -203,7 +203,8 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
     path = check_file(asked.path)
     with reading(path, form):
         table = Table.of(asked, form)
-        columns = asked.columns if table.skipped or asked.columns.by_place else Columns()
+        unnamed = Columns(gain=asked.columns.gain) if asked.columns.without_gain else Columns()
+        columns = asked.columns if table.skipped or asked.columns.by_place else unnamed
         if table.skipped and columns.by_place:  # meant for the other file, which has no names
             by_place = {str(place): name for place, name in enumerate(table.header)}
             held = {one: by_place.get(name, name) for one, name in vars(columns).items() if name not in table.header}
@@ -444,7 +445,7 @@ def read_jsonl(asked: Opening) -> SqlLines:
             raise DataFileError(path, "holds no rows", hint=EMPTY_HINT)
         fields = choose(path, list(dict.fromkeys(name for one in records for name in one)), role, columns, "line 1")
         plain = Plain(path)
-    ungraded = role == "target" and fields.value is None
+    ungraded = role == "target" and fields.value is None and not columns.without_gain
 
     def parse(line: int, text: str) -> Iterator[Entry]:
         where = f"line {line}"
