@@ -194,7 +194,8 @@ def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
     status, _, err = tailmetrics(*words, "--only", "precision@9")
     assert (status, err.splitlines()[1]) == (
         2,
-        "hint: choose from precision_k@1, precision_k@3, global_recall@3, recall@3.",
+        "hint: choose from precision_k@1, precision_k@3, global_recall@3, recall@3; values of all lists together, such "
+        "as Gini and coverage, have none for a row and are not compared.",
     )
 
 

@@ -161,7 +161,9 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
     for name in only:
         if not any(key == name or key.startswith(f"{name}/") for key in keys):
             known = dict.fromkeys(key.partition("/")[0] for key in keys)
-            raise CommandError(f"--only {name}: there is no such metric", f"choose from {', '.join(known)}.")
+            problem = f"--only {name}: no metric of rows is called that"
+            reason = "values of all lists together, such as Gini and coverage, have none for a row and are not compared"
+            raise CommandError(problem, f"choose from {', '.join(known)}; {reason}.")
     return [key for key in keys if any(key == name or key.startswith(f"{name}/") for name in only)]
 
 
