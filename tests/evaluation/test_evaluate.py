@@ -9,6 +9,7 @@ import tailmetrics
 from cases import BUCKETS, NUM_LABELS, registered, training_counts
 from tailmetrics import (
     CrossEntropy,
+    KForRecall,
     LabelBuckets,
     LabelFrequency,
     NDCGAtK,
@@ -18,7 +19,7 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
-from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation import Evaluation, compare_runs
 from tailmetrics.evaluation.description import again
 from tailmetrics.metrics import REGISTRY
 
@@ -251,3 +252,30 @@ def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:
         )
         said = "macro_auc counts scores of a label in one of 4096 bins as equal: it may be off by up to 0.5."
         assert any(one.startswith(said) for one in report.warnings) is off
+
+
+def test_rows_that_miss_a_recall_are_told() -> None:
+    """Of four lists of two labels, three end before half of the relevant ones; they count as 100 // 2, and it is said.
+
+    Label 9, the only one of decile_10, is relevant in rows 1 to 3 and never listed; label 0 in row 0, where it is.
+    """
+    preds = torch.tensor([[0, 1], [2, 1], [3, 1], [4, 1]])
+    target = torch.tensor([[0], [9], [9], [9]])
+    counts = [1] + [0] * 8 + [5] + [0] * 90
+    metrics = [KForRecall(0.5, num_labels=100), KForRecall(0.5, statistic="mean", num_labels=100)]
+    report = evaluate(preds, target, metrics=metrics, intervals=False)
+    assert report.scalars == {"median_k_for_recall@0.5": 50.0, "mean_k_for_recall@0.5": (1 + 3 * 50) / 4}
+    (note,) = [one for one in report.warnings if "do not reach" in one]
+    assert note == (
+        "median_k_for_recall@0.5, mean_k_for_recall@0.5: 75.0% of the rows do not reach the recall within their list "
+        "and count as 50, which is no rank. Compare runs only if this number is the same."
+    )
+    by_bucket = [KForRecall(0.5, buckets="deciles")]
+    (note,) = [
+        one for one in evaluate(preds, target, metrics=by_bucket, label_counts=counts).warnings if "do not reach" in one
+    ]
+    assert note.startswith(
+        "median_k_for_recall@0.5: 75.0% of the rows, up to 100.0% of the rows in decile_10 do not reach"
+    )
+    found = compare_runs({"some": preds, "all": target}, target, metrics=metrics, resamples=100)
+    assert [one for one in found.warnings if one.startswith("some: median_k_for_recall@0.5, mean_k")]

@@ -289,7 +289,7 @@ def _note_unread(collection: TopKCollection, option: str) -> None:
         for metric in collection.members().values()
     ):
         said = f"No metric reads how often labels occur in training, so that {option} makes no values by bucket. "
-        more = "--preset head_to_tail has such values, and so has a config with metrics of buckets: deciles."
+        more = "Add --buckets deciles, which reports each metric by decile too."
         warnings.warn(said + more, CommandWarning, stacklevel=2)
 
 

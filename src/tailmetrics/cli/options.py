@@ -33,9 +33,10 @@ class DataOptions:
     train_min_gain: Annotated[float | None, "The same for training targets; by default above 0."] = None
     buckets: Annotated[
         str | None,
-        "Buckets in the place of deciles: quantiles:5, quantiles:5:labels for equally many labels, or of training "
-        "counts thresholds:1,20,101 or thresholds:1,20,101:many,medium,few. Edges ascend, names go from the most "
-        "frequent to the rarest.",
+        "Buckets of labels: deciles, quantiles:5, quantiles:5:labels for equally many labels, or of training counts "
+        "thresholds:1,20,101 or thresholds:1,20,101:many,medium,few: edges ascend, names go from the most frequent to "
+        "the rarest. Where no metric of a preset is by bucket, each is reported by bucket too: --train-target "
+        "train.qrels --buckets deciles.",
     ] = None
     probabilities: Annotated[bool, "Scores are probabilities: CrossEntropy and the like read their logarithm."] = False
     row_groups: Annotated[

@@ -53,6 +53,8 @@ SHOWN = 10
 """Labels of a list that an example shows: as many as a user sees."""
 SHOWN_DIGIT = 1e-4
 """The last digit of a value that reports show."""
+SHOWN_SHARE = 5e-4
+"""The least share of rows that a percentage with one digit shows as more than 0.0%."""
 LENGTH_BYTES = 8
 """Of the length that stands before each part of the bytes of an evaluation."""
 
@@ -282,7 +284,7 @@ class Evaluation:
             label_counts=next((of.counts for of in self.bucketings if of.counts is not None), None),
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
-            notes=(*notes, *self._notes_on_cutoffs(rows), *self._notes_on_bins(), *told),
+            notes=(*notes, *self._notes_on_cutoffs(rows), *self._notes_on_bins(), *self._notes_on_misses(), *told),
             row_groups=[GroupRow(name, count) for name, count in zip(self.row_groups, group_rows, strict=True)],
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
@@ -348,6 +350,24 @@ class Evaluation:
                     f"{key} counts scores of a label in one of {bins} bins as equal: it may be off by up to "
                     f"{most:.1g}. error_bounds() of the metric has the ends."
                 )
+
+    def _notes_on_misses(self) -> Iterator[str]:
+        """Yield which rows do not reach the recall of a metric within their list, and what they count as."""
+        found: dict[str, tuple[int, list[str]]] = {}  # of one key there may be a metric by bucket and one over all
+        for metric in self.members:
+            if isinstance(metric, KForRecall):
+                miss, shares = metric._missed
+                names = ("",) if metric.bound_buckets is None else metric.bound_buckets.names
+                most, name = max(zip(shares, names, strict=True))
+                if most >= SHOWN_SHARE:
+                    said = found.setdefault(self.collection._set_name(metric._key(None)), (miss, []))[1]
+                    said.append(f"up to {most:.1%} of the rows in {name}" if name else f"{most:.1%} of the rows")
+        keys: dict[str, list[str]] = {}
+        for key, (miss, said) in found.items():
+            rows = ", ".join(sorted(said))  # digits come before "up to"
+            keys.setdefault(f"{rows} do not reach the recall within their list and count as {miss:,}", []).append(key)
+        for rows, of in keys.items():
+            yield f"{', '.join(of)}: {rows}, which is no rank. Compare runs only if this number is the same."
 
     def _notes_on_cutoffs(self, rows: Iterable[BucketRow]) -> Iterator[str]:
         """Yield a warning where the top k of a bucket is the whole bucket, so that a hit says nothing of the model."""

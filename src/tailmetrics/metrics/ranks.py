@@ -241,6 +241,8 @@ class KForRecall(RelevanceMetric):
     empty_actions = ("skip", "error")
     empty_defaults = ("skip", "skip")
     key_words: ClassVar = {**RelevanceMetric.key_words, "min_recall": "", "statistic": "", "miss_value": "miss"}
+    _missed: tuple[int, Sequence[float]] = (0, ())
+    """What a miss counts as, and the share of such rows in each bucket, as the last ``compute`` found."""
 
     def __init__(
         self,
@@ -305,12 +307,29 @@ class KForRecall(RelevanceMetric):
     def _num_labels_of(self, ranking: Ranking) -> int:
         return self.num_labels or ranking.num_labels or 0
 
-    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        miss_value = self.miss_value if self.miss_value is not None else int(states["num_labels"]) // 2
+    def compute(self) -> Tensor:
+        """Return the value over all batches and processes, as every metric does, and note the rows that miss."""
+        found = super().compute()
+        states = {name: self._state(name)[0] for name in self._names}
+        vars(self)["_missed"] = (
+            self._miss_of(states),
+            [misses / (sum(counts) + misses) if misses else 0.0 for *counts, misses in self._histograms(states)],
+        )
+        return found
+
+    def _miss_of(self, states: Mapping[str, Tensor]) -> int:
+        return self.miss_value if self.miss_value is not None else int(states["num_labels"]) // 2
+
+    def _histograms(self, states: Mapping[str, Tensor]) -> list[list[int]]:
+        """Return for each bucket the rows by rank, the misses last."""
         totals = [int(count) for count in self._counts.totals(states["histogram"])]
         width = self.depth + 1
+        return [totals[first : first + width] for first in range(0, len(totals), width)]
+
+    def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
+        miss_value = self._miss_of(states)
         found = []
-        for *counts, misses in (totals[first : first + width] for first in range(0, len(totals), width)):
+        for *counts, misses in self._histograms(states):
             ascending = sorted([*enumerate(counts, start=1), (miss_value, misses)])
             found.append(_statistic(ascending, self.statistic))
         return [found]
