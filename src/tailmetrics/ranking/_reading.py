@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_count, shape_of
-from tailmetrics.ranking._device import constant, is_compiling
+from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import Entries, entries_of_ids
 from tailmetrics.ranking._inputs import Batch, Context, as_tensor, per_row, target_as_tensor
-from tailmetrics.ranking._kernels import PLAIN, Targets
+from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._validation import (
     check_gains,
@@ -274,8 +274,6 @@ def read_target(
         device: The device of ``preds``.
     """
     caller, form, target = context.caller, batch.form, batch.target
-    if is_compiling():  # from here on, though the door was not traced: what is kept must be of one form
-        context = replace(context, kernels=PLAIN)
     if target.device != device:
         raise ValueError(f"{caller}: {form} is on {target.device}, preds on {device}; move both to one device.")
     if target.ndim not in (1, 2) or target.shape[0] != num_rows:
