@@ -66,7 +66,7 @@ def evaluate(request: Request) -> None:
     if options.shares is not None and options.engine is None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
     metrics = chosen_metrics(request)
-    paths = [*paths_of([options.preds], data), *([] if options.label_names is None else [options.label_names])]
+    paths = paths_of([options.preds], data)
     input_files: list[str | Path] = [*local_files(paths), *request.configs]
     with (
         joined(options.device) as ranks,
@@ -94,7 +94,7 @@ def evaluate(request: Request) -> None:
                 answerable(metrics, dataset, request),
                 row_groups=None if groups is None else groups.names,
                 labels=options.labels,
-                label_names=label_names(options.label_names, dataset.label_names, inputs.files.num_labels),
+                label_names=label_names(data.label_names, dataset.label_names, inputs.files.num_labels),
                 examples=options.examples,
                 row_names=dataset.row_names,
                 intervals=None if options.no_intervals else resampling.confidence,

@@ -162,13 +162,19 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
     Raises:
         CommandError: If labels are names, but the counts stand in the order of label ids that nobody has seen.
     """
-    path, num_labels, counts, counted, names = options.label_counts, options.num_labels, None, None, None
+    path, num_labels, counts, counted = options.label_counts, options.num_labels, None, None
+    names: Sequence[str] | None = None
     if path is not None:
         counted = counted_names(path)
         counts = read_label_counts(path, num_labels=num_labels) if counted is None else None
         num_labels = num_labels if counts is None else len(counts)
     targets = [one for one in (options.target, options.train_target) if one is not None]
-    if len(preds) + len(targets) > 2 or path is not None:
+    of_columns = options.label_names is not None and all(_has_columns(one, options) for one in preds)
+    if of_columns:
+        names = _lines(str(options.label_names))
+        if counted is not None and counted.isdisjoint(names) and all(map(str.isdecimal, counted)):
+            return read_label_counts(str(path), num_labels=num_labels or len(names)), names
+    elif len(preds) + len(targets) > 2 or path is not None:
         names = read_label_names(
             *preds,
             *targets,
@@ -181,10 +187,17 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
         )
     if path is not None and counted is not None:
         counts = read_label_counts(path, num_labels=num_labels, label_names=names)
-    elif path is not None and names is not None:
+    elif path is not None and names is not None and not of_columns:
         problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
         raise CommandError(problem, "write the counts as CSV with the columns label and count, or give --train-target.")
     return counts, names
+
+
+def _has_columns(path: str, options: DataOptions) -> bool:
+    """Whether predictions have a column for each label."""
+    parts, columns = find(path).parts, options.preds_columns or options.columns
+    form = format_of_parts("read", parts, options.preds_format or options.format, columns)
+    return not form.has_queries and form.open(parts[0].path, "preds", columns).num_labels is not None
 
 
 # -- the files that are read ----------------------------------------------------------------------------------------
@@ -193,7 +206,7 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
 def paths_of(preds: Sequence[str], options: DataOptions) -> list[str]:
     """Return every file that is going to be read."""
     groups = options.row_groups if options.row_groups is not None and names_a_file(options.row_groups) else None
-    more = (options.target, options.train_target, options.label_counts, options.filter, groups)
+    more = (options.target, options.train_target, options.label_counts, options.label_names, options.filter, groups)
     return [*preds, *(path for path in more if path is not None)]
 
 
@@ -265,6 +278,8 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
     if path is None:
         missing = 0 if in_files is None or num_labels is None else num_labels - len(in_files)
         return in_files if missing <= 0 else [*(in_files or ()), *[""] * missing]
+    if in_files is not None and list(in_files) == _lines(path):
+        return in_files
     if in_files is not None:
         raise CommandError("--label-names: the labels of these files are names already", "leave --label-names out.")
     hint = "give one name per line, label 0 first."

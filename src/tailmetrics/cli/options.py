@@ -22,6 +22,9 @@ class DataOptions:
     label_counts: Annotated[str | None, "File of training counts: .npy, .pt, .txt, .csv or .tsv."] = None
     num_train: Annotated[int | None, "Number of training rows, beside --label-counts."] = None
     num_labels: Annotated[int | None, "Number of labels, if no file says it."] = None
+    label_names: Annotated[
+        str | None, "Text file of label names, one per line; those of the columns of a matrix join it with text."
+    ] = None
     filter: Annotated[
         str | None, "Pairs that do not count: lines of row and label, as in XMC, or of query and item, or train.csv."
     ] = None
@@ -75,7 +78,6 @@ class EvaluateOptions:
     intervals: Annotated[bool, "Resample for confidence intervals, instead of the quick ones."] = False
     no_intervals: Annotated[bool, "Leave confidence intervals out, which is faster."] = False
     labels: Annotated[bool, "Write labels.csv, the values of each label; the report names the worst."] = False
-    label_names: Annotated[str | None, "Text file of label names, one per line."] = None
     examples: Annotated[bool, "Show, for each bucket, one row that misses a label of it."] = False
     title: Annotated[str | None, "Title of the report."] = None
     device: Annotated[Literal["cpu", "cuda"], "Where metrics are computed."] = "cpu"

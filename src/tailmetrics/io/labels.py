@@ -26,6 +26,9 @@ WRITTEN_ALIKE = r"regexp_replace(trim(name), '^0*([0-9]+)(\.0*)?$', '\1')"
 """A name as it would be written if all programs wrote whole numbers alike: 7 for 007, 7.0 and 7 behind a blank."""
 
 
+COLUMNS_HINT = "label_names=NAMES says the name of each label of {}, in its order; or write numbers for names, from 0."
+
+
 def check_agreement(
     database: Database, met: str, word: str, paths: Sequence[FilePath], as_written: bool, may_differ: bool = False
 ) -> None:
@@ -95,12 +98,14 @@ class LabelRule:
         strings: Whether items are names even where they look like numbers; None for the rule above.
         num_labels: Number of labels; None to find it in the files.
         descending: Whether the last name wins ties, as in trec_eval; such items are names, numbers or not.
+        matrix: The file whose columns are the labels, if there is one.
     """
 
     names: Sequence[str] | None
     strings: bool | None
     num_labels: int | None
     descending: bool
+    matrix: FilePath | None = None
 
     @property
     def by_number(self) -> bool:
@@ -152,6 +157,8 @@ class LabelRule:
                 if self.strings is None
                 else "leave string_ids out, so that items are numbered as names."
             )
+            if self.matrix is not None:
+                hint = COLUMNS_HINT.format(self.matrix)
             raise DataFileError(path, f"the item {wrong[0]!r} in it or beside it is not a whole number", hint=hint)
 
     def _named(self, path: FilePath, names: Sequence[str]) -> Labels:
@@ -318,7 +325,7 @@ def read_label_names(
     if not with_names or (numbered and num_labels is not None and string_ids is None):
         return None
     if numbered:
-        hint = "with num_labels=L whole numbers are label ids in all of them; with string_ids=True they are names."
+        hint = COLUMNS_HINT.format(numbered[0])
         raise DataFileError(with_names[0], f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
     gathered.add_more(more)
     return gathered.ordered(rule, bool(string_ids))
@@ -339,7 +346,7 @@ def number_strings(
             other = next(source for source in sources if not source.string_ids)
             hint = "write both alike."
             if other.num_labels is not None:
-                hint = f"labels are the columns of {other.path}: write the number of the column, from 0, for each name."
+                hint = COLUMNS_HINT.format(other.path)
             raise DataFileError(written[0].path, f"has strings for label ids, but {other.path} has numbers", hint=hint)
         gathered = NameGathering(memory)
         for source in written:

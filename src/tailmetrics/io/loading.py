@@ -14,7 +14,7 @@ from tailmetrics.io.columns import Columns, Role
 from tailmetrics.io.database import MEMORY
 from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.errors import DataFileError, note, said_once
-from tailmetrics.io.files import Found, Part, PathLike, find, is_path
+from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory
 from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings
@@ -92,6 +92,20 @@ def read(
         for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
     ]
     opened = [None if one.form.has_queries else one.rows() for one in inputs]
+    if opened[0] is not None and opened[0].num_labels is not None and inputs[1].form.name == "lists":
+        source, found = opened[0], inputs[1].found.name
+        if string_ids:
+            source.read_as_names()
+        _common_labels([source], num_labels, label_names)
+        rule = LabelRule(label_names, False, source.num_labels, False, source.path)
+        joined = join(None, inputs[1].keyed_file(), rule, False, rank, world_size, memory)
+        _check_rows(source, found, joined.known["num_rows"])
+        note(source.path, f"names no query, so that row i belongs to list i of {found}.")
+        ignored = None if filter is None else read_filter(filter, source.num_rows, source.num_labels)
+        rows = _rows_per_batch(batch_rows, [source, joined.target])
+        return Dataset(
+            preds=source, target=joined.target, ignored=ignored, batch_rows=rows, **joined.known, duplicates=duplicates
+        )
     if _needs_join(inputs, opened):
         files = [
             one.keyed_file()
@@ -284,9 +298,7 @@ def _dataset_arguments(
     if len(sources) == 2:
         last.read_beside(first.num_labels, first.sequences)
     num_rows = first.num_rows
-    if last.num_rows != num_rows:
-        problem = f"holds {last.num_rows} rows, but {first.path} holds {num_rows}"
-        raise DataFileError(last.path, problem, hint="row i of both files must be the same example.")
+    _check_rows(first, last.path, last.num_rows)
     labels = _common_labels(sources, num_labels, names)
     if len(sources) == 2 and last.is_ambiguous(labels):
         hint = "write a matrix [N, L] as bool or float, and label ids with one more column of -1."
@@ -301,6 +313,12 @@ def _dataset_arguments(
         "batch_rows": _rows_per_batch(batch_rows, sources),
         "columns": labels,
     }
+
+
+def _check_rows(source: Source, path: FilePath, num_rows: int) -> None:
+    if num_rows != source.num_rows:
+        problem = f"holds {num_rows} rows, but {source.path} holds {source.num_rows}"
+        raise DataFileError(path, problem, hint="row i of both files must be the same example.")
 
 
 def _common_labels(sources: Sequence[Source], num_labels: int | None, names: Sequence[str] | None) -> int | None:

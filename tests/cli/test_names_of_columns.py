@@ -1,0 +1,89 @@
+"""`--label-names` names the columns of a matrix, so that targets, training targets and counts can be text."""
+
+import numpy as np
+import pytest
+
+from tailmetrics.cli import main
+
+VOCAB = ["C9", "A1", "B2"]
+SCORES = np.array([[0.9, 0.5, 0.1], [0.1, 0.2, 0.7], [0.3, 0.8, 0.6]], np.float32)
+"""Best columns: C9, B2, A1."""
+COMMON = [
+    "--metrics",
+    "[{class_path: PrecisionAtK, init_args: {k: 1}}]",
+    "--no-intervals",
+    "--columns.query",
+    "note_id",
+]
+
+
+@pytest.fixture
+def call(tmp_path, capsys, monkeypatch):
+    """Return the exit status and what the command line says, of options that name files of one folder."""
+    monkeypatch.chdir(tmp_path)
+    np.save("p.npy", SCORES)
+    np.save("counts.npy", np.array([1, 2, 3]))
+    files = {
+        "y.csv": "note_id,codes\nn1,C9;A1\nn2,A1\nn3,A1;B2\n",  # two of three best columns are right
+        "numbers.csv": "note_id,codes\nn1,0 1\nn2,1\nn3,1 2\n",
+        "train.csv": "note_id,codes\nt1,A1;B2\nt2,A1\n",
+        "c.csv": "code,count\nA1,2\nB2,1\n",
+        "numbered.csv": "label,count\n1,2\n2,1\n",
+        "short.csv": "note_id,codes\nn1,C9;A1\n",
+        "vocab.txt": "\n".join(VOCAB),
+        "few.txt": "C9\nA1",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+
+    def run(*options):
+        status = main(["evaluate", "--preds", "p.npy", *COMMON, *options])
+        return status, "".join(capsys.readouterr())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--target", "y.csv"),
+        ("--target", "y.csv", "--train-target", "train.csv"),
+        ("--target", "y.csv", "--label-counts", "c.csv"),
+        ("--target", "y.csv", "--label-counts", "counts.npy"),
+        ("--target", "y.csv", "--label-counts", "numbered.csv"),
+    ],
+)
+def test_text_beside_a_matrix(call, options):
+    """The columns are in the order of the file of names."""
+    status, said = call(*options, "--label-names", "vocab.txt")
+    assert status == 0
+    assert "0.6667" in said
+    assert "row i belongs to list i of y.csv" in said
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--train-target", "train.csv"), ("--label-counts", "c.csv"), ("--num-labels", "3")]
+)
+def test_hints_lead_to_a_number(call, more):
+    """Without names the error says what is missing; either half of its hint gives the right number."""
+    status, said = call("--target", "y.csv", *more)
+    assert status != 0
+    assert "--label-names NAMES says the name of each label of p.npy, in its order; or write numbers for names" in said
+    for options in (("--target", "y.csv", *more, "--label-names", "vocab.txt"), ("--target", "numbers.csv")):
+        status, said = call(*options)
+        assert (status, "0.6667" in said) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--target", "y.csv", "--label-names", "few.txt"), "p.npy: has 3 labels, but --label-names names 2"),
+        (("--target", "short.csv", "--label-names", "vocab.txt"), "short.csv: holds 1 rows, but p.npy holds 3"),
+        (("--target", "y.csv", "--string-ids", "true"), "hint: leave --string-ids out"),
+    ],
+)
+def test_what_does_not_fit(call, options, problem):
+    """Another number of names or of rows is refused, and so are names of numbers."""
+    status, said = call(*options)
+    assert status != 0
+    assert problem in said
