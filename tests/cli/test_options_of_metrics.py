@@ -103,6 +103,19 @@ def test_what_a_config_says_of_one_metric_stays(tailmetrics, config, tmp_path):
     }
 
 
+def test_the_catalogue_of_coverage_is_told(tailmetrics, config, tmp_path):
+    """Items of the predictions join the catalogue, so that coverage of another run may have another denominator."""
+    (tmp_path / "p.csv").write_text("query,item,score\na,x,1\na,new,3\n")
+    (tmp_path / "y.csv").write_text("query,item\na,x\na,y\n")
+    files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--out", tmp_path]
+    metrics = ["--config", config(("CatalogCoverageAtK", "{k: 1}"))]
+    for more, coverage, told in (([], 1 / 3, True), (["--num-labels", 8, "--string-ids", "true"], 1 / 8, False)):
+        assert tailmetrics("evaluate", *metrics, *files, *more, "--overwrite")[0] == 0
+        assert values(tmp_path) == {"catalog_coverage@1": pytest.approx(coverage)}
+        said = (tmp_path / "report.json").read_text()
+        assert ("the 3 items that these files name, p.csv included" in said) == told
+
+
 def test_gains_that_a_target_does_not_have(made, config, tailmetrics, tmp_path):
     """A level that no label could reach is an error, not a report of zeros."""
     words = ["--config", config(RECALL), *made.evaluated]

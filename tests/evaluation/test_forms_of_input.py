@@ -9,7 +9,17 @@ import pytest
 import pytrec_eval
 import torch
 
-from tailmetrics import MAP, MRR, CrossEntropy, LabelBuckets, NDCGAtK, PrecisionAtK, RecallAtK, evaluate
+from tailmetrics import (
+    MAP,
+    MRR,
+    CatalogCoverageAtK,
+    CrossEntropy,
+    LabelBuckets,
+    NDCGAtK,
+    PrecisionAtK,
+    RecallAtK,
+    evaluate,
+)
 from tailmetrics.evaluation import compare_runs
 
 QRELS = {"q1": {"a": 2, "c": 1}, "q2": {"c": 1}, "q3": {"b": 1, "d": 3}}
@@ -231,3 +241,13 @@ def test_sequences_as_a_model_returns_them():
     assert whole.scalars == pytest.approx(by_row.scalars, nan_ok=True)
     compared = compare_runs({"a": scores, "b": -scores}, target, **given)
     assert compared.values["precision@1"]["a"] == evaluate(scores, target, **given).scalars["precision@1"]
+
+
+def test_more_labels_than_tables_name_are_refused():
+    """Two items are named: a catalogue of three would need the id of the third."""
+    preds, target = {"u": {"a": 2.0, "b": 1.0}}, {"u": {"a": 1}}
+    with pytest.raises(ValueError, match=r"num_labels=3, but the data name 2 labels; leave"):
+        evaluate(preds, target, metrics=[CatalogCoverageAtK(k=1, num_labels=3)])
+    assert evaluate(preds, target, metrics=[CatalogCoverageAtK(k=1, num_labels=2)]).scalars == {
+        "catalog_coverage@1": 0.5
+    }

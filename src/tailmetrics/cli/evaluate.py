@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
+from tailmetrics import CatalogCoverageAtK, GiniAtK, LabelBuckets, LabelFrequency, TopKCollection
 from tailmetrics.cli.inputs import (
     Files,
     Inputs,
@@ -164,9 +164,19 @@ def report_of(
         notes.append(f"{dataset.missing_queries:,} queries of {target} have no predictions and are {outcome}.")
     if dataset.unmatched_queries:
         notes.append(f"{dataset.unmatched_queries:,} queries of {preds} have no targets and are left out.")
+    if dataset.label_names is not None and data.num_labels is None and any(map(_is_of_catalogue, evaluation.members)):
+        notes.append(
+            f"The catalogue is the {len(dataset.label_names):,} items that these files name, {preds} included. Before "
+            "coverage and Gini of runs are compared, give all one catalogue: --string-ids true --num-labels L."
+        )
     if groups is not None and groups.lacking:
         notes.append(f"{groups.lacking:,} rows have no group and count only overall.")
     return replace(report, rows=dataset.num_rows, tie_winner=dataset.tie_winner, notes=tuple(notes))
+
+
+def _is_of_catalogue(metric: TopKMetric) -> bool:
+    """Whether the value of a metric depends on how many labels there are that no list shows."""
+    return isinstance(metric, (CatalogCoverageAtK, GiniAtK))
 
 
 # -- which metrics --------------------------------------------------------------------------------------------------

@@ -161,6 +161,13 @@ def evaluated(
         confidence=quick,
         **more,
     )
+    declared = (one.num_labels for one in evaluation.members if one.num_labels not in (None, data.columns))
+    other = None if data.label_names is None else next(declared, None)
+    if other is not None:
+        raise ValueError(
+            f"{CALLER}: metrics have num_labels={other}, but the data name {data.columns} labels; "
+            "leave num_labels out, or, to count labels that none of them names, pass label ids in the place of names."
+        )
     numbers = None
     if row_groups is not None:
         names = evaluation.row_groups
