@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from report.test_page import Tags, schemes
-from tailmetrics import PrecisionAtK, RecallAtK
+from tailmetrics import F1AtThreshold, PrecisionAtK, RecallAtK
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report.charts import RUNS
 from tailmetrics.report.comparison import SUPERSCRIPTS
@@ -70,6 +70,21 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     assert f"of {tested} comparisons; interval: 0.95 of this comparison alone" in page(report)
     pairs = [one for one in report.document().tables if one.name == "comparisons"]
     assert sum(len(one.lines) for one in pairs) == len(report.comparisons)
+
+
+def test_a_difference_of_one_row_has_a_dash_and_the_reason():
+    """One row of 300 makes the whole difference of micro F1: "–" in its line, and below the heading why."""
+    generator = torch.Generator().manual_seed(3)
+    target = (torch.rand(300, 6, generator=generator) < 0.3).long()
+    first = torch.rand(300, 6, generator=generator) * 0.4
+    second = first.clone()
+    second[7, int(target[7].argmax())] = 0.9
+    target[7, 0] = second[7, 0] = 1
+    report = compare_runs({"a": first, "b": second}, target, metrics=[F1AtThreshold(0.5)], resamples=300)
+    said = markdown(report)
+    (line,) = [line for line in said.splitlines() if line.startswith("| micro_f1@t0.5 |") and "1/299/0" in line]
+    assert "| – | 0.5000 |" in line
+    assert "No interval, too few rows differ: micro_f1@t0.5." in said
 
 
 def test_the_verdict_stands_first_and_least_differences_beside_each(compared, tmp_path):

@@ -399,19 +399,19 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
         "least: the smallest true difference that so many rows show in 8 of 10 samples; effect: Cohen's d of the row "
         f"differences; *: significant at {1 - report.confidence:.3g}."
     )
-    without: dict[str, list[str]] = {}
-    for one in report.comparisons:
-        if one.interval.method.startswith("none: "):
-            without.setdefault(one.interval.method.removeprefix("none: "), []).append(one.key)
-    caption += "".join(f" No interval, {why}: {', '.join(dict.fromkeys(of))}." for why, of in without.items())
     pairs = dict.fromkeys((one.run, one.baseline) for one in report.comparisons)
     for number_of_pair, (run, baseline) in enumerate(pairs):
         part = [one for one in report.comparisons if (one.run, one.baseline) == (run, baseline)]
+        without: dict[str, list[str]] = {}
+        for one in part:
+            if one.interval.method.startswith("none: "):
+                without.setdefault(one.interval.method.removeprefix("none: "), []).append(one.key)
+        lacking = (f"no interval, {why}: {', '.join(keys)}" for why, keys in without.items())
         stand_out = [line for line, one in enumerate(part) if one.significant]
         yield Section(
             "comparisons",
             f"{run} against {baseline}",
-            "" if number_of_pair else caption,
+            " ".join(filter(None, ["" if number_of_pair else caption, sentences(*lacking)])),
             header=COLUMNS,
             lines=[_cells(one) for one in part],
             bold=frozenset((line, column) for line in stand_out for column in range(len(COLUMNS))),
