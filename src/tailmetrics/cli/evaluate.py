@@ -271,7 +271,7 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
                 _count(counted, ranks, train=inputs.train)
             else:
                 counted = engine.total(counted, partial(_count, files=inputs.files.everywhere()))
-    counts = inputs.counts if counted is None else counted.compute()
+    counts = inputs.counts if counted is None else counted.compute().reshape(-1)  # TorchMetrics squeezes one label
     if counts is not None:
         unseen = int((counts == 0).sum())
         if unseen > counts.numel() / 2:  # as where ids have gaps: coverage, Gini and "unseen" would count the gaps
