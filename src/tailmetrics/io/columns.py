@@ -142,8 +142,8 @@ def choose(path: FilePath, header: Sequence[str], role: Role | None, columns: Co
     found: dict[str, str | None] = {}
     for field, needed in wanted.items():  # a column holds one of them, and is not guessed to hold another one
         others = [found.get(one, getattr(columns, one)) for one in wanted if one in found or columns.is_given(one)]
-        left = [name for name in header if name not in others or name == getattr(columns, field)]
-        found[field] = _find(path, left, field, columns, needed, where)
+        usual = [name for name in header if is_usual(name, field) and name not in others]
+        found[field] = _find(path, header, field, columns, list(dict.fromkeys(usual)), needed, where)
     both = [field for field, name in found.items() if name is not None and list(found.values()).count(name) > 1]
     if both:
         hint = "name another column for one of them."
@@ -171,10 +171,17 @@ def _is_ranked(header: Sequence[str], columns: Columns) -> bool:
     return not any(is_usual(name, "score") for name in header) and any(is_usual(name, "rank") for name in header)
 
 
-def _find(path: FilePath, header: Sequence[str], field: str, columns: Columns, needed: bool, where: str) -> str | None:
+def _find(
+    path: FilePath,
+    header: Sequence[str],
+    field: str,
+    columns: Columns,
+    usual: Sequence[str],
+    needed: bool,
+    where: str,
+) -> str | None:
     name = getattr(columns, field)
-    fixed = name in header or columns.is_given(field)
-    candidates = [name] if fixed else list(dict.fromkeys(one for one in header if is_usual(one, field)))
+    candidates = [name] if name in header or columns.is_given(field) else usual
     if len(candidates) > 1:
         listed = " and ".join(map(repr, candidates))
         hint = f"say which one it is: columns=Columns({field}={candidates[0]!r})."
