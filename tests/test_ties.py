@@ -17,41 +17,13 @@ import torch
 from torch import Tensor
 
 import tailmetrics
-from tailmetrics import Ranking, functional
+from cases import fed
+from tailmetrics import Ranking
 from tailmetrics.metrics import _rows, _ties
-from tailmetrics.metrics._ties import ExpectedRanks, in_order
 from tailmetrics.ranking._device import force_plain
 
 KS = tuple(range(1, 8))
 WEIGHTS = torch.tensor([1.0, 2.5, 4.0, 1.5, 3.0, 9.0, 2.0], dtype=torch.float64)
-OF_RANKS: dict[str, Callable[..., Any]] = {
-    "hit_rate_at_k": functional.hit_rate_at_k,
-    "recall_at_k": functional.recall_at_k,
-    "normalized_recall_at_k": functional.normalized_recall_at_k,
-    "precision_at_k": functional.precision_at_k,
-    "precision_k": lambda ranks, k: functional.precision_at_k(ranks, k, denominator="k"),
-    "f1_at_k": functional.f1_at_k,
-    "f_beta_at_k": lambda ranks, k: functional.f_beta_at_k(ranks, k, beta=0.5),
-    "fall_out_at_k": lambda ranks, k: functional.fall_out_at_k(ranks, k, 8),
-    "relevance_at_k": functional.relevance_at_k,
-    "cg_at_k": functional.cg_at_k,
-    "dcg_at_k": functional.dcg_at_k,
-    "ndcg_at_k": functional.ndcg_at_k,
-    "ndcg_exponential": lambda ranks, k: functional.ndcg_at_k(ranks, k, gain="exponential"),
-    "mrr": functional.reciprocal_rank,
-    "map": functional.average_precision,
-    "map_attainable": lambda ranks, k: functional.average_precision(ranks, k, denominator="attainable"),
-    "rbp_at_k": functional.rbp_at_k,
-    "psp": lambda ranks, k: functional.propensity_scored_precision_at_k(ranks, k, WEIGHTS)[0],
-    "psr": lambda ranks, k: functional.propensity_scored_recall_at_k(ranks, k, WEIGHTS)[0],
-    "psndcg": lambda ranks, k: functional.propensity_scored_ndcg_at_k(ranks, k, WEIGHTS)[0],
-}
-WHOLE: dict[str, Callable[..., Any]] = {
-    "mrr": functional.reciprocal_rank,
-    "map": functional.average_precision,
-    "r_precision": functional.r_precision,
-}
-ORDERED = {**OF_RANKS, "err": lambda ranks, k: functional.err_at_k(ranks, k, max_gain=3.0)}
 
 
 def rows(count: int, graded: bool) -> Iterator[tuple[Tensor, Tensor]]:
@@ -75,69 +47,6 @@ def all_orders(scores: Tensor) -> Tensor:
     return torch.tensor(lists, dtype=torch.int64).view(len(lists), -1)
 
 
-def brute(scores: Tensor, gains: Tensor, formula: Callable[..., Any]) -> Tensor:
-    """The values of a formula for every order."""
-    lists = all_orders(scores)
-    if not lists.shape[1]:
-        lists = torch.full((1, 1), -1)
-    every = Ranking.from_ids(lists, target_gains=gains.expand(len(lists), 7), num_labels=7)
-    return formula(every).double()
-
-
-def counted(scores: Tensor, gains: Tensor) -> tuple[Any, Tensor, Tensor]:
-    """Ranks of the relevant labels, and by counting how many score more, and the same."""
-    ranks = Ranking.from_scores(scores, target_gains=gains).exact
-    own = scores[0][ranks.target_ids.clamp(min=0)]
-    above, equal = ((compare(scores[0], own.unsqueeze(-1))).sum(-1) for compare in (torch.gt, torch.eq))
-    return ranks, above, equal
-
-
-@pytest.mark.parametrize("graded", [False, True])
-def test_expected_is_the_mean_over_all_orders(graded: bool) -> None:
-    """Every formula with every cut-off, and without, of 50 random rows, to 1e-12."""
-    for scores, gains in rows(50, graded):
-        ranks = ExpectedRanks(*counted(scores, gains))
-        for name, formula in OF_RANKS.items():
-            found = torch.as_tensor(formula(ranks, KS)).double()
-            wanted = brute(scores, gains, lambda every, formula=formula: formula(every, KS)).mean(dim=1)
-            assert found[:, 0].tolist() == pytest.approx(wanted.tolist(), abs=1e-12), (name, scores, gains)
-            assert [float(formula(ranks, k)) for k in KS] == found[:, 0].tolist(), name
-        for name, formula in WHOLE.items():
-            wanted = brute(scores, gains, formula).mean()
-            assert float(formula(ranks)) == pytest.approx(float(wanted), abs=1e-12), (name, scores, gains)
-
-
-@pytest.mark.parametrize("graded", [False, True])
-@pytest.mark.parametrize("ties", ["worst", "best"])
-def test_worst_and_best_are_those_of_all_orders(ties: Any, graded: bool) -> None:
-    """Of 50 random rows; propensity-scored metrics order by what a label weighs."""
-    for scores, gains in rows(50, graded):
-        ranks, above, equal = counted(scores, gains)
-        for name, formula in ORDERED.items():
-            if name == "relevance_at_k":
-                continue  # of one rank alone no order is the best
-            weighs = WEIGHTS[ranks.target_ids.clamp(min=0)] if name.startswith("ps") else ranks.target_gains
-            found = torch.as_tensor(formula(in_order(ranks, above, equal, weighs, ties), KS)).double()
-            every = brute(scores, gains, lambda every, formula=formula: formula(every, KS))
-            largest = (ties == "best") != (name == "fall_out_at_k")
-            wanted = every.amax(dim=1) if largest else every.amin(dim=1)
-            assert found[:, 0].tolist() == pytest.approx(wanted.tolist(), abs=1e-12), (name, scores, gains)
-
-
-def test_where_nothing_ties_the_values_are_those_of_the_ranks() -> None:
-    """To the last bits of float64: a span of one place is that place."""
-    scores, gains = next(iter(rows(1, True)))[0], torch.tensor([[0.0, 2.0, 0.0, 1.0, 3.0, 0.0, 0.0]])
-    scores = torch.tensor([[0.5, 0.1, 0.7, 0.3, 0.2, 0.9, 0.8]], dtype=torch.float64)
-    ranks, above, equal = counted(scores, gains)
-    assert equal.tolist() == [[1, 1, 1]]
-    for name, formula in OF_RANKS.items():
-        plain = torch.as_tensor(formula(ranks, KS)).double().view(-1).tolist()
-        for other in (ExpectedRanks(ranks, above, equal), in_order(ranks, above, equal, ranks.target_gains, "worst")):
-            assert torch.as_tensor(formula(other, KS)).double().view(-1).tolist() == pytest.approx(plain, abs=1e-15), (
-                name
-            )
-
-
 def test_peers_that_average_over_ties_agree() -> None:
     """scikit-learn's ndcg_score and dcg_score, and TorchMetrics' nDCG, of scores rounded until they tie."""
     peers, torchmetrics = (
@@ -149,16 +58,14 @@ def test_peers_that_average_over_ties_agree() -> None:
         scores = torch.randint(0, 4, (1, 12), generator=generator).double()
         gains = torch.randint(0, 4, (1, 12), generator=generator).double()
         gains[0, 0] = 1
-        ranks = Ranking.from_scores(scores, target_gains=gains).exact
-        own = scores[0][ranks.target_ids]
-        above, equal = (compare(scores[0], own.unsqueeze(-1)).sum(-1) for compare in (torch.gt, torch.eq))
-        expected = ExpectedRanks(ranks, above, equal)
         for k in (1, 3, 12):
-            assert float(functional.dcg_at_k(expected, k)) == pytest.approx(peers.dcg_score(gains, scores, k=k))
-            found = float(functional.ndcg_at_k(expected, k))
-            assert found == pytest.approx(peers.ndcg_score(gains, scores, k=k))
+            dcg, ndcg = (
+                float(kind(k, ties="expected")(scores, gains)) for kind in (tailmetrics.DCGAtK, tailmetrics.NDCGAtK)
+            )
+            assert dcg == pytest.approx(peers.dcg_score(gains, scores, k=k))
+            assert ndcg == pytest.approx(peers.ndcg_score(gains, scores, k=k))
             peer = torchmetrics.retrieval_normalized_dcg(scores[0], gains[0].long(), top_k=k)
-            assert found == pytest.approx(float(peer), abs=1e-6)
+            assert ndcg == pytest.approx(float(peer), abs=1e-6)
 
 
 @pytest.mark.parametrize("tied", [1, 2, 5])
@@ -167,15 +74,10 @@ def test_long_spans_are_read_in_parts(tied: int) -> None:
     size, above = 9000, 3
     scores = torch.zeros(1, size + above)
     scores[0, :above] = 1
-    gains = torch.zeros_like(scores)
-    gains[0, above : above + tied] = 1
-    ranks = Ranking.from_scores(scores, target_gains=gains).exact
-    expected = ExpectedRanks(
-        ranks, torch.full_like(ranks.target_ranks, above), torch.full_like(ranks.target_ranks, size)
-    )
     whole = comb(size, tied)
     wanted = sum(float(Fraction(comb(size - j, tied - 1), whole)) / (above + j) for j in range(1, size - tied + 2))
-    assert float(functional.reciprocal_rank(expected)) == pytest.approx(wanted, rel=1e-12)
+    found = tailmetrics.MRR(ties="expected")(scores, torch.arange(above, above + tied)[None])
+    assert float(found) == pytest.approx(wanted, rel=1e-12)
 
 
 BUCKETS = tailmetrics.LabelBuckets.from_assignment([0, 1, 0, 1, 1, 0, 1], ["a", "b"])
@@ -231,15 +133,19 @@ def test_metrics_are_means_over_all_orders(name: str, given: dict[str, Any], by:
     assert values[0].tolist() == values[1].tolist()
 
 
-@pytest.mark.parametrize("depth", [2, 4, 7])
+ORDERED = [one for one in METRICS + UNBOUNDED if one[0] != "RelevanceAtK"]  # of one rank alone no order is the best
+
+
+@pytest.mark.parametrize("by", [{}, *({"buckets": BUCKETS, "depth": depth} for depth in (2, 4, 7))], ids=str)
 @pytest.mark.parametrize("ties", ["worst", "best"])
-@pytest.mark.parametrize(("name", "given"), [one for one in METRICS if one[0] != "RelevanceAtK"])
-def test_worst_and_best_of_lists_that_are_cut(name: str, given: dict[str, Any], ties: Any, depth: int) -> None:
+@pytest.mark.parametrize(("name", "given"), [*ORDERED, ("ERRAtK", {"k": KS, "max_gain": 3.0})])
+def test_worst_and_best_are_those_of_all_orders(
+    name: str, given: dict[str, Any], ties: Any, by: dict[str, Any]
+) -> None:
     """Of each row and bucket the least and the largest value of all orders, also where a list ends among equal scores."""
-    if name.startswith("Propensity"):
-        return  # no value of a row
-    rule = {**given, "buckets": BUCKETS, "depth": depth, "empty_target_action": "neg"}
+    rule = {"empty_target_action": "neg", **({} if by else {"num_labels": 7}), **given, **by}
     listed, metric = (getattr(tailmetrics, name)(**rule, **more) for more in ({}, {"ties": ties}))
+    largest = (ties == "best") == metric.higher_is_better
     for scores, gains in rows(30, True):
         if not scores.isfinite().any():
             continue
@@ -247,8 +153,12 @@ def test_worst_and_best_of_lists_that_are_cut(name: str, given: dict[str, Any], 
         every = listed.row_values(Ranking.from_ids(lists, target_gains=gains.expand(len(lists), 7), num_labels=7))
         found = metric.row_values(Ranking.from_scores(scores, target_gains=gains, depth=7))
         for key, one in zip(every, found.values(), strict=True):
-            wanted = every[key].max() if ties == "best" else every[key].min()
-            assert float(one) == pytest.approx(float(wanted), abs=1e-12), (key, scores, gains)
+            ours, orders = (two[0] if isinstance(two, tuple) else two for two in (one, every[key]))
+            assert float(ours) == pytest.approx(float(orders.max() if largest else orders.min()), abs=1e-12), (
+                key,
+                scores,
+                gains,
+            )
 
 
 def test_ranks_are_those_of_pykeen() -> None:
@@ -312,49 +222,33 @@ def test_what_has_no_order_or_no_closed_form_is_refused() -> None:
         assert float(metric.compute()) == wanted
 
 
-def odd_inputs() -> dict[str, tuple[Any, Any]]:
-    """Predictions and targets at their edges: types, layouts, nothing retrieved, nothing relevant, no row."""
+@pytest.mark.parametrize("name", ["RecallAtK", "NDCGAtK", "MAP", "MRR"])
+@pytest.mark.parametrize("by", [{}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}], ids=str)
+def test_odd_inputs_have_values_in_order_and_in_both_forms(name: str, by: dict[str, Any]) -> None:
+    """Few candidates or none, nothing retrieved, nothing relevant, no row: worst, expected and best, each in [0, 1]."""
     generator = torch.Generator().manual_seed(8)
-    scores = torch.randint(0, 3, (9, 7), generator=generator).float()
-    gains = torch.randint(0, 3, (9, 7), generator=generator).float()
+    scores, gains = (torch.randint(0, 3, (9, 7), generator=generator).float() for _ in range(2))
     ids = torch.arange(7).expand(9, 7).contiguous()
-    return {
-        "dense": (scores, gains),
-        "bfloat16": (scores.bfloat16(), gains > 0),
-        "class indices": (scores, torch.arange(9) % 7),
-        "transposed": (scores.T.contiguous().T, gains),
-        "CSR": (scores.to_sparse_csr(), gains),
-        "candidates": ((scores, ids), gains),
-        "few candidates": ((scores[:, :3], ids[:, :3].contiguous()), gains),
-        "no candidates": ((scores[:, :0], ids[:, :0]), gains),
-        "some retrieved": (scores.masked_fill(scores == 0, -torch.inf), gains),
-        "none retrieved": (torch.full((9, 7), -torch.inf), gains),
-        "void targets": (scores, torch.full((9, 2), -1)),
-        "targets of width 0": (scores, torch.zeros(9, 0, dtype=torch.int64)),
-        "no row": (scores[:0], gains[:0]),
-    }
-
-
-@pytest.mark.parametrize("name", odd_inputs())
-def test_odd_inputs_have_values_within_bounds_in_both_forms(name: str) -> None:
-    """Every metric that takes ``ties``, overall and by bucket: worst, expected and best in this order."""
-    preds, target = odd_inputs()[name]
-    for metric, given in METRICS:
-        for by in ({}, {"buckets": BUCKETS}, {"buckets": BUCKETS, "scope": "global"}):
-            rule = {"num_labels": None if by else 7, **given, **by}
-            values = []
-            for plain in (False, True):
-                with force_plain() if plain else nullcontext():
-                    of_form = {}
-                    for ties in ("worst", "expected", "best"):
-                        made = getattr(tailmetrics, metric)(ties=ties, **rule)
-                        made.update(preds, target)
-                        of_form[ties] = made.compute().flatten().nan_to_num(0.5).tolist()
-                    values.append(of_form)
-            assert values[0] == values[1]
-            if metric != "RelevanceAtK":
-                rising = zip(*(values[0][ties] for ties in ("worst", "expected", "best")), strict=True)
-                assert all(0 <= low <= mean + 1e-12 <= high + 2e-12 <= 1 + 3e-12 for low, mean, high in rising)
+    inputs: list[tuple[Any, Any]] = [
+        (scores.bfloat16().T.contiguous().T, torch.arange(9) % 7),
+        (scores.to_sparse_csr(), gains),
+        ((scores[:, :3], ids[:, :3].contiguous()), gains > 0),
+        ((scores[:, :0], ids[:, :0]), gains),
+        (scores.masked_fill(scores == 0, -torch.inf), gains),
+        (torch.full((9, 7), -torch.inf), gains),
+        (scores, torch.full((9, 2), -1)),
+        (scores, ids[:, :0]),
+        (scores[:0], gains[:0]),
+    ]
+    for batch in inputs:
+        values = []
+        for form in (nullcontext, force_plain):
+            made = [getattr(tailmetrics, name)(k=KS, ties=ties, **by) for ties in ("worst", "expected", "best")]
+            with form():
+                values.append([fed(metric, *batch).compute().flatten().nan_to_num(0.5).tolist() for metric in made])
+        assert values[0] == values[1]
+        for low, mean, high in zip(*values[0], strict=True):
+            assert 0 <= low <= mean + 1e-12 <= high + 2e-12 <= 1 + 3e-12
 
 
 @pytest.mark.parametrize("by", [{}, {"buckets": "b"}, {"buckets": "b", "scope": "global"}], ids=str)
