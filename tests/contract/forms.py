@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
@@ -61,13 +62,20 @@ def padded_gains(target: Tensor) -> tuple[Tensor, Tensor]:
     return ids, torch.where(ids >= 0, gains, 7.0)
 
 
+def read_only(scores: Tensor) -> np.ndarray:
+    """The scores as an array that nobody may write to."""
+    array = scores.numpy().copy()
+    array.flags.writeable = False
+    return array
+
+
 SCORE_FORMS: dict[str, Callable[[Data], Any]] = {
     "float64": lambda batch: batch.scores.double(),
     "column by column": lambda batch: scores_in_another_layout(batch.scores),
     "requires grad": lambda batch: batch.scores.clone().requires_grad_(),
     "float16": lambda batch: batch.scores.half(),
     "bfloat16": lambda batch: batch.scores.bfloat16(),
-    "numpy": lambda batch: batch.scores.numpy(),
+    "numpy, read only": lambda batch: read_only(batch.scores),
 }
 """Scores of quarters up to 4 in size, which all of these hold exactly."""
 

@@ -1,0 +1,214 @@
+"""A batch with one fault, in every form of preds and target: a clear error, inputs untouched, and all states as before.
+
+Batches without a fault have the values of plain loops: exactness/test_forms.py, contract/test_odd_inputs.py.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from cases import CASES, NUM_LABELS, fed
+from contract.test_all_or_nothing import states as states_of_members
+from exactness.bits import states
+from tailmetrics import (
+    MAP,
+    MRR,
+    CrossEntropy,
+    KForRecall,
+    LabelFrequency,
+    NDCGAtK,
+    PrecisionAtK,
+    RPrecision,
+    TopKCollection,
+)
+
+ROWS = 5
+JUNK: list[Any] = [None, "text", object(), 3, 1.5, True, [], [[0.1, 0.2]], [[1], [2]], (), {}, b"x", {1}, range(3)]
+KINDS = [*{(case.name, case.by, case.arguments.get("average")): case for case in CASES}.values()]
+
+
+def put(values: Tensor, value: float) -> Tensor:
+    """The values with another one in the second row, in the first place that every metric reads."""
+    values = values.clone()
+    values[1, 0] = value
+    return values
+
+
+def twice(values: Tensor) -> Tensor:
+    """The values with the first column in the place of the second."""
+    return values[:, [0, 0, *range(2, values.shape[1])]]
+
+
+def right(width: int) -> SimpleNamespace:
+    """A batch in its forms: scores, ranked ids, listed scores, gains, ids of what is relevant, classes; parts of a CSR matrix."""
+    generator = torch.Generator().manual_seed(width)
+    scores = torch.randn(ROWS, width, generator=generator)
+    listed = scores.topk(width // 8)
+    gains = (torch.rand(ROWS, width, generator=generator) < 0.2).float()
+    asked = torch.rand(ROWS, width, generator=generator).argsort(dim=1)[:, :4]
+    crow = torch.arange(ROWS + 1) * listed.indices.shape[1]
+    parts = crow, listed.indices.sort(dim=1).values.flatten(), listed.values.flatten()
+    return SimpleNamespace(
+        width=width, scores=scores, ids=listed.indices, of_ids=listed.values, gains=gains, asked=asked,
+        classes=asked[:, 0], csr=lambda crow=parts[0], columns=parts[1], values=parts[2]: torch.sparse_csr_tensor(
+            crow, columns, values, size=(ROWS, width), check_invariants=False
+        ), crow=parts[0], columns=parts[1],
+    )  # fmt: skip
+
+
+def broken_csr(b: Any) -> dict[str, Any]:
+    """CSR matrices that are none."""
+    second = torch.tensor([1])
+    return {
+        "a column twice": b.csr(columns=b.columns.index_copy(0, second, b.columns[:1])),
+        "a column outside": b.csr(columns=b.columns.index_fill(0, second, b.width)),
+        "a column below 0": b.csr(columns=b.columns.index_fill(0, second, -1)),
+        "pointers that fall": b.csr(crow=b.crow.flip(0)),
+        "pointers that start late": b.csr(crow=b.crow + 1),
+    }
+
+
+def faults_of_preds(b: Any) -> dict[str, Any]:
+    """What no ranking can be read from."""
+    nan, dense = float("nan"), b.scores
+    pairs = {
+        f"pair, {what}": (b.of_ids, ids)
+        for what, ids in {
+            "an id twice": twice(b.ids), "below -1": put(b.ids, -2), "outside": put(b.ids, b.width), "ids of floats": b.ids.float(),
+            "widths": b.ids[:, 1:], "rows": b.ids[1:], "three axes": b.ids[None]
+        }.items()
+    }  # fmt: skip
+    return pairs | {f"CSR, {what}": matrix for what, matrix in broken_csr(b).items()} | {
+        "NaN": put(dense, nan), "NaN in float16": put(dense, nan).half(), "pair, NaN": (put(b.of_ids, nan), b.ids),
+        "CSR, NaN": b.csr(values=put(b.of_ids, nan).flatten()), "CSR of whole numbers": b.csr(values=b.columns),
+        "scipy, NaN": scipy.sparse.csr_matrix(put(dense, nan).numpy()),
+        "an id twice": twice(b.ids), "an id below -1": put(b.ids, -2), "an id outside": put(b.ids, b.width),
+        "a huge id": put(b.ids, 10**15), "an id behind -1": put(b.ids, -1), "one axis": dense[0], "three axes": dense[..., None],
+        "no axis": dense[0, 0], "a row too many": torch.cat([dense, dense[:1]]), "no row": dense[:0], "complex": dense.to(torch.complex64),
+        "float8": dense.to(torch.float8_e4m3fn), "decisions": dense > 0, "COO": dense.to_sparse(), "CSC": dense.to_sparse_csc(),
+        "objects": dense.numpy().astype(object), "a list of lists": dense.tolist(), "a list of a pair and more": (b.of_ids, b.ids, b.ids),
+        "a pair with a CSR matrix": (b.csr(), b.ids), "whole scores in a pair": (b.ids, b.ids),
+    }  # fmt: skip
+
+
+def faults_of_target(b: Any) -> dict[str, Any]:
+    """What nothing relevant can be read from."""
+    return {f"CSR, {what}": matrix for what, matrix in broken_csr(b).items()} | {
+        "CSR, a negative gain": b.csr(values=put(b.of_ids.abs(), -1).flatten()),
+        "NaN": put(b.gains, float("nan")), "inf": put(b.gains, float("inf")), "a negative gain": put(b.gains, -1),
+        "an id below -1": put(b.asked, -2), "an id outside": put(b.asked, b.width), "an id twice": twice(b.asked),
+        "a class below -1": b.classes.index_fill(0, torch.tensor([1]), -2), "a class outside": b.classes.index_fill(0, torch.tensor([1]), b.width),
+        "classes of floats": b.classes.float(), "columns": b.gains[:, 1:], "rows": b.gains[1:], "rows of ids": b.asked[1:],
+        "three axes": b.asked[None], "no axis": b.classes[0], "complex": b.gains.to(torch.complex64), "COO": b.gains.to_sparse(),
+        "float8": b.gains.to(torch.float8_e4m3fn), "objects": b.gains.numpy().astype(object), "a list": b.asked.tolist(),
+    }  # fmt: skip
+
+
+MASK = torch.ones(ROWS, dtype=torch.bool)
+FAULTS_OF_MASK = [
+    MASK.int(),
+    MASK[1:],
+    MASK[:, None],
+    "text",
+    1,
+    object(),
+    [[True], [False, True]],
+    MASK.float(),
+    np.ones(ROWS),
+]
+
+
+def batches(width: int) -> dict[str, tuple[Any, ...]]:
+    """Each fault beside a right other half."""
+    b = right(width)
+    found: dict[str, tuple[Any, ...]] = {
+        f"preds: {name}": (preds, b.asked) for name, preds in faults_of_preds(b).items()
+    }
+    for form, preds in (("scores", b.scores), ("ids", b.ids), ("CSR", b.csr())):
+        found |= {f"target beside {form}: {name}": (preds, wrong) for name, wrong in faults_of_target(b).items()}
+        found |= {
+            f"mask beside {form}: {number}": (preds, b.asked, wrong) for number, wrong in enumerate(FAULTS_OF_MASK)
+        }
+        found |= {f"junk beside {form}: {number}": (preds, wrong) for number, wrong in enumerate(JUNK)}
+    return found | {f"junk: {number}": (wrong, b.asked) for number, wrong in enumerate(JUNK)}
+
+
+CLEAR = re.compile(r"[A-Z]\w+(\.\w+)?: \S.*[;(] ?.*\S\.$", re.DOTALL)
+"""The caller, what arrived, and behind a semicolon what to do instead."""
+
+
+def complaints(metric: Any, look: Callable[[Any], Any], name: str, batch: tuple[Any, ...]) -> list[str]:
+    """What is wrong with how a metric answers, by update and by forward."""
+    before, found = look(metric), []
+    for call in (metric.update, metric):
+        try:
+            call(*batch)
+            found.append("accepted")
+        except Exception as error:
+            clear = type(error) in (TypeError, ValueError) and CLEAR.match(str(error)) and len(str(error)) > 50
+            found += [] if clear else [f"{type(error).__name__}: {error}"]
+    found += [] if look(metric) == before else ["states changed"]
+    return [f"{metric!r}, {name}: {one}" for one in found]
+
+
+@pytest.mark.parametrize("width", [NUM_LABELS, 2000])
+def test_a_batch_with_a_fault_is_refused_and_changes_nothing(width: int) -> None:
+    """By metrics that are told the number of labels, by those that are told nothing, and by a collection as a whole."""
+    ordinary = right(width)
+    metrics: list[Any] = [
+        NDCGAtK([1, 3, 100]),
+        MAP(),
+        MRR(),
+        RPrecision(),
+        PrecisionAtK(2),
+        KForRecall(0.5, miss_value=3),
+    ]
+    metrics += [case.metric() for case in (KINDS[::12] if width == NUM_LABELS else []) if case.name != "CrossEntropy"]
+    collection = TopKCollection({str(number): metric.clone() for number, metric in enumerate(metrics[::3])})
+    for one in (*metrics, collection):
+        fed(one, ordinary.scores, ordinary.gains)
+    looks = [(metric, states, metric.num_labels is not None) for metric in metrics]
+    looks.append((collection, states_of_members, width == NUM_LABELS))
+    found = []
+    for name, batch in batches(width).items():
+        given = pickle.dumps(batch)
+        for one, look, is_told in looks:
+            if is_told or not re.search("(id|class|pair,) outside|huge|beside ids: columns", name):
+                found += complaints(one, look, name, batch)
+        found += [] if pickle.dumps(batch) == given else [f"{name}: inputs changed"]
+    assert found == []
+
+
+def test_training_counts_refuse_the_same() -> None:
+    """But for an item that is repeated, which counts as often as it stands there."""
+    b, frequency = right(40), fed(LabelFrequency(40), right(40).gains)
+    wrong = {
+        name: (target,)
+        for name, target in faults_of_target(b).items()
+        if name not in ("an id twice", "rows", "rows of ids")
+    }
+    wrong |= {f"junk {number}": (target,) for number, target in enumerate(JUNK)}
+    wrong |= {f"mask {number}": (b.gains, mask) for number, mask in enumerate(FAULTS_OF_MASK)}
+    assert [one for name, batch in wrong.items() for one in complaints(frequency, states, name, batch)] == []
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2, 3, 4)], ids=len)
+def test_a_call_with_the_wrong_number_of_arguments_counts_nothing(arguments: tuple[Any, ...]) -> None:
+    """Python's own TypeError leaves the update count alone; softmax of ids is asked for in words."""
+    for metric in (MRR(), LabelFrequency(3)):
+        for call in (metric, metric.update):
+            with pytest.raises(TypeError):
+                call(*arguments)
+        assert metric._update_count == 0
+    with pytest.raises(ValueError, match="CrossEntropy: .*pass"):
+        CrossEntropy().update(torch.tensor([[0, 1]]), torch.tensor([0]))
