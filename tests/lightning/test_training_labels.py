@@ -15,13 +15,20 @@ from torch.utils.data import (
     DataLoader,
     RandomSampler,
     SequentialSampler,
+    Subset,
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
 
+from tailmetrics import RecallAtK
+
 ALL = each_of(*range(ROWS))
 HELD_IN = range(15)
-pytestmark = pytest.mark.filterwarnings("ignore:::pytorch_lightning", "ignore:::lightning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:::pytorch_lightning",
+    "ignore:::lightning",
+    "ignore:HeadToTailReport. labels are counted over the rows that (Given|list|Shuffled|Weighted)",
+)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +49,6 @@ def test_what_an_epoch_of_the_loader_yields_is_counted(arguments: Any, rows: Any
     assert counted(loader(**arguments), tmp_path) == each_of(*rows)
 
 
-@pytest.mark.filterwarnings("ignore:HeadToTailReport. labels are counted over the rows that:UserWarning")
 def test_a_row_that_a_sampler_draws_twice_counts_twice(tmp_path: Path) -> None:
     """A sampler that balances classes shows rare rows more often: they are counted as training sees them."""
     drawn = loader(sampler=WeightedRandomSampler(torch.eye(ROWS)[3], 7))
@@ -82,13 +88,45 @@ def test_a_limit_of_batches_is_said(tmp_path: Path) -> None:
     assert any(said in note for note in report.report.notes)
 
 
-def test_a_sampler_that_balances_classes_is_said(tmp_path: Path) -> None:
-    """It hides which labels are rare, so that the buckets would not be those of the data set."""
-    report, said = callback(), "labels are counted over the rows that WeightedRandomSampler draws"
-    sampler = WeightedRandomSampler([1.0] * ROWS, ROWS)
-    with pytest.warns(UserWarning, match=said):
-        trainer(tmp_path, report).fit(Model(), loader(sampler=sampler), loader())
+@pytest.mark.parametrize(
+    ("rows", "of"),
+    [
+        (loader(sampler=WeightedRandomSampler([1.0] * ROWS, ROWS)), "WeightedRandomSampler"),
+        (loader(sampler=RandomSampler(range(ROWS), replacement=True)), "RandomSampler"),
+        (loader(sampler=Given([1, 1, 2])), "Given"),
+        (loader(batch_sampler=Given([[1, 1], [2]])), "Given"),
+        (DataLoader(Subset(Subset(Numbered(), [1, 1, 2]), [0, 1]), 4), "Subset"),
+    ],
+)
+def test_rows_that_may_be_shown_more_than_once_are_said(rows: Any, of: str, tmp_path: Path) -> None:
+    """They hide which labels are rare, so that the buckets would not be those of the data set."""
+    report, said = callback(), f"labels are counted over the rows that {of} shows"
+    with pytest.warns(UserWarning, match=f"{said}.* label_counts= replaces what is counted"):
+        trainer(tmp_path, report).fit(Model(), rows, loader())
     assert any(said in note for note in report.report.notes)
+
+
+@pytest.mark.parametrize("kind", ["mixup", "smoothing", "sparse"])
+def test_shares_of_labels_are_refused(kind: str, tmp_path: Path) -> None:
+    """A row of Mixup has one label in two parts: it would count twice. One of label smoothing would count L times."""
+    one = torch.eye(ROWS)
+    mixed = 0.7 * one + 0.3 * one.roll(1, 0) if kind == "mixup" else 0.9 * one + 0.1 / ROWS
+    mixed = (0.7 * one).to_sparse_csr() if kind == "sparse" else mixed
+    with pytest.raises(ValueError, match="counting training labels.*numbers between 0 and 1, such as those of Mixup"):
+        counted(loader(), tmp_path, lambda batch: mixed)
+    assert counted(loader(), tmp_path, lambda batch: one[batch["target"]]) == ALL
+
+
+def test_the_label_that_metrics_ignore_is_not_counted(tmp_path: Path) -> None:
+    """With ignore_index=-100, each label of a text is a row: of [[0, 1, -100], [1, -100, -100]], three rows count."""
+    texts, matrix = torch.tensor([[0, 1, -100], [1, -100, -100]]), torch.eye(ROWS, dtype=torch.int64)
+    for target in (texts, texts.reshape(-1), texts.to(torch.int32), matrix):
+        metrics = [RecallAtK(k=5, buckets="deciles", ignore_index=-100)]
+        report = callback(metrics, train_target=lambda batch, target=target: target)
+        trainer(tmp_path, report).fit(Model(), loader(sampler=SubsetRandomSampler([3])))
+        counts = [1] * ROWS if target is matrix else [1, 2] + [0] * (ROWS - 2)
+        assert report.frequency.counts.tolist() == counts
+        assert report.frequency.num_rows == sum(counts)
 
 
 def test_a_run_of_one_batch_counts_one_batch(tmp_path: Path) -> None:

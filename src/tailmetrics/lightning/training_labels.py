@@ -14,8 +14,11 @@ from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
+    DistributedSampler,
+    IterableDataset,
     RandomSampler,
     SequentialSampler,
+    Subset,
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
@@ -32,6 +35,8 @@ TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
 SPARED = "pass label_counts= to leave this out"
 OF_ALL_ROWS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 """Samplers of torch that know no processes: each process draws from all rows."""
+EACH_ROW_ONCE = (SequentialSampler, RandomSampler, SubsetRandomSampler, DistributedSampler)
+"""Samplers of torch that show a row once in an epoch, unless they draw with replacement."""
 
 
 class TrainingLabels:
@@ -96,7 +101,10 @@ class TrainingLabels:
             )
         num_labels, source = stated
         loaders = training_loaders(trainer, pl_module)
-        counter, notes = count_labels(loaders, self.train_target, num_labels, source, trainer, pl_module.device)
+        ignored = next(iter(self.collection.members().values())).ignore_index  # all members have the same
+        counter, notes = count_labels(
+            loaders, self.train_target, num_labels, source, ignored, trainer, pl_module.device
+        )
         self._adopt(counter.compute().reshape(-1).cpu(), counter.num_rows, source, again)
         self.notes, self._counted = tuple(notes), True
         for note in notes if trainer.is_global_zero else ():
@@ -185,7 +193,13 @@ def _other_labels(saved: int, found: str) -> str:
 
 
 def count_labels(
-    loaders: dict[Place, Any], train_target: Any, num_labels: int, source: str, trainer: Any, device: torch.device
+    loaders: dict[Place, Any],
+    train_target: Any,
+    num_labels: int,
+    source: str,
+    ignored: int | None,
+    trainer: Any,
+    device: torch.device,
 ) -> tuple[LabelFrequency, list[str]]:
     """Return how often each label is in one epoch of the loaders, over all processes, and what there is to say of it.
 
@@ -197,6 +211,7 @@ def count_labels(
         train_target: Where the target is: for every loader, or in a dict or list of the loaders' shape.
         num_labels: L.
         source: What says so, for messages.
+        ignored: The label of rows that do not count; None for no such label.
         trainer: The trainer.
         device: Where to count.
     """
@@ -225,21 +240,55 @@ def count_labels(
                     if padding.sampler is not None:
                         kept = padding.first_seen(len(target), "train_target", masked=False)
                         target = target if kept is None else target[kept.to(target.device)]
-                    counter.update(target.to(counter.device) if isinstance(target, Tensor) else target)
+                    counter.update(*_labels(target, num_labels, ignored, device))
                 except (TypeError, ValueError) as error:
                     what = f"{_named(place)}, with {num_labels} labels by {source}"
                     raise ValueError(f"HeadToTailReport: counting training labels{what}: {error}") from error
     return counter, list(dict.fromkeys(filter(None, notes)))
 
 
+def _labels(target: Any, num_labels: int, ignored: int | None, device: torch.device) -> tuple[Any, Tensor | None]:
+    """Return a training target as it is counted, and which of its rows count.
+
+    Metrics with an ``ignore_index`` have one label in each row, so that each label of a training text is a row, too.
+    """
+    if not isinstance(target, Tensor):
+        return target, None
+    target = target.to(device)
+    if target.is_floating_point():
+        shares = target.values() if target.is_sparse_csr else target
+        if bool(((shares > 0) & (shares < 1)).any()):
+            raise ValueError(
+                "the target holds numbers between 0 and 1, such as those of Mixup, CutMix and label smoothing, which "
+                "do not say how often a label occurs; pass label_counts=, or train_target=, a function of the batch "
+                "that returns the labels before they are mixed. Where each number above 0 is a label, it returns "
+                "target > 0."
+            )
+    elif ignored is not None and target.dtype != torch.bool and (target.ndim < 2 or target.shape[1] != num_labels):
+        target = target.reshape(-1)
+        return target, target != ignored
+    return target, None
+
+
 def _drawn(loader: Any) -> str:
-    """Return what to say of a sampler of torch that shows some rows more often than others."""
-    sampler = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
-    if not (isinstance(sampler, WeightedRandomSampler) or getattr(sampler, "replacement", False)):
+    """Return what to say of rows that an epoch may show more than once or not at all."""
+    batches, data = getattr(loader, "batch_sampler", None), getattr(loader, "dataset", None)
+    sampler = batches.sampler if type(batches) is BatchSampler else batches
+    sampler = getattr(getattr(sampler, "dataset", None), "_sampler", sampler)  # Lightning shares it over processes
+    if batches is None or isinstance(data, IterableDataset):  # no row has a number
+        return ""
+    doubtful = []
+    if type(sampler) not in EACH_ROW_ONCE or getattr(sampler, "replacement", False):
+        doubtful.append(sampler)
+    while isinstance(data, Subset):
+        if len(set(data.indices)) < len(data.indices):
+            doubtful.append(data)
+        data = data.dataset
+    if not doubtful:
         return ""
     return (
-        f"labels are counted over the rows that {type(sampler).__name__} draws: where it draws rare labels more often, "
-        "the deciles are not those of the data set."
+        f"labels are counted over the rows that {type(doubtful[0]).__name__} shows: where it repeats some rows, or "
+        "leaves some out, the label counts are not those of the data set."
     )
 
 
