@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from tailmetrics.evaluation import Evaluation
 from tailmetrics.report import Report
 
 IN_THE_MIDDLE = """
@@ -29,7 +28,7 @@ def counted(self, *batch, **more):
     update(self, *batch, **more)
 
 Evaluation.update = counted
-raise SystemExit(main(sys.argv[1:]))
+raise SystemExit(main())
 """
 SAID = "interrupted: what is not complete is not written\n"
 
@@ -52,13 +51,18 @@ def words(made, config, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "where", ["os.kill(os.getpid(), signal.SIGINT)", "Removed()"], ids=["code", "removal of an object"]
+    ("where", "ends"),
+    [
+        ("os.kill(os.getpid(), signal.SIGINT)", (130, SAID)),
+        ("Removed()", (130, SAID)),  # where Python drops errors
+        ("os.kill(os.getpid(), signal.SIGTERM)", (143, "")),  # as torchrun ends the other ranks
+    ],
 )
-def test_ctrl_c_in_the_third_batch(words, tmp_path, where):
-    """A process that gets SIGINT, also where Python drops errors, ends with 130 and one line, and nothing is left."""
+def test_a_signal_in_the_third_batch(words, tmp_path, where, ends):
+    """A process that gets SIGINT or SIGTERM ends with 130 and one line or with 143, and nothing is left."""
     code = IN_THE_MIDDLE.replace("WHERE", where)
     ended = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", SAID)
+    assert (ended.stdout, (ended.returncode, ended.stderr)) == ("", ends)
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
@@ -78,13 +82,3 @@ def test_ctrl_c_between_the_files_of_a_report(words, tailmetrics, tmp_path, monk
     monkeypatch.setattr(Report, "write", raising(signal.SIGINT, Report.write))
     assert tailmetrics(*words) == (130, "", SAID)
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
-
-
-def test_sigterm_cleans_up_too(words, tailmetrics, tmp_path, monkeypatch):
-    """torchrun ends the other ranks with SIGTERM: status 143, and no trace."""
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(Evaluation, "update", raising(signal.SIGTERM, Evaluation.update))
-    with pytest.raises(SystemExit, match="143"):
-        tailmetrics(*words)
-    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
-    assert signal.getsignal(signal.SIGTERM) is before

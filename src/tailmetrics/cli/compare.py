@@ -14,7 +14,7 @@ import torch
 
 from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, report_of, stream
 from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
-from tailmetrics.cli.messages import CommandError, CommandWarning, in_options, kept_warnings
+from tailmetrics.cli.messages import CommandError, CommandWarning
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
@@ -32,8 +32,8 @@ from tailmetrics.significance.rows import check_identities
 COMPARE_FILES = [*(f"compare.{suffix}" for suffix in FORMS), "compare_curve.csv"]
 
 
-def compare_runs(request: Request) -> None:
-    """Compare, then write and print."""
+def compare_runs(request: Request, said: dict[str, bool]) -> None:
+    """Compare, then write and print; ``said`` has the warnings that were printed."""
     options, data = request.get(CompareOptions), request.get(DataOptions)
     tables, preds = request.options.tables, options.preds or []
     # the runs of one model, such as its seeds, stand with commas between, unless that is a file
@@ -47,18 +47,19 @@ def compare_runs(request: Request) -> None:
     read = [file for some in models for one in some for file in (one, *part_paths(one))]
     read += [Path(options.clusters)] if options.clusters is not None and names_a_file(options.clusters) else []
     read += [*local_files(paths_of(preds, data)), *map(Path, request.configs)]
-    with Outputs(read, options.overwrite) as outputs, kept_warnings() as warned:
+    with Outputs(read, options.overwrite) as outputs:
         folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
         scratch = folder_for(outputs)
         models = models or [[path] for path in _tables(request, preds, scratch)]
         opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
         report = _compared(opened, options, data, request.get(ResamplingOptions))
         for table in (one for some in opened.values() for one in some if tables and not one.identity):
-            said = f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
-            warnings.warn(f"{said}are about the same thing; write it again.", CommandWarning, stacklevel=2)
+            problem = (
+                f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
+            )
+            warnings.warn(f"{problem}are about the same thing; write it again.", CommandWarning, stacklevel=2)
         notes = warnings_of({name: [note for one in some for note in one.notes] for name, some in opened.items()})
-        said_here = dict.fromkeys(in_options(str(one)) for one in warned)
-        report = replace(report, warnings=[*dict.fromkeys([*notes, *said_here])])
+        report = replace(report, warnings=[*dict.fromkeys([*notes, *said])])
         if folder is not None:
             report.write(folder)
         written = outputs.place()

@@ -30,7 +30,7 @@ from tailmetrics.cli.inputs import (
     paths_of,
     read_row_groups,
 )
-from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options, kept_warnings
+from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_options
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
@@ -39,7 +39,7 @@ from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.label_cells import end_to_end
 from tailmetrics.evaluation.row_moments import as_valued
-from tailmetrics.io import DataFileError, DataFileNote, Dataset, TargetDataset
+from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
 from tailmetrics.io.labels import order_of_names
 from tailmetrics.metrics import TopKMetric
@@ -55,8 +55,11 @@ from tailmetrics.significance.labels import OverLabels
 REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv"]
 
 
-def evaluate(request: Request) -> None:
-    """Evaluate, then write and print what the options ask for; nothing is written unless everything has gone well."""
+def evaluate(request: Request, said: dict[str, bool]) -> None:
+    """Evaluate, then write and print what the options ask for; nothing is written unless everything has gone well.
+
+    ``said`` has the warnings that were printed.
+    """
     options, data = request.get(EvaluateOptions), request.get(DataOptions)
     resampling = request.get(ResamplingOptions)
     if options.preds is None:
@@ -71,7 +74,6 @@ def evaluate(request: Request) -> None:
     with (
         joined(options.device) as ranks,
         Outputs(input_files, options.overwrite) as outputs,
-        kept_warnings() as warned,
         ExitStack() as stack,
     ):
         engine = None if options.engine is None else Engine(options, data, ranks)
@@ -82,7 +84,7 @@ def evaluate(request: Request) -> None:
             table = _claim_row_table(options, ranks, outputs)
             facts = facts_of(paths, data) if ranks.world_size > 1 else {}
         # folders that any process made, so that the last one to leave removes them all
-        outputs.made = list(dict.fromkeys(one for made in ranks.all(outputs.made) for one in made))
+        outputs.made[:] = list(dict.fromkeys(one for made in ranks.all(outputs.made) for one in made))
         ranks.check_same(facts)
         with ranks.agreement():
             inputs = open_inputs([options.preds], data, ranks)
@@ -113,7 +115,6 @@ def evaluate(request: Request) -> None:
                 evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
         report = report_of(evaluation, options.preds, dataset, data, groups)
         report = replace(report, title=options.title or report.title)
-        said = {in_options(str(one)): isinstance(one, DataFileNote) for one in warned}
         more = [one for one, of_file in said.items() if not of_file and one not in report.notes]
         report = replace(report, notes=(*report.notes, *more))
         with ranks.agreement():

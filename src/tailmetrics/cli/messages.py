@@ -128,34 +128,21 @@ def in_options(text: str) -> str:
 
 
 @contextmanager
-def kept_warnings() -> Iterator[list[Warning | str]]:
-    """Collect the warnings that are shown, for a report to say them too."""
-    found: list[Warning | str] = []
-    with warnings.catch_warnings():
-        before = warnings.showwarning
+def plain_warnings(is_first: bool) -> Iterator[dict[str, bool]]:
+    """Print each warning once, on the first process, as one line without the line of code that gave it.
 
-        def show(message: Warning | str, *place: Any, **more: Any) -> None:
-            found.append(message)
-            before(message, *place, **more)
-
-        warnings.showwarning = show
-        yield found
-
-
-@contextmanager
-def plain_warnings(is_first: bool) -> Iterator[None]:
-    """Print each warning once, on the first process, as one line without the line of code that gave it."""
-    said: set[str] = set()
+    Yields what has been said, and of each sentence whether it is a note on how a file was read: a report says them too.
+    """
+    said: dict[str, bool] = {}
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        kind = "note" if issubclass(category, DataFileNote) else "warning"
-        line = f"{kind}: {printable(in_options(str(message)))}"
-        if line not in said and is_first:
-            sys.stderr.write(f"{line}\n")
-        said.add(line)
+        text, of_file = in_options(str(message)), issubclass(category, DataFileNote)
+        if text not in said and is_first:
+            sys.stderr.write(f"{'note' if of_file else 'warning'}: {printable(text)}\n")
+        said[text] = of_file
 
     with warnings.catch_warnings():
         for ours in (DataFileNote, CommandWarning):
             warnings.simplefilter("always", ours)
         warnings.showwarning = show
-        yield
+        yield said

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
-from types import TracebackType
 from typing import Any
+from weakref import finalize
 
 from rich.console import Console
 
@@ -39,21 +39,15 @@ class Outputs:
         self._inputs = [Path(path) for path in inputs]
         self._overwrite = overwrite
         self._claimed: list[tuple[Path, Path, list[str]]] = []
-        self._placed = False
         self.made: list[Path] = []
+        self._close = finalize(self, _remove, self._claimed, self.made)  # at the latest when the process ends
 
     def __enter__(self) -> Outputs:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with _uninterrupted():
-            for waiting, _, _ in self._claimed:
-                rmtree(waiting, ignore_errors=True)
-            for folder in [] if self._placed else reversed(self.made):
-                with suppress(OSError):  # another run has written into it
-                    folder.rmdir()
+            self._close()
 
     def claim(self, folder: str | Path, names: Iterable[str]) -> Path:
         """Return a folder whose files go to ``folder``, which is made if need be.
@@ -95,7 +89,7 @@ class Outputs:
         """
         found = []
         with _uninterrupted():
-            self._placed = True
+            self.made.clear()
             for waiting, folder, names in self._claimed:
                 written = sorted(path.name for path in waiting.iterdir() if path.name != LOCK)
                 for name in written:
@@ -112,6 +106,14 @@ class Outputs:
         except OSError as error:
             hint = "check its permissions, or name another place to write to."
             raise CommandError(f"{goal}: cannot be written: {error.strerror}", hint) from error
+
+
+def _remove(claimed: Sequence[tuple[Path, Path, list[str]]], made: Sequence[Path]) -> None:
+    for waiting, _, _ in claimed:
+        rmtree(waiting, ignore_errors=True)
+    for folder in reversed(made):
+        with suppress(OSError):  # another run has written into it
+            folder.rmdir()
 
 
 def _is_same(goal: Path, path: Path) -> bool:
