@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from re import sub
 from types import MappingProxyType
 from typing import Any, cast
@@ -31,10 +30,10 @@ from tailmetrics.metrics._states import Addition
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
-from tailmetrics.ranking._inputs import Batch, Context, Duplicates
-from tailmetrics.ranking._layouts import QueriesSeen
+from tailmetrics.ranking._inputs import Batch, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._warnings import QueriesSeen
 
 ORDERS: tuple[Ties, ...] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`TopKCollection.orders` has values of."""
@@ -79,8 +78,8 @@ class TopKCollection(Mergeable, LoggedCollection):
     _orders: tuple[Ties, ...] = ()
     _twins: Mapping[Reference | Ties, Mapping[str, RelevanceMetric]] = MappingProxyType({})
     """Metrics like the members, by the reference or the order of equal scores that they are of."""
-    _reading: tuple[Context, Depth] | None = None
-    """For whom a batch is read, and how deep; None until the first one comes, with no member left open."""
+    _reading: tuple[dict[str, Any], Depth] | None = None
+    """What holds for each batch, and how deep it is read; None until the first one comes, with no member left open."""
 
     def __init__(
         self,
@@ -229,7 +228,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     ) -> Ranking:
         """Rank a batch as deep as the members need; the arguments are those of :meth:`update`."""
         with one_thread():
-            return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
+            return self._rank(Batch("TopKCollection", preds, target, row_mask, row_groups, row_weights, indexes))
 
     def _rank(self, batch: Batch) -> Ranking:
         members = self.members().values()
@@ -241,13 +240,10 @@ class TopKCollection(Mergeable, LoggedCollection):
                 metric._check_bound("before update")
             twins = [metric for name in self._orders for metric in self._twins[name].values()]
             self._reading = _reading_of([*members, *twins])
-        context, depth = self._reading
-        validate = False
-        for metric in members:
-            validate = validate or metric.validate_args
-        if context.validate != validate:
-            context = replace(context, validate=validate)
-        ranking = rank_rows(replace(context, warns=True) if self._warns else context, batch, depth)
+        known, depth = self._reading
+        vars(batch).update(known, warns=self._warns)
+        batch.validate = any(map(attrgetter("validate_args"), members))
+        ranking = rank_rows(batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
         return ranking
@@ -277,7 +273,10 @@ class TopKCollection(Mergeable, LoggedCollection):
             if self._background.takes(partial(TopKCollection.update, self), preds, target, row_mask, **more):
                 return
         with one_thread():
-            self._add(self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes)), self.members())
+            self._add(
+                self._rank(Batch("TopKCollection", preds, target, row_mask, row_groups, row_weights, indexes)),
+                self.members(),
+            )
 
     def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
         """Add a ranking to all members, or to none if one of them refuses it."""
@@ -638,16 +637,15 @@ def _agreed(argument: str, members: Iterable[TopKMetric]) -> Any:
     return next(iter(values.values()))
 
 
-def _reading_of(members: Iterable[TopKMetric]) -> tuple[Context, Depth]:
-    """Return for whom a batch is read, and how deep it has to be ranked so that all have enough."""
+def _reading_of(members: Iterable[TopKMetric]) -> tuple[dict[str, Any], Depth]:
+    """Return what holds for each batch, by attribute, and how deep it has to be ranked so that all have enough."""
     metrics = list(members)
-    context = Context(
-        "TopKCollection",
-        next((metric.num_labels for metric in metrics if metric.num_labels is not None), None),
-        duplicates=_agreed("duplicates", metrics),
-        ignore_index=_agreed("ignore_index", metrics),
-    )
+    known = {
+        "num_labels": next((metric.num_labels for metric in metrics if metric.num_labels is not None), None),
+        "duplicates": _agreed("duplicates", metrics),
+        "ignore_index": _agreed("ignore_index", metrics),
+    }
     depths = [metric.reads for metric in metrics]
     scores, lists = ([getattr(depth, what) for depth in depths] for what in ("scores", "lists"))
     decisions = all(depth.decisions for depth in depths)
-    return context, Depth(max(scores), None if None in lists else max(lists), decisions=decisions)
+    return known, Depth(max(scores), None if None in lists else max(lists), decisions=decisions)

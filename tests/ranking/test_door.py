@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tailmetrics import PrecisionAtK, Ranking, rank
-from tailmetrics.ranking import _inputs, _layouts, _reading, _splits
+from tailmetrics.ranking import _inputs, _reading, _splits
 
 SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
 ROWS: dict[str, Any] = {"row_mask": [True, True], "row_groups": [0, 1], "row_weights": [1.0, 2.0]}
@@ -27,7 +27,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counts[argument] += 1
         return plain(caller, argument, value)
 
-    for module in (_inputs, _layouts, _reading, _splits):
+    for module in (_inputs, _reading, _splits):
         monkeypatch.setattr(module, "as_tensor", counted)
     return counts
 

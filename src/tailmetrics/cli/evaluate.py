@@ -46,7 +46,7 @@ from tailmetrics.metrics import TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics.decisions import ThresholdMetric
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._validation import read_from
+from tailmetrics.ranking._warnings import read_from
 from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals

@@ -44,7 +44,7 @@ from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._kernels import Targets
-from tailmetrics.ranking._validation import TOLD
+from tailmetrics.ranking._warnings import TOLD
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
 from tailmetrics.significance.estimating import Interval

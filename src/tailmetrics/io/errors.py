@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from tailmetrics.ranking._validation import warn_outside
+from tailmetrics.ranking._warnings import warn_outside
 
 
 class DataFileError(ValueError):

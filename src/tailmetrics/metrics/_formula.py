@@ -16,7 +16,7 @@ from tailmetrics.metrics._fixed_point import REAL, FixedPoint
 from tailmetrics.ranking import TargetRanks
 from tailmetrics.ranking._device import made_once, real_dtype
 from tailmetrics.ranking._device import ordered_sum as ordered_sum
-from tailmetrics.ranking._inputs import Batch, Context
+from tailmetrics.ranking._inputs import Batch
 from tailmetrics.ranking._ranking import rank_batch
 from tailmetrics.ranking._reading import Depth
 
@@ -94,12 +94,12 @@ def formula(function: Callable[..., Value], reads: Depth | None = None) -> Calla
             rest = of_arrays.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{either.__name__}: {error}; pass {either.__name__}({', '.join(names)}).") from None
-        batch, k = Batch(rest.pop("preds"), rest.pop("target")), rest.get("k")
+        preds, target, k = rest.pop("preds"), rest.pop("target"), rest.get("k")
         if "k" in shape.parameters:
             check_cutoffs(either.__name__, k, optional=shape.parameters["k"].default is None)
         deepest = max(k) if isinstance(k, tuple) else k
         depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
-        ranking = rank_batch(Context(either.__name__, warns=True), batch, depth)
+        ranking = rank_batch(Batch(either.__name__, preds, target, warns=True), depth)
         return function(ranking, **rest)
 
     return either

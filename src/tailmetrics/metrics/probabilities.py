@@ -20,7 +20,7 @@ from tailmetrics.metrics._states import AtCells, Increments, State
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._validation import warn_of_probabilities
+from tailmetrics.ranking._warnings import warn_of_probabilities
 
 
 class _SoftmaxMetric(TopKMetric):
@@ -44,7 +44,7 @@ class _SoftmaxMetric(TopKMetric):
         scores = ranking.scores
         if scores is not None:
             key = "probabilities warned of"  # once for all members of a collection
-            ranking.remembered(key, lambda: warn_of_probabilities(ranking.context(self._caller), scores))
+            ranking.remembered(key, lambda: warn_of_probabilities(ranking.asked_by(self._caller), scores))
 
 
 @final

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, TypeAlias
 
@@ -11,73 +12,70 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import INTEGERS, shape_of
+from tailmetrics._checks import INTEGERS, check_count, check_ids_in_range, shape_of
 from tailmetrics.ranking._kernels import PLAIN, Kernels
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
 Duplicates: TypeAlias = Literal["error", "first"]
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+OF_ROWS = ("row_mask", "row_groups", "row_weights")
+OTHERS = (*OF_ROWS, "indexes", "ids")
+"""The arguments beside ``preds`` and ``target``; most batches have none of them."""
 
-@dataclass(frozen=True)
-class Context:
-    """Who asks for a batch to be read, and what holds for each of its arguments.
+
+@dataclass(eq=False)
+class Batch:
+    """A batch on its way from the arguments of an update to a ranking: who asks, and what was passed.
+
+    :func:`as_tensors` makes a tensor of each argument, and :func:`rows_of_documents` makes rows of flat queries.
 
     Attributes:
         caller: The name that errors begin with.
-        num_labels: L, or None when nothing has told it yet.
-        validate: Whether values are checked; the checks make a GPU wait.
-        row_mask: Shape (N,), bool; the rows that count, None for all.
-        duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` keeps its later places
-            as misses.
-        ignore_index: The label of rows that do not count; None for no such label.
-        warns: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
-        counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, which are counted.
-        kernels: The form in which the batch is read.
-        scored: True where ``preds`` must be scores, False where they must be ids, None for either.
-    """
-
-    caller: str
-    num_labels: int | None = None
-    validate: bool = True
-    row_mask: Tensor | None = None
-    duplicates: Duplicates = "error"
-    ignore_index: int | None = None
-    warns: bool = False
-    counts_repeats: bool = False
-    kernels: Kernels = PLAIN
-    scored: bool | None = None
-
-    def counted(self, ids: Tensor) -> Tensor:
-        """Return ``ids`` (N, ...) with -1 in the rows that do not count."""
-        return ids if self.row_mask is None else ids.where(self.row_mask[:, None], -1)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The arguments of an update, as they were given; :func:`as_tensors` makes a tensor of each.
-
-    Attributes:
         preds: Scores, ids or CSR; or a pair of scores and ids.
         target: What is relevant.
-        row_mask: Which rows count.
+        row_mask: Which rows count, bool; None for all.
         row_groups: The row group of each row.
         row_weights: What each row weighs.
         indexes: The query of each document, of flat queries.
         ids: The label of each document, of flat queries.
+        num_labels: L, or None when nothing has told it yet.
+        validate: Whether values are checked; the checks make a GPU wait.
+        duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` keeps its later places
+            as misses.
+        ignore_index: The label of rows that do not count; None for no such label.
+        warns: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
+        scored: True where ``preds`` must be scores, False where they must be ids, None for either.
+        counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, which are counted.
         form: Which form ``target`` has, by the name of its argument: ``"target"`` where its type and shape are to tell.
         gains: The gains of a target of ids; None where all are 1.
+        documents: Scores and gains of the documents of flat queries that count, shape (n,) each.
+        kernels: The form in which the batch is read.
     """
 
+    caller: str
     preds: Any
-    target: Any
+    target: Any = None
     row_mask: Any = None
     row_groups: Any = None
     row_weights: Any = None
     indexes: Any = None
     ids: Any = None
+    num_labels: int | None = None
+    validate: bool = True
+    duplicates: Duplicates = "error"
+    ignore_index: int | None = None
+    warns: bool = False
+    scored: bool | None = None
+    counts_repeats: bool = False
     form: str = "target"
-    gains: Any = None
+    gains: Tensor | None = None
+    documents: tuple[Tensor, Tensor] | None = None
+    kernels: Kernels = PLAIN
+
+    def counted(self, ids: Tensor) -> Tensor:
+        """Return ``ids`` (N, ...) with -1 in the rows that do not count."""
+        return ids if self.row_mask is None else ids.where(self.row_mask[:, None], -1)
 
 
 @dataclass(frozen=True)
@@ -89,35 +87,34 @@ class ExplicitTarget:
     gains: Any = None
 
 
-def as_tensors(context: Context, batch: Batch) -> tuple[Context, Batch]:
-    """Return the context with kernels and row mask, and all arguments as tensors.
+def as_tensors(batch: Batch) -> None:
+    """Make a tensor of each argument, and choose the form in which the batch is read.
 
-    Those of flat queries are left as they are. Others have one axis of rows: scores (B, T, L) and a target (B, T) are
-    B·T rows. The row mask then leaves out the rows of ``ignore_index``, too.
+    But for flat queries there is one axis of rows then: scores (B, T, L) and a target (B, T) are B·T rows. The row mask
+    leaves out the rows of ``ignore_index``, too.
     """
-    caller, preds, target, form, gains = context.caller, batch.preds, batch.target, "target", None
+    caller, preds = batch.caller, batch.preds
     if isinstance(preds, (tuple, list)) and len(preds) == 2:
-        preds = as_tensor(caller, "preds[0]", preds[0]), as_tensor(caller, "preds[1]", preds[1])
+        batch.preds = tuple(as_tensor(caller, f"preds[{side}]", one) for side, one in enumerate(preds))
+        first = batch.preds[0]
     else:
-        preds = as_tensor(caller, "preds", preds)
-    if isinstance(target, Tensor):
-        target = as_tensor(caller, form, target)
+        batch.preds = first = as_tensor(caller, "preds", preds)
+    if isinstance(batch.target, Tensor):
+        batch.target = as_tensor(caller, "target", batch.target)
     else:
-        form, target, gains = target_as_tensor(caller, target)
-    others: dict[str, Tensor] = {}
-    for name in ("row_mask", "row_groups", "row_weights", "indexes", "ids"):
+        batch.form, batch.target, batch.gains = target_as_tensor(caller, batch.target)
+    plain = True
+    for name in OTHERS:
         value = getattr(batch, name)
         if value is not None:
-            others[name] = as_tensor(caller, name, value)
-    tensors = Batch(preds, target, **others, form=form, gains=gains)
-    first = preds[0] if isinstance(preds, tuple) else preds
-    if tensors.indexes is None:
-        if others or first.ndim != 2:
-            tensors = _in_rows(caller, tensors)
-        if context.ignore_index is not None:
-            tensors = _without_ignored(caller, tensors, context.ignore_index)
-        context = replace(context, row_mask=tensors.row_mask)
-    return replace(context, kernels=kernels_for(first.device)), tensors
+            setattr(batch, name, as_tensor(caller, name, value))
+            plain = False
+    if batch.indexes is None:
+        if not plain or first.ndim != 2:
+            _in_rows(batch, first)
+        if batch.ignore_index is not None:
+            _without_ignored(batch, batch.ignore_index)
+    batch.kernels = kernels_for(first.device)
 
 
 def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | None]:
@@ -143,27 +140,23 @@ def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | No
     return form, value, None
 
 
-def _in_rows(caller: str, batch: Batch) -> Batch:
-    """Return tensors with one axis of rows, of which nothing is copied."""
-    pair = batch.preds if isinstance(batch.preds, tuple) else (batch.preds,)
-    leading = pair[0].shape[:-1]
-    if pair[0].ndim > 2 and not pair[0].is_sparse_csr:
-        flat = tuple(one.reshape(prod(one.shape[:-1]), one.shape[-1]) for one in pair)
-        others: dict[str, Any] = {}
-        for name in ("target", "gains", "row_mask", "row_groups", "row_weights"):
+def _in_rows(batch: Batch, first: Tensor) -> None:
+    """Give the tensors of a batch one axis of rows; nothing is copied."""
+    leading, caller, pair = first.shape[:-1], batch.caller, batch.preds if isinstance(batch.preds, tuple) else (first,)
+    if first.ndim > 2 and not first.is_sparse_csr:
+        flat = [one.reshape(prod(one.shape[:-1]), one.shape[-1]) for one in pair]
+        batch.preds = flat[0] if len(flat) == 1 else tuple(flat)
+        for name in ("target", "gains", *OF_ROWS):
             value = getattr(batch, name)
             if value is not None and value.shape[: len(leading)] != leading:
                 raise ValueError(
                     f"{caller}: {name} is of shape {list(value.shape)}, but preds has the axes {list(leading)} in "
                     f"front of its labels; pass {name} with the same axes in front."
                 )
-            others[name] = None if value is None else value.reshape(prod(leading), *value.shape[len(leading) :])
-        batch = replace(batch, preds=flat if len(flat) == 2 else flat[0], **others)
-    num_rows, device = prod(leading), pair[0].device
-    row_mask = per_row(caller, "row_mask", batch.row_mask, num_rows, device)
-    row_groups = per_row(caller, "row_groups", batch.row_groups, num_rows, device)
-    row_weights = per_row(caller, "row_weights", batch.row_weights, num_rows, device)
-    return replace(batch, row_mask=row_mask, row_groups=row_groups, row_weights=row_weights)
+            if value is not None:
+                setattr(batch, name, value.reshape(prod(leading), *value.shape[len(leading) :]))
+    for name in OF_ROWS:
+        setattr(batch, name, per_row(caller, name, getattr(batch, name), prod(leading), first.device))
 
 
 NEEDED = {
@@ -187,18 +180,18 @@ def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, dev
     return value.to(device, {"row_mask": torch.bool, "row_groups": torch.int64, "row_weights": torch.float64}[argument])
 
 
-def _without_ignored(caller: str, batch: Batch, ignored: int) -> Batch:
-    """Return a batch whose row mask leaves out the rows of ``ignore_index``."""
+def _without_ignored(batch: Batch, ignored: int) -> None:
+    """Leave the rows of ``ignore_index`` out of a batch."""
     target = batch.target
     if target.ndim != 1 or target.dtype not in INTEGERS:
         raise ValueError(
-            f"{caller}: ignore_index={ignored} drops rows by their one label, but target is "
+            f"{batch.caller}: ignore_index={ignored} drops rows by their one label, but target is "
             f"{shape_of(target)}; pass one label per row, or row_mask."
         )
     target = target.to(torch.int64)  # -100 as a byte would be label 156
     kept = target.ne(ignored)
-    row_mask = kept if batch.row_mask is None else kept & batch.row_mask
-    return replace(batch, target=torch.where(kept, target, -1), row_mask=row_mask)
+    batch.row_mask = kept if batch.row_mask is None else kept & batch.row_mask
+    batch.target = torch.where(kept, target, -1)
 
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -209,7 +202,8 @@ UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64")
 def as_tensor(caller: str, argument: str, value: Any) -> Tensor:
     """Return tensors, arrays, columns and scipy sparse matrices as tensors without a gradient; refuse anything else."""
     if type(value) is Tensor and value.layout == torch.strided and value.dtype in ACCEPTED and not value.is_nested:
-        return value.detach().resolve_neg()  # numpy, which some steps use, does not know the negative bit
+        plain: Tensor = value.detach() if value.requires_grad else value
+        return plain.resolve_neg()  # numpy, which some steps use, does not know the negative bit
     if is_column(value):
         value = from_column(caller, argument, value)[0]
     if isinstance(value, np.ndarray):
@@ -387,3 +381,138 @@ def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
     rows = np.full((len(lengths), width), padding, np.int64 if is_whole else flat.dtype)
     rows[np.arange(width) < lengths[:, None]] = flat
     return rows
+
+
+# other layouts: documents of many queries one below the other, and lists of index shards
+
+
+def rows_of_documents(batch: Batch) -> tuple[Tensor, Tensor | None]:
+    """Make rows of candidates of flat queries, one for each query in ascending order of its index.
+
+    Args:
+        batch: Tensors. ``preds``, shape (n,), floating: the score of each document; ``target``, shape (n,), bool or
+            gains of at least 0; ``indexes``, shape (n,), integers: the query of each document; ``ids``, shape (n,),
+            integers: the label of each document; None numbers the documents of a query as they stand. The row mask,
+            groups and weights, one for each document or, shape (N,), for each query in ascending order of its index.
+
+    Returns:
+        The index of each of N rows, and the number of documents of each; None where they have labels.
+    """
+    caller = batch.caller
+    of = {name: getattr(batch, name) for name in ("preds", "target", *OTHERS) if getattr(batch, name) is not None}
+    _check_documents(caller, of)
+    queries, row = torch.unique(of["indexes"], return_inverse=True)
+    for name in [one for one in OF_ROWS if one in of]:
+        if of[name].shape not in ((len(row),), (len(queries),)):
+            raise ValueError(
+                f"{caller}: {name} is {shape_of(of[name])}, but there are {len(row)} documents of {len(queries)} "
+                "queries; pass one value per query, in ascending order of its index, or one per document."
+            )
+        of[name] = of[name].to(row.device)
+        of[name] = of[name] if len(of[name]) == len(row) else of[name][row]
+    row_mask = of.pop("row_mask", None)
+    if row_mask is not None and row_mask.dtype != torch.bool:
+        raise ValueError(f"{caller}: row_mask is {shape_of(row_mask)}; pass bool, True for what counts.")
+    if batch.ignore_index is not None:
+        counted = of["target"] != batch.ignore_index
+        row_mask = counted if row_mask is None else row_mask & counted
+    if row_mask is not None:
+        of, row = {name: value[row_mask] for name, value in of.items()}, row[row_mask]
+        left = torch.bincount(row, minlength=len(queries)) > 0
+        queries, row = queries[left], (left.cumsum(0) - 1)[row]
+    batch.documents = of["preds"], of["target"]
+    order = row.argsort(stable=True)
+    counts = torch.bincount(row, minlength=len(queries))
+    starts = counts.cumsum(0) - counts
+    for name in [one for one in OF_ROWS if one in of]:
+        value, of_query = of[name], of[name][order[starts]]
+        if batch.validate and bool((of_query[row] != value).any()):
+            raise ValueError(
+                f"{caller}: {name} differs between documents of one query; pass one value per query, or the same for "
+                "each of its documents."
+            )
+        setattr(batch, name, per_row(caller, name, of_query, len(of_query), of_query.device))
+    row = row[order]
+    column = torch.arange(len(row), device=row.device) - starts[row]
+    label = column if batch.ids is None else of["ids"][order].to(torch.int64)
+    shape = len(counts), int(counts.max()) if len(counts) else 0
+
+    def in_rows(values: Tensor, fill: float) -> Tensor:
+        return values.new_full(shape, fill).index_put_((row, column), values)
+
+    ids, batch.gains = in_rows(label, -1), in_rows(of["target"][order].to(torch.float64), 0.0)
+    if batch.ids is None:
+        batch.num_labels = None  # documents have no labels that could be out of range
+    elif batch.validate:
+        check_ids_in_range(caller, "ids", ids, batch.num_labels, None)
+    batch.preds, batch.form, batch.row_mask = (in_rows(of["preds"][order], -torch.inf), ids), "target_ids", None
+    batch.target, batch.counts_repeats = ids.where(batch.gains > 0, -1), True
+    return queries, counts if batch.ids is None else None
+
+
+def _check_documents(caller: str, documents: dict[str, Tensor]) -> None:
+    scores, labels = documents["preds"], documents.get("ids")
+    for name, value in documents.items():
+        if name not in OF_ROWS and (value.ndim != 1 or len(value) != len(scores)):
+            raise ValueError(
+                f"{caller}: {name} is {shape_of(value)}, but with indexes= preds, target and ids have one number per "
+                f"document: shape [n], like preds, {shape_of(scores)}."
+            )
+    if not scores.is_floating_point() or documents["indexes"].dtype not in INTEGERS:
+        raise TypeError(
+            f"{caller}: preds is {shape_of(scores)}, indexes is {shape_of(documents['indexes'])}; pass floating scores "
+            "and the query of each document as integers; preds come first, target second."
+        )
+    if labels is not None and labels.dtype not in INTEGERS:
+        raise TypeError(f"{caller}: ids is {shape_of(labels)}; labels are integers.")
+
+
+def check_pair(caller: str, argument: str, scores: Tensor, ids: Tensor) -> None:
+    """Raise unless scores and ids of candidates are matrices of one shape on one device."""
+    if scores.device != ids.device:
+        raise ValueError(
+            f"{caller}: {argument} is a pair on {scores.device} and {ids.device}; move both to one device."
+        )
+    fits = scores.is_floating_point() and ids.dtype in INTEGERS and scores.ndim == 2 and scores.shape == ids.shape
+    if not fits or scores.is_sparse_csr or ids.is_sparse_csr:
+        raise ValueError(
+            f"{caller}: {argument} is the pair ({shape_of(scores)}, {shape_of(ids)}); pass dense floating scores "
+            "[N, C] and integer ids [N, C] of one shape."
+        )
+
+
+def side_by_side(
+    caller: str, shards: Any, first_labels: Sequence[int] | None, row_mask: Any
+) -> tuple[Tensor, Tensor, int]:
+    """Return scores and ids (N, C) of the shards of an index, and how long the shortest list is, padding left out.
+
+    Args:
+        caller: The name that errors begin with.
+        shards: Pairs of scores (N, C) and ids (N, C).
+        first_labels: What is added to the ids of each shard; None where they are labels already.
+        row_mask: Shape (N,), bool; the rows that count, None for all.
+    """
+    given = list(shards) if isinstance(shards, Iterable) and not isinstance(shards, Tensor) else []
+    firsts = [0] * len(given) if first_labels is None else list(first_labels)
+    if not given or any(not isinstance(one, (tuple, list)) or len(one) != 2 for one in given):
+        raise TypeError(f"{caller}: shards is {shape_of(shards)}; pass a list of pairs of scores and ids [N, C].")
+    if len(firsts) != len(given):
+        raise ValueError(f"{caller}: there are {len(given)} shards and {len(firsts)} first_labels; pass one for each.")
+    pairs: list[tuple[Tensor, Tensor]] = []
+    for number, (pair, first) in enumerate(zip(given, firsts, strict=True)):
+        scores, ids = (as_tensor(caller, f"shards[{number}][{side}]", one) for side, one in enumerate(pair))
+        check_pair(caller, f"shard {number}", scores, ids)
+        like = pairs[0][0] if pairs else scores
+        if (len(scores), scores.dtype, scores.device) != (len(like), like.dtype, like.device):
+            raise ValueError(
+                f"{caller}: shard {number} has {shape_of(scores)} on {scores.device}, shard 0 {shape_of(like)} on "
+                f"{like.device}; pass the same rows of all shards."
+            )
+        first = check_count(caller, "first_labels", first, minimum=0)
+        pairs.append((scores, torch.where(ids >= 0, ids.to(torch.int64) + first, -1)))
+    lengths = torch.stack([((ids >= 0) & (scores > -torch.inf)).sum(dim=1) for scores, ids in pairs], dim=1)
+    mask = None if row_mask is None else as_tensor(caller, "row_mask", row_mask)
+    mask = per_row(caller, "row_mask", mask, len(lengths), lengths.device)
+    lengths = lengths if mask is None else lengths[mask]
+    scores, ids = (torch.cat(side, dim=1) for side in zip(*pairs, strict=True))
+    return scores, ids, int(lengths.min()) if lengths.numel() else 0

@@ -13,9 +13,16 @@ from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count, check
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._device import once, one_thread, real_dtype
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
-from tailmetrics.ranking._inputs import Batch, Context, Duplicates, ExplicitTarget, as_tensors
+from tailmetrics.ranking._inputs import (
+    OTHERS,
+    Batch,
+    Duplicates,
+    ExplicitTarget,
+    as_tensors,
+    rows_of_documents,
+    side_by_side,
+)
 from tailmetrics.ranking._kernels import Kernels, Targets
-from tailmetrics.ranking._layouts import rows_of_documents, side_by_side
 from tailmetrics.ranking._pieces import Beyond, log_sum
 from tailmetrics.ranking._reading import PLAIN_ROWS, BatchRows, Depth, read_batch
 from tailmetrics.ranking._target_ranks import RelevantLabels, TargetRanks
@@ -99,10 +106,10 @@ class Ranking(TargetRanks):
             duplicates: ``"error"`` or ``"first"``, as in :func:`rank`.
             validate_args: False skips the checks that read values.
         """
-        context = Context("Ranking.from_scores", None, validate_args, duplicates=duplicates, scored=True)
-        target = ExplicitTarget(target_ids, target_mask, target_gains)
-        amount = Depth(check_count(context.caller, "depth", depth, maximum=LARGEST_CUTOFF), complete=complete)
-        return rank_batch(context, Batch(scores, target, row_mask), amount)
+        caller, target = "Ranking.from_scores", ExplicitTarget(target_ids, target_mask, target_gains)
+        amount = Depth(check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF), complete=complete)
+        given = Batch(caller, scores, target, row_mask, validate=validate_args, duplicates=duplicates, scored=True)
+        return rank_batch(given, amount)
 
     @classmethod
     def from_ids(
@@ -131,9 +138,10 @@ class Ranking(TargetRanks):
             row_mask: Shape (N,), bool; False drops a row.
             validate_args: False skips the checks that read values.
         """
-        context = Context("Ranking.from_ids", num_labels, validate_args, duplicates=duplicates, scored=False)
         target = ExplicitTarget(target_ids, target_mask, target_gains)
-        return rank_batch(context, Batch(ids, target, row_mask), Depth(None, complete=complete))
+        more: Any = {"validate": validate_args, "duplicates": duplicates, "scored": False}
+        given = Batch("Ranking.from_ids", ids, target, row_mask, num_labels=num_labels, **more)
+        return rank_batch(given, Depth(None, complete=complete))
 
     @classmethod
     def from_flat(
@@ -168,8 +176,10 @@ class Ranking(TargetRanks):
             ignore_index: Documents with this value in ``target`` are dropped.
             validate_args: False skips the checks that read values.
         """
-        context = Context("Ranking.from_flat", num_labels, validate_args, None, duplicates, ignore_index)
-        return rank_batch(context, Batch(preds, target, row_mask, row_groups, row_weights, indexes, ids), Depth(None))
+        more: Any = {"num_labels": num_labels, "validate": validate_args, "duplicates": duplicates}
+        given = Batch("Ranking.from_flat", preds, target, row_mask, row_groups, row_weights, indexes, ids, **more)
+        given.ignore_index = ignore_index
+        return rank_batch(given, Depth(None))
 
     @classmethod
     def from_shards(
@@ -203,11 +213,11 @@ class Ranking(TargetRanks):
             row_mask: Shape (N,), bool; False drops a row.
             validate_args: False skips the checks that read values.
         """
-        context = Context("Ranking.from_shards", num_labels, validate_args, duplicates=duplicates, scored=True)
-        scores, ids, shortest = side_by_side(context, shards, first_labels, row_mask)
-        target = ExplicitTarget(target_ids, target_mask, target_gains)
-        amount = Depth(None, None if complete else shortest, complete=complete)
-        return rank_batch(context, Batch((scores, ids), target, row_mask), amount)
+        caller, target = "Ranking.from_shards", ExplicitTarget(target_ids, target_mask, target_gains)
+        scores, ids, shortest = side_by_side(caller, shards, first_labels, row_mask)
+        more: Any = {"validate": validate_args, "duplicates": duplicates, "scored": True}
+        given = Batch(caller, (scores, ids), target, row_mask, num_labels=num_labels, **more)
+        return rank_batch(given, Depth(None, None if complete else shortest, complete=complete))
 
     def __post_init__(self) -> None:
         """Set what each reader asks for."""
@@ -388,9 +398,9 @@ class Ranking(TargetRanks):
         assert self.scores is not None
         return log_sum(self.scores)
 
-    def context(self, caller: str) -> Context:
+    def asked_by(self, caller: str) -> Batch:
         """Return what holds for whoever looks at the values of the batch."""
-        return Context(caller, self.num_labels, row_mask=self.row_mask, kernels=self.targets.kernels)
+        return Batch(caller, None, None, self.row_mask, num_labels=self.num_labels, kernels=self.targets.kernels)
 
     def check_ids_below(self, caller: str, num_labels: int) -> None:
         """Raise unless listed and relevant labels are below ``num_labels``, for lists that do not tell L."""
@@ -493,40 +503,45 @@ def rank(
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
     depth = check_count("rank", "depth", depth, maximum=LARGEST_CUTOFF)
-    context = Context("rank", num_labels, validate_args, None, duplicates, ignore_index, warns=True)
-    batch = Batch(preds, target, row_mask, row_groups, row_weights)
-    return rank_batch(context, batch, Depth(depth, complete=complete))
+    more: Any = {"num_labels": num_labels, "validate": validate_args, "duplicates": duplicates, "warns": True}
+    batch = Batch("rank", preds, target, row_mask, row_groups, row_weights, ignore_index=ignore_index, **more)
+    return rank_batch(batch, Depth(depth, complete=complete))
 
 
-def rank_batch(context: Context, batch: Batch, depth: Depth) -> Ranking:
+def rank_batch(batch: Batch, depth: Depth) -> Ranking:
     """Read the arguments of an update and rank them, on one thread but for what has its own; see :func:`rank`."""
     with one_thread():
-        return rank_rows(context, batch, depth)
+        return rank_rows(batch, depth)
 
 
-def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
+def rank_rows(batch: Batch, depth: Depth) -> Ranking:
     """Return what an update was given as a ranking: rows, flat queries, or a ranking as it is."""
-    if isinstance(batch.preds, Ranking):
-        return _as_it_is(context, batch)
+    caller, ranking, ignore_index = batch.caller, batch.preds, batch.ignore_index
+    if isinstance(ranking, Ranking):
+        if any(getattr(batch, name) is not None for name in ("target", *OTHERS)):
+            raise TypeError(f"{caller}: a Ranking holds target and row_mask already; pass it alone.")
+        if ignore_index not in (None, ranking.ignore_index):
+            raise ValueError(
+                f"{caller}: ignore_index={ignore_index}, but the ranking was made with "
+                f"ignore_index={ranking.ignore_index}; pass it to rank() too."
+            )
+        return ranking
     if batch.target is None:
-        raise TypeError(f"{context.caller}: target is missing; pass preds and target, or a Ranking alone.")
-    if context.duplicates != "error":
-        check_choice(context.caller, "duplicates", context.duplicates, ("error", "first"))
-    if context.ignore_index is not None:
-        check_count(context.caller, "ignore_index", context.ignore_index, -(2**62))
-    context, batch = as_tensors(context, batch)
+        raise TypeError(f"{caller}: target is missing; pass preds and target, or a Ranking alone.")
+    if batch.duplicates != "error":
+        check_choice(caller, "duplicates", batch.duplicates, ("error", "first"))
+    if ignore_index is not None:
+        check_count(caller, "ignore_index", ignore_index, -(2**62))
+    as_tensors(batch)
     queries = documents = None
     if batch.indexes is not None:
-        # documents without ids have no labels that could be out of range; those of a query may share one
-        num_labels = None if batch.ids is None else context.num_labels
-        context = replace(context, num_labels=num_labels, counts_repeats=True)
-        batch, queries, documents = rows_of_documents(context, batch)
+        queries, documents = rows_of_documents(batch)
         depth = Depth(None)
-    context, lists, targets, rows = read_batch(context, batch, depth)
+    lists, targets, rows = read_batch(batch, depth)
     return Ranking(
         lists.ids,
         lists.complete,
-        context.num_labels,
+        batch.num_labels,
         lists.values,
         lists.scores,
         targets,
@@ -534,19 +549,6 @@ def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
         lists.repeated,
         documents,
         queries=queries,
-        ignore_index=context.ignore_index,
+        ignore_index=ignore_index,
         distinct=lists.distinct,
     )
-
-
-def _as_it_is(context: Context, batch: Batch) -> Ranking:
-    """Return a ranking that was given in place of a batch."""
-    ranking: Ranking = batch.preds
-    if batch != Batch(ranking, None):
-        raise TypeError(f"{context.caller}: a Ranking holds target and row_mask already; pass it alone.")
-    if context.ignore_index not in (None, ranking.ignore_index):
-        raise ValueError(
-            f"{context.caller}: ignore_index={context.ignore_index}, but the ranking was made with "
-            f"ignore_index={ranking.ignore_index}; pass it to rank() too."
-        )
-    return ranking

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import chain
@@ -16,12 +16,11 @@ from torch import Tensor, distributed
 from tailmetrics._checks import check_count, shape_of
 from tailmetrics.ranking._device import program_threads
 from tailmetrics.ranking._hits import Entries
-from tailmetrics.ranking._inputs import Batch, Context, as_tensor, as_tensors
+from tailmetrics.ranking._inputs import Batch, as_tensor, as_tensors
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._pieces import Beyond, log_of, shift_of, terms_added_up
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
-from tailmetrics.ranking._reading import read_rows, read_target, retrieved
-from tailmetrics.ranking._validation import check_not_nan
+from tailmetrics.ranking._reading import check_not_nan, read_rows, read_target, retrieved
 
 Chunk: TypeAlias = "Tensor | tuple[int, Tensor]"
 Chunks: TypeAlias = "Iterable[Chunk] | Callable[[], Iterable[Chunk]]"
@@ -32,26 +31,23 @@ class Rows:
     """The rows of a batch without the scores.
 
     Attributes:
-        context: Who asks, and what holds for each argument.
-        batch: The arguments; ``preds`` are scores of rows, of some labels or of none.
+        batch: ``preds`` are scores of rows, of some labels or of none.
         targets: What is relevant among all labels; none is void.
         num_labels: L.
     """
 
-    context: Context
     batch: Batch
     targets: Targets
     num_labels: int
 
     @classmethod
-    def read(cls, context: Context, given: Batch) -> Rows:
+    def read(cls, batch: Batch) -> Rows:
         """Read the arguments; ``preds`` are scores (..., C) of some labels, or of none."""
-        context, batch = as_tensors(context, given)
-        num_rows, device = len(batch.preds), batch.preds.device
-        num_labels = context.num_labels
+        as_tensors(batch)
+        num_rows, num_labels = len(batch.preds), batch.num_labels
         assert num_labels is not None
-        targets = read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), device)
-        return cls(context, batch, targets.without_void(), num_labels)
+        targets = read_target(batch, num_rows, torch.Size((num_rows, num_labels)), batch.preds.device)
+        return cls(batch, targets.without_void(), num_labels)
 
     def nowhere(self) -> Tensor:
         """Return a score for each relevant label, -inf at first."""
@@ -61,7 +57,7 @@ class Rows:
     def best_of(self, scores: Tensor, first: int, depth: int) -> tuple[Tensor, Tensor]:
         """Return values, at least float32, and ids of the best of ``scores`` (N, C), the labels from ``first`` on."""
         depth = min(depth, scores.shape[1])
-        values, ids, *_ = self.context.kernels.top_k(scores, depth)
+        values, ids, *_ = self.batch.kernels.top_k(scores, depth)
         return values[:, :depth].to(torch.promote_types(scores.dtype, torch.float32)), ids + first
 
     def merged(self, parts: list[tuple[Tensor, Tensor]], depth: int, in_order: bool) -> tuple[Tensor, Tensor]:
@@ -71,26 +67,26 @@ class Rows:
             ids, order = ids.sort(dim=1, stable=True)
             values = values.gather(1, order)
         depth = min(depth, ids.shape[1])
-        values, places, *_ = self.context.kernels.top_k(values, depth)  # equal scores in the order of their labels
+        values, places, *_ = self.batch.kernels.top_k(values, depth)  # equal scores in the order of their labels
         return values[:, :depth], ids.gather(1, places)
 
     def check(self, scores: Tensor) -> None:
         """Raise if scores hold NaN."""
-        if self.context.validate and scores.shape[1]:
-            check_not_nan(self.context, scores.amax(dim=1, keepdim=True))  # which NaN passes through
+        if self.batch.validate and scores.shape[1]:
+            check_not_nan(self.batch, scores.amax(dim=1, keepdim=True))  # which NaN passes through
 
     def counted(self, own: Tensor, scores: Tensor, first: int, largest: Tensor) -> tuple[Tensor, Tensor]:
         """Return what a piece of the labels adds to counts (3, T), and to the sums of exponentials."""
         entries = self.targets.entries
-        counts = self.context.kernels.counts_above(scores, entries.rows, own, entries.ids - first)
+        counts = self.batch.kernels.counts_above(scores, entries.rows, own, entries.ids - first)
         return counts, terms_added_up(scores, largest, self.num_labels)[1]
 
     def ranking(self, best: tuple[Tensor, Tensor], depth: int, beyond: Beyond) -> Ranking:
         """Return the ranking of the best labels, of which there is one more than asked for."""
-        context, (values, ids) = self.context, best
-        ids = retrieved(context, values[:, :depth], ids[:, :depth])
-        rest = depth >= self.num_labels, self.num_labels, values, None, self.targets, read_rows(context, self.batch)
-        return Ranking(ids, *rest, beyond=beyond, ignore_index=context.ignore_index)
+        batch, (values, ids) = self.batch, best
+        ids = retrieved(batch, values[:, :depth], ids[:, :depth])
+        rest = depth >= self.num_labels, self.num_labels, values, None, self.targets, read_rows(batch)
+        return Ranking(ids, *rest, beyond=beyond, ignore_index=batch.ignore_index)
 
 
 def own_scores(entries: Entries, scores: Tensor, first: int, own: Tensor) -> None:
@@ -110,22 +106,21 @@ def _dense_scores(caller: str, argument: str, value: Any) -> Tensor:
 class ChunkReader:
     """Reads chunks, as often as they can be read, and checks that they are the columns of one matrix."""
 
-    def __init__(self, context: Context, chunks: Chunks) -> None:
-        self._context = context
+    def __init__(self, caller: str, num_labels: int, chunks: Chunks) -> None:
+        self._caller, self._num_labels = caller, num_labels
         self._chunks = chunks
         self.like: Tensor | None = None
         """The first chunk without its columns."""
         self._readings = 0
         if not callable(chunks) and (isinstance(chunks, Tensor) or not hasattr(chunks, "__iter__")):
             raise TypeError(
-                f"{context.caller}: chunks is {shape_of(chunks)}; pass an iterable of scores [N, C] or of pairs of a "
+                f"{caller}: chunks is {shape_of(chunks)}; pass an iterable of scores [N, C] or of pairs of a "
                 "first label and scores, or a callable that makes one."
             )
 
     def read(self) -> Iterator[tuple[int, Tensor]]:
         """Yield the first label and the scores (N, C) of each chunk."""
-        caller, num_labels = self._context.caller, self._context.num_labels
-        assert num_labels is not None
+        caller, num_labels = self._caller, self._num_labels
         with program_threads():
             made: Any = self._chunks() if callable(self._chunks) else self._chunks
         if self._readings and iter(made) is made and made is self._chunks:
@@ -156,7 +151,7 @@ class ChunkReader:
 
     def _chunk(self, number: int, chunk: Any, end: int) -> tuple[int, Tensor]:
         """Return the first label and the scores of a chunk, in rows."""
-        caller = self._context.caller
+        caller = self._caller
         first, given = chunk if isinstance(chunk, (tuple, list)) and len(chunk) == 2 else (end, chunk)
         first = check_count(caller, f"the first label of chunk {number}", first, minimum=0)
         scores = _dense_scores(caller, f"chunk {number}", given)
@@ -223,11 +218,11 @@ def rank_chunks(
     """
     caller = "rank_chunks"
     check_count(caller, "depth", depth)
-    context = Context(caller, check_count(caller, "num_labels", num_labels), validate_args, ignore_index=ignore_index)
-    reader = ChunkReader(context, chunks)
+    reader = ChunkReader(caller, check_count(caller, "num_labels", num_labels), chunks)
     readings = reader.read()
     first_chunk = next(readings)
-    rows = Rows.read(context, Batch(reader.like, target, row_mask, row_groups, row_weights))
+    more: Any = {"num_labels": num_labels, "validate": validate_args, "ignore_index": ignore_index}
+    rows = Rows.read(Batch(caller, reader.like, target, row_mask, row_groups, row_weights, **more))
     own, entries = rows.nowhere(), rows.targets.entries
     best, end = None, 0
     for first, scores in chain([first_chunk], readings):
@@ -310,9 +305,9 @@ def rank_shards(
     """
     group = distributed.group.WORLD if group is None else group
     try:
-        given = Batch(scores, target, row_mask, row_groups, row_weights)
-        context = Context(CALLER, num_labels, validate_args, ignore_index=ignore_index)
-        shard = _read_shard(context, given, first_label, depth)
+        more: Any = {"num_labels": num_labels, "validate": validate_args, "ignore_index": ignore_index}
+        given = Batch(CALLER, scores, target, row_mask, row_groups, row_weights, **more)
+        shard = _read_shard(given, first_label, depth)
     except Exception:
         _agree(None, 0, depth, group)
         raise
@@ -334,19 +329,20 @@ def _refused() -> NoReturn:
     )
 
 
-def _read_shard(context: Context, given: Batch, first_label: int, depth: int) -> Rows:
+def _read_shard(batch: Batch, first_label: int, depth: int) -> Rows:
     """Read the arguments of one process."""
-    caller = context.caller
+    caller = batch.caller
     check_count(caller, "depth", depth)
-    num_labels = check_count(caller, "num_labels", context.num_labels)
+    num_labels = check_count(caller, "num_labels", batch.num_labels)
     first = check_count(caller, "first_label", first_label, minimum=0)
-    scores = _dense_scores(caller, "scores", given.preds)
+    scores = _dense_scores(caller, "scores", batch.preds)
     if first + scores.shape[-1] > num_labels:
         raise ValueError(
             f"{caller}: scores hold the labels {first} to {first + scores.shape[-1] - 1}, but there are {num_labels}; "
             "check first_label and num_labels."
         )
-    rows = Rows.read(context, replace(given, preds=scores))
+    batch.preds = scores
+    rows = Rows.read(batch)
     rows.check(rows.batch.preds)
     return rows
 
@@ -359,7 +355,7 @@ def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list
     held: tuple[tuple[int, int], dict[str, Any]] | None = None
     if shard is not None:
         scores, entries, digest = shard.batch.preds, shard.targets.entries, sha256()
-        parts = (entries.rows, entries.ids, entries.gains, shard.context.row_mask) if shard.context.validate else ()
+        parts = (entries.rows, entries.ids, entries.gains, shard.batch.row_mask) if shard.batch.validate else ()
         for part in parts:
             digest.update(b"-" if part is None else part.cpu().contiguous().numpy().tobytes())
         held = (

@@ -1,0 +1,183 @@
+"""What is warned of: inputs that may mean something else, and queries that were cut in two."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from warnings import warn
+
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import shape_of
+from tailmetrics.ranking._device import is_compiling
+from tailmetrics.ranking._inputs import Batch
+
+FIRST_CELLS = 64
+"""Cells of the first row that are read of any scores; more are read only if these are all whole numbers."""
+
+SAMPLED_CELLS = 2**16
+"""Cells that are read at most, in whole rows, but at least one row: a tenth of a millisecond."""
+
+SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
+
+
+def warn_of_scores(batch: Batch, scores: Tensor, target: Tensor) -> None:
+    """Warn if dense scores are 0 and 1, as decisions and targets are, or the numbers 0 to L - 1, as ranks are.
+
+    Args:
+        batch: Whose ids.
+        scores: Shape (N, L), or (n,) of flat queries.
+        target: The target that came with them.
+    """
+    sample = _first_rows(batch, scores)
+    if sample is None or not _is_whole(sample[:1, :FIRST_CELLS]) or not _is_whole(sample):
+        return
+    retrieved = sample[sample > -torch.inf]
+    ones = retrieved == 1
+    if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # both, and nothing else
+        known = _first_rows(batch, target)
+        if known is None or known.shape != sample.shape or bool((sample != known).any()):  # not predicted by itself
+            warn_outside(
+                f"{batch.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
+                "and the lower id is ranked first. If these are decisions, pass the scores behind them, or "
+                f"preds.bool() to a metric with a threshold, such as F1AtThreshold; {SWAPPED}."
+            )
+    elif scores.ndim == 2 and _is_permutation(sample):
+        warn_outside(
+            f"{batch.caller}: preds, {shape_of(scores)}, hold each number from {int(sample.min())} to "
+            f"{int(sample.max())} once in a row, as ranks do, and are read as scores: the largest is best. If these "
+            "are ranks of the labels, pass -preds; if they are label ids, best first, pass preds.long(); if they are "
+            "scores, Ranking.from_scores(preds, ...) takes them as such."
+        )
+
+
+def warn_of_ids(batch: Batch, ids: Tensor) -> None:
+    """Warn if ranked ids are the numbers 0 to K - 1 in each row, as a rank for each label is."""
+    sample = _first_rows(batch, ids) if ids.shape[1] > 1 else None
+    if sample is None or batch.num_labels not in (None, ids.shape[1]) or not _is_permutation(sample):
+        return
+    if batch.num_labels is not None or bool((sample != sample[0]).any()):
+        warn_outside(
+            f"{batch.caller}: preds, {shape_of(ids)}, hold each number from {int(sample.min())} to "
+            f"{int(sample.max())} once in a row and are read as label ids, best first. If these are ranks of the "
+            "labels, pass -preds.float(); if they are scores, pass preds.float(); if they are ids, "
+            "Ranking.from_ids(preds, ...) takes them as such."
+        )
+
+
+def warn_of_probabilities(batch: Batch, scores: Tensor) -> None:
+    """Warn if dense scores (N, L), to which softmax is applied, are its result."""
+    sample = _first_rows(batch, scores)
+    if sample is None or sample.shape[1] < 2:
+        return
+    allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
+    inside = bool(((sample >= 0) & (sample <= 1)).all())
+    if inside and bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all()):
+        warn_outside(
+            f"{batch.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie between 0 and 1 and add up to 1 in each "
+            "row, as probabilities do, but are read as scores, whose softmax are the probabilities. If these are "
+            "probabilities, pass preds.log()."
+        )
+
+
+def warn_of_logits(batch: Batch, scores: Tensor, thresholds: list[float | Tensor]) -> None:
+    """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of it."""
+    limits = torch.cat([torch.as_tensor(threshold).reshape(-1).to(torch.float64) for threshold in thresholds])
+    sample = _first_rows(batch, scores)
+    if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
+        return
+    if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
+        instead = f": {batch.caller}({float(limits.logit()):.4g})" if limits.numel() == 1 else "s instead"
+        warn_outside(
+            f"{batch.caller}: {READ_FROM.get()}, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
+            "but a threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
+            f"preds.sigmoid(), or its logit{instead}."
+        )
+
+
+def _first_rows(batch: Batch, value: Tensor) -> Tensor | None:
+    """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
+    if value.ndim not in (1, 2) or value.layout != torch.strided:
+        return None
+    value = value[None] if value.ndim == 1 else value
+    sample = batch.kernels.rows_to_warn_of(value, max(1, SAMPLED_CELLS // max(1, value.shape[1])))
+    row_mask = batch.row_mask
+    if sample is not None and row_mask is not None and len(row_mask) == len(value):
+        sample = sample[row_mask[: len(sample)]]
+    return sample if sample is not None and sample.numel() else None
+
+
+def _is_whole(sample: Tensor) -> bool:
+    return not sample.is_floating_point() or bool((sample == sample.round()).all())
+
+
+def _is_permutation(sample: Tensor) -> bool:
+    """Whether there are several columns, and each row holds 0 to L - 1, or each row 1 to L."""
+    if sample.shape[1] < 2:
+        return False
+    ordered = sample.sort(dim=1).values.to(torch.int64)
+    return bool((ordered - ordered[:1, :1] == torch.arange(sample.shape[1])).all()) and int(ordered[0, 0]) in (0, 1)
+
+
+READ_FROM: ContextVar[str] = ContextVar("READ_FROM", default="preds")
+"""What warnings call the scores of a batch: the argument, or the file that they were read from."""
+
+
+@contextmanager
+def read_from(source: str) -> Iterator[None]:
+    """Call the scores by the name of their source in warnings."""
+    token = READ_FROM.set(source)
+    try:
+        yield
+    finally:
+        READ_FROM.reset(token)
+
+
+TOLD: ContextVar[list[str] | None] = ContextVar("TOLD", default=None)
+"""Where warnings of a batch are kept, too, so that a report can say them."""
+
+
+def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the first caller outside the library and torch."""
+    told = TOLD.get()
+    if told is not None:
+        told.append(text)
+    frame, levels = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("tailmetrics.", "torch")):
+        frame, levels = frame.f_back, levels + 1
+    warn(text, category, stacklevel=levels)
+
+
+QUERIES_REMEMBERED = 2**16
+"""Queries of earlier updates that are remembered, to notice one that returns: half a megabyte."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueriesSeen:
+    """The queries that updates have held: one that returns was cut in two, and counts twice. That is said once.
+
+    Attributes:
+        known: Shape (Q,): the last of them; None where there were none.
+        said: Whether a query has returned.
+    """
+
+    known: Tensor | None = None
+    said: bool = False
+
+    def and_those_of(self, caller: str, queries: Tensor | None) -> QueriesSeen:
+        """Return the same with the queries of a batch, shape (N,); None where its rows are no flat queries."""
+        if queries is None or self.said or is_compiling():
+            return self
+        known = queries[:0] if self.known is None else self.known.to(queries.device, queries.dtype)
+        back = queries[torch.isin(queries, known)]
+        if len(back):
+            warn_outside(
+                f"{caller}: the query {int(back[0])} of indexes stood in an earlier update too. Its documents there "
+                "count as a query of their own: pass all documents of a query in one update. If it is another query, "
+                "number the queries of all batches differently."
+            )
+        return QueriesSeen(torch.cat([known, queries])[-QUERIES_REMEMBERED:], bool(len(back)))
