@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -208,3 +209,27 @@ def test_a_package_that_is_not_installed(made, config, tailmetrics, monkeypatch)
 def test_what_would_have_no_effect_or_no_place(made, config, tailmetrics, options, problem):
     """An option out of range, without the one that it belongs to, or a name that a collection cannot store."""
     failed(tailmetrics("evaluate", "--config", config(PRECISION), *made.evaluated, *options), problem)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
+def test_a_damaged_file_is_read_or_refused(made, config, tailmetrics, tmp_path, seed):
+    """Cut short, or with a byte changed: a report, or an error of two lines, no input changed and nothing left behind."""
+    source, (out, words) = Random(seed), (tmp_path / "out", ["--config", config(PRECISION), "--num-labels", 30])
+    trec = "".join(f"q{row} Q0 d{label} 0 {score} me\n" for row in range(9) for label, score in ((row, 1.5), (3, 2.5)))
+    qrels = "".join(f"q{row} 0 d{row} 1\n" for row in range(9))
+    files = {"preds.parquet": Path(made.preds).read_bytes(), "target.parquet": Path(made.target).read_bytes()}
+    if source.random() < 0.5:
+        files, words = {"a.run": trec.encode(), "a.qrels": qrels.encode()}, words[:2]
+    name, place = source.choice(list(files)), source.random()
+    content, at = files[name], int(place * len(files[name]))
+    changed = content[:at] + bytes([source.randrange(256)]) + content[at + 1 :]
+    files[name] = source.choice([content[:at], changed, content + content])
+    preds, target = (write(tmp_path / one, files[one]) for one in files)
+    status, _, err = tailmetrics("evaluate", *words, "--preds", preds, "--target", target, "--out", out, "--quiet")
+    assert [path.read_bytes() for path in (preds, target)] == list(files.values())
+    if status == 0:
+        assert (out / "report.json").is_file()
+    else:
+        said = [line for line in err.splitlines() if not line.startswith(("note: ", "warning: "))]
+        assert [status, *(line.partition(": ")[0] for line in said)] == [2, "error", "hint"]
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".") or (status and path == out)]

@@ -13,6 +13,8 @@ from typing import Any
 INTERRUPTED = 130
 FAILED = 2
 SAID = "interrupted: what is not complete is not written\n"
+CLEAR = "\r\x1b[2K\x1b[?25h"
+"""Removes a line of a terminal, and shows the cursor."""
 PROGRAM = """Evaluate models that rank labels, from their most frequent labels to their rarest.
 
   tailmetrics evaluate   evaluates the predictions of one run
@@ -54,7 +56,8 @@ def _leave(number: int, _: Any) -> None:
     """
     signal.signal(number, signal.SIG_IGN)
     if number == signal.SIGINT:
-        os.write(sys.stderr.fileno(), SAID.encode())  # sys.stderr may be in the middle of a line
+        # sys.stderr may be in the middle of a write; the progress that rich shows hides the cursor
+        os.write(2, (CLEAR * os.isatty(2) + SAID).encode())
     atexit._run_exitfuncs()
     os._exit(128 + number)
 
