@@ -47,12 +47,6 @@ def members() -> list[TopKMetric]:
     return [RecallAtK(k=3, **MACRO), PrecisionAtK(k=3, **MACRO), F1AtK(k=3, **MACRO), RecallAtK(k=3, num_labels=None)]
 
 
-def collection() -> TopKCollection:
-    found = TopKCollection(members())
-    found.update(*batch())
-    return found
-
-
 def batch() -> tuple[torch.Tensor, torch.Tensor]:
     rows = data(seed=4)
     return rows.scores, rows.target
@@ -60,7 +54,8 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_a_member_that_reads_less_shares_the_states_of_one_that_reads_more() -> None:
     """Whichever comes first; values are those of the members alone."""
-    shared = collection()
+    shared = TopKCollection(members())
+    shared.update(*batch())
     held = {id(state): state for metric in shared.members().values() for state in metric._tensors().values()}
     assert sum(state.numel() == NUM_LABELS for state in held.values()) == 3
     values = shared.compute()
@@ -68,24 +63,3 @@ def test_a_member_that_reads_less_shares_the_states_of_one_that_reads_more() -> 
         alone.update(*batch())
         for key, value in alone.scalars().items():
             assert bits_of(values[key]) == bits_of(value)
-
-
-def test_shared_states_travel_once_and_reset_together() -> None:
-    """As bytes, by merging, in copies, after a reset, in forward."""
-    first, second = collection(), collection()
-    assert len(first.state_bytes()) < 1.1 * len(TopKCollection(members()[1:]).state_bytes()) + 200
-    loaded = TopKCollection(members())
-    loaded.load_state_bytes(first.state_bytes())
-    loaded.merge_state(second)
-    second.update(*batch())
-    assert {key: bits_of(value) for key, value in loaded.compute().items()} == {
-        key: bits_of(value) for key, value in second.compute().items()
-    }
-    second.reset()
-    values = second(*batch())
-    assert {key: bits_of(value) for key, value in values.items()} == {
-        key: bits_of(value) for key, value in first.compute().items()
-    }
-    assert {key: bits_of(value) for key, value in second.compute().items()} == {
-        key: bits_of(value) for key, value in first.compute().items()
-    }

@@ -73,8 +73,9 @@ def broken_csr(b: Any) -> dict[str, Any]:
         "a column twice": b.csr(columns=b.columns.index_copy(0, second, b.columns[:1])),
         "a column outside": b.csr(columns=b.columns.index_fill(0, second, b.width)),
         "a column below 0": b.csr(columns=b.columns.index_fill(0, second, -1)),
-        "pointers that fall": b.csr(crow=b.crow.flip(0)),
-        "pointers that start late": b.csr(crow=b.crow + 1),
+        "pointers that fall": b.csr(crow=b.crow.index_fill(0, second, int(b.crow[2]) + 1)),
+        "pointers that start late": b.csr(crow=b.crow.index_fill(0, second - 1, 1)),
+        "pointers that end early": b.csr(crow=b.crow.clamp(max=int(b.crow[-1]) - 1)),
     }
 
 

@@ -12,6 +12,7 @@ import torch
 
 from tailmetrics import (
     MRR,
+    CalibrationErrorAtK,
     CoverageError,
     CrossEntropy,
     ERRAtK,
@@ -29,6 +30,7 @@ from tailmetrics import (
     RankingLoss,
     RecallAtK,
     RowAUC,
+    TieRateAtK,
     TopKCollection,
     functional,
     rank,
@@ -169,6 +171,23 @@ MESSAGES: list[tuple[Call, str]] = [
         "PropensityScoredPrecisionAtK: .*weights",
     ),
     (lambda: F1AtK(2, macro="of_averages"), "says what average='macro' is"),
+    (
+        lambda: rank(np.ma.masked_array(SCORES.numpy(), SCORES.numpy() > 0.8), TARGET),
+        r"is a masked array, .*\.filled\(-np.inf\)",
+    ),
+    (lambda: rank(sp.bsr_matrix(SCORES.numpy()), TARGET), "preds is in the BSR format, whose blocks store zeros"),
+    (
+        lambda: rank(sp.csr_matrix((2, 2**62)), TARGET),
+        r"is sparse of shape \[2, 4611686018427387904\], more than 2\^63",
+    ),
+    (
+        lambda: CalibrationErrorAtK().update(torch.tensor([[torch.inf, 0.0]]), torch.tensor([0])),
+        "CalibrationErrorAtK: preds holds inf, for which softmax is undefined; pass finite scores",
+    ),
+    (
+        lambda: TieRateAtK(k=2).update(rank((SCORES[:, :2], IDS), TARGET, depth=2, num_labels=4, complete=False)),
+        "TieRateAtK: .*rank with depth=3",
+    ),
     (lambda: rank(with_too_few_values(), TARGET), "preds stores 8 columns but 7 values; rebuild it"),
     (
         lambda: rank(sp.csr_matrix(np.ones((2, 4), dtype=np.int64)), TARGET),

@@ -96,6 +96,7 @@ def test_what_is_said_of_rows_is_the_plain_metric_on_other_rows(case: Case, told
 WEIGHTS = {
     "uneven": 10 ** (torch.rand(36, generator=GENERATOR, dtype=torch.float64) * 6 - 3),
     "float32": torch.rand(36, generator=GENERATOR),
+    "the smallest": torch.arange(1, 37) * 2.0**-40,
 }
 BY_ROW = [case for case in KINDS if case.name in ROW_METRICS and case.arguments.get("average", "samples") == "samples"]
 
@@ -189,7 +190,7 @@ WRONG_ROWS: list[tuple[dict[str, Any], str, Any]] = [
 ]  # fmt: skip
 WRONG_ROWS += [
     ({"weighted": True}, "row_weights", wrong)
-    for wrong in (None, *(TIMES.double().index_fill(0, AT, one) for one in (-0.5, math.nan, math.inf)), TIMES[1:],
+    for wrong in (None, *(TIMES.double().index_fill(0, AT, one) for one in (-0.5, math.nan, math.inf, 1e-30, 1e-18, 2.0**41)), TIMES[1:],
                   TIMES[:, None].double(), TIMES > 1)
 ]  # fmt: skip
 WRONG_ROWS += [({}, "row_weights", TIMES), ({}, "row_groups", GROUPS), ({}, "row_mask", MASK[1:])]

@@ -53,7 +53,7 @@ def many() -> tm.TopKCollection:
     """Members of each kind of state, overall and by bucket; some are bound later."""
     members = [
         tm.NDCGAtK(k=[1, 5], buckets="deciles"),
-        tm.F1AtK(k=5, average="macro", num_labels=NUM_LABELS),
+        *(kind(k=5, average="macro", num_labels=NUM_LABELS) for kind in (tm.F1AtK, tm.RecallAtK, tm.PrecisionAtK)),
         tm.KForRecall(min_recall=0.5, num_labels=NUM_LABELS),
         tm.PropensityScoredPrecisionAtK(k=3),
         tm.GiniAtK(k=5, buckets="deciles"),
