@@ -331,6 +331,7 @@ def test_tables_of_five_formats_in_any_order(config, tailmetrics, tmp_path):
     models = [",".join(str(tmp_path / f"{model}{seed}.parquet") for seed in range(3)) for model in "ab"]
     assert tailmetrics("compare", *models, "--clusters", "user", *options)[0] == 0
     assert json.dumps(compared(tmp_path)) == json.dumps(found[0])
+    assert f"{len({*users})} clusters (user)" in (tmp_path / "compare.md").read_text()
     assert tailmetrics("compare", *models, "--only", "precision_k@1", *options)[0] == 0
     assert compared(tmp_path)["precision_k@1"]["low"] != found[0]["precision_k@1"]["low"]
 

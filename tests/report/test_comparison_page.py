@@ -70,6 +70,9 @@ def test_one_row_per_run_with_letters_of_the_runs_that_are_worse(compared):
     assert f"of {tested} comparisons; interval: 0.95 of this comparison alone" in page(report)
     pairs = [one for one in report.document().tables if one.name == "comparisons"]
     assert sum(len(one.lines) for one in pairs) == len(report.comparisons)
+    outcomes = {line[0]: line[8] for one in pairs for line in one.lines}
+    assert outcomes["global_recall@3/gap"] == "–"  # no row has a gap
+    assert sum(map(int, outcomes["precision@1"].split("/"))) == 80
 
 
 def test_a_difference_of_one_row_has_a_dash_and_the_reason():
@@ -151,6 +154,24 @@ def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):
     alone = replace(report, comparisons=chosen, row_groups=["en"])
     assert alone.overall == ["recall@3/en"]
     assert "recall@3/en" in alone.write(tmp_path)[0].read_text()
+
+
+def test_gaps_of_groups_stand_among_the_comparisons_alone(compared):
+    """Beside values over all rows there are gaps over all rows, and no group."""
+    first = next(one for one in compared[0].comparisons if one.key == "global_recall@3/gap")
+    both = [first, replace(first, key="global_recall@3/en/gap")]
+    report = replace(compared[0], comparisons=both, row_groups=["en"])
+    assert (report.overall, report.by_bucket) == (["global_recall@3/gap"], {})
+
+
+def test_clusters_are_named(compared):
+    """How many there are, and what they are, beside the rows; the caption of tests says that they were swapped."""
+    _, target, runs = compared
+    report = compare_runs(runs, target, metrics=[PrecisionAtK(k=1)], clusters=torch.arange(80) // 4, resamples=200)
+    for said, name in ((report, ""), (replace(report, clusters="user"), " (user)")):
+        assert said.document().facts[1:3] == ["80 rows", f"20 clusters{name}"]
+        assert "the rows of a cluster swapped together" in markdown(said)
+    assert "cluster" not in markdown(compared[0])
 
 
 def test_the_picture_names_the_runs(compared):

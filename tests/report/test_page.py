@@ -11,13 +11,14 @@ import torch
 
 from browser import CHROMIUM, running
 from tailmetrics import LabelBuckets, RecallAtK, evaluate
-from tailmetrics.report import BucketRow, Report
+from tailmetrics.report import BucketRow, ComparisonReport, Report
 from tailmetrics.report.charts import shade
 from tailmetrics.report.formatting import number
 from tailmetrics.report.pages import fragment, page
 from tailmetrics.report.report import CURVE_POINTS
+from tailmetrics.significance import Comparison, Interval, PValues
 
-VOID = {"meta", "link", "line", "rect", "polygon", "polyline", "br"}
+VOID = {"meta", "link", "line", "rect", "polygon", "polyline", "wbr"}
 WIDTHS = (320, 360, 768, 1280)
 
 
@@ -278,6 +279,23 @@ def test_numbers_of_neighbours_do_not_touch(report, browser, tmp_path, width):
     assert overlaps == []
     scrolled = "[...document.querySelectorAll('.plot .scroll')].map(box => box.scrollWidth - box.clientWidth)"
     assert set(browser.evaluate(scrolled)) == {0}
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_no_tick_is_cut_at_the_edge_of_a_difference(browser, tmp_path, width):
+    """Nothing that a drawing says reaches beyond the box that shows it."""
+    interval = Interval(0.06, 0.0595, 0.0601, 90, 0.95, "t")
+    one = Comparison(
+        "recall@5", "new", "old", "mean", 0.5, 0.44, interval, PValues(0.1), PValues(0.1), 1, 0, 0, 0.1, 0.1
+    )
+    file = tmp_path / "compare.html"
+    file.write_text(page(ComparisonReport([one])), encoding="utf-8")
+    browser.open(file, width, "light")
+    beyond = browser.evaluate(
+        "[...document.querySelectorAll('.plot .scroll')].flatMap(box => [...box.querySelectorAll('text')].filter(text "
+        "=> text.getBoundingClientRect().right > box.getBoundingClientRect().right).map(text => text.textContent))"
+    )
+    assert beyond == []
 
 
 def test_the_keyboard_reaches_what_scrolls_and_what_opens(report, browser, tmp_path):

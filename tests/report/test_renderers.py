@@ -37,6 +37,7 @@ from tailmetrics.report import (
     Report,
     latex,
     markdown,
+    page,
     print_report,
 )
 from tailmetrics.report.formatting import brief, rounded
@@ -357,3 +358,16 @@ def test_no_key_is_broken_at_80_columns(letters):
         assert all(len(line) <= 80 or metric in line for line in lines)
         assert "0.2500" in str(report)
         assert "[.1000, .5000]" in str(report)
+
+
+def test_the_perplexity_of_tokens_stands_beside_their_cross_entropy():
+    """exp of torch's loss, and of the ends of the interval; not where rows are known to have several relevant labels."""
+    generator = torch.Generator().manual_seed(0)
+    scores, words = torch.randn(300, 9, generator=generator), torch.randint(9, (300,), generator=generator)
+    report = evaluate(scores, words, metrics=[CrossEntropy()], intervals=True)
+    perplexity = float(torch.nn.functional.cross_entropy(scores.double(), words).exp())
+    one, buckets = report.intervals["cross_entropy"], LabelBuckets.thresholds(torch.arange(9), [1, 5])
+    said = f"exp(cross_entropy): perplexity {perplexity:.4f} [{math.exp(one.low):.4f}, {math.exp(one.high):.4f}]."
+    assert said in Tags(page(report)).text
+    assert f"perplexity {perplexity:.4f}" in markdown(report)
+    assert "perplexity" not in markdown(evaluate(scores, scores > 0, metrics=[CrossEntropy()], buckets=buckets))

@@ -152,6 +152,7 @@ def _compared(
         resamples=resampling.resamples,
         seed=resampling.seed,
         clusters=clusters,
+        shown={"clusters": options.clusters or ""},
         identities={name: some[0].identity for name, some in models.items()},
     )
 

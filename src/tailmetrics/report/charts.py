@@ -122,6 +122,13 @@ class Chart:
     in_picture: bool = True
 
     @property
+    def margin(self) -> int:
+        """Pixels right of it for the half of the last tick that may stand beyond its edge."""
+        last = self.across[-1] if self.across else Tick(0.0, ("",))
+        room = 6 + (328 - self.gutter) * (1 - last.at)  # a phone of 360 pixels shows 328, and 6 beyond the edge
+        return max(0, math.ceil(CHARACTER * max(map(len, last.texts)) / 2 - room))
+
+    @property
     def told(self) -> str:
         """The drawing in words."""
         texts = "; ".join(mark.text for mark in self.marks if mark.text and mark.kind != "text")

@@ -33,6 +33,7 @@ COLUMNS = (
 BY_NEED = (0, 3, 4, 6, 10, 1, 2, 5, 7, 8, 9)
 """The columns in the order in which they come where one table has no room for all."""
 SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
+GAPS = ("gap", "adjusted_gap")
 LINE = 22
 """Pixels of a line of differences."""
 
@@ -58,6 +59,7 @@ class ComparisonReport(Written):
         versions: Of the libraries.
         postfix: What stands behind every key, buckets included.
         date: The day of the comparison, in UTC.
+        clusters: What rows were drawn and swapped together by, such as ``"user"``; their number alone where it is "".
     """
 
     comparisons: Sequence[Comparison]
@@ -76,6 +78,7 @@ class ComparisonReport(Written):
     versions: Mapping[str, str] = field(default_factory=dict)
     postfix: str = ""
     date: str = field(default_factory=today)
+    clusters: str = ""
 
     stem = "compare"
 
@@ -95,13 +98,14 @@ class ComparisonReport(Written):
 
     @cached_property
     def parts(self) -> dict[str, Key]:
-        """The parts of each key."""
-        return {key: split(key, self.row_groups, self.buckets, self.postfix) for key in self.values}
+        """The parts of each key; the bucket of a gap is what the gap is called."""
+        names = (*self.buckets, *GAPS)
+        return {key: split(key, self.row_groups, names, self.postfix) for key in self.values}
 
     @property
     def overall(self) -> list[str]:
         """Keys of values over all rows and labels; all keys where there are but those of groups."""
-        found = [key for key, part in self.parts.items() if not (part.group or part.bucket)]
+        found = [key for key, part in self.parts.items() if not part.group and part.bucket in ("", *GAPS)]
         return found or ([] if self.by_bucket else list(self.parts))
 
     @property
@@ -109,7 +113,7 @@ class ComparisonReport(Written):
         """Keys of values over all rows by metric and bucket, head first."""
         found: dict[str, dict[str, str]] = {}
         for key, part in self.parts.items():
-            if part.bucket and not part.group:
+            if part.bucket and not (part.group or part.bucket in GAPS):
                 found.setdefault(part.metric, {})[part.bucket] = key
         return found
 
@@ -143,15 +147,22 @@ class ComparisonReport(Written):
         """How many comparisons have a p-value, so that they count in the correction."""
         return sum(not math.isnan(one.p_corrected.decisive) for one in self.comparisons)
 
+    @property
+    def num_clusters(self) -> int:
+        """How many clusters of rows were drawn and swapped; 0 where each row stands alone."""
+        return max((one.interval.clusters or 0 for one in self.comparisons), default=0)
+
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return what every renderer shows; a terminal has no room for the tables by bucket."""
         drawn = [] if brief else [*_runs_by_bucket(self), *_curves(self), _scatters(self), _over_all_differences(self)]
         sections = [*_runs(self), *drawn, *_pairs(self)]
         rows = max((one.n for one in self.comparisons), default=0)
+        named = f" ({self.clusters})" if self.clusters else ""
+        clusters = [f"{self.num_clusters:,} clusters{named}"] if self.num_clusters else []
         return Document(
             title=self.title,
             kind="Runs compared from head to tail",
-            facts=[f"{len(self.runs)} runs", f"{rows:,} rows", f"{len(self.comparisons):,} comparisons"],
+            facts=[f"{len(self.runs)} runs", f"{rows:,} rows", *clusters, f"{len(self.comparisons):,} comparisons"],
             sections=[section for section in sections if section.lines or section.charts],
             verdict=self.verdict,
             warnings=self.warnings,
@@ -391,7 +402,8 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
     """Yield every comparison of each two runs, in numbers."""
     tested = report.corrected_for
     by_total = any(not math.isnan(one.p.total) for one in report.comparisons)
-    swapped = "randomisation test, rows swapped between the runs"
+    together = "the rows of a cluster swapped together" if report.num_clusters else "rows swapped"
+    swapped = f"randomisation test, {together} between the runs"
     test = "Student's t, with what varies between runs of a model or between labels" if by_total else swapped
     caption = (
         f"p: {test}; corrected: {report.correction}, of {tested} comparison{'' if tested == 1 else 's'}; interval: "
@@ -422,7 +434,7 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
 
 def _cells(comparison: Comparison) -> list[str]:
     """Return what is known of a comparison, in the order of the columns."""
-    interval = comparison.interval
+    interval, outcomes = comparison.interval, (comparison.wins, comparison.ties, comparison.losses)
     return [
         comparison.key,
         number(comparison.value),
@@ -432,7 +444,7 @@ def _cells(comparison: Comparison) -> list[str]:
         p_value(comparison.p.decisive),
         p_value(comparison.p_corrected.decisive),
         number(comparison.least_difference),
-        f"{comparison.wins}/{comparison.ties}/{comparison.losses}",
+        "/".join(map(str, outcomes)) if any(outcomes) else "–",
         "–" if math.isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",
         "*" if comparison.significant else "",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,7 @@ def _environment() -> Environment:
     """Return what reads the templates beside this file; it escapes every name that it writes."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup, escape
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             "Report: a page needs jinja2; install it with: pip install 'tailmetrics[report]'"
@@ -72,6 +74,8 @@ def _environment() -> Environment:
         "across": lambda share: f"{100 * share:.5g}%",
         "down": lambda share: f"{100 * (1 - share):.5g}%",
         # the places of a mark in a square of 1000 by 1000, which a page stretches
+        # where a key may be broken into lines
+        "breakable": lambda text: Markup(re.sub(r"(?<=[_/])(?=.)|(?=@)", "<wbr>", str(escape(printable(text))))),
         "points": lambda mark: " ".join(f"{1000 * x:.5g},{1000 * (1 - y):.5g}" for x, y in mark.places),
     }
     found.globals["outlines"] = OUTLINES

@@ -437,9 +437,24 @@ def _overall(report: Report) -> Section:
     has_none = bool(lacking) and bool(report.intervals)
     why = f"no interval: {', '.join(lacking)}, which are no means over rows or labels"
     means = "; ".join(f"{key}: {text}" for key, text in report.means.items())
-    caption = sentences(report.of_rows, means, _of_intervals(report), why if has_none else "")
-    asides = ["lower is better" if report.less_is_better(key) else "" for key in report.overall]
+    perplexities = dict(_perplexities(report))
+    exps = (f"exp({key}): {text}" for key, text in perplexities.items())
+    caption = sentences(report.of_rows, means, *exps, _of_intervals(report), why if has_none else "")
+    asides = [
+        ", ".join(filter(None, [perplexities.get(key, ""), "lower is better" * report.less_is_better(key)]))
+        for key in report.overall
+    ]
     return Section("overall", "Over all labels", caption, header=["metric", "value"], lines=lines, asides=asides)
+
+
+def _perplexities(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield cross-entropies of rows with one relevant label each, such as tokens, and what people quote of them."""
+    for key, value in report.overall.items():
+        if "cross_entropy" in key and (report.positives is None or report.positives == report.rows):
+            one = report.intervals.get(key)
+            ends = () if one is None or math.isnan(one.low) else (one.low, one.high)
+            found, *reach = torch.tensor([value, *ends], dtype=torch.float64).exp().tolist()
+            yield key, " ".join(["perplexity", number(found), *([between(*reach)] if reach else [])])
 
 
 def _lines_of_buckets(report: Report) -> list[str]:
