@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import index
-from typing import Any, TypeVar
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
-
-Choice = TypeVar("Choice", bound=str)
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -33,8 +31,9 @@ def shape_of(value: Any) -> str:
     return type(value).__name__
 
 
-def check_choice(caller: str, argument: str, value: Any, choices: Sequence[Choice]) -> Choice:
-    """Return ``value`` if it is one of ``choices``."""
+def check_choice(caller: str, argument: str, value: Any, choices: Any) -> Any:
+    """Return ``value`` if it is one of ``choices``: a sequence of texts, or a ``Literal`` of them."""
+    choices = get_args(choices) or choices
     for choice in choices:
         if value == choice and isinstance(value, str):
             return choice

@@ -148,11 +148,9 @@ class Mergeable(ABC):
 
     def _check_states(self, method: str) -> None:
         for part in self._parts().values():
-            caller = f"{type(part).__name__}.{method}"
             if not part._defaults:
+                caller = f"{type(part).__name__}.{method}"
                 raise ValueError(f"{caller}: the metric has no states yet; call bind(frequency) first.")
-            if not part._is_whole:
-                raise ValueError(f"{caller}: the metric has states of its own kind; pickle it instead.")
 
 
 def _waiting(method: Callable[..., Any]) -> Any:
@@ -318,19 +316,12 @@ class ExactMetric(Mergeable, Metric):
 
     # over processes
 
-    @property
-    def _is_whole(self) -> bool:
-        """Whether every state is a tensor of whole numbers under a sum or a maximum, as those of this library are."""
-        states = self._tensors().values()
-        whole = all(isinstance(state, Tensor) and not state.is_floating_point() for state in states)
-        return whole and all(reduction in REDUCTIONS for reduction in self._reductions.values())
-
     def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
         """Replace the states by those over all processes; TorchMetrics has kept the states of this one."""
         own = self._tensors()
         self._cache = {**own}  # no copies: states are replaced
         try:
-            if dist_sync_fn is not gather_all_tensors or not self._is_whole:
+            if dist_sync_fn is not gather_all_tensors:
                 super()._sync_dist(dist_sync_fn, process_group)
                 return
             states = self._over_processes
@@ -347,7 +338,7 @@ class ExactMetric(Mergeable, Metric):
     def _will_send(self) -> bool:
         """Whether states that are asked for are to be put together over processes, in the way of this library."""
         asked = self._to_sync and not self._is_synced and self.dist_sync_fn is None
-        return asked and self._is_whole and bool(self.distributed_available_fn())
+        return asked and bool(self.distributed_available_fn())
 
     @contextmanager
     def _over_all_processes(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from warnings import warn
 
 import torch
 from torch import Tensor
+from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from tailmetrics._background import Background
 from tailmetrics._checks import check_choice
@@ -551,10 +552,20 @@ class TopKCollection(Mergeable, LoggedCollection):
         Returns:
             Figure and axes of each member, or of all of them if ``together``, as TorchMetrics does.
         """
-        from tailmetrics.metrics._plot import plot_members
-
-        keys = [[self._set_name(key) for key in list(metric.keys())] for metric in self.members().values()]
-        return plot_members(list(self.members().values()), keys, self.compute() if val is None else val, ax, together)
+        val, members = self.compute() if val is None else val, self.members().values()
+        if together:
+            return plot_single_or_multi_val(val, ax=ax)  # type: ignore[arg-type] # wants dict, reads any mapping
+        axes = [None] * len(members) if ax is None else list(ax)
+        if len(axes) != len(members):
+            raise ValueError(
+                f"TopKCollection.plot: ax holds {len(axes)} axes for {len(members)} metrics; pass one each."
+            )
+        figures = []
+        for metric, place in zip(members, axes, strict=True):
+            keys = [self._set_name(key) for key in list(metric.keys())]
+            steps = [torch.stack([step[key] for key in keys]) for step in ([val] if isinstance(val, Mapping) else val)]
+            figures.append(metric.plot(steps[0] if isinstance(val, Mapping) else steps, place))
+        return figures
 
     def _flat(self, scalars: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
         return {self._set_name(key): value for of_one in scalars.values() for key, value in of_one.items()}

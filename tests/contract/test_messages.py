@@ -135,7 +135,7 @@ MESSAGES: list[tuple[Call, str]] = [
     ),
     (
         lambda: NoveltyAtK(k=1, label_counts=[1, 2], num_train=3, num_labels=4),
-        "NoveltyAtK: label_counts holds 2 counts, but there are 4 labels; pass one count per label",
+        "NoveltyAtK: label_counts tells of 2 labels, but there are 4; pass what was made for the same labels",
     ),
     (
         lambda: PropensityScoredPrecisionAtK(k=1, label_counts=[0, 1], num_train=10**9, a=10.0, b=1e-6).update(
@@ -163,7 +163,7 @@ MESSAGES: list[tuple[Call, str]] = [
         "ERRAtK: .*max_gain",
     ),
     (lambda: F1AtThreshold(0.5).update(IDS, TARGET), "F1AtThreshold: "),
-    (lambda: F1AtThreshold(torch.zeros(2), num_labels=4), "threshold holds 2 numbers, but there are 4 labels"),
+    (lambda: F1AtThreshold(torch.zeros(2), num_labels=4), "threshold tells of 2 labels, but there are 4"),
     (lambda: F1AtThreshold(0.5).update(SCORES.where(SCORES != 0.1, torch.nan), TARGET), "F1AtThreshold: .*NaN"),
     (lambda: F1AtThreshold(0.5, num_labels=4).update(SCORES[:, :3], TARGET), "F1AtThreshold: "),
     (
@@ -226,7 +226,7 @@ MESSAGES: list[tuple[Call, str]] = [
     (lambda: functional.recall_at_k(SCORES, TARGET, k=None), "recall_at_k: k=None, the whole ranking, means nothing"),
     (
         lambda: PrecisionAtK(k=1, buckets=LabelBuckets.from_assignment([0, 0], ["all"]), num_labels=3),
-        "PrecisionAtK: num_labels=3, but the buckets are of 2 labels; leave num_labels out",
+        "PrecisionAtK: buckets tells of 2 labels, but there are 3; pass what was made for the same labels",
     ),
 ]
 

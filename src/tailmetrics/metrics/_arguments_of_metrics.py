@@ -14,7 +14,15 @@ from torch import Tensor
 from typing_extensions import Self, Unpack
 
 from tailmetrics._arguments import TorchMetricsArguments, arguments, number_text
-from tailmetrics._checks import check_choice, check_count, check_cutoffs, check_names, check_number, shape_of
+from tailmetrics._checks import (
+    check_choice,
+    check_count,
+    check_counts,
+    check_cutoffs,
+    check_names,
+    check_number,
+    shape_of,
+)
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics._transfer import digest_of, identity
 from tailmetrics.buckets import LabelBuckets, buckets_of, names_of
@@ -344,20 +352,22 @@ class ConfiguredMetric(ExactMetric):
         self.bound_buckets = buckets = self.buckets if isinstance(self.buckets, LabelBuckets) else None
         self._num_buckets = 1 if buckets is None else len(buckets)
         if buckets is not None:
-            if self.num_labels not in (None, buckets.num_labels):
-                raise ValueError(
-                    f"{self._caller}: num_labels={self.num_labels}, but the buckets are of {buckets.num_labels} "
-                    "labels; leave num_labels out."
-                )
-            self.num_labels = buckets.num_labels
+            self._take_num_labels("buckets", buckets.num_labels)
         if "label_counts" in vars(self):
-            counts = buckets.counts if self.label_counts is None and buckets is not None else self.label_counts
-            if counts is not None and self.num_labels not in (None, len(counts)):
-                raise ValueError(
-                    f"{self._caller}: label_counts holds {len(counts)} counts, but there are {self.num_labels} labels; "
-                    "pass one count per label."
-                )
-            self.label_counts = counts
+            if self.label_counts is None and buckets is not None:
+                self.label_counts = buckets.counts
+            if self.label_counts is not None:
+                self.label_counts = check_counts(self._caller, "label_counts", self.label_counts)
+                self._take_num_labels("label_counts", len(self.label_counts))
+
+    def _take_num_labels(self, argument: str, number: int) -> None:
+        """Take the number of labels from an argument that has something for each of them."""
+        if self.num_labels not in (None, number):
+            raise ValueError(
+                f"{self._caller}: {argument} tells of {number} labels, but there are {self.num_labels}; pass what was "
+                "made for the same labels, and leave num_labels out."
+            )
+        self.num_labels = number
 
     @once
     def ks(self) -> tuple[int, ...]:

@@ -82,9 +82,7 @@ def formula(function: Callable[..., Value], reads: Depth | None = None) -> Calla
     @wraps(function)
     def either(*args: Any, **kwargs: Any) -> Value:
         for name, known in choices.items():
-            if (
-                kwargs.get(name, known[0]) not in known
-            ):  # the check is called where it raises: formulas are called often
+            if name in kwargs and kwargs[name] not in known:  # only then: formulas are called often
                 check_choice(either.__name__, name, kwargs[name], known)
         if "ranking" in kwargs:
             kwargs[first.name] = kwargs.pop("ranking")

@@ -18,7 +18,8 @@ from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint
 from tailmetrics.metrics._formula import divide
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._rows import Average, RelevanceArguments, RowMeanMetric, with_bucket_axis
-from tailmetrics.metrics._states import AtCells, Increment, Increments, PerRow, State, at_labels
+from tailmetrics.metrics._states import Increment, Increments, PerRow, State, at_labels, at_targets
+from tailmetrics.metrics._ties import EVERY_RULE, Ties
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 
@@ -95,6 +96,8 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         kwargs: See :class:`RelevanceMetric`.
     """
 
+    higher_is_better = True
+    tie_rules: ClassVar[tuple[Ties, ...]] = EVERY_RULE
     averages: ClassVar[tuple[Average, ...]] = ("samples", "micro", "macro", "weighted", "none")
     ratio_reads: ClassVar[tuple[str, ...]] = ("predicted", "support")
     """What the ratio of a label is made of, besides its true positives: precision, recall, or both of them."""
@@ -111,10 +114,9 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         **kwargs: Unpack[RelevanceArguments],
     ) -> None:
         caller, average = self._caller, kwargs.get("average", "samples")
-        self.denominator: Denominator = check_choice(caller, "denominator", denominator, ("predicted", "k"))
-        self.labels: LabelSet = check_choice(caller, "labels", labels, ("present", "union", "all"))
-        choices: tuple[MacroOf, ...] = ("of_averages",)
-        self.macro = None if macro is None else check_choice(caller, "macro", macro, choices)
+        self.denominator: Denominator = check_choice(caller, "denominator", denominator, Denominator)
+        self.labels: LabelSet = check_choice(caller, "labels", labels, LabelSet)
+        self.macro: MacroOf | None = None if macro is None else check_choice(caller, "macro", macro, MacroOf)
         if macro is not None and average != "macro":
             raise ValueError(f"{caller}: macro={macro!r} says what average='macro' is; average is {average!r}.")
         if average in ("macro", "weighted", "none"):
@@ -184,20 +186,20 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
                 "counted": PerRow(with_bucket_axis(counted)),
             }
         rows_apart = self.row_groups is not None or self.weighted
-        increments = self._label_increments(ranking, ranks, counted, rows_apart) | self._support_increment(ranking)
+        increments = self._of_labels(ranking, ranks, counted, rows_apart)
         return increments | {self._label_state("counted"): PerRow(with_bucket_axis(counted))}
 
     def cells_of_rows(self, ranking: Ranking) -> dict[str, Increment]:
         """Return what each row of a batch adds to true positives, predictions and support of the labels."""
         ranks, ranking = self._ranks_of(ranking), self._relevant(ranking)
-        increments = self._label_increments(ranking, ranks, self._counted(ranking, ranks), rows_apart=True)
-        return increments | self._support_increment(ranking)
+        return self._of_labels(ranking, ranks, self._counted(ranking, ranks), rows_apart=True)
 
-    def _support_increment(self, ranking: Ranking) -> dict[str, Increment]:
-        if "support" not in self._counts_kept:
-            return {}
-        entries = ranking.targets.entries
-        return {self._label_state("support"): AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)}
+    def _of_labels(
+        self, ranking: Ranking, ranks: TargetRanks, counted: Tensor, rows_apart: bool
+    ) -> dict[str, Increment]:
+        increments = self._label_increments(ranking, ranks, counted, rows_apart)
+        support = {self._label_state("support"): at_targets(ranking)} if "support" in self._counts_kept else {}
+        return {**increments, **support}
 
     def _label_increments(
         self, ranking: Ranking, ranks: TargetRanks, counted: Tensor, rows_apart: bool

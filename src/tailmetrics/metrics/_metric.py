@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -35,35 +34,6 @@ from tailmetrics.ranking._warnings import QueriesSeen
 MANY_TIED = 0.01
 """Share of rows with equal scores at a cut-off above which ``compute`` warns: a point of a value may be due to ids."""
 
-RESULTS = "trainer.connectors.logger_connector.result"
-"""The module of Lightning, in either package, that reads it."""
-
-
-class ForwardCache:
-    """The attribute ``_forward_cache`` of a metric: what ``forward`` returned last.
-
-    Lightning reads it at each ``self.log(name, metric)``, and nobody else does from outside. Without a word here it
-    fails at the end of the epoch, where a metric of several values is taken for one.
-    """
-
-    def __get__(self, metric: Any, owner: type) -> Any:
-        """Return what ``forward`` returned last."""
-        if metric is None:
-            return self
-        keys = list(metric.keys())
-        asked = sys._getframe(1).f_globals.get("__name__", "").endswith(RESULTS)
-        if asked and ((metric.k is not None and isinstance(metric.k, tuple)) or len(keys) != 1):
-            held = f"{len(keys)} ({', '.join(keys[:2])}, …)" if keys else "one for each label"
-            raise ValueError(
-                f"{owner.__name__}: self.log takes one value, but this metric has {held}; make it a member of a "
-                "TopKCollection, update that, and call self.log_dict(collection)."
-            )
-        return vars(metric).get("_forward_cache")
-
-    def __set__(self, metric: Any, value: Any) -> None:
-        """Keep what ``forward`` returned."""
-        vars(metric)["_forward_cache"] = value
-
 
 class TopKMetric(ConfiguredMetric):
     """A metric of ranked labels, overall or by bucket.
@@ -94,9 +64,10 @@ class TopKMetric(ConfiguredMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     empty_target_action: str = "neg"
     ties: str = "id"
+    needs_scores: ClassVar[bool] = False
+    """Whether ids without scores are refused."""
     in_registry: ClassVar[bool] = False
     """Whether the suite holds the formula to its laws; another is checked at each update, and shares no state."""
-    _forward_cache = ForwardCache()
     _warns = True
     """Whether the next batch is asked what it means; only the first one is."""
     _tells_ties = True
@@ -339,6 +310,8 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: {self._depth_name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
                 f"per row); rank again with depth={reads.scores}."
             )
+        if self.needs_scores and scores is None and ranking.values is None:
+            raise ValueError(f"{self._caller}: preds are ranked ids, which have no scores; pass scores.")
         if reads.lists is None and not ranking.complete and not ranking.scores_all:
             raise ValueError(
                 f"{self._caller}: k=None reads whole lists, but the ranking was cut at {ranking.depth}; "
@@ -415,6 +388,10 @@ class TopKMetric(ConfiguredMetric):
             found.masked_fill_((self.bound_buckets.label_counts == 0).to(self.device), torch.nan)
         several = (self.row_groups, isinstance(self.k, tuple), self.bound_buckets)
         return found.view([size for size, asked in zip(found.shape, several, strict=True) if asked])
+
+    def _by_cutoff(self, flat: Sequence[Any]) -> list[list[Any]]:
+        """Return values of all cut-offs and buckets, one cut-off behind the other, as a list for each cut-off."""
+        return [list(flat[first : first + self._num_buckets]) for first in range(0, len(flat), self._num_buckets)]
 
     def _buckets_without_labels(self, states: Mapping[str, Tensor]) -> list[int]:
         """Return the buckets whose values are 0 by convention, because no label of them is relevant in any row."""

@@ -3,73 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from tailmetrics._checks import shape_of
 
-TopKMetric: TypeAlias = Any
-"""A metric: the module of metrics imports this one."""
 
-
-def plot_metric(metric: TopKMetric, val: Tensor | Sequence[Tensor], ax: Any) -> Any:
+def plot_metric(metric: Any, val: Tensor | Sequence[Tensor], ax: Any) -> Any:
     """Plot one value of ``compute`` or ``forward``, or a sequence of them over steps; return figure and axes."""
     if ax is not None and not hasattr(ax, "get_xaxis"):
         raise TypeError(f"{type(metric).__name__}.plot: ax is a {shape_of(ax)}; pass axes of matplotlib, or None.")
-    if isinstance(val, Tensor):
-        named = _named(metric, val)
-        return _as_torchmetrics(metric, named, ax) if metric.buckets is None else _bars(metric, val, ax)
-    if not isinstance(val, Sequence) or not val:
+    one = isinstance(val, Tensor)
+    if not one and (not isinstance(val, Sequence) or not val):
         raise ValueError(
             f"{type(metric).__name__}.plot: val is {val!r}; pass a value of compute or forward, or a sequence of them."
         )
-    return _as_torchmetrics(metric, [_named(metric, step) for step in val], ax)
+    steps = [metric.scalars(step) for step in ([val] if one else val)]
+    if isinstance(val, Tensor) and metric.buckets is not None:
+        return _bars(metric, val, ax)
+    keys = list(steps[0])
+    named = steps if len(keys) > 1 else [step[keys[0]] for step in steps]  # a legend names several values
+    figure, ax = metric._plot(named[0] if one else named, ax)
+    ax.set_ylabel(keys[0] if len(keys) == 1 else metric.stem)
+    return figure, ax
 
 
-def plot_members(
-    members: Sequence[TopKMetric],
-    keys: Sequence[Sequence[str]],
-    val: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
-    ax: Any,
-    together: bool,
-) -> Any:
-    """Plot flat values of several metrics, given the keys of each, in a figure each or ``together``."""
-    if together:
-        return plot_single_or_multi_val(val, ax=ax)  # type: ignore[arg-type] # wants dict, reads any mapping
-    axes = [None] * len(members) if ax is None else list(ax)
-    if len(axes) != len(members):
-        raise ValueError(f"TopKCollection.plot: ax holds {len(axes)} axes for {len(members)} metrics; pass one each.")
-    steps = [val] if isinstance(val, Mapping) else val
-    found = []
-    for member, names, place in zip(members, keys, axes, strict=True):
-        values = [torch.stack([step[key] for key in names]) for step in steps]
-        found.append(plot_metric(member, values[0] if isinstance(val, Mapping) else values, place))
-    return found
-
-
-def _named(metric: TopKMetric, val: Tensor) -> Any:
-    """Return several values by key, so that a legend can name them."""
-    scalars = metric.scalars(val)
-    return next(iter(scalars.values())) if len(scalars) == 1 else scalars
-
-
-def _as_torchmetrics(metric: TopKMetric, val: Any, ax: Any) -> Any:
-    low, high = (bound if math.isfinite(bound) else None for bound in metric.bounds)
-    return plot_single_or_multi_val(
-        val,
-        ax=ax,
-        higher_is_better=metric.higher_is_better,
-        lower_bound=low,
-        upper_bound=high,
-        name=metric._key(metric.cutoffs[0]) if len(metric.cutoffs) == 1 else metric.stem,
-    )
-
-
-def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
+def _bars(metric: Any, val: Tensor, ax: Any) -> Any:
     """Draw a group of bars per bucket, head first, with a bar per cut-off."""
     import matplotlib.pyplot as plt
 

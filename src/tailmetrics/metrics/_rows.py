@@ -90,7 +90,7 @@ class RelevanceMetric(TopKMetric):
         **kwargs: Unpack[TopKArguments],
     ) -> None:
         caller = self._caller
-        self.ties: Ties = check_choice(caller, "ties", ties, ("id", "expected", "worst", "best"))
+        self.ties: Ties = check_choice(caller, "ties", ties, Ties)
         rules = self.tie_rules if average == "samples" else ("id",)
         if ties not in rules:
             raise ValueError(
@@ -106,9 +106,8 @@ class RelevanceMetric(TopKMetric):
                     f"{caller}: empty_target_action={empty_target_action!r} means nothing for a ratio of sums; choose "
                     f"one of {', '.join(map(repr, self.empty_actions))}."
                 )
-        self.scope: Scope = check_choice(caller, "scope", scope, ("bucket", "global"))
-        choices: tuple[Average, ...] = ("samples", "micro", "macro", "weighted", "none")
-        self.average: Average = check_choice(caller, "average", average, choices)
+        self.scope: Scope = check_choice(caller, "scope", scope, Scope)
+        self.average: Average = check_choice(caller, "average", average, Average)
         if average not in self.averages:
             raise ValueError(f"{caller}: average={average!r} means nothing here; only average='samples' does.")
         self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
@@ -338,17 +337,14 @@ class RowMeanMetric(RelevanceMetric):
         return {"sum": PerRow(values, self.fixed_point, row_axis=1), "rows": self._rows_counted(ranking, ranks)}
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        totals = self._sums.totals(states["sum"])
         rows, *answered = (int(total) for total in self._counts.totals(states["rows"]))
-        buckets, unit = len(answered), self._counts.unit
-        values = []
-        for number, k in enumerate(self.ks):
+        unit, values = self._counts.unit, []
+        counted = answered if self.empty_target_action == "skip" else [rows] * len(answered)
+        for k, of_k in zip(self.ks, self._by_cutoff(self._sums.totals(states["sum"])), strict=True):
             one = self._sums.unit * self._per_one(k)
-            of_k = totals[number * buckets : (number + 1) * buckets]
             if self.empty_target_action == "pos":
                 pairs = zip(of_k, answered, strict=True)
                 of_k = [total + (rows - some) * one // unit for total, some in pairs]
-            counted = answered if self.empty_target_action == "skip" else [rows] * buckets
             values.append(ratios([total * unit for total in of_k], [count * one for count in counted]))
         return values
 
@@ -368,7 +364,7 @@ class ScoreMetric(RowMeanMetric):
     By bucket it reads the relevant labels of each bucket.
     """
 
-    tie_rules = ("id",)
+    tie_rules: ClassVar[tuple[Ties, ...]] = ("id",)
 
     @property
     def _uses_depth(self) -> bool:
@@ -409,9 +405,7 @@ class RatioMetric(RelevanceMetric):
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         top, bottom = (self._sums.totals(sums) for sums in states["sums"])
-        flat = ratios(top, [int(total) for total in bottom])
-        buckets = len(flat) // len(self.cutoffs)
-        return [flat[start : start + buckets] for start in range(0, len(flat), buckets)]
+        return self._by_cutoff(ratios(top, [int(total) for total in bottom]))
 
     def _of_rows(self, ranking: Ranking) -> Tensor:
         terms = self._row_values(ranking, self._ranks_of(ranking)).to(torch.float64)

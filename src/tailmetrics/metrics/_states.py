@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint
+from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._reading import BatchRows
 
 Reduction: TypeAlias = Literal["sum", "max"]
@@ -198,6 +199,12 @@ class Addition:
                 states.append(state)
                 amounts.append(total.view(state.shape))
         return states, amounts
+
+
+def at_targets(ranking: Ranking) -> AtCells:
+    """Return one for every relevant label of every row."""
+    entries = ranking.targets.entries
+    return AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
 
 
 def at_labels(ids: Tensor, mask: Tensor) -> AtCells:

@@ -88,15 +88,16 @@ class _LabelArea(LabelValues):
         kwargs: See :class:`TopKMetric`.
     """
 
+    higher_is_better = True
     optional_k = True
+    needs_scores = True
     reads = Depth(0, None)
     withheld: ClassVar[tuple[str, ...]] = ("k",)
     key_words: ClassVar = {**TopKMetric.key_words, "average": "", "bins": ""}
     needs: tuple[str, ...] = ("num_labels",)
 
     def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[TopKArguments]) -> None:
-        choices: tuple[AreaAverage, ...] = ("macro", "micro", "weighted", "none")
-        self.average = check_choice(self._caller, "average", average, choices)
+        self.average = check_choice(self._caller, "average", average, AreaAverage)
         self.bins = check_count(self._caller, "bins", bins, minimum=2)
         if self.bins > FINEST or self.bins & (self.bins - 1):
             raise ValueError(f"{self._caller}: bins={bins} must be a power of two from 2 to {FINEST}.")
@@ -117,8 +118,6 @@ class _LabelArea(LabelValues):
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
-        if ranking.scores is None and ranking.values is None:
-            raise ValueError(f"{self._caller}: preds are ranked ids, which have no scores; pass scores.")
         if ranking.beyond is not None:
             raise ValueError(
                 f"{self._caller}: the labels came in pieces; make one metric for each piece, with its scores and its "
@@ -247,7 +246,6 @@ class LabelAUC(_LabelArea):
     Source: scikit-learn, ``roc_auc_score``.
     """
 
-    higher_is_better = True
     stem = "auc"
 
     def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
@@ -285,7 +283,6 @@ class LabelAP(_LabelArea):
     Source: scikit-learn, ``average_precision_score``: the sum of (R_i - R_(i-1)) P_i over distinct scores.
     """
 
-    higher_is_better = True
     stem = "ap"
 
     def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
@@ -335,6 +332,7 @@ class PairMetric(ScoreMetric):
 
     withheld: ClassVar[tuple[str, ...]] = ("k", "depth")
     optional_k = True
+    needs_scores = True
     reads = Depth(0, None)
 
     def __init__(self, **kwargs: Unpack[RelevanceArguments]) -> None:
@@ -342,8 +340,6 @@ class PairMetric(ScoreMetric):
 
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
-        if ranking.scores is None and ranking.values is None:
-            raise ValueError(f"{self._caller}: preds are ranked ids, which have no scores; pass scores.")
         if self._num_labels_of(ranking) is None:
             raise ValueError(f"{self._caller}: candidates do not tell the number of labels; pass num_labels=.")
 

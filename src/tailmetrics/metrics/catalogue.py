@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_choice, check_count, check_counts
+from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._fixed_point import ratios
 from tailmetrics.metrics._metric import ShownMetric
-from tailmetrics.metrics._states import AtCells, Increments, PerRow, State, at_labels
+from tailmetrics.metrics._states import Increments, PerRow, State, at_labels, at_targets
 from tailmetrics.ranking import Ranking
 
 
@@ -302,9 +302,7 @@ class _TrainingMetric(ExposureMetric):
     needs: tuple[str, ...] = ("num_labels", "label_counts")
 
     def __init__(self, k: Cutoffs, *, label_counts: Any = None, **kwargs: Unpack[TopKArguments]) -> None:
-        self.label_counts = None if label_counts is None else check_counts(self._caller, "label_counts", label_counts)
-        if self.label_counts is not None:
-            kwargs.setdefault("num_labels", len(self.label_counts))
+        self.label_counts = label_counts
         super().__init__(k, **kwargs)
 
 
@@ -375,9 +373,7 @@ class PopularityLiftAtK(_TrainingMetric):
         return {**super()._states(), "relevant": State((self.num_labels,), shared=self.min_gain is None)}
 
     def _prepare(self, ranking: Ranking) -> Increments:
-        entries = self._relevant(ranking).targets.entries
-        relevant = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
-        return {**super()._prepare(ranking), "relevant": relevant}
+        return {**super()._prepare(ranking), "relevant": at_targets(self._relevant(ranking))}
 
     _of_exposure = _exposure_value(popularity, "label_counts")
 
@@ -523,8 +519,7 @@ class PositiveCoverageAtK(ShownMetric):
     def __init__(
         self, k: Cutoffs, *, denominator: LabelDenominator = "observed", **kwargs: Unpack[TopKArguments]
     ) -> None:
-        choices: tuple[LabelDenominator, ...] = ("observed", "known")
-        self.denominator: LabelDenominator = check_choice(self._caller, "denominator", denominator, choices)
+        self.denominator: LabelDenominator = check_choice(self._caller, "denominator", denominator, LabelDenominator)
         super().__init__(k, **kwargs)
 
     def _states(self) -> dict[str, State]:
@@ -536,9 +531,7 @@ class PositiveCoverageAtK(ShownMetric):
     def _prepare(self, ranking: Ranking) -> Increments:
         ranking = self._relevant(ranking)
         hits = {f"hit_at_{k}": at_labels(ranking.target_ids, ranking.within(k)) for k in self.ks}
-        entries = ranking.targets.entries
-        observed = AtCells(entries.ids.clamp(min=0), entries.ids >= 0, entries.rows)
-        return {**hits, "observed": observed, "rows": _rows_of(ranking)}
+        return {**hits, "observed": at_targets(ranking), "rows": _rows_of(ranking)}
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         if not int(states["rows"].sum()):
@@ -601,11 +594,8 @@ class PredictionProportionAtK(ShownMetric):
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
         (rows,), shown = self._counts.totals(states["rows"]), self._counts.totals(states["shown"])
-        buckets = self._num_buckets
-        return [
-            ratios(shown[number * buckets : (number + 1) * buckets], [k * int(rows)] * buckets)
-            for number, k in enumerate(self.ks)
-        ]
+        places = ([k * int(rows)] * self._num_buckets for k in self.ks)
+        return [ratios(*pair) for pair in zip(self._by_cutoff(shown), places, strict=True)]
 
     def _of_rows(self, ranking: Ranking) -> Tensor:
         return torch.cat([self._shown_of(ranking, k).T.to(torch.float64) / k for k in self.ks])

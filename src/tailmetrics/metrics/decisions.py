@@ -53,6 +53,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
 
     withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth", "ties")
     key_words: ClassVar = {**LabelAveragedMetric.key_words, "threshold": ""}
+    needs_scores = True
     reads = Depth(0, None, decisions=True)
 
     def __init__(
@@ -80,12 +81,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
     def _settle_facts(self) -> None:
         super()._settle_facts()
         if isinstance(self._limits[0], Tensor):
-            if self.num_labels not in (None, len(self._limits[0])):
-                raise ValueError(
-                    f"{self._caller}: threshold holds {len(self._limits[0])} numbers, but there are {self.num_labels} "
-                    "labels; pass one per label."
-                )
-            self.num_labels = len(self._limits[0])
+            self._take_num_labels("threshold", len(self._limits[0]))
 
     @property
     def ks(self) -> tuple[int, ...]:
@@ -106,14 +102,6 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
 
     def _label_state(self, what: str) -> str:
         return f"{super()._label_state(what)}_above_{digest_of(self._limits)}"
-
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
-        if ranking.values is None and ranking.scores is None:
-            raise ValueError(
-                f"{self._caller}: preds are ranked ids, which have no scores to hold against a threshold; pass scores, "
-                "or decisions as bool (N, L)."
-            )
 
     def _warn_of(self, ranking: Ranking) -> None:
         scores = ranking.values if ranking.scores is None else ranking.scores
@@ -222,7 +210,6 @@ class PrecisionAtThreshold(ThresholdMetric):
     Source: scikit-learn, ``precision_score``.
     """
 
-    higher_is_better = True
     stem = "precision"
     ratio_reads = ("predicted",)
     withheld = (*ThresholdMetric.withheld, "macro")
@@ -251,7 +238,6 @@ class RecallAtThreshold(ThresholdMetric):
     Source: scikit-learn, ``recall_score``.
     """
 
-    higher_is_better = True
     stem = "recall"
     ratio_reads = ("support",)
     withheld = (*ThresholdMetric.withheld, "macro")
@@ -280,5 +266,4 @@ class F1AtThreshold(ThresholdMetric):
     Source: scikit-learn, ``f1_score``.
     """
 
-    higher_is_better = True
     stem = "f1"

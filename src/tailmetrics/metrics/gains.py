@@ -133,6 +133,7 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 class _GainMetric(RowMeanMetric):
     """A metric of gains. ``min_gain`` is taken, so that one setting fits a collection, and changes nothing here."""
 
+    higher_is_better = True
     optional_k = True
     reads_gains = True
     tie_rules = EVERY_RULE
@@ -140,7 +141,7 @@ class _GainMetric(RowMeanMetric):
     def __init__(
         self, k: Cutoffs | None = None, *, gain: Gain = "linear", **kwargs: Unpack[RelevanceArguments]
     ) -> None:
-        self.gain: Gain = check_choice(self._caller, "gain", gain, ("linear", "exponential"))
+        self.gain: Gain = check_choice(self._caller, "gain", gain, Gain)
         super().__init__(k, **kwargs)
 
     def _check(self, ranking: Ranking) -> None:
@@ -177,7 +178,6 @@ class CGAtK(_GainMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
-    higher_is_better = True
     stem = "cg"
     bounds = (0.0, float("inf"))
     fixed_point = REAL
@@ -209,7 +209,6 @@ class DCGAtK(_GainMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
-    higher_is_better = True
     stem = "dcg"
     bounds = (0.0, float("inf"))
     fixed_point = REAL
@@ -241,7 +240,6 @@ class NDCGAtK(_GainMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
-    higher_is_better = True
     stem = "ndcg"
 
     _row_value = row_value(ndcg_at_k, "gain")

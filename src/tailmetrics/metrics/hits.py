@@ -66,9 +66,7 @@ class PrecisionAtK(LabelAveragedMetric):
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
 
-    higher_is_better = True
     stem = "precision"
-    tie_rules = EVERY_RULE
     ratio_reads = ("predicted",)
     withheld = ("macro",)
 
@@ -155,9 +153,7 @@ class RecallAtK(LabelAveragedMetric):
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
     """
 
-    higher_is_better = True
     stem = "recall"
-    tie_rules = EVERY_RULE
     ratio_reads = ("support",)
     withheld = ("macro",)
 
@@ -243,9 +239,7 @@ class F1AtK(LabelAveragedMetric):
     scikit-learn, ``f1_score``.
     """
 
-    higher_is_better = True
     stem = "f1"
-    tie_rules = EVERY_RULE
 
     _row_value = row_value(f1_at_k, "denominator")
 
@@ -299,9 +293,7 @@ class FBetaAtK(LabelAveragedMetric):
     Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
 
-    higher_is_better = True
     stem = "f_beta"
-    tie_rules = EVERY_RULE
 
     def __init__(self, k: Cutoffs, *, beta: float = 2.0, **kwargs: Unpack[LabelArguments]) -> None:
         self.beta = check_number(self._caller, "beta", beta, 0.0, math.inf, inside=True)

@@ -120,7 +120,7 @@ class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
             sure = totals[number * self.bins : (number + 1) * self.bins]
             apart = sum(abs(hit * UNIT.unit - int(one)) for hit, one in zip(hits, sure, strict=True))
             values.append(apart / (sum(counts) * UNIT.unit) if sum(counts) else float("nan"))
-        return [values[first : first + self._num_buckets] for first in range(0, len(values), self._num_buckets)]
+        return self._by_cutoff(values)
 
 
 @made_once

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from tailmetrics._checks import check_choice, check_count, check_counts, check_number
+from tailmetrics._checks import check_choice, check_count, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
 from tailmetrics.metrics._fixed_point import WEIGHT
 from tailmetrics.metrics._formula import divide, formula, ordered_sum
@@ -190,9 +190,9 @@ class _PropensityMetric(RatioMetric):
         kwargs: See :class:`RelevanceMetric`, :class:`TopKMetric`.
     """
 
+    higher_is_better = True
     fixed_point = WEIGHT
     tie_rules = EVERY_RULE
-
     needs: tuple[str, ...] = ("label_counts", "num_train")
     key_words: ClassVar = {**RatioMetric.key_words, "preset": ""}
 
@@ -214,7 +214,7 @@ class _PropensityMetric(RatioMetric):
             raise ValueError(f"{caller}: preset={preset!r} sets a and b; pass either the preset or a and b.")
         self.a = check_number(caller, "a", preset_a if a is None else a, 0.0, 10.0)
         self.b = check_number(caller, "b", preset_b if b is None else b, 1e-6, 1e6)
-        self.label_counts = None if label_counts is None else check_counts(caller, "label_counts", label_counts)
+        self.label_counts = label_counts
         self.num_train = num_train
         self.preset: Preset = "default"  # a and b say all that it says
         self.weights = None if weights is None else _check_weights(caller, weights)
@@ -224,9 +224,6 @@ class _PropensityMetric(RatioMetric):
             )
         if self.weights is not None:
             self.needs = ()
-            kwargs.setdefault("num_labels", len(self.weights))
-        if self.label_counts is not None:
-            kwargs.setdefault("num_labels", len(self.label_counts))
         super().__init__(k, **kwargs)
 
     def _default(self, name: str, default: Any) -> Any:
@@ -246,11 +243,7 @@ class _PropensityMetric(RatioMetric):
     def _label_weights(self) -> LabelWeights | None:
         """Return the inverse propensities, once all that they depend on is known."""
         if self.weights is not None:
-            if self.num_labels not in (None, len(self.weights)):
-                raise ValueError(
-                    f"{self._caller}: weights holds {len(self.weights)} numbers, but there are {self.num_labels} "
-                    "labels; pass one weight per label."
-                )
+            self._take_num_labels("weights", len(self.weights))
             return LabelWeights(self.weights)
         if self.label_counts is None or self.num_train is None:
             return None
@@ -291,7 +284,6 @@ class PropensityScoredPrecisionAtK(_PropensityMetric):
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
 
-    higher_is_better = True
     stem = "psp"
 
     def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
@@ -323,7 +315,6 @@ class PropensityScoredRecallAtK(_PropensityMetric):
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
 
-    higher_is_better = True
     stem = "psr"
 
     def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:
@@ -356,14 +347,12 @@ class PropensityScoredNDCGAtK(_PropensityMetric):
     Source: Jain, Prabhu and Varma, KDD 2016.
     """
 
-    higher_is_better = True
     stem = "psndcg"
 
     def __init__(
         self, k: Cutoffs, *, normalization: Normalization = "normalized", **kwargs: Unpack[PropensityArguments]
     ) -> None:
-        choices: tuple[Normalization, ...] = ("normalized", "sum")
-        self.normalization: Normalization = check_choice(self._caller, "normalization", normalization, choices)
+        self.normalization: Normalization = check_choice(self._caller, "normalization", normalization, Normalization)
         super().__init__(k, **kwargs)
 
     def _row_terms(self, ranks: TargetRanks, k: Cutoff) -> tuple[Tensor, Tensor]:

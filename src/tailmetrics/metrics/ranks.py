@@ -161,8 +161,7 @@ class MAP(RowMeanMetric):
         denominator: HitsDenominator = "relevant",
         **kwargs: Unpack[RelevanceArguments],
     ) -> None:
-        choices: tuple[HitsDenominator, ...] = ("relevant", "attainable")
-        self.denominator: HitsDenominator = check_choice(self._caller, "denominator", denominator, choices)
+        self.denominator: HitsDenominator = check_choice(self._caller, "denominator", denominator, HitsDenominator)
         super().__init__(k, **kwargs)
 
     _row_value = row_value(average_precision, "denominator")
@@ -256,7 +255,7 @@ class KForRecall(RelevanceMetric):
         self.min_recall = check_number(caller, "min_recall", min_recall, 0.0, 1.0)
         if not self.min_recall:
             raise ValueError(f"{caller}: min_recall=0 is reached without a prediction; pass one above 0.")
-        self.statistic: RowStatistic = check_choice(caller, "statistic", statistic, ("median", "mean"))
+        self.statistic: RowStatistic = check_choice(caller, "statistic", statistic, RowStatistic)
         self.miss_value = None if miss_value is None else check_count(caller, "miss_value", miss_value, minimum=0)
         super().__init__(None, **kwargs)
 
