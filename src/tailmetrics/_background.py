@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent import futures
 from copy import deepcopy
-from queue import Queue
 from threading import Thread, current_thread
-from typing import Any, Final
-from weakref import finalize
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 WAITING: Final = 2
 """Batches that wait while one is added: a slow batch is evened out, and the memory of three is held at most."""
+
+
+class Given(NamedTuple):
+    """A batch that was handed over.
+
+    Attributes:
+        number: Its number since the last reset.
+        work: What adds it.
+        watched: Its tensors that are not copied, and how often each had been changed in place.
+    """
+
+    number: int
+    work: futures.Future[None]
+    watched: list[tuple[Tensor, int]]
 
 
 class Background:
@@ -26,10 +39,9 @@ class Background:
     """
 
     def __init__(self) -> None:
-        self._queue: Queue[Callable[[], None] | None] | None = None
+        self._executor: futures.ThreadPoolExecutor | None = None
         self._thread: Thread | None = None
         self._streams: dict[torch.device, Any] = {}
-        self._changed: int | None = None
         self._start_anew()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -42,19 +54,17 @@ class Background:
         Raises:
             ValueError: If a batch could not be added. Nothing is forgotten then.
         """
-        if current_thread() is self._thread:
-            return
-        self._join()
-        self._watched.clear()
-        self._changed = None
-        self._raise()
-        self._start_anew()
+        if current_thread() is not self._thread:
+            self._join()
+            self._look(for_changes=False)
+            self._raise()
+            self._start_anew()
 
     def _start_anew(self) -> None:
-        self._given = self._done = 0
+        self._number = 0
+        self._batches: list[Given] = []
         self._errors: list[tuple[int, BaseException]] = []
-        self._watched: list[tuple[int, Tensor, int]] = []
-        self._changed = None
+        self._changed: int | None = None
 
     def takes(self, work: Callable[..., None], *args: Any, **kwargs: Any) -> bool:
         """Have ``work`` done with these arguments; wait only where too many batches are waiting already.
@@ -67,31 +77,31 @@ class Background:
         """
         if current_thread() is self._thread:
             return False
+        self._look()
         self._raise()
         watched: list[Tensor] = []
         args = tuple(_kept(one, watched) for one in args)
         kwargs = {name: _kept(one, watched) for name, one in kwargs.items()}
-        self._given += 1
-        number = self._given
-        self._watched += [(number, tensor, tensor._version) for tensor in watched]
+        versions = [(tensor, tensor._version) for tensor in watched]
         devices = {tensor.device for tensor in _tensors((args, kwargs)) if tensor.device.type == "cuda"}
         ready = [(device, torch.cuda.current_stream(device).record_event()) for device in devices]
 
         def do() -> None:
-            try:
-                for device, event in ready:
-                    stream = self._stream(device)
-                    stream.wait_event(event)
-                    torch.cuda.set_stream(stream)
-                for tensor in _tensors((args, kwargs)) if ready else ():
-                    tensor.record_stream(self._streams[tensor.device])
-                with torch.no_grad():
-                    work(*args, **kwargs)
-            except BaseException as error:
-                self._errors.append((number, error))
-            self._done = number
+            self._thread = current_thread()
+            for device, event in ready:
+                stream = self._streams.setdefault(device, torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
+                stream.wait_event(event)
+                torch.cuda.set_stream(stream)
+            for tensor in _tensors((args, kwargs)) if ready else ():
+                tensor.record_stream(self._streams[tensor.device])
+            with torch.no_grad():
+                work(*args, **kwargs)
 
-        self._started().put(do)
+        futures.wait([one.work for one in self._batches if not one.work.done()][:-WAITING])
+        if self._executor is None:  # whose thread ends when nobody refers to it any more
+            self._executor = futures.ThreadPoolExecutor(1, "tailmetrics")
+        self._number += 1
+        self._batches.append(Given(self._number, self._executor.submit(do), versions))
         return True
 
     def wait(self) -> None:
@@ -102,33 +112,25 @@ class Background:
         """
         if current_thread() is not self._thread:
             self._join()
+            self._look()
             self._raise()
 
     def _join(self) -> None:
-        if self._queue is not None:
-            self._queue.join()
+        futures.wait([one.work for one in self._batches])
         for device, stream in self._streams.items():
             torch.cuda.current_stream(device).wait_stream(stream)
 
-    def _stream(self, device: torch.device) -> Any:
-        if device not in self._streams:
-            self._streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        return self._streams[device]
-
-    def _started(self) -> Queue[Callable[[], None] | None]:
-        if self._queue is None:
-            self._queue = Queue(WAITING)
-            self._thread = Thread(target=_run, args=(self._queue,), name="tailmetrics", daemon=True)
-            self._thread.start()
-            finalize(self, self._queue.put, None)  # what waits holds this object, so that nothing waits any more then
-        return self._queue
+    def _look(self, for_changes: bool = True) -> None:
+        """Note which batch was changed too early, and what failed; let go of what is done."""
+        done = [one.work.done() for one in self._batches]  # before tensors are looked at
+        changed = (one.number for one in self._batches if any(tensor._version != old for tensor, old in one.watched))
+        self._changed = (self._changed or next(changed, None)) if for_changes else None
+        failed = [(one, one.work.exception()) for one, ended in zip(self._batches, done, strict=True) if ended]
+        self._errors += [(one.number, error) for one, error in failed if error is not None]
+        self._batches = [one for one, ended in zip(self._batches, done, strict=True) if not ended]
 
     def _raise(self) -> None:
         """Raise the first error that was not told yet."""
-        done = self._done
-        changed = next((number for number, tensor, before in self._watched if tensor._version != before), None)
-        self._changed = self._changed or changed
-        self._watched = [one for one in self._watched if one[0] > done]
         if self._changed is not None:
             raise ValueError(
                 f"TopKCollection: a tensor of batch {self._changed} was changed in place after update(), while the "
@@ -142,18 +144,6 @@ class Background:
                 f"{error} (This is batch {number} since the last reset; with background=True it is told in the next "
                 "call, which has done nothing else.)"
             ) from error
-
-
-def _run(queue: Queue[Callable[[], None] | None]) -> None:
-    """Do what comes, until None does."""
-    while True:
-        work = queue.get()
-        if work is not None:
-            work()
-        queue.task_done()
-        if work is None:
-            return
-        del work
 
 
 def _kept(value: Any, watched: list[Tensor]) -> Any:

@@ -284,16 +284,8 @@ def _unpacked(caller: str, data: Any, longest: int) -> bytes:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{caller}: data is a {type(data).__name__}; pass the bytes that state_bytes() returned.")
     given, start = bytes(data), len(MAGIC) + 32
-    version = given[len(MAGIC) - 1 : len(MAGIC)]
-    if given[: len(MAGIC) - 1] != MAGIC[:-1] or len(given) < start:
+    if given[:start] != MAGIC + sha256(given[start:]).digest():
         raise _not_states(caller)
-    if version != MAGIC[-1:]:
-        raise ValueError(
-            f"{caller}: data is of version {version[0]}, but this tailmetrics reads version {MAGIC[-1]}; use the "
-            "release that wrote it."
-        )
-    if sha256(given[start:]).digest() != given[len(MAGIC) : start]:
-        raise ValueError(f"{caller}: data is damaged or cut short; send it again.")
     unpacker, found = zlib.decompressobj(), b""
     with suppress(zlib.error):
         found = unpacker.decompress(given[start:], longest + 1)
@@ -303,7 +295,7 @@ def _unpacked(caller: str, data: Any, longest: int) -> bytes:
 
 
 def _not_states(caller: str) -> ValueError:
-    return ValueError(f"{caller}: data is not what state_bytes() returned; pass those bytes unchanged.")
+    return ValueError(f"{caller}: data is not what state_bytes() of this release returned; pass those bytes unchanged.")
 
 
 def _once_each(held: Sequence[MetricStates]) -> list[Tensor]:
