@@ -75,6 +75,7 @@ SCORE_FORMS: dict[str, Callable[[Data], Any]] = {
     "requires grad": lambda batch: batch.scores.clone().requires_grad_(),
     "float16": lambda batch: batch.scores.half(),
     "bfloat16": lambda batch: batch.scores.bfloat16(),
+    "a view that is negated": lambda batch: torch.complex(batch.scores, -batch.scores).conj().imag,
     "numpy, read only": lambda batch: read_only(batch.scores),
 }
 """Scores of quarters up to 4 in size, which all of these hold exactly."""

@@ -89,10 +89,6 @@ TABLE: dict[str, Odd] = {
     "backwards in memory": Odd(
         lambda: (SCORES.flip(1).numpy()[:, ::-1], RELEVANT.flip(1).numpy()[:, ::-1]), lambda: (SCORES, RELEVANT)
     ),
-    "the negative bit": Odd(
-        lambda: (torch.complex(SCORES, SCORES.clamp(min=-99).neg()).conj().imag, RELEVANT),
-        lambda: (SCORES.clamp(min=-99), RELEVANT),
-    ),
     "every second column": Odd(
         lambda: (SCORES.repeat_interleave(2, 1)[:, ::2], RELEVANT.repeat_interleave(2, 1)[:, ::2]),
         lambda: (SCORES, RELEVANT),
