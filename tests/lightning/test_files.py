@@ -51,27 +51,23 @@ def written(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_each_run_without_logger_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    """Two Trainers, two folders; validation and test of one Trainer side by side; nothing beside them."""
-    for _ in range(2):
-        run = trainer(tmp_path, report(), report(name="b"))
-        run.fit(Model(), loader(), loader())
-        run.test(Model(), loader(), verbose=False)
+def test_a_run_without_logger_has_a_folder_of_reports(tmp_path: Path) -> None:
+    """Validation and test of two callbacks side by side; nothing beside them."""
+    run = trainer(tmp_path, report(), report(name="b"))
+    run.fit(Model(), loader(), loader())
+    run.test(Model(), loader(), verbose=False)
     names = ("report_b_test", "report_b_val", "report_test", "report_val")
-    assert written(tmp_path) == [f"lightning_logs/version_{run}/{name}.md" for run in (0, 1) for name in names]
-    assert [path.name for path in tmp_path.iterdir()] == ["lightning_logs"]
+    assert written(tmp_path) == [f"reports/{name}.md" for name in names]
+    assert [path.name for path in tmp_path.iterdir()] == ["reports"]
 
 
-@pytest.mark.parametrize(
-    ("version", "folder"), [("run-7", "project/run-7"), (3, "project/version_3"), (None, "lightning_logs/version_0")]
-)
+@pytest.mark.parametrize(("version", "folder"), [("run-7", "project/run-7"), (3, "project/version_3")])
 def test_the_run_of_a_service_has_the_folder_of_its_checkpoints(version: Any, folder: str, tmp_path: Path) -> None:
-    """Name and version within save_dir, where Lightning keeps the checkpoints; a new folder where there is none."""
+    """Name and version within save_dir, where Lightning keeps the checkpoints."""
     run = trainer(tmp_path / "root", report(), logger=Elsewhere(tmp_path / "saved", version), enable_checkpointing=True)
     run.fit(Model(), loader(), loader())
     assert written(tmp_path) == [f"saved/{folder}/report_val.md"]
-    if version is not None:
-        assert Path(run.checkpoint_callback.dirpath).parent == tmp_path / "saved" / folder
+    assert Path(run.checkpoint_callback.dirpath).parent == tmp_path / "saved" / folder
 
 
 def test_a_logger_that_saves_nowhere_uses_the_default_folder(tmp_path: Path) -> None:
@@ -91,7 +87,6 @@ def test_a_folder_that_is_not_local_is_said(tmp_path: Path) -> None:
     run = trainer(tmp_path, report(), logger=Elsewhere("s3://bucket/runs"))
     with pytest.warns(UserWarning, match="reports are not written, because s3://bucket/runs is no local folder; give"):
         run.validate(Model(), loader(), verbose=False)
-    run.validate(Model(), loader(), verbose=False)
     assert not written(tmp_path)
 
 
@@ -123,7 +118,7 @@ def test_the_history_has_a_line_for_each_validation_of_a_fit(tmp_path: Path) -> 
     rows = [{"epoch": 0, "step": 5}, {"epoch": 1, "step": 10}, {"epoch": 2, "step": 15}]
     run.fit(Learning(), loader(), loader(sampler=Given([2, 2, 0, 1])))
     run.validate(Learning(), loader(), verbose=False)
-    with (tmp_path / "lightning_logs" / "version_0" / "history.csv").open(newline="") as file:
+    with (tmp_path / "reports" / "history.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     assert list(table[0])[:4] == ["epoch", "step", "loader", "recall@2"]
     assert [{"epoch": int(row["epoch"]), "step": int(row["step"])} for row in table] == rows
@@ -150,7 +145,7 @@ def test_the_history_of_a_resumed_run_goes_on(tmp_path: Path) -> None:
         (3, 20, 0),
         (3, 20, 1),
     ]
-    assert len((tmp_path / "lightning_logs" / "version_1" / "history.csv").read_text().splitlines()) == 7
+    assert len((tmp_path / "reports" / "history.csv").read_text().splitlines()) == 7
 
 
 def test_a_new_fit_begins_a_new_history(tmp_path: Path) -> None:

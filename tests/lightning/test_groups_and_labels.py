@@ -13,7 +13,7 @@ from lightning_toy import NUM_LABELS, ROWS, ByHeart, Data, scores_and_targets
 from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import CSVLogger
 
-from tailmetrics import PrecisionAtK, RecallAtK, TopKCollection, evaluate
+from tailmetrics import F1AtK, LabelAUC, PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.lightning import HeadToTailReport
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -36,14 +36,16 @@ class InLanguages(ByHeart):
     test_step = validation_step
 
 
-def metrics() -> list[Any]:
-    """One overall, one by bucket."""
-    return [PrecisionAtK(K, denominator="k"), RecallAtK(K, buckets="deciles", scope="global")]
+def metrics(averages: bool = False) -> list[Any]:
+    """One overall, one by bucket; averages over labels."""
+    of_labels = [F1AtK(K, average="macro"), F1AtK(K, average="macro", buckets="deciles"), LabelAUC(buckets="deciles")]
+    of_rows = [PrecisionAtK(K, denominator="k"), RecallAtK(K, buckets="deciles", scope="global")]
+    return of_rows + (of_labels if averages else [])
 
 
 def after_test(folder: Path, model: ByHeart, data: Data, **arguments: Any) -> tuple[HeadToTailReport, Path]:
     """A callback after a test, and the folder of the run."""
-    callback = HeadToTailReport(metrics(), table=False, **arguments)
+    callback = HeadToTailReport(metrics("intervals" in arguments), table=False, **arguments)
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": CSVLogger(folder)}
     run = Trainer(accelerator="cpu", devices=1, callbacks=[callback], **quiet)
     run.test(model, datamodule=data, verbose=False)
@@ -147,10 +149,11 @@ def test_example_rows_and_intervals(tmp_path: Path) -> None:
     _, training = scores_and_targets(seed=1)
     counts = torch.bincount(training[training >= 0], minlength=NUM_LABELS)
     expected = evaluate(
-        *scores_and_targets(), metrics=metrics(), label_counts=counts, examples=True, row_names=Numbered.row_names
+        *scores_and_targets(), metrics=metrics(True), label_counts=counts, examples=True, row_names=Numbered.row_names
     )
     assert list(report.examples) == list(expected.examples)
     assert repr(dict(report.intervals)) == repr(dict(expected.intervals))
+    assert {"macro_f1@3", "macro_auc"} <= report.intervals.keys()
     assert callback.folder == folder
     held = json.loads((folder / "report_test.json").read_text())
     assert held["examples"][0]["name"] == report.examples[0].name

@@ -9,14 +9,14 @@ from typing import Any
 
 from torch import Tensor
 
-from tailmetrics._checks import check_count, check_names
+from tailmetrics._checks import check_names
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import with_label_values
 from tailmetrics.evaluation.evaluating import CONFIDENCE
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.lightning.trainer import alike, apart, callback_bases, log_values, run_folder, show_in_loggers
+from tailmetrics.lightning.trainer import apart, callback_bases, log_values, run_folder, show_in_loggers
 from tailmetrics.lightning.training_labels import TrainingLabels
-from tailmetrics.lightning.validation import Evaluations, History, Keys
+from tailmetrics.lightning.validation import Evaluations, write_history
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report import Report
 
@@ -93,23 +93,9 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         intervals: bool = False,
     ) -> None:
         super().__init__()
-        flags = {"files": files, "table": table, "figures": figures, "labels": labels}
-        flags |= {"examples": examples, "intervals": intervals}
-        numbers = {"num_labels": num_labels, "num_train": num_train}
-        words = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
-        names = {"group_names": group_names, "label_names": label_names, "row_names": row_names}
-        for kind, given in (*words.items(), *flags.items()):
-            needed = str if kind in words else bool
-            if not isinstance(given, needed):
-                raise TypeError(
-                    f"HeadToTailReport: {kind}={given!r} is of type {type(given).__name__}; pass a {needed.__name__}."
-                )
-        for kind, number in numbers.items():
-            if number is not None:
-                check_count("HeadToTailReport", kind, number, minimum=0)
-        for kind, texts in names.items():
-            if texts is not None:
-                check_names("HeadToTailReport", kind, texts)
+        for kind, names in {"label_names": label_names, "row_names": row_names}.items():
+            if names is not None:
+                check_names("HeadToTailReport", kind, names)
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]*", name):
             raise ValueError(
                 f"HeadToTailReport: name={name!r} is no part of a file name; use letters, digits, '_', '-' and '.'."
@@ -121,34 +107,20 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         self.report: Report | None = None
         self.folder: Path | None = None
         self._labels = TrainingLabels(self.collection, num_labels, label_counts, num_train, train_target)
-        read = Keys(preds, target, row_mask, row_groups, row_ids)
+        keys = {"preds": preds, "target": target, "row_mask": row_mask, "row_groups": row_groups, "row_ids": row_ids}
         confidence = CONFIDENCE if intervals else None
-        self._running = Evaluations(self.collection, read, labels=labels, examples=examples, intervals=confidence)
-        self._history = History()
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        """Epoch, step, number of the loader and values of every validation of the fit, oldest first."""
-        return self._history.rows
+        self._running = Evaluations(self.collection, keys, labels=labels, examples=examples, intervals=confidence)
+        self.history: list[dict[str, Any]] = []
 
     @property
     def frequency(self) -> LabelFrequency | None:
         """How often each label occurs in training; None until it is known."""
         return self._labels.frequency
 
-    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Refuse two callbacks of one name: their keys, files and entries in checkpoints would be one."""
-        same = [one for one in trainer.callbacks if isinstance(one, HeadToTailReport) and one.name == self.name]
-        if len(same) > 1:
-            raise ValueError(
-                f"HeadToTailReport: {len(same)} callbacks of this Trainer have name={self.name!r}; give each a name of "
-                "its own, such as name='titles', which stands in its keys and files."
-            )
-
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Count the training labels, unless they are known."""
         self._bind(trainer, pl_module, starts_fit=True)
-        self._history.forget_after(trainer.global_step)
+        self.history = [row for row in self.history if row["step"] <= trainer.global_step]  # none where it starts anew
 
     def _bind(self, trainer: Any, pl_module: Any, starts_fit: bool = False) -> None:
         if self._labels.ensure(trainer, pl_module, starts_fit):
@@ -178,7 +150,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         """Add what the step returned."""
         if not trainer.sanity_checking:
             step = "test_step" if trainer.testing else "validation_step"
-            self._running.add(outputs, dataloader_idx, step, self._labels.check_width)
+            self._running.add(outputs, dataloader_idx, step)
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Log every value, write the report, and print it outside of fitting."""
@@ -190,11 +162,14 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         reports = self._running.reports(TITLES[stage], of, self._labels.notes)
         prefix, logged = "/".join(filter(None, (stage, self.name))), {}
         for index, report in enumerate(reports):
-            scalars = alike(self.collection, {**report.scalars, **report.summaries}, trainer)
+            # metrics may synchronise over some processes only, but all processes log the same values
+            scalars: dict[str, float] = trainer.strategy.broadcast({**report.scalars, **report.summaries})
             suffix = f"/dataloader_idx_{index}" if len(reports) > 1 else ""
             logged.update({f"{prefix}/{key}{suffix}": value for key, value in scalars.items()})
             if in_fit:
-                self._history.add(trainer.current_epoch, trainer.global_step, index, scalars)
+                at = {"epoch": trainer.current_epoch, "step": trainer.global_step, "loader": index}
+                before = [row for row in self.history if any(row[name] != at[name] for name in ("step", "loader"))]
+                self.history = [*before, {**at, **scalars}]
             else:
                 self._print(trainer, report)
         self.report = reports[0]
@@ -220,7 +195,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             if self.figures:
                 show_in_loggers(trainer.loggers, report, stem, trainer.global_step)
         if folder is not None and in_fit:
-            self._history.write(folder / f"{'_'.join(filter(None, ('history', self.name)))}.csv")
+            write_history(self.history, folder / f"{'_'.join(filter(None, ('history', self.name)))}.csv")
 
     def _print(self, trainer: Any, report: Report) -> None:
         if self.table and trainer.is_global_zero:
@@ -230,18 +205,19 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
-    # Not state_dict() and load_state_dict(): Lightning would refuse two callbacks before setup() can say why.
-    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Save training counts and history, so that a resumed run goes on with them."""
-        state = {**self._labels.state_dict(), "history": self._history.state_dict()}
-        checkpoint.setdefault("HeadToTailReport", {})[self.name] = state
+    @property
+    def state_key(self) -> str:
+        """What the entry in a checkpoint is called; Lightning refuses two callbacks of one Trainer that share it."""
+        return f"HeadToTailReport {self.name}".strip()
 
-    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def state_dict(self) -> dict[str, Any]:
+        """Return training counts and history, so that a resumed run goes on with them."""
+        return {**self._labels.state_dict(), "history": self.history}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load counts and history of a checkpoint; training counts that are there already stay."""
-        state = checkpoint.get("HeadToTailReport", {}).get(self.name)
-        if state is not None:
-            self._labels.load_state_dict(state)
-            self._history.load_state_dict(state["history"])
+        self._labels.load_state_dict(state_dict)
+        self.history = state_dict["history"]
 
 
 def _collection(metrics: Any, group_names: Sequence[str] | None) -> TopKCollection:

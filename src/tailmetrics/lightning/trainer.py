@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from warnings import warn
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DistributedSampler
 
-from tailmetrics.collection import TopKCollection
 from tailmetrics.report import Report
 from tailmetrics.report.pictures import picture
 from tailmetrics.report.text import markdown
 
-Place: TypeAlias = tuple[Any, ...]
-"""Keys and indices that lead to a loader in a dict or list of loaders; empty for a loader that stands alone."""
 PACKAGES = ("pytorch_lightning", "lightning.pytorch")
 KNOWN = "2.2 to 2.6"
 """Versions of Lightning whose private parts were read for :func:`evaluated_loaders`."""
@@ -31,10 +26,10 @@ KNOWN = "2.2 to 2.6"
 
 def callback_bases() -> tuple[type, ...]:
     """Return the class ``Callback`` of every package that is installed."""
-    return tuple(import_module(name).Callback for name in _installed())
+    return tuple(import_module(name).Callback for name in installed())
 
 
-def _installed() -> list[str]:
+def installed() -> list[str]:
     """Return the names of the packages that can be imported; any folder called "lightning" is found as a package."""
     found = []
     for name in PACKAGES:
@@ -47,11 +42,6 @@ def _installed() -> list[str]:
     return found
 
 
-def say(text: str) -> None:
-    """Log a line as Lightning logs its own: shown by default, once for all processes."""
-    import_module(f"{_installed()[0]}.utilities").rank_zero_info(text)
-
-
 @contextmanager
 def same_random_numbers(loader: Any) -> Iterator[None]:
     """Leave the random numbers of the run, and those of a loader and its samplers, as they were."""
@@ -59,7 +49,7 @@ def same_random_numbers(loader: Any) -> Iterator[None]:
     owners = (loader, sampler, batches, getattr(batches, "sampler", None))
     generators = [getattr(owner, "generator", None) for owner in owners]
     before = [(one, one.get_state()) for one in generators if isinstance(one, torch.Generator)]
-    with import_module(f"{_installed()[0]}.utilities.seed").isolate_rng():
+    with import_module(f"{installed()[0]}.utilities.seed").isolate_rng():
         yield
     for generator, state in before:
         generator.set_state(state)
@@ -74,34 +64,32 @@ def _class_of_lightning(owner: Any, method: str) -> type:
 # -- loaders ------------------------------------------------------------------------------------------------------
 
 
-def training_loaders(trainer: Any, pl_module: Any) -> dict[Place, Any]:
-    """Return the loaders of a fit under way, or those that the data module or the model would train on, by place."""
-    if trainer.train_dataloader is not None:
-        return dict(_places(trainer.train_dataloader, ()))
-    datamodule: Any = getattr(trainer, "datamodule", None)
-    for owner in (datamodule, pl_module):
-        if owner is None:
-            continue
-        inherited = getattr(_class_of_lightning(owner, "train_dataloader"), "train_dataloader")  # noqa: B009 - of either package
-        if type(owner).train_dataloader is not inherited:
-            if owner is datamodule:
-                datamodule.setup("fit")
-            return dict(_places(owner.train_dataloader(), ()))
-    raise ValueError(
-        "HeadToTailReport: there is no training data to count labels in; pass label_counts= to the callback, or a "
-        "data module that has a train_dataloader."
-    )
+def training_loaders(trainer: Any, pl_module: Any) -> dict[Any, Any]:
+    """Return the loaders of a fit under way, or those that the data module or the model would train on.
+
+    Each stands under its key in a dict of loaders or its place in a list of them; one that stands alone under None.
+    """
+    loaders: Any = trainer.train_dataloader
+    if loaders is None:
+        datamodule: Any = getattr(trainer, "datamodule", None)
+        owners = [owner for owner in (datamodule, pl_module) if owner is not None and _has_training_data(owner)]
+        if not owners:
+            raise ValueError(
+                "HeadToTailReport: there is no training data to count labels in; pass label_counts= to the callback, "
+                "or a data module that has a train_dataloader."
+            )
+        if owners[0] is datamodule:
+            datamodule.setup("fit")
+        loaders = owners[0].train_dataloader()
+    loaders = getattr(loaders, "iterables", loaders)  # of a CombinedLoader
+    if isinstance(loaders, (list, tuple)):
+        return dict(enumerate(loaders))
+    return dict(loaders) if isinstance(loaders, Mapping) else {None: loaders}
 
 
-def _places(loaders: Any, place: Place) -> Iterator[tuple[Place, Any]]:
-    """Yield every loader of a loader, a list, a dict or a ``CombinedLoader`` of them, in the order of Lightning."""
-    if hasattr(loaders, "iterables") and hasattr(loaders, "flattened"):  # a CombinedLoader, of either package
-        loaders = loaders.iterables
-    if isinstance(loaders, (Mapping, list, tuple)):
-        for key, inner in loaders.items() if isinstance(loaders, Mapping) else enumerate(loaders):
-            yield from _places(inner, (*place, key))
-    else:
-        yield place, loaders
+def _has_training_data(owner: Any) -> bool:
+    inherited = getattr(_class_of_lightning(owner, "train_dataloader"), "train_dataloader")  # noqa: B009 - of either package
+    return type(owner).train_dataloader is not inherited
 
 
 def evaluated_loaders(trainer: Any) -> list[Any]:
@@ -207,36 +195,13 @@ def apart(values: Mapping[str, float], loggers: Sequence[Any]) -> Mapping[str, f
     return {f"{name}/all" if name in folders else name: value for name, value in values.items()}
 
 
-def alike(collection: TopKCollection, scalars: Mapping[str, float], trainer: Any) -> Mapping[str, float]:
-    """Return the scalars that all processes log: those of the first one where metrics do not synchronise over all."""
-    members = collection.members().values()
-    partly = any(metric.process_group is not None or not metric.sync_on_compute for metric in members)
-    if trainer.world_size == 1 or not partly:
-        return scalars
-    found: Mapping[str, float] = trainer.strategy.broadcast(dict(scalars))
-    return found
-
-
-# -- the folder of a run ------------------------------------------------------------------------------------------
-
-_folders: WeakKeyDictionary[Any, Path | None] = WeakKeyDictionary()
-"""By Trainer, so that all callbacks of one write into one folder; not in the callback, which may be pickled."""
-
-
 def run_folder(trainer: Any) -> Path | None:
     """Return where the run of a Trainer keeps its files, None where that is no folder; for the first process only.
 
-    The log directory of the first logger, else ``name/version`` in its ``save_dir``, where Lightning keeps the
-    checkpoints of the run too, else a new ``lightning_logs/version_0``, ``version_1`` and so on.
+    It is the folder in which Lightning keeps the folder of the run's checkpoints; without a logger, ``reports``.
     """
-    if trainer not in _folders:
-        _folders[trainer] = _folder_of(trainer)
-    return _folders[trainer]
-
-
-def _folder_of(trainer: Any) -> Path | None:
-    logger = trainer.loggers[0] if trainer.loggers else None
-    root = str(getattr(logger, "log_dir", None) or getattr(logger, "save_dir", None) or trainer.default_root_dir)
+    logger = trainer.logger
+    root = str(getattr(logger, "save_dir", None) or trainer.default_root_dir)
     if "://" in root:
         warn(
             f"HeadToTailReport: reports are not written, because {root} is no local folder; give the Trainer a local "
@@ -244,27 +209,11 @@ def _folder_of(trainer: Any) -> Path | None:
             stacklevel=2,
         )
         return None
-    if getattr(logger, "log_dir", None) is not None:
-        return Path(root)
-    if logger is not None:
-        logger.experiment  # noqa: B018 - a property that begins the run; some know their version only then
-        version = logger.version
-        if version is not None:
-            return Path(root, str(logger.name), version if isinstance(version, str) else f"version_{version}")
-    return _next_version(Path(root, "lightning_logs"))
-
-
-def _next_version(logs: Path) -> Path:
-    """Make and return the first folder that is not there yet."""
-    logs.mkdir(parents=True, exist_ok=True)
-    for number in count():
-        with suppress(FileExistsError):
-            (logs / f"version_{number}").mkdir()
-            break
-    return logs / f"version_{number}"
-
-
-# -- figures and tables in loggers --------------------------------------------------------------------------------
+    if logger is None:
+        return Path(root, "reports")
+    logger.experiment  # noqa: B018 - a property that begins the run; some know their version only then
+    version = logger.version
+    return Path(root, str(logger.name), version if isinstance(version, str) else f"version_{version}")
 
 
 def show_in_loggers(loggers: list[Any], report: Report, name: str, step: int) -> None:
