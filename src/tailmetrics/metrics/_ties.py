@@ -514,27 +514,34 @@ def _counts(
     ranking: Ranking, hits: Hits, values: Tensor, buckets: LabelBuckets | None = None, number: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return how many labels, of a bucket, score more than each hit (N, W), the same, and the same with a lower id."""
-    listed = ranking.scores is None
     valid = hits.ranks < NOT_RANKED
     rows, place = valid.nonzero(as_tuple=True)
-    ids = hits.ids[rows, place]
-    if not len(ids):
+    if not len(rows):
         nothing = torch.zeros_like(hits.ranks)
         return nothing, nothing + 1, nothing
-    # the place in a list is the rank in all of it, which hits of buckets do not have
-    at = (ranking.ids[rows] == ids[:, None]).to(torch.int64).argmax(dim=1) if listed else ids
-    own = values[rows, at]
-    columns = ids
-    if buckets is not None and listed:
-        values = values[:, : ranking.depth].masked_fill(buckets.of(ranking.ids) != number, -torch.inf)
-    elif buckets is not None:
+    if ranking.scores is None:
+        return _counts_in_list(ranking, hits, valid, buckets, number)
+    ids = hits.ids[rows, place]
+    own, columns = values[rows, ids], ids
+    if buckets is not None:
         inside = (buckets.assignment.to(ids.device) == number).nonzero().squeeze(1)
         values, columns = values[:, inside], torch.searchsorted(inside, ids)
-    counts = ranking.targets.kernels.counts_above(values, rows, own, columns)
-    if listed:
-        same = (values[rows][:, : ranking.depth] == own[:, None]) & (ranking.ids[rows] < ids[:, None])
-        counts[2] = same.sum(dim=1)
     found = torch.zeros(3, *hits.ranks.shape, dtype=torch.int64, device=ids.device)
-    found[:, rows, place] = counts
+    found[:, rows, place] = ranking.targets.kernels.counts_above(values, rows, own, columns)
     above, equal, before = found
     return above, equal.masked_fill(~valid, 1), before
+
+
+def _counts_in_list(
+    ranking: Ranking, hits: Hits, valid: Tensor, buckets: LabelBuckets | None, number: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return :func:`_counts` of a list, whose scores descend: equal ones stand between two places of it."""
+    assert ranking.values is not None
+    values = -ranking.values[:, : ranking.depth]
+    place = torch.where(valid, hits.ranks - 1, 0)
+    own = values.gather(1, place)
+    first, end = (torch.searchsorted(values, own, right=right) for right in (False, True))
+    if buckets is not None:  # of the labels in front of a place only those of the bucket count
+        in_front = F.pad((buckets.of(ranking.ids) == number).cumsum(dim=1), (1, 0))
+        first, end, place = (in_front.gather(1, side) for side in (first, end, place))
+    return first.masked_fill(~valid, 0), (end - first).masked_fill(~valid, 1), (place - first).masked_fill(~valid, 0)
