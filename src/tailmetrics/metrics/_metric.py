@@ -17,6 +17,7 @@ from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import ConfiguredMetric
 from tailmetrics.metrics._states import (
     Addition,
+    Alike,
     AtCells,
     Increments,
     PerRow,
@@ -280,7 +281,11 @@ class TopKMetric(ConfiguredMetric):
             if state.is_inference():  # a reset under inference_mode leaves a state that may not be added to in place
                 state = held[full] = state.clone()
             if isinstance(increment, PerRow) and rows.weights is None and len(state) == 1:
-                addition.sums.append((state, increment))
+                if isinstance(increment, Alike):
+                    addition.states.append(state)
+                    addition.amounts.append(increment.total)
+                else:
+                    addition.sums.append((state, increment))
                 continue
             if isinstance(increment, AtCells) and not self.in_registry:
                 check_cells(self._caller, name, increment.cells, state)

@@ -18,10 +18,10 @@ from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, rati
 from tailmetrics.metrics._formula import check_returned_values
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._references import OfKinds, ReferenceRanking, ReferenceRanks
-from tailmetrics.metrics._states import Increments, PerRow, Prepared, State, weighted
+from tailmetrics.metrics._states import Alike, Increments, PerRow, Prepared, State, weighted
 from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, in_order, spans, tied_across
 from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
-from tailmetrics.ranking._device import constant, once
+from tailmetrics.ranking._device import once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
 
@@ -248,8 +248,7 @@ class RelevanceMetric(TopKMetric):
         if "rows counted" in memo:
             return memo["rows counted"]
         if by_labels and ranks is ranking and ranking.targets.filled:  # such as class indices: each row has a label
-            num_rows, device = ranking.num_rows, ranking.ids.device
-            counted = PerRow(constant(1, device).expand(num_rows, 2), total=constant(num_rows, device).expand(2))
+            counted: PerRow = Alike((1, 1), ranking.num_rows, ranking.ids.device)
         else:
             answered, row_mask = with_bucket_axis(self._answered(ranking, ranks)), ranking.row_mask
             sides = F.pad(answered, (1, 0), value=True)

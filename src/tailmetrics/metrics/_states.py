@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._device import made_once, once
 from tailmetrics.ranking._reading import BatchRows
 
 Reduction: TypeAlias = Literal["sum", "max"]
@@ -35,7 +36,7 @@ class State:
     shared: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class PerRow:
     """A value of every row, to be added up over the rows.
 
@@ -43,18 +44,42 @@ class PerRow:
         values: Shape (N, ...); whole numbers or bools for ``COUNT``, else floating.
         fixed_point: How values are written as whole numbers; the state has its columns behind the other axes.
         row_axis: Which axis of ``values`` is that of the rows: there may be others in front of it.
-        total: The sum of whole numbers over the rows, where it is known without adding them up.
     """
 
     values: Tensor
     fixed_point: FixedPoint = COUNT
     row_axis: int = 0
-    total: Tensor | None = None
 
     @property
     def rows_first(self) -> Tensor:
         """The values with the axis of the rows in front."""
         return self.values.movedim(self.row_axis, 0)
+
+
+class Alike(PerRow):
+    """The same whole numbers of every row, whose sum is known without a row being looked at.
+
+    Args:
+        numbers: C whole numbers.
+        num_rows: N.
+        device: Where they are asked for.
+    """
+
+    def __init__(self, numbers: tuple[int, ...], num_rows: int, device: torch.device) -> None:
+        self._numbers = numbers
+        self.num_rows = num_rows
+        self.total = _times(numbers, num_rows, device)
+
+    @once
+    def values(self) -> Tensor:
+        """The numbers of each row, shape (N, C), int64."""
+        return _times(self._numbers, 1, self.total.device).view(1, -1).expand(self.num_rows, -1)
+
+
+@made_once
+def _times(numbers: tuple[int, ...], num_rows: int) -> Tensor:
+    """Return the sum of the same numbers over so many rows, in the shape of a state of counts, (1, C, 1)."""
+    return torch.tensor([number * num_rows for number in numbers], dtype=torch.int64, device="cpu").view(1, -1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +113,7 @@ Increment: TypeAlias = "PerRow | AtCells | InBlocks"
 Increments: TypeAlias = Mapping[str, Increment]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Prepared:
     """What a batch adds to the states of one metric, computed but not yet added.
 
@@ -178,8 +203,7 @@ class Addition:
         for state, one in self.sums:
             if one.fixed_point.limbs == 0:
                 if id(one) not in counts:
-                    known = one.total
-                    counts[id(one)] = one.values.sum(dim=one.row_axis, dtype=torch.int64) if known is None else known
+                    counts[id(one)] = one.values.sum(dim=one.row_axis, dtype=torch.int64)
                 states.append(state)
                 amounts.append(counts[id(one)].view(state.shape))
             elif one.row_axis == 0:

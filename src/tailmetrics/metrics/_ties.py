@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._formula import divide, ordered_sum
-from tailmetrics.metrics._states import PerRow
+from tailmetrics.metrics._states import Alike, PerRow
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
@@ -402,20 +402,13 @@ def tied_across(ranking: Ranking, cuts: tuple[int, ...]) -> PerRow | None:
     if values is None or not values.shape[1]:
         return None
     if ranking.distinct:
-        untied = _untied(len(cuts), values.device)
-        return PerRow(untied.expand(ranking.num_rows, -1), total=untied * ranking.num_rows)
+        return Alike((1, *[0] * len(cuts)), ranking.num_rows, values.device)
     inside = cuts if cuts[-1] < values.shape[1] else tuple(cut for cut in cuts if cut < values.shape[1])
     of_both_sides = values.index_select(1, _sides(inside, values.device))
     better, next_one = of_both_sides.chunk(2, dim=1)
     tied = next_one >= better.clamp(min=torch.finfo(values.dtype).min)  # -inf is not retrieved, and ties with nothing
     tied = tied if len(inside) == len(cuts) else F.pad(tied, (0, len(cuts) - len(inside)))
     return PerRow(tied if ranking.row_mask is None else tied & ranking.row_mask[:, None])
-
-
-@made_once
-def _untied(num_cuts: int) -> Tensor:
-    """Return what is told of a row that lists something, and in which no cut-off falls inside a tie."""
-    return torch.tensor([1] + num_cuts * [0], device="cpu")
 
 
 @made_once

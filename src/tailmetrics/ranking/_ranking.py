@@ -222,16 +222,15 @@ class Ranking(TargetRanks):
     def __post_init__(self) -> None:
         """Set what each reader asks for."""
         num_rows, depth = self.ids.shape
-        for name, value in (
-            ("num_rows", num_rows),
-            ("depth", depth),
-            ("deepest", depth),
-            ("max_k", EVERYTHING if self.complete else depth),
-            ("scores_all", self.scores is not None or self.beyond is not None),
-            ("row_mask", self.targets.row_mask),
-            ("_memo", {}),
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            num_rows=num_rows,
+            depth=depth,
+            deepest=depth,
+            max_k=EVERYTHING if self.complete else depth,
+            scores_all=self.scores is not None or self.beyond is not None,
+            row_mask=self.targets.row_mask,
+            _memo={},
+        )
 
     @once
     def length(self) -> Tensor:

@@ -183,8 +183,13 @@ class TargetRanks:
 
     def first_within(self, k: Cutoff) -> Tensor:
         """Return whether the first hit is within the top ``k``, shape (...), bool; raises as :meth:`within` does."""
-        self._check_deep_enough(k)
-        return self.remembered(("first within", k), lambda: self.first_rank <= self.cutoffs(k))
+        memo = self._memo
+        if ("first within", k) not in memo:
+            if (k if isinstance(k, int) else max(k)) > self.max_k:
+                self._check_deep_enough(k)
+            memo["first within", k] = self.first_rank <= (k if isinstance(k, int) else self.cutoffs(k))
+        within: Tensor = memo["first within", k]
+        return within
 
     def _check_deep_enough(self, k: Cutoff) -> None:
         largest = k if isinstance(k, int) else max(k)
