@@ -116,10 +116,11 @@ def _lists(num_rows: int, length: int, num_labels: int, repeats: bool, seed: int
     return ids
 
 
-def _placed(found: list[list[tuple[int, int, float]]], width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lists of (rank, label, gain) as padded arrays."""
-    cells = [row[:width] + [(NOT_RANKED, -1, 0.0)] * (width - len(row)) for row in found]
-    parts = zip(*(zip(*row, strict=True) for row in cells), strict=True) if width and cells else ([], [], [])
+def _placed(found: list[list[tuple[int, int, float]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lists of (rank, label, gain) as padded arrays, as wide as the longest list."""
+    width = max(1, *map(len, found))
+    cells = [row + [(NOT_RANKED, -1, 0.0)] * (width - len(row)) for row in found]
+    parts = zip(*(zip(*row, strict=True) for row in cells), strict=True)
     ranks, labels, gains = (np.array(part).reshape(len(cells), width) for part in parts)
     return ranks, labels, gains
 
@@ -144,7 +145,7 @@ def test_hits_are_where_the_wanted_labels_stand(length: int, most: int, threads:
         places = {label: list(ids[row]).index(label) + 1 for label in gain_of if label in ids[row]}
         found.append(sorted((place, label, gain_of[label]) for label, place in places.items()))
     preds, target, weights = torch.tensor(ids), torch.tensor(wanted), torch.tensor(gains)
-    expected = _placed(found, max(1, min(length, most)))
+    expected = _placed(found)
     _equal(native.hits(preds, target, most, threads), expected)
     _equal(native.hits(preds, target, most, threads, gains=weights), expected)
     wide = torch.full((37, most + 3), 3)
@@ -168,7 +169,7 @@ def test_hits_of_a_mask_are_its_true_cells() -> None:
     wide[:, :30] = target
     for threads in (1, 4):
         for form in (target, wide[:, :30], target.t().contiguous().t()):
-            _equal(native.hits(torch.tensor(ids), form, 30, threads), _placed(found, 12))
+            _equal(native.hits(torch.tensor(ids), form, 30, threads), _placed(found))
     with pytest.raises(IndexError, match="larger than the labels"):
         native.hits(torch.full((1, 3), 30), target[:1], 30, 1)
 
@@ -203,7 +204,7 @@ def test_check_of_what_holds_no_id() -> None:
 @pytest.mark.parametrize("threads", [1, 4])
 def test_ranks_within_buckets_count_the_listed_labels_of_the_same(threads: int, table: torch.dtype) -> None:
     """One by one along each list; ranks of the whole list where there is no list; hits below the depth are left out."""
-    num_buckets, depth, width = 4, 20, 3
+    num_buckets, depth = 4, 20
     ids = _lists(33, 25, 60, repeats=False)
     bucket_of = np.random.default_rng(5).integers(num_buckets, size=60)
     target, gains = torch.tensor(_lists(33, 12, 60, repeats=False, seed=2)), torch.rand(33, 12, dtype=torch.float64)
@@ -224,10 +225,10 @@ def test_ranks_within_buckets_count_the_listed_labels_of_the_same(threads: int, 
                     within[row * num_buckets + bucket].append(hit)
     buckets = torch.tensor(bucket_of).to(table)
     for wanted, listed in ((within, torch.tensor(ids)[:, :depth]), (kept, None)):
-        found, length = native.within_buckets(listed, buckets, num_buckets, hits, threads, width)
+        found, length = native.within_buckets(listed, buckets, num_buckets, hits, threads)
         assert found.gains is not None
         flat = Hits(found.ranks.flatten(0, 1), found.ids.flatten(0, 1), found.gains.flatten(0, 1))
-        _equal(flat, _placed(wanted, width))
+        _equal(flat, _placed(wanted))
         np.testing.assert_array_equal(length.numpy(), lengths if listed is not None else 0 * lengths)
     without = Hits(hits.ranks, hits.ids, None)
     assert native.within_buckets(None, buckets, num_buckets, without, threads)[0].gains is None

@@ -229,28 +229,39 @@ typedef struct {
     int64_t target_stride, target_width, most; /* `most` labels are wanted in a row */
     const int64_t *starts;  /* [N + 1], or NULL */
     const double *gains;                             /* [T], or [N, M], or NULL */
-    int64_t width, *ranks, *labels;                  /* [N, W] */
-    double *out_gains;                               /* [N, W] or NULL */
+    int64_t width, *ranks, *labels; /* [W, N]: formulas take all first hits together, then all second ones */
+    double *out_gains;              /* [W, N] or NULL */
+    atomic_llong *fewest; /* - the most hits of a row */
 } Hits;
-typedef struct { int64_t count, width, *ranks, *labels; double *gains; } Cells; /* the W cells of one row */
+typedef struct { int64_t count, width, stride, *ranks, *labels; double *gains; } Cells; /* the W cells of one row */
 
-INLINE Cells cells_at(int64_t row, int64_t width, int64_t *ranks, int64_t *labels, double *gains) {
-    return (Cells){0, width, ranks + row * width, labels + row * width, gains ? gains + row * width : NULL};
+INLINE Cells cells_at(int64_t row, int64_t rows, int64_t width, int64_t *ranks, int64_t *labels, double *gains) {
+    return (Cells){0, width, rows, ranks + row, labels + row, gains ? gains + row : NULL};
 }
 
 INLINE void put(Cells *cells, int64_t rank, int64_t label, double gain) {
+    int64_t cell = cells->count * cells->stride;
     if (cells->count >= cells->width)
         return;
-    cells->ranks[cells->count] = rank;
-    cells->labels[cells->count] = label;
+    cells->ranks[cell] = rank;
+    cells->labels[cell] = label;
     if (cells->gains)
-        cells->gains[cells->count] = gain;
+        cells->gains[cell] = gain;
     cells->count++;
 }
 
-INLINE void fill_up(Cells *cells) {
+/* Leave nothing undefined behind the hits; return how many there are. */
+INLINE int64_t fill_up(Cells *cells) {
+    int64_t count = cells->count;
     while (cells->count < cells->width)
         put(cells, NOT_RANKED, -1, 0);
+    return count;
+}
+
+INLINE void lower(atomic_llong *lowest, int64_t value) {
+    long long before = atomic_load(lowest);
+    while (value < before && !atomic_compare_exchange_weak(lowest, &before, value)) {
+    }
 }
 
 INLINE bool hits_in_mask(const Hits *task, const int64_t *ids, int64_t row, Cells *cells) {
@@ -301,14 +312,16 @@ INLINE bool hits_in_list(const Hits *task, const int64_t *ids, int64_t row, Tabl
 CLONES static int hit_rows(const void *argument, int64_t first, int64_t end, char *room) {
     const Hits *task = argument;
     size_t used = 0;
+    int64_t most = 0;
     Table table = table_for(task->most, room, &used);
     for (int64_t row = first; row < end; row++) {
         const int64_t *ids = task->ids + row * task->ids_stride;
-        Cells cells = cells_at(row, task->width, task->ranks, task->labels, task->out_gains);
+        Cells cells = cells_at(row, task->num_rows, task->width, task->ranks, task->labels, task->out_gains);
         if (!(task->mask ? hits_in_mask(task, ids, row, &cells) : hits_in_list(task, ids, row, &table, &cells)))
             return NO_SUCH_LABEL;
-        fill_up(&cells);
+        most = larger(most, fill_up(&cells));
     }
+    lower(task->fewest, -most);
     return DONE;
 }
 
@@ -328,12 +341,6 @@ typedef struct {
     /* the lowest id; -1 - the highest; the first row with an id behind -1; the first that names an id twice */
     atomic_llong *found;
 } Check;
-
-INLINE void lower(atomic_llong *lowest, int64_t value) {
-    long long before = atomic_load(lowest);
-    while (value < before && !atomic_compare_exchange_weak(lowest, &before, value)) {
-    }
-}
 
 /* So many that few lists hold two ids of one stamp, but no more than the cache does. */
 INLINE int64_t stamps_for(int64_t length) {
@@ -404,11 +411,12 @@ typedef struct {
     const int64_t *ids; /* [N, D], or NULL: ranks stay those in the whole list */
     int64_t ids_stride, num_rows, depth;
     Buckets buckets;
-    const int64_t *ranks, *labels; /* [N, W] of the hits */
-    const double *gains;           /* [N, W] or NULL */
-    int64_t width, new_width, *out_ranks, *out_labels; /* [N, G, new_width] */
+    const int64_t *ranks, *labels; /* [W, N] of the hits */
+    const double *gains;           /* [W, N] or NULL */
+    int64_t *lengths;              /* [N, G] */
+    int64_t width, *out_ranks, *out_labels; /* [W, N, G] */
     double *out_gains;
-    int64_t *lengths; /* [N, G] */
+    atomic_llong *fewest; /* - the most hits of a row and bucket */
 } Within;
 
 /* Count the labels of a list from one place to another by bucket. */
@@ -427,13 +435,14 @@ CLONES static int within_rows(const void *argument, int64_t first, int64_t end, 
     const Within *task = argument;
     const Buckets *buckets = &task->buckets;
     Cells *cells = (Cells *)(void *)room;
+    int64_t num_keys = task->num_rows * buckets->num_buckets, most = 0;
     for (int64_t row = first; row < end; row++) {
         int64_t key = row * buckets->num_buckets, place = 0;
         memset(task->lengths + key, 0, sizeof(int64_t) * (size_t)buckets->num_buckets);
         for (int64_t g = 0; g < buckets->num_buckets; g++)
-            cells[g] = cells_at(key + g, task->new_width, task->out_ranks, task->out_labels, task->out_gains);
+            cells[g] = cells_at(key + g, num_keys, task->width, task->out_ranks, task->out_labels, task->out_gains);
         for (int64_t i = 0; i <= task->width; i++) { /* count the list up to each hit, and then to its end */
-            int64_t cell = row * task->width + i, rank = i < task->width ? task->ranks[cell] : NOT_RANKED;
+            int64_t cell = i * task->num_rows + row, rank = i < task->width ? task->ranks[cell] : NOT_RANKED;
             int64_t until = smaller(rank, task->depth);
             if (task->ids && !count_labels(task->ids + row * task->ids_stride, place, until, buckets, task->lengths + key))
                 return NO_SUCH_LABEL;
@@ -447,14 +456,15 @@ CLONES static int within_rows(const void *argument, int64_t first, int64_t end, 
             put(&cells[bucket], rank, task->labels[cell], task->gains ? task->gains[cell] : 1);
         }
         for (int64_t g = 0; g < buckets->num_buckets; g++)
-            fill_up(&cells[g]);
+            most = larger(most, fill_up(&cells[g]));
     }
+    lower(task->fewest, -most);
     return DONE;
 }
 
 int tailmetrics_within_buckets(const Within *task, int64_t threads) {
     int64_t num_cells = task->buckets.num_buckets;
-    double cost = 1.5 * (double)task->depth + 2.0 * (double)(num_cells * (task->new_width + 4)) + 30;
+    double cost = 1.5 * (double)task->depth + 2.0 * (double)(num_cells * (task->width + 4)) + 30;
     return run(within_rows, task, task->num_rows, (size_t)num_cells * sizeof(Cells), cost, threads);
 }
 

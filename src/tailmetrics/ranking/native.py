@@ -121,7 +121,7 @@ def hits(
         gains: Gains of labels, float64, in the shape of ``target``; None where each is 1.
 
     Returns:
-        Hits of shape (N, W), W >= 1: as many as a list may hold.
+        Hits of shape (N, W), W >= 1: as many as a list holds at most. A column of them lies in one piece.
 
     Raises:
         IndexError: If an id is no column of the mask, or a row has more than ``most`` labels.
@@ -130,18 +130,43 @@ def hits(
     target = target if target.stride(-1) == 1 else target.contiguous()
     starts = None if starts is None else starts.contiguous()
     gains = None if gains is None else gains.contiguous()
-    width = max(1, min(most, ids.shape[1]))
-    ranks, labels = torch.empty(2, len(ids), width, dtype=torch.int64).unbind()
-    found = None if gains is None else torch.empty(len(ids), width, dtype=torch.float64)
-    if len(ids):
-        is_mask = target.dtype == torch.bool
-        wanted = (target, None) if is_mask else (None, target)
-        shape = (target.stride(0), target.shape[1]) if starts is None else (0, 0)
-        lists = ids, ids.stride(0), *ids.shape
-        # a mask needs no table of labels
-        given = *wanted, *shape, 0 if is_mask else most, starts, gains
-        _run("hits", threads, *lists, *given, width, ranks, labels, found)
-    return Hits(ranks, labels, found)
+    is_mask = target.dtype == torch.bool
+    wanted = (target, None) if is_mask else (None, target)
+    of_target = (target.stride(0), target.shape[1]) if starts is None else (0, 0)
+    lists = ids, ids.stride(0), *ids.shape
+    # a mask needs no table of labels
+    task = *lists, *wanted, *of_target, 0 if is_mask else most, starts, gains
+    shape = len(ids), max(1, min(most, ids.shape[1]))
+    return _found("hits", threads, shape, (1, len(ids)), gains is not None, *task)
+
+
+def _found(
+    name: str,
+    threads: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    with_gains: bool,
+    *task: Tensor | int | None,
+) -> Hits:
+    """Return the hits that a function writes, as wide as the most of a row, and 1 at least.
+
+    Args:
+        name: The function.
+        threads: How many to use at most.
+        shape: (N, W) or (N, G, W), W >= the most hits of a row; rows first.
+        strides: Those of ``shape``, such that a column lies in one piece.
+        with_gains: Whether gains are written.
+        task: What is in front of W, the hits, and how many a row holds at most, in the task.
+    """
+    width, fewest = shape[-1], array("q", [0])
+    ranks, ids = torch.empty_strided((2, *shape), (width * strides[-1], *strides), dtype=torch.int64).unbind()
+    gains = torch.empty_like(ranks, dtype=torch.float64) if with_gains else None
+    if shape[0]:
+        _run(name, threads, *task, width, ranks, ids, gains, fewest.buffer_info()[0])
+    most = max(1, -fewest[0])
+    if most >= width:
+        return Hits(ranks, ids, gains)
+    return Hits(ranks[..., :most], ids[..., :most], None if gains is None else gains[..., :most])
 
 
 def check_lists(ids: Tensor, threads: int, repeated: Tensor | None = None) -> ListCheck:
@@ -161,7 +186,7 @@ def check_lists(ids: Tensor, threads: int, repeated: Tensor | None = None) -> Li
 
 
 def within_buckets(
-    ids: Tensor | None, bucket_of: Tensor, num_buckets: int, given: Hits, threads: int, width: int | None = None
+    ids: Tensor | None, bucket_of: Tensor, num_buckets: int, given: Hits, threads: int
 ) -> tuple[Hits, Tensor]:
     """Return the hits of each row by bucket, with their ranks among the listed labels of their bucket.
 
@@ -172,29 +197,23 @@ def within_buckets(
         num_buckets: G.
         given: Hits of shape (N, W). Those behind ``ids`` are left out.
         threads: How many to use at most.
-        width: W', at least the hits of any row and bucket: what goes beyond is left out; W unless given.
 
     Returns:
-        Hits of shape (N, G, W'), and how many labels of each bucket ``ids`` holds, shape (N, G), int64, 0 without
-        ``ids``.
+        Hits of shape (N, G, W'), W' the most of a row and bucket, as :func:`hits` returns them; and how many labels of
+        each bucket ``ids`` holds, shape (N, G), int64, 0 without ``ids``.
 
     Raises:
         IndexError: If an id or a bucket is too large.
     """
-    num_rows, num_hits = given.ranks.shape
-    width = num_hits if width is None else width
-    ranks, labels = given.ranks.contiguous(), given.ids.contiguous()
-    gains = None if given.gains is None else given.gains.contiguous()
-    new_ranks, new_labels = torch.empty(2, num_rows, num_buckets, width, dtype=torch.int64).unbind()
-    new_gains = None if gains is None else torch.empty(num_rows, num_buckets, width, dtype=torch.float64)
+    num_rows, width = given.ranks.shape
+    of_hits = [None if part is None else part.t().contiguous() for part in (given.ranks, given.ids, given.gains)]
     lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64)
-    if num_rows:
-        ids = ids if ids is None or ids.stride(1) == 1 else ids.contiguous()
-        lists = (0, 0, num_rows, 0) if ids is None else (ids, ids.stride(0), *ids.shape)
-        result = new_ranks, new_labels, new_gains, lengths
-        of_buckets = bucket_of, bucket_of.element_size(), len(bucket_of), num_buckets
-        _run("within_buckets", threads, *lists, *of_buckets, ranks, labels, gains, num_hits, width, *result)
-    return Hits(new_ranks, new_labels, new_gains), lengths
+    ids = ids if ids is None or ids.stride(1) == 1 else ids.contiguous()
+    lists = (0, 0, num_rows, 0) if ids is None else (ids, ids.stride(0), *ids.shape)
+    of_buckets = bucket_of, bucket_of.element_size(), len(bucket_of), num_buckets
+    shape, strides = (num_rows, num_buckets, width), (num_buckets, 1, num_rows * num_buckets)
+    task = *lists, *of_buckets, *of_hits, lengths
+    return _found("within_buckets", threads, shape, strides, given.gains is not None, *task), lengths
 
 
 def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, threads: int) -> Tensor:
