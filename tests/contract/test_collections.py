@@ -9,7 +9,7 @@ import torch
 from torchmetrics import MetricCollection
 
 import tailmetrics as tm
-from cases import BUCKETS, FEW, NUM_LABELS, data, training_counts
+from cases import BUCKETS, NUM_LABELS, data
 from exactness.bits import CASES_OF_A_KIND, ONE_OF_EACH, bits_of
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.lightning import HeadToTailReport
@@ -97,35 +97,6 @@ def test_a_member_that_refuses_empty_rows_refuses_them_in_company(collection: An
     together.update(*HITS)
     with pytest.raises(ValueError, match="no relevant label"):
         together.update(*EMPTY)
-
-
-def test_members_of_other_label_sets_do_not_share() -> None:
-    """Two numbers of labels in one collection are an error, at construction or at the first update."""
-    with pytest.raises(ValueError, match="labels"):
-        tm.TopKCollection([tm.GiniAtK(k=1, num_labels=8), tm.EntropyAtK(k=1, num_labels=9)]).update(
-            torch.randn(3, 8), torch.tensor([1, 2, 3])
-        )
-
-
-def test_one_table_of_buckets_for_all() -> None:
-    """Copies, pickles aside, share the buckets; binding a collection gives every member the same object."""
-    frequency = tm.LabelFrequency(NUM_LABELS)
-    frequency.update(BATCH.target)
-    collection = tm.TopKCollection([tm.RecallAtK(k=1, buckets="deciles"), tm.PrecisionAtK(k=1, buckets="deciles")])
-    collection.bind(frequency)
-    first, second = collection.values()
-    assert first.buckets is second.buckets is next(iter(collection.clone().values())).buckets
-
-
-@pytest.mark.parametrize("case", [case for case in FEW if not case.needs_scores], ids=str)
-def test_a_member_read_out_of_a_collection_is_its_own(case: Any) -> None:
-    """Members taken by name have their own state: updating one leaves the others."""
-    collection = tm.TopKCollection({"one": case.metric(), "gini": tm.GiniAtK(k=[7], num_labels=NUM_LABELS)})
-    collection.update(BATCH.scores, BATCH.target)
-    before = values(collection.compute())
-    member = collection["one"].clone()
-    member.update(BATCH.scores, BATCH.target)
-    assert values(collection.compute()) == before
 
 
 def test_a_collection_hands_on_how_rows_are_read() -> None:
@@ -222,37 +193,6 @@ def test_metrics_that_need_the_same_counts_per_label_share_them() -> None:
     assert float(collection.compute()["catalog_coverage@2"]) == 2 / 9
 
 
-def test_a_config_is_completed_by_bind() -> None:
-    """buckets='deciles' and counts left open: an update before is an error that says so; after, all is as given directly."""
-    frequency = tm.LabelFrequency(NUM_LABELS)
-    frequency.counts = training_counts()
-    frequency.rows = torch.tensor([200])
-    opened = tm.TopKCollection([
-        tm.PrecisionAtK(k=3, buckets="deciles"),
-        tm.PropensityScoredPrecisionAtK(k=3),
-        tm.NoveltyAtK(k=3),
-        tm.RecallAtK(k=3, average="macro"),
-    ])  # fmt: skip
-    batch = data(4)
-    with pytest.raises(ValueError, match=r"call bind\(frequency\)"):
-        opened.update(batch.scores, batch.target)
-    opened.bind(frequency)
-    counts = {"label_counts": training_counts(), "num_train": 200}
-    given = tm.TopKCollection([
-        tm.PrecisionAtK(k=3, buckets=BUCKETS),
-        tm.PropensityScoredPrecisionAtK(k=3, **counts),
-        tm.NoveltyAtK(k=3, **counts),
-        tm.RecallAtK(k=3, average="macro", num_labels=NUM_LABELS),
-    ])  # fmt: skip
-    for collection in (opened, given):
-        collection.update(batch.scores, batch.target)
-    found = opened.compute()
-    for key, value in given.compute().items():
-        assert torch.equal(found[key].nan_to_num(-1), value.nan_to_num(-1)), key
-    with pytest.raises(ValueError, match="reset first"):
-        opened.bind(frequency)
-
-
 def test_repr_lists_the_members_as_they_were_written() -> None:
     """One per line."""
     collection = tm.TopKCollection([tm.RecallAtK(k=[1, 5]), tm.MRR(buckets=BUCKETS)], prefix="val/")
@@ -263,28 +203,3 @@ def test_repr_lists_the_members_as_they_were_written() -> None:
         "  prefix=val/",
         ")",
     ]
-
-
-def test_metrics_side_by_side_and_classes_are_refused_with_the_list_to_pass() -> None:
-    """TypeErrors that say what to write instead."""
-    one, two = tm.PrecisionAtK(k=1), tm.RecallAtK(k=1)
-    with pytest.raises(TypeError, match=r"pass the metrics as one list, TopKCollection\(\[a, b\]\)"):
-        tm.TopKCollection(one, two)
-    for classes in (tm.RecallAtK, [tm.RecallAtK], {"recall": tm.RecallAtK}):
-        with pytest.raises(TypeError, match=r"RecallAtK is a class, not a metric; pass .* \[RecallAtK\(k=5\)\]"):
-            tm.TopKCollection(classes)
-
-
-def test_what_nothing_tells_is_named_with_where_to_get_it() -> None:
-    """Bound to buckets, novelty lacks the number of training rows; of buckets without counts, the counts too."""
-    batch = data(4)
-    bound = tm.NoveltyAtK(k=3).bind(tm.LabelBuckets.deciles(training_counts()))
-    where = r"not known yet; call bind\(frequency\) with a LabelFrequency"
-    with pytest.raises(ValueError, match=f"num_train is {where} before update, or pass num_train= to the metric"):
-        bound.update(batch.scores, batch.target)
-    both = f"label_counts and num_train are {where} %s, or pass label_counts= and num_train= to"
-    bare = tm.PropensityScoredRecallAtK(k=3).bind(tm.LabelBuckets.from_assignment([0, 1], ["a", "b"]))
-    with pytest.raises(ValueError, match=both % "first"):
-        bare.compute()
-    with pytest.raises(ValueError, match=both % "before update"):
-        tm.PropensityScoredRecallAtK(k=3, num_labels=NUM_LABELS).update(batch.scores, batch.target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,13 +20,28 @@ from tailmetrics.metrics import TopKMetric
 BATCHES = [data(seed=seed, num_rows=rows, graded=True, ties=False) for seed, rows in ((51, 5), (52, 12), (53, 2))]
 CONSTANTS = ("higher_is_better", "is_differentiable", "full_state_update", "plot_lower_bound", "plot_upper_bound")
 
-every_metric = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
+
+@dataclass(frozen=True)
+class Counts(Case):
+    """LabelFrequency, which lives as metrics do, and reads targets alone."""
+
+    def metric(self, **more: Any) -> Any:
+        return LabelFrequency(NUM_LABELS, **more)
+
+
+COUNTS = Counts("LabelFrequency")
+every_metric = pytest.mark.parametrize("case", [COUNTS, *ONE_OF_EACH], ids=str)
+
+
+def of(metric: Any, batch: Any) -> tuple[torch.Tensor, ...]:
+    """What the metric is updated with."""
+    return (batch.target,) if isinstance(metric, LabelFrequency) else (batch.scores, batch.target)
 
 
 def fed(metric: Any, batches: Any = BATCHES) -> Any:
     """The metric after the batches."""
     for batch in batches:
-        metric.update(batch.scores, batch.target)
+        metric.update(*of(metric, batch))
     return metric
 
 
@@ -66,17 +82,19 @@ def test_forward_gives_the_value_of_each_batch_and_compute_that_of_all(case: Cas
 
 @every_metric
 def test_pickled_cloned_and_deep_copied_metrics_go_on_alone(case: Case) -> None:
-    """A copy, or a metric that loads a saved state, shares nothing and is updated as the original would be."""
+    """A copy, or a metric that loads a saved state or bytes, shares nothing and is updated as the original would be."""
     metric = fed(case.metric(), BATCHES[:2])
     assert metric.state_dict() == {}, "nothing is saved unless it is asked for"
-    before, loaded, buffer = states(metric), case.metric(), io.BytesIO()
+    before, loaded, sent, buffer = states(metric), case.metric(), fed(case.metric(), BATCHES[2:]), io.BytesIO()
+    sent.compute()
+    sent.load_state_bytes(metric.state_bytes())  # what was there is gone, a value computed before included
     for one in (metric, loaded):
         one.persistent(True)
     assert set(metric.state_dict()) == set(metric.metric_state)
     torch.save(metric.state_dict(), buffer)
     buffer.seek(0)
     loaded.load_state_dict(torch.load(buffer, weights_only=True))
-    for made in (pickle.loads(pickle.dumps(metric)), metric.clone(), copy.deepcopy(metric)):
+    for made in (pickle.loads(pickle.dumps(metric)), metric.clone(), copy.deepcopy(metric), sent):
         assert type(made) is type(metric) and made is not metric
         assert states(made) == before
         assert bits(fed(made, BATCHES[2:])) == bits_of_every_batch(case)
@@ -148,10 +166,11 @@ def test_a_failed_update_or_forward_leaves_the_metric_as_before(case: Case) -> N
     """State, update count, and what forward keeps aside: all as before, and usable."""
     metric = fed(case.metric())
     before = states(metric)
-    nan = torch.full((2, NUM_LABELS), torch.nan)
+    wrong = (torch.tensor([NUM_LABELS]),) if case is COUNTS else (torch.full((2, 40), torch.nan), torch.tensor([0, 1]))
+    words = "target holds the id 40" if case is COUNTS else "preds holds NaN in row 0"
     for fail in (metric.update, metric):
-        with pytest.raises(ValueError, match=f"{case.name}: preds holds NaN in row 0"):
-            fail(nan, torch.tensor([0, 1]))
+        with pytest.raises(ValueError, match=f"{case.name}: {words}"):
+            fail(*wrong)
         assert states(metric) == before
     assert metric._to_sync and metric._should_unsync and not metric._is_synced and not metric.compute_on_cpu
     assert bits(metric) == bits_of_every_batch(case)
@@ -173,40 +192,20 @@ def test_keywords_of_torchmetrics_change_no_value(case: Case) -> None:
     for option in options:
         metric = case.metric(**option)
         fed(metric, BATCHES[:1])
-        value = metric(BATCHES[1].scores, BATCHES[1].target)
+        value = metric(*of(metric, BATCHES[1]))
         assert bits(fed(metric, BATCHES[2:])) == bits_of_every_batch(case)
         assert bits_of(value) == bits(fed(case.metric(), BATCHES[1:2]))
 
 
-def test_training_counts_live_like_a_metric() -> None:
-    """LabelFrequency: forward, clone, pickle, reset, checkpoint, merge, wrong shapes, errors."""
+def test_training_counts_are_those_of_the_batches() -> None:
+    """By forward of each, by compute of all."""
     frequency = LabelFrequency(NUM_LABELS)
     values = [frequency(batch.target) for batch in BATCHES]
     assert [value.tolist() for value in values] == [(batch.target > 0).sum(dim=0).tolist() for batch in BATCHES]
-    counts = frequency.compute().tolist()
-    assert counts == torch.stack(values).sum(dim=0).tolist()
-    for made in (frequency.clone(), pickle.loads(pickle.dumps(frequency))):
-        made.update(BATCHES[0].target)
-        assert frequency.compute().tolist() == counts != made.compute().tolist()
-    before = states(frequency)
-    for fail in (frequency.update, frequency):
-        with pytest.raises(ValueError, match="LabelFrequency: target holds the id 40"):
-            fail(torch.tensor([NUM_LABELS]))
-        assert states(frequency) == before
-    frequency.persistent(True)
-    other = LabelFrequency(NUM_LABELS + 1)
-    other.persistent(True)
-    with pytest.raises(RuntimeError, match="LabelFrequency.load_state_dict: counts is int64 .40., but int64 .41."):
-        other.load_state_dict(frequency.state_dict())
-    for wrong_length in (NUM_LABELS + 1, 1):
+    assert frequency.compute().tolist() == torch.stack(values).sum(dim=0).tolist()
+    for other in (NUM_LABELS + 1, 1):
         with pytest.raises(ValueError, match="LabelFrequency.merge_state: .*: num_labels is 40 here and .* there"):
-            frequency.merge_state(LabelFrequency(wrong_length))
-    assert states(frequency) == before
-    with torch.inference_mode():
-        frequency.reset()
-    frequency.update(BATCHES[0].target)
-    assert frequency.compute().tolist() == values[0].tolist()
-    assert hash(frequency) == hash(frequency)
+            frequency.merge_state(LabelFrequency(other))
 
 
 def test_completed_late_a_metric_is_the_same_metric() -> None:

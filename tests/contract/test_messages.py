@@ -63,6 +63,20 @@ collection().update(SCORES) -> TopKCollection: target is missing; pass preds and
 collection().__setitem__("a", MRR()) -> TopKCollection: members cannot be added later
 LabelFrequency(4).update() -> LabelFrequency: got neither target nor target_ids; pass one of them
 LabelFrequency(4).update(TARGET, target_ids=TARGET) -> LabelFrequency: got both target and target_ids
+TopKCollection(MRR(), MAP()) -> pass the metrics as one list, TopKCollection\(\[a, b\]\)
+TopKCollection(RecallAtK) -> RecallAtK is a class, not a metric; pass .* \[RecallAtK\(k=5\)\]
+TopKCollection({"recall": RecallAtK}) -> RecallAtK is a class, not a metric; pass .* \[RecallAtK\(k=5\)\]
+TopKCollection([GiniAtK(k=1, num_labels=8), MAP(num_labels=9)]).update(SCORES, TARGET) -> labels
+NoveltyAtK(k=3).bind(LabelBuckets.deciles([3, 2, 1, 1])).update(SCORES, TARGET)
+    -> num_train is not known yet; call bind\(frequency\) with a LabelFrequency before update, or pass num_train=
+PropensityScoredRecallAtK(k=3).bind(LabelBuckets.from_assignment([0, 1], ["a", "b"])).compute()
+    -> label_counts and num_train are not known yet; call bind\(frequency\) with a LabelFrequency first, or pass label_counts=
+RecallAtK(top_k=5) -> RecallAtK: top_k is not an argument of this metric; pass k=
+MRR(top_k=5) -> MRR: top_k is not an argument of this metric; pass k=
+GiniAtK(k=3, scope="global") -> GiniAtK: scope is not an argument of this metric; it takes k, buckets,
+RPrecision(k=5) -> RPrecision: k is not an argument of this metric; it takes
+KForRecall(0.8, k=5) -> KForRecall: k is not an argument of this metric; it takes
+LabelFrequency(labels=5) -> LabelFrequency: labels is not an argument of this metric; it takes num_labels
 collection().add_metrics([MRR()]) -> TopKCollection: members cannot be added later; make a new collection
 LabelFrequency(4, validate_args=False).update(torch.zeros(2, dtype=torch.int64, device="meta"))
     -> LabelFrequency: target is .* on meta, the counts are on cpu

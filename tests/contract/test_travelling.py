@@ -39,16 +39,6 @@ def shared() -> tm.TopKCollection:
     })  # fmt: skip
 
 
-@pytest.mark.parametrize("case", SOME, ids=str)
-def test_a_metric_travels_as_bytes(case: Any) -> None:
-    """States and number of updates arrive; what was there is gone, a value computed before included."""
-    sent, received = fed(case.metric(), *BATCHES[:2]), fed(case.metric(), BATCHES[2])
-    received.compute()
-    received.load_state_bytes(sent.state_bytes())
-    assert states(received) == states(sent)
-    assert states(fed(received, BATCHES[2])) == states(fed(case.metric(), *BATCHES))
-
-
 def many() -> tm.TopKCollection:
     """Members of each kind of state, overall and by bucket; some are bound later."""
     members = [
@@ -78,19 +68,6 @@ def test_collections_of_several_workers_have_the_bits_of_one(as_bytes: bool) -> 
     assert {key: float(value) for key, value in merged.compute().items()} != {
         key: float(value) for key, value in whole.compute().items()
     }
-
-
-def test_training_counts_travel_too() -> None:
-    """LabelFrequency; with another number of labels it says so."""
-    sent, received = tm.LabelFrequency(NUM_LABELS), tm.LabelFrequency(NUM_LABELS)
-    sent.update(BATCHES[0].target)
-    received.load_state_bytes(sent.state_bytes())
-    assert states(received) == states(sent)
-    message = (
-        "LabelFrequency.load_state_bytes: data holds the states of other metrics: num_labels is 41 here and 40 in data"
-    )
-    with pytest.raises(ValueError, match=message):
-        tm.LabelFrequency(NUM_LABELS + 1).load_state_bytes(sent.state_bytes())
 
 
 BY_DECILE = tm.LabelBuckets.deciles(training_counts())

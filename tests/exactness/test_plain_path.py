@@ -31,33 +31,21 @@ from tailmetrics import TopKCollection
 from tailmetrics.ranking._device import force_plain
 
 WAITING = {
-    "_local_scalar_dense",
-    "nonzero",
-    "nonzero_numpy",
-    "bincount",
-    "masked_select",
-    "unique_consecutive",
-    "_unique",
-    "_unique2",
-    "unique_dim",
-    "equal",
-    "is_nonzero",
-    "argwhere",
-    "allclose",
-    "lift_fresh",
-}
+    "_local_scalar_dense", "nonzero", "nonzero_numpy", "bincount", "masked_select", "unique_consecutive", "_unique", "_unique2",
+    "unique_dim", "equal", "is_nonzero", "argwhere", "allclose", "lift_fresh",
+}  # fmt: skip
 """Operations whose result, or size of result, the program needs from the device; and copies from Python lists to it."""
 
 READING = {
     "tolist",
     "numpy",
     "item",
+    "cpu",
     "__bool__",
     "__int__",
     "__float__",
     "__index__",
     "__array__",
-    "cpu",
     "__contains__",
 }
 
@@ -206,29 +194,12 @@ def values(cases: list[Case], ranking: tailmetrics.Ranking) -> dict[str, object]
 
 @pytest.mark.parametrize("depth", [3, 12])
 def test_both_paths_give_the_same_bits_where_lists_are_cut(depth: int) -> None:
-    """Incomplete rankings, wider than one block of the fast selection, exact ranks beyond the cut."""
+    """Incomplete rankings, wider than one block of the fast selection, exact ranks beyond the cut, rows full of gains."""
     generator = torch.Generator().manual_seed(7)
     scores = (torch.randn(9, 3000, generator=generator) * 8).round() / 8
-    target = torch.rand(9, 3000, generator=generator) < 0.01
-    metrics = [
-        tailmetrics.MRR(),
-        tailmetrics.MAP(),
-        tailmetrics.NDCGAtK(k=None),
-        tailmetrics.RPrecision(),
-        tailmetrics.TieRateAtK(k=[1, 2, 3]),
-        tailmetrics.CrossEntropy(),
-        tailmetrics.RecallAtK(k=3),
-    ]
+    target = (torch.rand(9, 3000, generator=generator) < 0.01) * torch.rand(9, 3000, generator=generator)
+    metrics: list[Any] = [tailmetrics.MRR(), tailmetrics.MAP(), tailmetrics.NDCGAtK(k=None), tailmetrics.RPrecision()]
+    metrics += [tailmetrics.TieRateAtK(k=[1, 2, 3]), tailmetrics.CrossEntropy(), tailmetrics.NDCGAtK(k=[1, 3])]
     wanted = compute_all(metrics, [tailmetrics.rank(scores, target, depth=depth)])
     with force_plain():
         assert compute_all(metrics, [tailmetrics.rank(scores, target, depth=depth)]) == wanted
-
-
-def test_both_paths_agree_on_rows_with_more_relevant_labels_than_cut_offs() -> None:
-    """Ideal rankings of 30 and more graded labels, of which the best 1, 3 and 10 are wanted."""
-    generator = torch.Generator().manual_seed(8)
-    scores = torch.randn(9, 40, generator=generator)
-    target = (torch.rand(9, 40, generator=generator) < 0.8) * torch.rand(9, 40, generator=generator)
-    wanted = values(CASES_OF_A_KIND, tailmetrics.rank(scores, target))
-    with force_plain():
-        assert values(CASES_OF_A_KIND, tailmetrics.rank(scores, target)) == wanted

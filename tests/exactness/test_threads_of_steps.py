@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -26,7 +26,6 @@ from tailmetrics import (
 )
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.row_values import RowValues
-from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._device import one_thread
 
 SPLIT = 2**15
@@ -67,108 +66,84 @@ def _distinct(rows: int, labels: int, width: int) -> Tensor:
     return torch.rand(rows, labels, generator=generator).topk(width).indices
 
 
-@pytest.mark.usefixtures("threads")
-def test_ranked_lists_are_evaluated_without_a_step_that_is_split() -> None:
-    """4,000 lists of 50 ids: reading, looking up, formulas and sums."""
-    ids, target = _distinct(4000, 100, 50), _distinct(4000, 100, 8)
-    metrics = query_metrics()
-    metrics.update(ids, target)
-    with SplitSteps() as steps:
-        metrics.update(ids, target)
-    assert steps.found == []
+Update = tuple[Any, tuple[Any, ...], dict[str, Any]]
+DECILES = LabelBuckets.deciles(torch.arange(LABELS, 0, -1))
+
+
+def of_scores(metric: Any, kind: str, rows: int = 70, labels: int = LABELS) -> Update:
+    """A matrix of scores and five relevant labels a row, in one of their forms."""
+    scores = torch.rand(rows, labels, generator=torch.Generator().manual_seed(2))
+    ids = _distinct(rows, labels, 5)
+    mask = torch.zeros(rows, labels, dtype=torch.bool).scatter_(1, ids, True)
+    return metric, (scores, {"class": ids[:, 0], "ids": ids, "mask": mask, "gains": mask * 2.0}[kind]), {}
+
+
+def of_ten(rows: int, labels: int) -> Update:
+    """Ten metrics at three cut-offs in eleven buckets."""
+    deciles = LabelBuckets.deciles(torch.arange(labels, 0, -1))
+    return of_scores(ten_metrics(deciles, depth=min(500, labels)), "ids", rows, labels)
+
+
+def of_sparse_targets() -> Update:
+    """40,000 rows, more than torch leaves to one thread: their row pointers are looked at, too."""
+    rows = 40_000
+    parts = torch.arange(rows + 1), torch.arange(rows) % 50, torch.ones(rows)
+    target = torch.sparse_csr_tensor(*parts, size=(rows, 60), check_invariants=False)
+    return RecallAtK(3), (torch.arange(rows)[:, None] % 50 + torch.arange(3), target), {}
+
+
+def of_flat_queries() -> Update:
+    """40,000 documents of 400 queries."""
+    preds, target = torch.rand(2, 40_000, generator=torch.Generator().manual_seed(3)).unbind()
+    return RecallAtK(5), (preds, target > 0.9), {"indexes": torch.arange(40_000) % 400}
+
+
+class Whole:
+    """An evaluation with ties, positives, intervals and examples, and a table of rows."""
+
+    def __init__(self) -> None:
+        buckets = LabelBuckets.deciles(torch.arange(60, 0, -1))
+        metrics = [kind(5, buckets=buckets) for kind in (RecallAtK, MRR)]
+        metrics.append(PrecisionAtK(5, buckets=buckets, average="micro"))
+        self.evaluation = Evaluation(metrics, intervals=0.95, examples=True)
+        self.rows = RowValues(self.evaluation.collection)
+
+    def update(self, scores: Tensor, target: Tensor) -> None:
+        """Add a batch to both."""
+        self.evaluation.update(scores, target)
+        self.rows.add(self.evaluation.collection.rank(scores, target))
+
+
+UPDATES: dict[str, Callable[[], Update]] = {
+    "ranked lists": lambda: (query_metrics(), (_distinct(4000, 100, 50), _distinct(4000, 100, 8)), {}),
+    "sparse targets": of_sparse_targets,
+    "one part of the selection": lambda: of_ten(512, 2000),
+    "two parts that are joined": lambda: of_ten(4500, 1000),
+    "many rows": lambda: of_ten(40_000, 40),
+    "exact ranks of one label": lambda: of_scores(MRR(), "class"),
+    "exact ranks of several": lambda: of_scores(MAP(), "ids"),
+    "a mask": lambda: of_scores(RecallAtK(5), "mask"),
+    "gains": lambda: of_scores(NDCGAtK(5), "gains"),
+    "decisions by label": lambda: of_scores(F1AtThreshold(0.99, average="macro", num_labels=LABELS), "ids"),
+    "decisions by bucket": lambda: of_scores(F1AtThreshold(0.99, buckets=DECILES), "ids"),
+    "pairs": lambda: of_scores(RowAUC(), "ids"),
+    "histograms": lambda: of_scores(LabelAUC(num_labels=LABELS), "ids"),
+    "cross-entropy": lambda: of_scores(CrossEntropy(), "class"),
+    "calibration": lambda: of_scores(CalibrationErrorAtK(5), "class"),
+    "flat queries": of_flat_queries,
+    "a whole evaluation": lambda: of_scores(Whole(), "ids", 5000, 60),
+}
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 @pytest.mark.usefixtures("threads")
-def test_sparse_targets_are_read_without_a_step_that_is_split() -> None:
-    """40,000 rows, more than torch leaves to one thread: their row pointers are looked at, too."""
-    rows = 40_000
-    ids = torch.arange(rows)[:, None] % 50 + torch.arange(3)
-    parts = torch.arange(rows + 1), torch.arange(rows) % 50, torch.ones(rows)
-    target = torch.sparse_csr_tensor(*parts, size=(rows, 60), check_invariants=False)
-    metric = RecallAtK(3)
-    metric.update(ids, target)
+@pytest.mark.parametrize("name", UPDATES)
+def test_no_step_behind_the_selection_is_split(name: str) -> None:
+    """Of the second update, whatever is read and asked: reading, looking up, formulas, sums, a report's extra sums."""
+    metric, batch, more = UPDATES[name]()
+    metric.update(*batch, **more)
     with SplitSteps() as steps:
-        metric.update(ids, target)
-    assert steps.found == []
-    assert metric.compute() == 1
-
-
-@pytest.mark.parametrize(("rows", "labels"), [(512, 2000), (4500, 1000), (40_000, 40)])
-@pytest.mark.usefixtures("threads")
-def test_scores_are_evaluated_without_a_step_that_is_split_behind_the_selection(rows: int, labels: int) -> None:
-    """Ten metrics at three cut-offs in eleven buckets: one part of the selection, two that are joined, many rows."""
-    scores = torch.rand(rows, labels, generator=torch.Generator().manual_seed(1))
-    target = _distinct(rows, labels, 5)
-    metrics = ten_metrics(LabelBuckets.deciles(torch.arange(labels, 0, -1)), depth=min(500, labels))
-    metrics.update(scores, target)
-    with SplitSteps() as steps:
-        metrics.update(scores, target)
-    assert steps.found == []
-
-
-FORMS: dict[str, tuple[TopKMetric, str]] = {
-    "exact ranks of one label": (MRR(), "class"),
-    "exact ranks of several": (MAP(), "ids"),
-    "a mask": (RecallAtK(5), "mask"),
-    "gains": (NDCGAtK(5), "gains"),
-    "decisions by label": (F1AtThreshold(0.99, average="macro", num_labels=LABELS), "ids"),
-    "decisions by bucket": (F1AtThreshold(0.99, buckets=LabelBuckets.deciles(torch.arange(LABELS, 0, -1))), "ids"),
-    "pairs": (RowAUC(), "ids"),
-    "histograms": (LabelAUC(num_labels=LABELS), "ids"),
-    "cross-entropy": (CrossEntropy(), "class"),
-    "calibration": (CalibrationErrorAtK(5), "class"),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.usefixtures("threads")
-def test_scores_are_evaluated_without_a_split_step_whatever_is_asked(form: str) -> None:
-    """All that metrics read of a matrix of scores beside its best labels: 70 rows of 1,000."""
-    metric, kind = FORMS[form]
-    scores = torch.rand(70, LABELS, generator=torch.Generator().manual_seed(2))
-    ids = _distinct(70, LABELS, 5)
-    mask = torch.zeros(70, LABELS, dtype=torch.bool).scatter_(1, ids, True)
-    target = {"class": ids[:, 0], "ids": ids, "mask": mask, "gains": mask * 2.0}[kind]
-    metric.update(scores, target)
-    with SplitSteps() as steps:
-        metric.update(scores, target)
-    assert steps.found == []
-
-
-@pytest.mark.usefixtures("threads")
-def test_flat_queries_are_read_without_a_step_that_is_split() -> None:
-    """40,000 documents of 400 queries."""
-    generator = torch.Generator().manual_seed(3)
-    preds, target = torch.rand(40_000, generator=generator), torch.rand(40_000, generator=generator) > 0.9
-    indexes = torch.arange(40_000) % 400
-    metric = RecallAtK(5)
-    metric.update(preds, target, indexes=indexes)
-    with SplitSteps() as steps:
-        metric.update(preds, target, indexes=indexes)
-    assert steps.found == []
-
-
-@pytest.mark.usefixtures("threads")
-def test_a_whole_evaluation_and_its_values_per_row_take_no_step_that_is_split() -> None:
-    """5,000 rows, three metrics by bucket: ties, positives, intervals and examples of a report, and a table of rows."""
-    scores = torch.rand(5000, 60, generator=torch.Generator().manual_seed(4))
-    target, buckets = _distinct(5000, 60, 5), LabelBuckets.deciles(torch.arange(60, 0, -1))
-    metrics = [
-        RecallAtK(5, buckets=buckets),
-        MRR(5, buckets=buckets),
-        PrecisionAtK(5, buckets=buckets, average="micro"),
-    ]
-    evaluation = Evaluation(metrics, intervals=0.95, examples=True)
-    rows = RowValues(evaluation.collection)
-
-    def add() -> None:
-        evaluation.update(scores, target)
-        rows.add(evaluation.collection.rank(scores, target))
-
-    add()
-    with SplitSteps() as steps:
-        add()
+        metric.update(*batch, **more)
     assert steps.found == []
 
 
