@@ -22,7 +22,7 @@ from tailmetrics import (
     evaluate,
 )
 from tailmetrics.evaluation import Evaluation, compare_runs
-from tailmetrics.evaluation.label_cells import LabelCells, has_label_cells
+from tailmetrics.evaluation.row_values import RowValues
 
 N, L = 120, 12
 COUNTS = (100 / torch.arange(1, L + 1)).long()
@@ -67,16 +67,14 @@ def test_what_rows_add_makes_the_value_of_the_metric() -> None:
     scores, target, groups = data()
     ranking = evaluation.collection.rank(scores, target, row_groups=groups)
     checked = 0
-    for metric in evaluation.members:
-        assert has_label_cells(metric)
-        cells = LabelCells(metric)
-        cells.add(ranking)
-        for key, rows in cells.in_order().items():
-            value = rows.influence().value  # of no label the metric has 0
-            assert value == pytest.approx(scalars[key]) or (
-                math.isnan(value) and (scalars[key] == 0 or math.isnan(scalars[key]))
-            ), key
-            checked += 1
+    rows = RowValues(evaluation.collection, labels_alone=True)
+    rows.add(ranking)
+    for key, one in rows.columns().items():
+        value = one.influence().value  # of no label the metric has 0
+        assert value == pytest.approx(scalars[key]) or (
+            math.isnan(value) and (scalars[key] == 0 or math.isnan(scalars[key]))
+        ), key
+        checked += 1
     assert checked == len(scalars)
 
 
@@ -130,9 +128,8 @@ def test_masked_rows_and_more_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     masked = evaluate(scores, target, metrics=chosen, row_mask=keep).intervals["macro_recall@3"]
     cut = evaluate(scores[:60], target[:60], metrics=chosen).intervals["macro_recall@3"]
     assert (masked.low, masked.high, masked.n) == (pytest.approx(cut.low), pytest.approx(cut.high), 60)
-    monkeypatch.setattr("tailmetrics.evaluation.label_cells.MOST", 20)
-    assert "macro_recall@3" not in evaluate(scores, target, metrics=chosen).intervals
     monkeypatch.setattr("tailmetrics.evaluation.row_values.MOST", 20)
+    assert "macro_recall@3" not in evaluate(scores, target, metrics=chosen).intervals
     with pytest.raises(ValueError, match="macro_recall@3: rows touch more than 20 labels"):
         evaluate(scores, target, metrics=chosen, intervals=100)
 

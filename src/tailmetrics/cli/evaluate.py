@@ -7,12 +7,10 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,11 +32,11 @@ from tailmetrics.cli.messages import CommandError, CommandWarning, describe, in_
 from tailmetrics.cli.options import DataOptions, EvaluateOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
-from tailmetrics.cli.processes import Engine, Ranks, joined, progress
+from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.label_cells import end_to_end
 from tailmetrics.evaluation.row_moments import as_valued
+from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
 from tailmetrics.io.files import folder_for
 from tailmetrics.io.labels import order_of_names
@@ -50,7 +48,6 @@ from tailmetrics.ranking._warnings import read_from
 from tailmetrics.report import Report
 from tailmetrics.report.pages import FORMS
 from tailmetrics.significance import Interval, intervals
-from tailmetrics.significance.labels import OverLabels
 
 REPORT_FILES = [*(f"report.{suffix}" for suffix in FORMS), "labels.csv", "curve.csv"]
 
@@ -72,7 +69,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
     paths = paths_of([options.preds], data)
     input_files: list[str | Path] = [*local_files(paths), *request.configs]
     with (
-        joined(options.device) as ranks,
+        joined_processes(options.device) as ranks,
         Outputs(input_files, options.overwrite) as outputs,
         ExitStack() as stack,
     ):
@@ -420,27 +417,11 @@ def _intervals(path: Path, num_rows: int, ranks: Ranks, options: ResamplingOptio
     found: dict[str, Interval] = {}
     for start in range(0, len(keys), size):
         group = keys[start : start + size]
-        gathered = ranks.gather(None if table is None else (table.values(group), table.facts))
+        gathered = ranks.all(None if table is None else (table.read(group), table.facts))
         with ranks.agreement():
             parts = [part for part in gathered if part is not None]
-            if parts:
-                facts = parts[0][1]
-                assert facts is not None
-                found |= intervals(
-                    {key: _end_to_end([values[key] for values, _ in parts]) for key in group},
-                    **facts.among(group),
-                    confidence=options.confidence,
-                    resamples=options.resamples,
-                    seed=options.seed,
-                    resample=options.resample,
-                )
+            if parts and ranks.is_first:
+                facts = parts[0][1] or RowFacts()
+                rows = read_columns(group, facts, joined([columns for columns, _ in parts]))
+                found |= intervals(rows, **facts.among(group), **asdict(options))
     return found
-
-
-def _end_to_end(parts: Sequence[Any]) -> Any:
-    """Return the values of the rows of all ranks, one behind the other."""
-    if isinstance(parts[0], OverLabels):
-        return end_to_end(parts)
-    if isinstance(parts[0], tuple):
-        return tuple(np.concatenate(sides) for sides in zip(*parts, strict=True))
-    return np.concatenate(parts)

@@ -68,14 +68,6 @@ class Ranks:
         if first is not None:
             raise first
 
-    def gather(self, value: Any) -> list[Any]:
-        """Return the values of all processes on the first one, and nothing on the others."""
-        if self.world_size == 1:
-            return [value]
-        found: list[Any] | None = [None] * self.world_size if self.is_first else None
-        distributed.gather_object(value, found)
-        return found or []
-
     def check_same(self, facts: Mapping[str, Any]) -> None:
         """Raise on all ranks if one of them has found anything else than the first; call it on every rank.
 
@@ -110,7 +102,7 @@ def launched() -> tuple[int, int]:
 
 
 @contextmanager
-def joined(device: str) -> Iterator[Ranks]:
+def joined_processes(device: str) -> Iterator[Ranks]:
     """Join the other processes, if torchrun started any, and leave them at the end."""
     if device == "cuda" and not torch.cuda.is_available():
         raise CommandError("--device cuda: torch sees no GPU", "leave --device out to compute on the CPU.")

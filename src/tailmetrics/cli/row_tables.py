@@ -24,6 +24,7 @@ from tailmetrics.evaluation.row_values import (
     DENOMINATOR,
     GROUP,
     LABELS,
+    LENGTHS,
     NUMERATOR,
     RowColumns,
     RowFacts,
@@ -132,7 +133,7 @@ class RowTable:
         numbers = [one for one in self.columns if one != GROUP and not one.startswith(LABELS)]
         numbers = [one for one in numbers if not one.endswith(DENOMINATOR)]
         found = {one.removesuffix(NUMERATOR): one.endswith(NUMERATOR) for one in numbers}
-        facts = RowFacts() if self.facts is None else self.facts
+        facts = self.facts or RowFacts()
         # where nobody knows which gaps these are parts of
         found = {key: one for key, one in found.items() if key in facts.parts or not key.startswith(adjusted_key(""))}
         found |= {key: found[over_all] for key, (over_all, _) in facts.of_groups.items() if over_all in found}
@@ -167,20 +168,24 @@ class RowTable:
 
     def values(self, keys: Sequence[str]) -> dict[str, Any]:
         """Return the values of some keys, shape (N,) each, NaN in rows that do not count or are of another group."""
-        facts = RowFacts() if self.facts is None else self.facts
+        return read_columns(keys, self.facts or RowFacts(), self.read(keys))
+
+    def read(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the columns that some keys are made of, as :class:`RowColumns` makes them."""
+        facts = self.facts or RowFacts()
         names = dict.fromkeys(name for key in keys for name in columns_of(key, facts, self.columns))
         table, groups = self._read(list(names)), self.groups()
         columns: dict[str, Any] = {}
         for name in names:
             if name.startswith(LABELS):
                 lists = table[name].combine_chunks()
-                lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)
-                columns[name] = lengths, lists.flatten().to_numpy()
+                columns[name + LENGTHS] = pc.list_value_length(lists).to_numpy().astype(np.int64)
+                columns[name] = lists.flatten().to_numpy()
             else:
                 columns[name] = table[name].to_numpy().astype(np.float64)
         if groups is not None:
             columns[GROUP] = pc.index_in(groups, value_set=pa.array(facts.row_groups, pa.string())).to_numpy()
-        return read_columns(keys, facts, columns)
+        return columns
 
     def _read(self, columns: list[str]) -> Any:
         table = _read(self.files, columns)
@@ -291,12 +296,16 @@ class RowTableWriter:
         columns: dict[str, Any] = (
             {ROW: rows.numpy()} if names is None else {QUERY: [names[row] for row in rows.tolist()]}
         )
-        for name, column in self._columns.of(ranking).items():
+        found = self._columns.of(ranking)
+        for name, column in found.items():
+            if name.endswith(LENGTHS):
+                continue
             if name == GROUP:
                 groups = pa.array(self._columns.facts.row_groups, pa.string())
                 columns[name] = groups.take(pa.array(column, mask=column < 0))
-            elif isinstance(column, tuple):
-                columns[name] = pa.LargeListArray.from_arrays(np.concatenate([[0], np.cumsum(column[0])]), column[1])
+            elif name.startswith(LABELS):
+                ends = np.cumsum(found[name + LENGTHS])
+                columns[name] = pa.LargeListArray.from_arrays(np.concatenate([[0], ends]), column)
             else:
                 columns[name] = pa.array(column, from_pandas=True)
         self._pending.append(pa.table(columns))

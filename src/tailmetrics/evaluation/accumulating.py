@@ -25,10 +25,10 @@ from tailmetrics.evaluation.description import (
     with_label_values,
     with_values_over_all,
 )
-from tailmetrics.evaluation.label_cells import EXPOSURES, LabelCells, from_all, has_label_cells
+from tailmetrics.evaluation.label_cells import from_all
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scipy, quick_intervals
-from tailmetrics.evaluation.row_values import gaps_of
+from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
     CoverageError,
@@ -93,7 +93,8 @@ class Evaluation:
         self.collection._tells_ties = False  # the report tells it, with the values of other orders
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
-        self.confidence, self.cells = intervals, list[LabelCells]()
+        self.confidence = intervals
+        self.over_labels: RowValues | None = None
         self.moments, self.adjusted = dict[str, RowMoments](), dict[str, RowMoments]()
         self.positives: Positives | None = None
         self.started = False
@@ -144,10 +145,8 @@ class Evaluation:
             }
             adjusted = [name for name in self.collection.adjusted if name in self.moments]
             self.adjusted = {name: RowMoments(members[name], adjusted=True).to(device) for name in adjusted}
-            known = (
-                one for one in self.members if has_label_cells(one) or (type(one) in EXPOSURES and not one.weighted)
-            )
-            self.cells = [LabelCells(one) for one in known if has_scipy()]
+            rows = RowValues(self.collection, labels_alone=True)
+            self.over_labels = rows if rows.metrics and has_scipy() else None
         deepest = max((k for metric in self.members for k in _ranks(metric)), default=0)
         if self.with_examples and deepest:
             self.examples = RowExamples(min(SHOWN, deepest), next(iter(self.bucketings), None))
@@ -183,8 +182,8 @@ class Evaluation:
             for name, values in (self.collection.above_chance(ranking) if self.adjusted else {}).items():
                 if name in self.adjusted:
                     self.adjusted[name].update(ranking, values)
-            for cells in self.cells:
-                cells.add(ranking)
+            if self.over_labels is not None:
+                self.over_labels.add(ranking)
             if self.examples is not None:
                 self.examples.update(ranking, _checked_numbers(rows, ranking.num_rows))
             if self.group_rows is not None and ranking.rows.groups is not None:
@@ -194,8 +193,8 @@ class Evaluation:
         """Return everything that has states."""
         if not self.started:
             self.start()
-        parts = (self.collection, self.positives, self.group_rows, self.examples)
-        return [one for one in (*parts, *self._sums_of_rows, *self.cells) if one is not None]
+        parts = (self.collection, self.positives, self.group_rows, self.examples, self.over_labels)
+        return [one for one in (*parts, *self._sums_of_rows) if one is not None]
 
     @property
     def _sums_of_rows(self) -> list[RowMoments]:
@@ -319,12 +318,9 @@ class Evaluation:
         with sent_together("Evaluation", [one for one in self._sums_of_rows if one._will_send]):
             for one in self._sums_of_rows:
                 found |= one.intervals(scalars, self.collection._set_name, self.confidence)
-        for cells in self.cells:
-            rows = {self.collection._set_name(key): one for key, one in cells.gathered().columns().items()}
-            if rows:
-                gaps = gaps_of(cells.metric, self.collection._set_name)
-                unbounded = [*rows, *gaps] if cells.metric.bounds != (0.0, 1.0) else []
-                found |= quick_intervals(rows, gaps, unbounded, scalars, self.confidence)
+        rows = {} if self.over_labels is None else self.over_labels.by_content()
+        if self.over_labels is not None and rows:
+            found |= quick_intervals(rows, self.over_labels.facts.among(rows), scalars, self.confidence)
         return {key: found[key] for key in scalars if key in found}
 
     def _names_of(self, labels: int | None) -> Sequence[str] | None:

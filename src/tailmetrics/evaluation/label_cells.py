@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from io import BytesIO
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -51,10 +49,12 @@ EXPOSURES: dict[type[TopKMetric], Exposure] = {
 """What is a function of how often labels are shown: neither good nor bad, so that no comparison reads it."""
 
 
-def has_label_cells(metric: TopKMetric) -> bool:
-    """Whether a metric is an average over labels of which it is known what each row changes."""
+def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
+    """Whether it is known what rows change of an average over labels or, if ``shown``, of a function of what is shown."""
     if metric.weighted:
         return False
+    if type(metric) in EXPOSURES:
+        return shown
     if isinstance(metric, (LabelAUC, LabelAP)):
         return metric.average != "none"
     if isinstance(metric, LabelAveragedMetric):
@@ -116,154 +116,34 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
     return LabelRows(*cells, inside, sum(spec["sizes"]), spec["top"], below, over, weighted, size, of_averages)
 
 
-def end_to_end(parts: Sequence[OverLabels]) -> OverLabels:
-    """Return the rows of shares of one evaluation, one behind the other."""
-    first = parts[0]
-    if isinstance(first, AreaRows):
-        some = cast("Sequence[AreaRows]", parts)
-        bins, relevant, inside = (
-            np.concatenate([getattr(one, name) for one in some]) for name in ("bins", "relevant", "inside")
-        )
-        return replace(first, bins=bins, relevant=relevant, inside=inside)
-    assert isinstance(first, LabelRows)
-    shares = cast("Sequence[LabelRows]", parts)
-    starts = np.cumsum([0, *(one.inside.size for one in shares[:-1])])
-    rows = np.concatenate([one.rows + start for one, start in zip(shares, starts, strict=True)])
-    names = ("labels", "predicted", "held", "inside")
-    joined: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in shares]) for name in names}
-    return replace(first, rows=rows, **joined)
-
-
-class LabelCells:
-    """What rows add to the counts of labels under one metric, batch by batch: 8 bytes for each label of a row.
-
-    Args:
-        metric: The metric; it is not updated.
-    """
-
-    def __init__(self, metric: Any) -> None:
-        self.metric = metric
-        self._parts: list[dict[str, Any]] = []
-        self._held = 0
-
-    def lists(self, ranking: Ranking) -> list[Lists]:
-        """Return the codes of a batch for each cut-off."""
-        metric: Any = self.metric
-        size, num_labels = ranking.num_rows, int(metric.num_labels)
-        buckets = metric.bound_buckets
-        bucket = np.zeros(num_labels, np.int64) if buckets is None else buckets.assignment.cpu().numpy()
-        if isinstance(self.metric, (LabelAUC, LabelAP)):
-            relevant = np.zeros((size, num_labels), bool)
-            entries = metric._relevant(ranking).targets.entries
-            some = (entries.ids >= 0).cpu().numpy()
-            relevant[entries.rows.cpu().numpy()[some], entries.ids.cpu().numpy()[some]] = True
-            blocks = [part.cells.cpu().numpy() for part in metric._blocks(ranking)]
-            bins = np.concatenate([*blocks, np.zeros(0, np.int64)]).reshape(size, -1) % metric.bins
-            return [(np.full(size, num_labels), (bucket * BINS + 2 * bins + relevant).ravel())]
-        averaged = isinstance(metric, LabelAveragedMetric)
-        prepared = dict(metric.cells_of_rows(ranking) if averaged else metric._prepare(ranking))
-        name: Callable[[str], str] = metric._label_state if averaged else str
-        held = _one_of(prepared, map(name, ("support", "observed", "relevant")))
-        found = []
-        for k in metric.ks:
-            hit = _one_of(prepared, map(name, (f"hits_at_{k}", f"hit_at_{k}")))
-            predicted = _one_of(prepared, map(name, (f"predicted_at_{k}", f"shown_at_{k}")))
-            codes = [num_labels * rows + labels for rows, labels in (hit, predicted, held)]
-            cells = np.unique(np.concatenate(codes))
-            rows, label = np.divmod(cells, num_labels)
-            own, made = (np.isin(cells, np.concatenate([codes[0], one])) for one in (codes[2], codes[1]))
-            coded = (label * (1 if buckets is None else len(buckets)) + bucket[label]) * 4 + 2 * own + made
-            found.append((np.bincount(rows, minlength=size), coded))
-        return found
-
-    def add(self, ranking: Ranking) -> None:
-        """Add a batch."""
-        if self._held > MOST:
-            return
-        size, rows = ranking.num_rows, ranking.rows
-        inside = np.ones(size, bool) if ranking.row_mask is None else ranking.row_mask.cpu().numpy()
-        groups = np.full(size, -1) if rows.groups is None else rows.groups.cpu().numpy().astype(np.int64)
-        lists = self.lists(ranking)
-        self._keep([{"inside": inside, "groups": groups, **{f"{n}{i}": one for n, pair in enumerate(lists)
-                                                            for i, one in zip("lc", pair, strict=True)}}])  # fmt: skip
-
-    def _keep(self, parts: Sequence[dict[str, Any]]) -> None:
-        self._held += sum(len(part["0c"]) for part in parts)
-        self._parts = [] if self._held > MOST else [*self._parts, *parts]
-
-    def merge_state(self, other: LabelCells) -> None:
-        """Add the rows of another share; the order makes no difference."""
-        self._keep(other._parts)
-        self._held = max(self._held, other._held)
-        self._parts = [] if self._held > MOST else self._parts
-
-    def state_bytes(self) -> bytes:
-        """Return the rows as bytes."""
-        file = BytesIO()
-        np.savez(file, held=self._held, **self._joined())
-        return file.getvalue()
-
-    def load_state_bytes(self, data: bytes) -> None:
-        """Replace the rows by what :meth:`state_bytes` returned."""
-        with np.load(BytesIO(data), allow_pickle=False) as file:
-            part = {name: file[name] for name in file.files if name != "held"}
-            self._held, self._parts = int(file["held"]), [part] if part else []
-
-    def gathered(self) -> LabelCells:
-        """Return the rows of all processes; call it in every process."""
-        total = LabelCells(self.metric)
-        for share in from_all(self.state_bytes()):
-            one = LabelCells(self.metric)
-            one.load_state_bytes(share)
-            total.merge_state(one)
-        return total
-
-    def _joined(self) -> dict[str, Any]:
-        """Return all batches as one."""
-        names = self._parts[0] if self._parts else ()
-        return {name: np.concatenate([part[name] for part in self._parts]) for name in names}
-
-    def columns(self) -> dict[str, OverLabels]:
-        """Return, by key, what each row adds; nothing if there are no rows, or too many.
-
-        Rows are ordered by their content, so that any batches and processes give the same bits.
-        """
-        joined = self._joined()
-        if not joined:
-            return {}
-        order = np.lexsort([joined["groups"], joined["inside"], *(_hashes(*pair) for pair in _pairs(joined))])
-        joined = {"groups": joined["groups"][order], "inside": joined["inside"][order]} | {
-            f"{n}{i}": one
-            for n, pair in enumerate(_pairs(joined))
-            for i, one in zip("lc", _taken(pair, order), strict=True)
-        }
-        return self.of_lists(_pairs(joined), joined["inside"], joined["groups"])
-
-    def in_order(self) -> dict[str, OverLabels]:
-        """Return what rows add by key, in the order in which they came, to be compared with other runs.
-
-        Raises:
-            ValueError: If there are too many to be kept.
-        """
-        if self._held > MOST:
-            raise ValueError(
-                f"{type(self.metric).__name__}: rows touch more than {MOST:,} labels, which are not kept; leave "
-                "averages over labels out of resampled intervals and comparisons, or evaluate fewer rows."
-            )
-        joined = self._joined()
-        return self.of_lists(_pairs(joined), joined["inside"], joined["groups"]) if joined else {}
-
-    def of_lists(self, lists: Sequence[Lists], inside: NDArray[np.bool_], groups: Ints) -> dict[str, OverLabels]:
-        """Return what rows add by key, for all rows and each group."""
-        found: dict[str, OverLabels] = {}
-        spec = spec_of(self.metric)
-        for number, group in enumerate(self.metric.group_keys()):
-            within = inside if number == 0 else inside & (groups == number - 1)
-            keys = iter(self.metric.row_keys(group))
-            for pair in lists:
-                for bucket in range(len(spec["sizes"])):
-                    found[next(keys)] = over_labels(spec, bucket, pair, within)
-        return found
+def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
+    """Return the codes of a batch for each cut-off: 8 bytes for each label of a row."""
+    size, num_labels = ranking.num_rows, int(metric.num_labels)
+    buckets = metric.bound_buckets
+    bucket = np.zeros(num_labels, np.int64) if buckets is None else buckets.assignment.cpu().numpy()
+    if isinstance(metric, (LabelAUC, LabelAP)):
+        relevant = np.zeros((size, num_labels), bool)
+        entries = metric._relevant(ranking).targets.entries
+        some = (entries.ids >= 0).cpu().numpy()
+        relevant[entries.rows.cpu().numpy()[some], entries.ids.cpu().numpy()[some]] = True
+        blocks = [part.cells.cpu().numpy() for part in metric._blocks(ranking)]
+        bins = np.concatenate([*blocks, np.zeros(0, np.int64)]).reshape(size, -1) % metric.bins
+        return [(np.full(size, num_labels), (bucket * BINS + 2 * bins + relevant).ravel())]
+    averaged = isinstance(metric, LabelAveragedMetric)
+    prepared = dict(metric.cells_of_rows(ranking) if averaged else metric._prepare(ranking))
+    name: Callable[[str], str] = metric._label_state if averaged else str
+    held = _one_of(prepared, map(name, ("support", "observed", "relevant")))
+    found = []
+    for k in metric.ks:
+        hit = _one_of(prepared, map(name, (f"hits_at_{k}", f"hit_at_{k}")))
+        predicted = _one_of(prepared, map(name, (f"predicted_at_{k}", f"shown_at_{k}")))
+        codes = [num_labels * rows + labels for rows, labels in (hit, predicted, held)]
+        cells = np.unique(np.concatenate(codes))
+        rows, label = np.divmod(cells, num_labels)
+        own, made = (np.isin(cells, np.concatenate([codes[0], one])) for one in (codes[2], codes[1]))
+        coded = (label * (1 if buckets is None else len(buckets)) + bucket[label]) * 4 + 2 * own + made
+        found.append((np.bincount(rows, minlength=size), coded))
+    return found
 
 
 def from_all(value: Any) -> list[Any]:
@@ -288,11 +168,7 @@ def _one_of(prepared: Mapping[str, Any], names: Iterable[str]) -> Lists:
     return rows, labels
 
 
-def _pairs(joined: Mapping[str, Any]) -> list[Lists]:
-    return [(joined[f"{n}l"], joined[f"{n}c"]) for n in range(len(joined)) if f"{n}l" in joined]
-
-
-def _hashes(lengths: Ints, codes: Ints) -> Ints:
+def hashes(lengths: Ints, codes: Ints) -> Ints:
     """Return a number for each row that depends on its codes in their order."""
     starts = np.cumsum(lengths) - lengths
     place = np.arange(codes.size) - np.repeat(starts, lengths)
@@ -305,7 +181,7 @@ def _hashes(lengths: Ints, codes: Ints) -> Ints:
     return total.view(np.int64)
 
 
-def _taken(pair: Lists, order: Ints) -> Lists:
+def taken(pair: Lists, order: Ints) -> Lists:
     """Return the lists of rows in another order."""
     lengths, codes = pair
     starts = np.cumsum(lengths) - lengths

@@ -41,12 +41,12 @@ def has_scipy() -> bool:
 
 
 def quick_intervals(
-    rows: Any, gaps: Any, unbounded: list[str], scalars: Mapping[str, float], confidence: float
+    rows: Any, facts: Mapping[str, Any], scalars: Mapping[str, float], confidence: float
 ) -> dict[str, Interval]:
     """Return quick intervals of averages over labels and of their gaps, with the values that the metrics have."""
     from tailmetrics.significance import intervals
 
-    return as_valued(intervals(rows, gaps=gaps, unbounded=unbounded, resamples=0, confidence=confidence), scalars)
+    return as_valued(intervals(rows, **facts, resamples=0, confidence=confidence), scalars)
 
 
 def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,16 @@ from numpy.typing import NDArray
 from tailmetrics._summaries import UNSEEN
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import bucket_rows, captions_of
-from tailmetrics.evaluation.label_cells import MOST, LabelCells, has_label_cells, over_labels, spec_of
+from tailmetrics.evaluation.label_cells import (
+    MOST,
+    from_all,
+    has_label_cells,
+    hashes,
+    lists_of,
+    over_labels,
+    spec_of,
+    taken,
+)
 from tailmetrics.metrics import KForRecall, TopKMetric
 from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.ranking import Ranking
@@ -21,8 +31,8 @@ from tailmetrics.report.report import what_buckets_are
 
 Column = NDArray[np.float64]
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
-LABELS = "labels of "
-"""What columns of labels begin with: the labels that a row hits, predicts and holds, for averages over labels."""
+LABELS, LENGTHS = "labels of ", ".lengths"
+"""What columns of labels begin with: the codes of the labels that rows hit, predict and hold; and how many each has."""
 GROUP, COUNTS = "row_group", "row counts"
 
 
@@ -101,6 +111,7 @@ class RowColumns:
         collection: The metrics; those without values per row are left out.
         over_all: For each metric by bucket the key of its value over all labels.
         num_rows: How many rows there will be; areas are left out where they would be too many.
+        labels_alone: Whether only averages over labels, and functions of what is shown, have columns.
 
     Attributes:
         facts: What the columns do not tell by themselves.
@@ -108,12 +119,17 @@ class RowColumns:
     """
 
     def __init__(
-        self, collection: TopKCollection, over_all: Mapping[str, str] | None = None, num_rows: int = 0
+        self,
+        collection: TopKCollection,
+        over_all: Mapping[str, str] | None = None,
+        num_rows: int = 0,
+        labels_alone: bool = False,
     ) -> None:
         self._collection, named = collection, collection._set_name
         members = collection.members()
-        self._means: dict[str, Any] = {name: metric for name, metric in members.items() if has_row_values(metric)}
-        averages = [metric for metric in members.values() if has_label_cells(metric)]
+        of_rows = {name: metric for name, metric in members.items() if has_row_values(metric)}
+        self._means: dict[str, Any] = {} if labels_alone else of_rows
+        averages = [metric for metric in members.values() if has_label_cells(metric, labels_alone)]
         # an area reads the scores of all labels of a row
         fit = (one for one in averages if "area" not in spec_of(one) or num_rows * int(one.num_labels or 0) <= MOST)
         self._averages: list[Any] = list(fit)
@@ -154,21 +170,22 @@ class RowColumns:
         )
 
     def of(self, ranking: Ranking) -> dict[str, Any]:
-        """Return the columns of a batch: float64 of shape (N,), or how many codes each row has, and the codes."""
+        """Return the columns of a batch: float64 of shape (N,), or the codes of all rows, and how many each has."""
         found: dict[str, Any] = {}
         if ranking.rows.groups is not None:
             found[GROUP] = ranking.rows.groups.cpu().numpy().astype(np.int64)
         if ranking.row_mask is not None:
             found[COUNTS] = ranking.row_mask.cpu().numpy()
         with one_thread():
-            above_chance = self._collection.above_chance(ranking)
+            above_chance = self._collection.above_chance(ranking) if self._means else {}
             for name, metric in self._means.items():
                 for key, value in metric.row_values(ranking).items():
                     found |= _columns(self._collection._set_name(key), value)
                 for key, value in above_chance.get(name, {}).items():
                     found |= _columns(self._collection._set_name(adjusted_key(key)), value)
         for metric in self._averages:
-            found |= zip(self._label_columns(metric), LabelCells(metric).lists(ranking), strict=True)
+            for name, (lengths, codes) in zip(self._label_columns(metric), lists_of(metric, ranking), strict=True):
+                found |= {name + LENGTHS: lengths, name: codes}
         return found
 
     def _keys(self, metrics: Iterable[Any]) -> list[str]:
@@ -211,13 +228,14 @@ def read_columns(keys: Iterable[str], facts: RowFacts, columns: Mapping[str, Any
     """
     found: dict[str, Any] = {}
     for key in keys:
-        sides = [columns[name] for name in columns_of(key, facts, columns)]
         if key in facts.labels:
-            _, spec, bucket, group = facts.labels[key]
-            inside = columns[COUNTS] if COUNTS in columns else np.ones(len(sides[0][0]), bool)
+            column, spec, bucket, group = facts.labels[key]
+            lengths = columns[column + LENGTHS]
+            inside = columns[COUNTS] if COUNTS in columns else np.ones(len(lengths), bool)
             inside = inside if group is None else inside & (columns[GROUP] == group)
-            found[key] = over_labels(spec, bucket, sides[0], inside)
+            found[key] = over_labels(spec, bucket, (lengths, columns[column]), inside)
             continue
+        sides = [columns[name] for name in columns_of(key, facts, columns)]
         if key in facts.of_groups:
             sides = [np.where(columns[GROUP] == facts.of_groups[key][1], side, np.nan) for side in sides]
         found[key] = tuple(sides) if len(sides) == 2 else sides[0]
@@ -225,12 +243,19 @@ def read_columns(keys: Iterable[str], facts: RowFacts, columns: Mapping[str, Any
 
 
 class RowValues(RowColumns):
-    """The values of every row of an evaluation, batch by batch: 8 bytes for each row and key, or label of a row."""
+    """The values of every row of an evaluation, batch by batch: 8 bytes for each row and key, or label of a row.
 
-    def __init__(self, collection: TopKCollection, over_all: Mapping[str, str] | None = None) -> None:
-        super().__init__(collection, over_all)
-        self._batches: list[dict[str, Any]] = []
-        self._held: dict[str, int] = {}
+    Args:
+        collection: As for :class:`RowColumns`.
+        over_all: As for :class:`RowColumns`.
+        labels_alone: As for :class:`RowColumns`. An average over too many labels is then left out, not refused.
+    """
+
+    def __init__(
+        self, collection: TopKCollection, over_all: Mapping[str, str] | None = None, labels_alone: bool = False
+    ) -> None:
+        super().__init__(collection, over_all, labels_alone=labels_alone)
+        self._labels_alone, self._batches, self._held = labels_alone, list[dict[str, Any]](), dict[str, int]()
 
     def add(self, ranking: Ranking) -> None:
         """Add a batch.
@@ -238,23 +263,77 @@ class RowValues(RowColumns):
         Raises:
             ValueError: If rows touch too many labels.
         """
-        self._batches.append(self.of(ranking))
-        for name in (one for one in self._batches[-1] if one.startswith(LABELS)):
-            self._held[name] = self._held.get(name, 0) + len(self._batches[-1][name][1])
-            if self._held[name] > MOST:
-                raise ValueError(
-                    f"{name.removeprefix(LABELS)}: rows touch more than {MOST:,} labels, which are not kept; leave "
-                    "averages over labels out of resampled intervals and comparisons, or evaluate fewer rows."
-                )
+        self._keep(self.of(ranking))
+
+    def _keep(self, batch: dict[str, Any]) -> None:
+        self._batches.append(batch)
+        for metric in list(self._averages):
+            for name in (one for one in self._label_columns(metric) if one in batch):
+                self._held[name] = self._held.get(name, 0) + batch[name].size
+                if self._held[name] <= MOST:
+                    continue
+                if not self._labels_alone:
+                    raise ValueError(
+                        f"{name.removeprefix(LABELS)}: rows touch more than {MOST:,} labels, which are not kept; leave "
+                        "averages over labels out of resampled intervals and comparisons, or evaluate fewer rows."
+                    )
+                self._averages = [one for one in self._averages if one is not metric]
+                for one in self._batches:
+                    one.pop(name, None)
+
+    def merge_state(self, other: RowValues) -> None:
+        """Add the rows of another share, behind those that are here."""
+        if other._batches:
+            self._keep(joined(other._batches))
+
+    def state_bytes(self) -> bytes:
+        """Return the rows as bytes."""
+        file = BytesIO()
+        np.savez(file, **joined(self._batches))
+        return file.getvalue()
+
+    def load_state_bytes(self, data: bytes) -> None:
+        """Replace the rows by what :meth:`state_bytes` returned."""
+        part = _loaded(data)
+        self._batches, self._held = [part] if part else [], {name: column.size for name, column in part.items()}
 
     def columns(self) -> dict[str, Any]:
         """Return the values of all rows by key; two vectors where a value is a ratio of sums; or what labels count."""
-        joined: dict[str, Any] = {}
-        for name in self._batches[0] if self._batches else ():
-            parts = [batch[name] for batch in self._batches]
-            is_lists = name.startswith(LABELS)
-            joined[name] = tuple(map(np.concatenate, zip(*parts, strict=True))) if is_lists else np.concatenate(parts)
-        names = [name.removesuffix(NUMERATOR) for name in joined if not name.endswith(DENOMINATOR)]
+        columns = joined(self._batches)
+        names = [name.removesuffix(NUMERATOR) for name in columns if not name.endswith(DENOMINATOR)]
         plain = [name for name in names if name not in (GROUP, COUNTS) and not name.startswith(LABELS)]
-        keys = [*plain, *self.facts.of_groups, *self.facts.labels] if joined else ()
-        return read_columns(keys, self.facts, joined)
+        keys = [*plain, *self.facts.of_groups, *self.facts.labels] if columns else ()
+        return read_columns(keys, self.facts, columns)
+
+    def by_content(self) -> dict[str, Any]:
+        """Return what rows of all processes add to averages over labels, by key; call it in every process.
+
+        Rows are ordered by their content, so that any batches and processes give the same bits.
+        """
+        columns = joined([part for part in map(_loaded, from_all(self.state_bytes())) if part])
+        found: dict[str, Any] = {}
+        for metric in self._averages:
+            names = self._label_columns(metric)
+            if not all(name in columns and columns[name].size <= MOST for name in names):
+                continue
+            lists = [(columns[name + LENGTHS], columns[name]) for name in names]
+            size = lists[0][0].size
+            inside = columns.get(COUNTS, np.ones(size, bool))
+            groups = columns.get(GROUP, np.full(size, -1))
+            order = np.lexsort([groups, inside, *(hashes(*one) for one in lists)])
+            ordered = {GROUP: groups[order], COUNTS: inside[order]}
+            for name, one in zip(names, lists, strict=True):
+                ordered[name + LENGTHS], ordered[name] = taken(one, order)
+            found |= read_columns([key for key, _ in self._of_labels(metric)], self.facts, ordered)
+        return found
+
+
+def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the columns that all parts have, one part behind the other."""
+    names = [name for name in parts[0] if all(name in part for part in parts)] if parts else ()
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def _loaded(data: bytes) -> dict[str, Any]:
+    with np.load(BytesIO(data), allow_pickle=False) as file:
+        return dict(file)
