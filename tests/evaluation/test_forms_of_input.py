@@ -251,3 +251,31 @@ def test_more_labels_than_tables_name_are_refused():
     assert evaluate(preds, target, metrics=[CatalogCoverageAtK(k=1, num_labels=2)]).scalars == {
         "catalog_coverage@1": 0.5
     }
+
+
+def test_missing_queries_are_left_out_or_count_as_empty_lists():
+    """By hand: two queries of three are answered, one of them right; a query without a target is told, too."""
+    preds = {"a": {"x": 1.0}, "b": {"x": 1.0}, "d": {"x": 1.0}}
+    target = {"a": {"x": 1}, "b": {"y": 1}, "c": {"x": 1}}
+    skip, zero = (evaluate(preds, target, metrics=[PrecisionAtK(1)], missing=one) for one in ("skip", "zero"))
+    assert (skip.scalars["precision@1"], zero.scalars["precision@1"]) == (1 / 2, 1 / 3)
+    assert skip.notes == (
+        "1 queries of target have no predictions and are left out.",
+        "1 queries of preds have no targets and are left out.",
+    )
+    assert zero.notes[0] == "1 queries of target have no predictions and are counted as empty lists."
+    runs = {"one": preds, "other": {"a": {"y": 1.0}, "c": {"x": 1.0}}}
+    with pytest.raises(ValueError, match="other answers other queries than one; .* or missing='zero'"):
+        compare_runs(runs, target, metrics=[PrecisionAtK(1)])
+    compared = compare_runs(runs, target, metrics=[PrecisionAtK(1)], missing="zero")
+    assert compared.values["precision@1"] == {"one": 1 / 3, "other": 1 / 3}
+
+
+def test_scores_go_with_names_of_their_columns():
+    """Targets and training targets as lists of names, where label_names says which column each is."""
+    scores, names = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]]), ["A01", "B02", "C03"]
+    ids = evaluate(scores, [[0], [2, 1]], train_target=[[0, 1], [0]], label_names=names)
+    named = evaluate(scores, [["A01"], ["C03", "B02"]], train_target=[["A01", "B02"], ["A01"]], label_names=names)
+    assert repr(named.scalars) == repr(ids.scalars)
+    with pytest.raises(ValueError, match="target holds 'D04', which is none of label_names"):
+        evaluate(scores, [["A01"], ["D04"]], label_names=names)

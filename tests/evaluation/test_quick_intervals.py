@@ -256,11 +256,11 @@ def test_what_is_shown_has_intervals_around_its_values() -> None:
     evaluation = Evaluation(TopKCollection(chosen), intervals=0.95)
     evaluation.update(scores, mask)
     report = evaluation.report("")
-    for cells in evaluation.cells:
-        for key, rows in cells.columns().items():
-            assert rows.influence().value == pytest.approx(report.scalars[key], nan_ok=True), key
-            interval = report.intervals[key]
-            assert interval.low <= report.scalars[key] <= interval.high or interval.method.startswith("none"), key
+    assert evaluation.over_labels is not None
+    for key, rows in evaluation.over_labels.by_content().items():
+        assert rows.influence().value == pytest.approx(report.scalars[key], nan_ok=True), key
+        interval = report.intervals[key]
+        assert interval.low <= report.scalars[key] <= interval.high or interval.method.startswith("none"), key
     assert {key for key in report.summaries if not key.endswith(("/spread", "adjusted_gap"))} <= set(report.intervals)
     assert report.intervals["entropy@3/gap"].low < -1  # no bound of shares
     unseen = evaluate(scores, mask, metrics=[PopularityLiftAtK(3, label_counts=[0] * LABELS)])

@@ -35,6 +35,7 @@ from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
+from tailmetrics.evaluation.evaluating import notes_on_queries
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
@@ -157,11 +158,7 @@ def report_of(
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
         report = evaluation.report(f"{preds} against {target}")
     notes = [in_options(note) for note in report.notes]
-    if dataset.missing_queries:
-        outcome = "left out" if data.missing == "skip" else "counted as empty lists"
-        notes.append(f"{dataset.missing_queries:,} queries of {target} have no predictions and are {outcome}.")
-    if dataset.unmatched_queries:
-        notes.append(f"{dataset.unmatched_queries:,} queries of {preds} have no targets and are left out.")
+    notes += notes_on_queries(dataset, data.missing, preds, target)
     if dataset.label_names is not None and data.num_labels is None and any(map(_is_of_catalogue, evaluation.members)):
         notes.append(
             f"The catalogue is the {len(dataset.label_names):,} items that these files name, {preds} included. Before "

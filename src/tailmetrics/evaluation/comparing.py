@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import versions
-from tailmetrics.evaluation.evaluating import evaluated, is_table, of_rows
+from tailmetrics.evaluation.evaluating import Missing, evaluated, is_table, of_rows
 from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report.comparison import ComparisonReport
@@ -30,6 +30,7 @@ def compare_runs(
     row_mask: Any = None,
     row_groups: Any = None,
     labels: bool = False,
+    missing: Missing = "skip",
     batch_rows: int = 4096,
     baseline: str | None = None,
     title: str | None = None,
@@ -52,6 +53,7 @@ def compare_runs(
         row_mask: Shape (N,), bool; False drops a row.
         row_groups: The group of each row.
         labels: Whether metrics are drawn as functions of the training count, too.
+        missing: What becomes of queries without predictions; runs have to answer the same ones, or take ``"zero"``.
         batch_rows: Rows that are ranked at a time.
         baseline: The run that others are held against; None compares all pairs.
         title: Heads the comparison; None takes the names.
@@ -76,32 +78,28 @@ def compare_runs(
         metrics = list(metrics)  # each run reads them
     more: dict[str, Any] = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
-    found = {name: evaluated(preds, target, rows=True, **more) for name, preds in runs.items()}
-    tables = {name: one.rows.columns() for name, one in found.items() if one.rows is not None}
-    reports = {name: one.evaluation.report("") for name, one in found.items()}
-    report, facts = next(iter(reports.values())), next(one.rows.facts for one in found.values() if one.rows is not None)
-    data = next(iter(found.values())).data
-    for name, one in found.items():
-        if one.data.row_names != data.row_names:
+    found = {name: evaluated(preds, target, rows=True, missing=missing, **more) for name, preds in runs.items()}
+    report, rows, data = next(iter(found.values()))
+    for name, (_, _, other) in found.items():
+        if other.row_names != data.row_names:
             raise ValueError(
                 f"compare_runs: {name} answers other queries than {next(iter(found))}; pass runs that answer the same "
-                "queries, with an empty dict for a query without items."
+                "queries, or missing='zero', which counts a query without predictions as an empty list."
             )
     return compared(
-        tables,
-        facts,
+        {name: values.columns() for name, (_, values, _) in found.items()},
+        rows.facts,
         title=title,
         correction=correction,
         shown={
-            "curves": {metric: {run: one.curves[metric] for run, one in reports.items()} for metric in report.curves},
+            "curves": {
+                metric: {run: one.curves[metric] for run, (one, *_) in found.items()} for metric in report.curves
+            },
             "settings": report.settings,
             "postfix": report.postfix,
             "warnings": warnings_of(
-                {
-                    # a comparison has no table of the values of other orders, to which a report points
-                    name: [*replace(one, tie_bounds=None).warnings, *found[name].notes]
-                    for name, one in reports.items()
-                }
+                # a comparison has no table of the values of other orders, to which a report points
+                {name: replace(one, tie_bounds=None).warnings for name, (one, *_) in found.items()}
             ),
         },
         baseline=baseline,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 import torch
@@ -27,6 +27,7 @@ CALLER = "evaluate"
 CONFIDENCE = 0.95
 """Of intervals that nobody has asked for."""
 Part = tuple[slice, Any, Any]
+Missing: TypeAlias = Literal["skip", "zero"]
 
 
 def evaluate(
@@ -43,6 +44,7 @@ def evaluate(
     label_names: Sequence[str] | None = None,
     examples: bool = False,
     row_names: Sequence[str] | None = None,
+    missing: Missing = "skip",
     intervals: bool | int | None = None,
     title: str = "Evaluation",
     batch_rows: int = 4096,
@@ -69,11 +71,13 @@ def evaluate(
             group too. Or the numbers of groups that the metrics name.
         labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
-        label_names: The name of each label, shape (L,).
+        label_names: The name of each label, shape (L,): scores then go with targets that are lists of names, too.
         examples: Whether the report shows a few rows: for each bucket one that misses a label of it, with its relevant
             labels, their ranks and its list. Rows are chosen by a hash of their content, so that the order of rows
             makes no difference.
         row_names: The name of each row, shape (N,), for the examples.
+        missing: What becomes of a query of a table or dict without predictions: ``"skip"`` leaves it out, ``"zero"``
+            counts it as an empty list.
         intervals: 95 % confidence intervals of every value with values per row. None makes them from sums over the
             rows, which needs no resampling (and scipy, which ``tailmetrics[report]`` brings); False leaves them out,
             which is faster; True resamples 10,000 times, or say how often.
@@ -88,45 +92,24 @@ def evaluate(
     """
     more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"label_names": label_names, "examples": examples, "row_names": row_names, "row_groups": row_groups}
-    more |= {"train_target": train_target, "row_mask": row_mask, "batch_rows": batch_rows}
+    more |= {"train_target": train_target, "row_mask": row_mask, "missing": missing, "batch_rows": batch_rows}
     quick = None if intervals is False else CONFIDENCE
-    found = evaluated(preds, target, rows=bool(intervals), quick=quick, **more)
-    report = found.evaluation.report(title)
-    if report.rows is None:
-        report = replace(report, rows=found.num_rows)
-    report = replace(report, notes=(*report.notes, *found.notes))
-    columns = {} if found.rows is None else found.rows.columns()
-    if found.rows is None or not columns:
+    report, rows, _ = evaluated(preds, target, title=title, rows=bool(intervals), quick=quick, **more)
+    columns = {} if rows is None else rows.columns()
+    if rows is None or not columns:
         return report
     from tailmetrics.significance import intervals as resampled
 
     resamples = 10_000 if intervals is True or intervals is None else intervals
-    of_rows = resampled(columns, resamples=resamples, **found.rows.facts.among(columns))
+    of_rows = resampled(columns, resamples=resamples, **rows.facts.among(columns))
     return replace(report, intervals={**report.intervals, **as_valued(of_rows, {**report.scalars, **report.summaries})})
-
-
-class Evaluated(NamedTuple):
-    """An evaluation that has seen all rows.
-
-    Attributes:
-        evaluation: The metrics.
-        rows: The value of each row, if asked for.
-        data: What was evaluated.
-        num_rows: Rows that count.
-        notes: What to know of the rows.
-    """
-
-    evaluation: Evaluation
-    rows: RowValues | None
-    data: Data
-    num_rows: int
-    notes: tuple[str, ...]
 
 
 def evaluated(
     preds: Any,
     target: Any,
     *,
+    title: str = "",
     rows: bool = False,
     quick: float | None = None,
     train_target: Any = None,
@@ -135,15 +118,16 @@ def evaluated(
     label_counts: Any = None,
     label_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
+    missing: Missing = "skip",
     batch_rows: int = 4096,
     **more: Any,
-) -> Evaluated:
-    """Run metrics over data at hand; the arguments are those of :func:`evaluate`.
+) -> tuple[Report, Any, Data]:
+    """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` asks for them), and the data.
 
-    ``rows`` keeps values per row, and ``quick`` is the confidence of intervals from sums over rows, None for none.
+    The other arguments are those of :func:`evaluate`; ``quick`` is the confidence of intervals from sums over rows.
     """
     check_count(CALLER, "batch_rows", batch_rows)
-    data = read_data(preds, target, train_target, row_mask)
+    data = read_data(preds, target, train_target, row_mask, label_names, missing)
     if getattr(row_groups, "ndim", 1) > 1 and not is_table(row_groups):  # of sequences (B, T)
         row_groups = row_groups.reshape(-1)
     row_groups = of_rows(row_groups, "row_groups", data, is_table(preds) or is_table(target))
@@ -170,13 +154,12 @@ def evaluated(
         )
     numbers = None
     if row_groups is not None:
-        names = evaluation.row_groups
-        if not names:
+        if not evaluation.row_groups:
             raise ValueError(
                 f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or "
                 "metrics with row_groups=."
             )
-        numbers = torch.as_tensor(group_numbers(CALLER, row_groups, names))
+        numbers = torch.as_tensor(group_numbers(CALLER, row_groups, evaluation.row_groups))
         if numbers.shape != (data.num_rows,):
             raise ValueError(
                 f"{CALLER}: row_groups is {shape_of(numbers)} for {data.num_rows} rows; pass one for each row."
@@ -190,8 +173,10 @@ def evaluated(
         evaluation.update(ranking, rows=torch.arange(place.start, place.stop))
         if values is not None:
             values.add(ranking)
-    num_rows = data.num_rows if data.row_mask is None else int(data.row_mask.sum())
-    return Evaluated(evaluation, values, data, num_rows, data.notes)
+    report = evaluation.report(title)
+    if report.rows is None:
+        report = replace(report, rows=data.num_rows if data.row_mask is None else int(data.row_mask.sum()))
+    return replace(report, notes=(*report.notes, *data.notes)), values, data
 
 
 def prepared(
@@ -373,12 +358,24 @@ class Data(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_data(preds: Any, target: Any, train_target: Any, row_mask: Any = None) -> Data:
+def read_data(
+    preds: Any,
+    target: Any,
+    train_target: Any,
+    row_mask: Any = None,
+    label_names: Sequence[str] | None = None,
+    missing: Missing = "skip",
+) -> Data:
     """Return predictions and targets of any form as batches of tensors."""
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
+    if label_names is not None and hasattr(preds, "shape") and not is_table(preds):
+        target, train_target = (
+            _numbered(argument, value, label_names)
+            for argument, value in (("target", target), ("train_target", train_target))
+        )
     tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
     if any(tables):
-        return _of_tables(preds, target, train_target, row_mask)
+        return _of_tables(preds, target, train_target, row_mask, missing)
     return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask)
 
 
@@ -445,6 +442,20 @@ def _rows_of_names(value: Any) -> Any:
     return [[one] for one in value] if is_names else value
 
 
+def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
+    """Return lists of names as lists of label ids; any other value as it is."""
+    if not _holds_names(value):
+        return value
+    numbers = {str(name): number for number, name in enumerate(label_names)}
+    unknown = [name for row in value for name in row if name not in numbers]
+    if unknown:
+        raise ValueError(
+            f"{CALLER}: {argument} holds {unknown[0]!r}, which is none of label_names; leave it out of the rows, or "
+            "name a column of preds so."
+        )
+    return [[numbers[name] for name in row] for row in value]
+
+
 def _slices(num_rows: int, size: int) -> Iterator[slice]:
     """Yield the rows of each batch; one empty batch where there are none, so that its arguments are checked."""
     for start in range(0, max(1, num_rows), size):
@@ -469,7 +480,7 @@ def _cut(value: Tensor, rows: slice) -> Tensor:
 # -- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _of_tables(preds: Any, target: Any, train_target: Any, row_mask: Any) -> Data:
+def _of_tables(preds: Any, target: Any, train_target: Any, row_mask: Any, missing: Missing) -> Data:
     from tailmetrics.io import DataFileNote, read, read_target
     from tailmetrics.io.loading import names_in_memory
 
@@ -478,7 +489,7 @@ def _of_tables(preds: Any, target: Any, train_target: Any, row_mask: Any) -> Dat
     names = names_in_memory(CALLER, tables)
     with catch_warnings(record=True) as guesses:
         simplefilter("always", DataFileNote)
-        dataset = read(tables["preds"], tables["target"], label_names=names)
+        dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing)
 
     def batches(size: int) -> Iterator[Part]:
         for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
@@ -492,12 +503,21 @@ def _of_tables(preds: Any, target: Any, train_target: Any, row_mask: Any) -> Dat
             for part in read_target(tables["train_target"], label_names=names):
                 train.update(part.target)
     notes = tuple(f"{str(guess.message).partition(';')[0]}; rename columns to choose others." for guess in guesses)
-    if dataset.missing_queries:
-        notes += (f"{dataset.missing_queries:,} queries of target have no predictions and are left out.",)
+    notes += notes_on_queries(dataset, missing)
     cpu = torch.device("cpu")
     mask = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
     mask = per_row(CALLER, "row_mask", mask, dataset.num_rows, cpu)
     return Data(dataset.num_rows, len(names), cpu, batches, mask, names, dataset.row_names, train, notes)
+
+
+def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
+    """Return what becomes of queries that predictions and targets do not share."""
+    outcome = "left out" if missing == "skip" else "counted as empty lists"
+    said = (
+        (dataset.missing_queries, f"queries of {target} have no predictions and are {outcome}."),
+        (dataset.unmatched_queries, f"queries of {preds} have no targets and are left out."),
+    )
+    return tuple(f"{number:,} {text}" for number, text in said if number)
 
 
 def _as_table(argument: str, value: Any) -> Any:

@@ -50,7 +50,7 @@ EXPOSURES: dict[type[TopKMetric], Exposure] = {
 
 
 def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
-    """Whether it is known what rows change of an average over labels or, if ``shown``, of a function of what is shown."""
+    """Whether it is known what rows change: of an average over labels or, if ``shown``, a function of what is shown."""
     if metric.weighted:
         return False
     if type(metric) in EXPOSURES:
