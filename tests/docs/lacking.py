@@ -74,7 +74,9 @@ def a_metric_lacks(name: str) -> list[str]:
         "its key in docs/definitions.md": f"`{metric.stem}" in definitions or f"{metric.stem}@" in definitions,
         "its name in docs/reference/metrics.md": f"tailmetrics.{name}" in rendered("metrics"),
         "an example with its value": any(re.search(r"\d|nan", example.want) for example in examples),
-        "a direction": "higher_is_better" in vars(metric),
+        "a direction": any(
+            "higher_is_better" in vars(one) for one in metric.__mro__[: metric.__mro__.index(TopKMetric)]
+        ),
         "a range": -math.inf < low < high,
     }
     return [what for what, found in there.items() if not found]

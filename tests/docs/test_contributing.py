@@ -52,11 +52,6 @@ import doctest, importlib
 modules = [importlib.import_module(name) for name in {names}]
 found = [module.__file__ for module in modules if doctest.testmod(module).failed == 0]
 """
-ASK = """
-from docs.lacking import a_formula_lacks, a_metric_lacks, classes, formulas
-found = {name: a_metric_lacks(name) for name in classes() if name.startswith("AllFound")}
-found |= {name: a_formula_lacks(name) for name in formulas() if name.startswith("all_found")}
-"""
 
 
 def the_diff() -> str:
@@ -99,23 +94,6 @@ def test_the_metric_is_documented_and_in_style(applied: Path) -> None:
     check = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", str(ROOT / "pyproject.toml"), *changed]
     ran = subprocess.run(check, cwd=applied, text=True, capture_output=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
-def test_the_suite_names_what_the_metric_lacks(applied: Path) -> None:
-    """Points 1 to 4 of what makes it part of the library, for the class and for its function."""
-    assert processes.found_by(ASK, str(applied / "src")) == {
-        "AllFoundAtK": [
-            "a case in tests/cases.py",
-            "a second reading in tests/oracle.py",
-            "a line in a table of docs/definitions.md",
-            "its key in docs/definitions.md",
-            "its name in docs/reference/metrics.md",
-        ],
-        "all_found_at_k": [
-            "a place in tailmetrics/functional.py: python -m docs.make_functional",
-            "its name in docs/reference/functional.md: python -m docs.make_functional",
-        ],
-    }
 
 
 def test_commands_are_targets_of_the_makefile() -> None:

@@ -7,7 +7,6 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
-from importlib import import_module
 from pathlib import Path
 
 import processes
@@ -112,22 +111,6 @@ def test_no_imports_form_a_circle() -> None:
         goals.update(".".join(goal.split(".")[:2]) for goal in imported)
     for graph in (of_files, of_places):
         TopologicalSorter({name: goals - {name} for name, goals in graph.items()}).prepare()
-
-
-def names_of(package: str) -> set[str]:
-    """Return the names that a package has of its own or from elsewhere, its own modules left out."""
-    tree = MODULES[package]
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]  # their names are their own
-    names = {name for name, value in vars(import_module(package)).items() if not inspect.ismodule(value)}
-    found = imports(tree, leave_out=functions)
-    return names | {one.rpartition(".")[2] for one, _ in found if one.rpartition(".")[0] != package}
-
-
-def test_no_module_has_the_name_of_something_else_in_its_package() -> None:
-    """`import package.module as m` gives the module, and `package.name` never turns into one."""
-    for name in MODULES:
-        package, _, own = name.rpartition(".")
-        assert not package or own not in names_of(package), name
 
 
 def test_files_of_metrics_never_import_one_another() -> None:

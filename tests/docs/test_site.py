@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 import tailmetrics
@@ -60,25 +59,6 @@ def test_links_of_the_readme_are_absolute_on_a_registry() -> None:
     assert len(ours) >= 5
     assert not [path for path in ours if not (ROOT / path).exists()]
     assert not [target for target in targets if target.endswith(".png") and "/raw/" not in target]
-
-
-@pytest.mark.parametrize(
-    ("written", "shown"),
-    [
-        ("[a](docs/a.md)", "[a](R/blob/T/docs/a.md)"),
-        ("![a](docs/a.png)", "![a](R/raw/T/docs/a.png)"),
-        ('<img alt="a" src="docs/a.png">', '<img alt="a" src="R/raw/T/docs/a.png">'),
-        ('<source srcset="docs/a.png">', '<source srcset="R/raw/T/docs/a.png">'),
-        ('<a href="docs/a.md">', '<a href="R/blob/T/docs/a.md">'),
-        ("[a](https://b.c/d) [e](#f)", "[a](https://b.c/d) [e](#f)"),
-        ("x = values[0](1, k=[2](3))", "x = values[0](1, k=[2](3))"),
-    ],
-)
-def test_what_the_substitutions_change(written: str, shown: str) -> None:
-    """Pages get ``blob``, pictures ``raw``; what is absolute, an anchor or a call in Python stays."""
-    for substitution in SETTINGS["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
-        written = re.sub(substitution["pattern"], substitution["replacement"], written)
-    assert written.replace(REPOSITORY, "R").replace("v$HFPR_VERSION", "T") == shown
 
 
 def test_the_citation_is_of_this_version() -> None:

@@ -159,16 +159,3 @@ def test_example_rows_and_intervals(tmp_path: Path) -> None:
     assert held["examples"][0]["name"] == report.examples[0].name
     assert held["intervals"]
     assert not after_test(tmp_path / "plain", ByHeart(), Data())[0].report.intervals  # type: ignore[union-attr]
-
-
-def test_wrong_row_ids_are_refused(tmp_path: Path) -> None:
-    """One whole number for each row."""
-
-    class Wrong(Numbered):
-        def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
-            return {**super().validation_step(batch, batch_idx), "row_ids": batch[0] - 5}
-
-        test_step = validation_step
-
-    with pytest.raises(ValueError, match="pass a whole number of at least 0 for each row"):
-        after_test(tmp_path, Wrong(), Data(), examples=True)

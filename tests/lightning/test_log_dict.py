@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from copy import deepcopy
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 import torch
 from counted import trainer
 from pytorch_lightning import LightningModule
-from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -141,51 +139,6 @@ def test_values_are_computed_and_reset_once_an_epoch(tmp_path: Path, monkeypatch
     assert calls == {"compute": 2, "reset": 2}
 
 
-@pytest.mark.slow
-def test_a_checkpoint_monitors_a_tail_metric(tmp_path: Path) -> None:
-    """The best epoch is that of the best recall in the rarest decile; its state is there after loading."""
-
-    class Drifting(Model):
-        def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
-            scores, target = batch
-            right = nn.functional.one_hot(target, LABELS) * 9.0 * (self.current_epoch == 1)
-            super().validation_step([scores + right, target])
-
-    best = ModelCheckpoint(tmp_path, monitor="val/recall@1/decile_1", mode="max", filename="{epoch}")
-    run = trainer(tmp_path, best, max_epochs=3, enable_checkpointing=True)
-    run.fit(Drifting(), loader(), loader(seed=7, number=200))
-    assert Path(best.best_model_path).name == "epoch=1.ckpt"
-    assert float(best.best_model_score) == 1.0
-    restored = Drifting.load_from_checkpoint(best.best_model_path)
-    same(run.validate(restored, loader(), verbose=False)[0], expected(0))
-
-
-def test_a_resumed_fit_logs_the_same(tmp_path: Path) -> None:
-    """Two epochs at once, and one and then another from its checkpoint."""
-    run = trainer(tmp_path)
-    run.fit(Model(), loader(), loader())
-    run.save_checkpoint(tmp_path / "run.ckpt")
-    again = trainer(tmp_path, max_epochs=2)
-    again.fit(Model(), loader(seed=3), loader(seed=1), ckpt_path=tmp_path / "run.ckpt")
-    same(again.callback_metrics, expected(1) | expected(3, prefix="train/"))
-
-
-def test_at_the_end_of_the_epoch_is_as_good(tmp_path: Path) -> None:
-    """log_dict in on_validation_epoch_end, once instead of with each batch."""
-
-    class AtTheEnd(Model):
-        def validation_step(self, batch: Any) -> None:
-            self.metrics.update(*batch)
-
-        def on_validation_epoch_end(self) -> None:
-            self.log_dict(self.metrics)
-
-    model, run = AtTheEnd(), trainer(tmp_path, max_epochs=2)
-    run.fit(model, loader(), loader())
-    same({key: value for key, value in run.callback_metrics.items() if key.startswith("val")}, expected(0))
-    same(run.validate(model, loader(seed=1), verbose=False)[0], expected(1))
-
-
 def test_batches_are_logged_by_forward(tmp_path: Path) -> None:
     """on_step: the values of each batch; on_epoch: those of all rows, under names as Lightning makes them."""
 
@@ -294,17 +247,6 @@ def test_values_follow_updates_and_resets() -> None:
     assert not any(metric.update_called for metric in metrics.members().values())
     metrics.update(scores, hit)
     assert found() == [1.0, 1.0]
-
-
-def test_a_failed_update_loses_nothing() -> None:
-    """What was logged is still there after a batch that is refused."""
-    metrics = TopKCollection([tailmetrics.RecallAtK(k=1)])
-    metrics.update(torch.tensor([[3.0, 2.0]]), torch.tensor([0]))
-    ((_, scalar),) = metrics.items(copy_state=False)
-    assert float(scalar.compute()) == 1.0
-    with pytest.raises(ValueError, match="NaN"):
-        metrics.update(torch.tensor([[math.nan, 2.0]]), torch.tensor([0]))
-    assert float(metrics.compute()["recall@1"]) == 1.0
 
 
 def test_a_scalar_takes_no_batch() -> None:
