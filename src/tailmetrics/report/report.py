@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -268,21 +269,17 @@ class Report(Written):
         """Return the key of a metric in a bucket and a group of rows, or of its gap or spread."""
         return "/".join(part for part in (metric.removesuffix(self.postfix), group, name) if part) + self.postfix
 
-    @property
+    @cached_property
     def overall(self) -> dict[str, float]:
         """Values over all rows and labels."""
         return {key.metric: value for key, value in self.parts.items() if not (key.group or key.bucket)}
 
-    @property
+    @cached_property
     def by_bucket(self) -> dict[str, dict[str, float]]:
         """Values over all rows by metric and bucket."""
-        return self.of_group("")
-
-    def of_group(self, group: str) -> dict[str, dict[str, float]]:
-        """Return the values of the rows of a group, "" for all rows, by metric and bucket."""
         found: dict[str, dict[str, float]] = {}
         for key, value in self.parts.items():
-            if key.bucket and key.group == group:
+            if key.bucket and not key.group:
                 found.setdefault(key.metric, {})[key.bucket] = value
         return found
 
@@ -295,10 +292,18 @@ class Report(Written):
         """Return the value over all labels of a metric by bucket; None where it has none."""
         return self.parts.get(Key(self.over_all.get(metric, metric), "", ""))
 
+    def value(self, metric: str, bucket: str = "", group: str = "") -> float:
+        """Return a value; NaN where there is none."""
+        return self.scalars.get(self.key(metric, bucket, group), math.nan)
+
     def text(self, key: str) -> str:
         """Return a value with its interval, as a table shows it."""
         is_place = self.split(key).metric in self.places
         return with_interval(self.scalars.get(key, math.nan), self.intervals.get(key), is_place)
+
+    def number(self, metric: str, value: float) -> str:
+        """Return a value of a metric as a table shows it."""
+        return number(value, metric in self.places)
 
     @property
     def of_rows(self) -> str:
@@ -344,7 +349,7 @@ class Report(Written):
         }
         sections = [_overall(self), *_buckets(self), *_beside(self, references)]
         sections += [] if brief else [*_curves_of_labels(self), *_frequencies(self)]
-        sections += [_tail(self), *_groups(self), *_grids(self)]
+        sections += [_tail(self), *_of_groups(self)]
         sections += [*_labels(self, brief), *_examples(self, brief)]
         return Document(
             title=self.title,
@@ -474,35 +479,48 @@ def _buckets(report: Report) -> Iterator[Section]:
     if not metrics:
         return
     names, known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
-    columns = {"bucket": names}
+    fixed = {"bucket": names}
     for what in ("labels", "positives"):
         total = sum(getattr(row, what) for row in report.buckets)
-        columns[what] = [count(getattr(known[name], what) if name in known else total) for name in names]
+        fixed[what] = [count(getattr(known[name], what) if name in known else total) for name in names]
     rows = _denominators(report, names)
-    columns |= {"rows": rows} if rows else {}
-    fixed = len(columns)
-    columns |= {metric: [report.text(_key_of(report, metric, name)) for name in names] for metric in metrics}
+    fixed |= {"rows": rows} if rows else {}
     buckets = what_buckets_are(report.buckets)
-    caption = sentences(report.of_rows, _scopes(report, metrics), buckets)
-    charts = [_bars(report, metric) for metric in metrics]
     below = (
         "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
     )
-    lead, header = sentences(buckets, below), list(columns)
-    lines = [list(cells) for cells in zip(*columns.values(), strict=True)]
+    of_rows = "rows: those that count in metrics that leave rows out" if rows else ""
     yield Section(
         "buckets",
         HEAD_TO_TAIL,
-        caption,
-        lead=lead,
-        columns=sentences(
-            "rows: those that count in metrics that leave rows out" if rows else "", _of_intervals(report)
-        ),
-        header=header,
-        lines=lines,
-        fixed=fixed,
-        charts=charts,
+        sentences(report.of_rows, _scopes(report, metrics), buckets),
+        lead=sentences(buckets, below),
+        columns=sentences(of_rows, _of_intervals(report)),
+        charts=[_bars(report, metric) for metric in metrics],
+        fixed=len(fixed),
+        **_table(report, fixed, {metric: [_key_of(report, metric, name) for name in names] for metric in metrics}),
     )
+
+
+def _table(
+    report: Report,
+    fixed: Mapping[str, Sequence[str]],
+    keys: Mapping[str, Sequence[str]],
+    beside: Mapping[str, Sequence[Mapping[str, float]]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return header and lines of a table: what a line is, and each metric with one value or the range of two beside it."""
+    header, columns = [*fixed], [*fixed.values()]
+    for metric, of_metric in keys.items():
+        header += [metric, *beside]
+        columns.append([report.text(key) for key in of_metric])
+        for values in beside.values():
+            ends = [[of.get(key, math.nan) for of in values] for key in of_metric]
+            places = [report.split(key).metric in report.places for key in of_metric]
+            columns.append([
+                number(low, place) if not more or math.isnan(low) else between(low, *more, place)
+                for (low, *more), place in zip(ends, places, strict=True)
+            ])  # fmt: skip
+    return {"header": header, "lines": [list(cells) for cells in zip(*columns, strict=True)]}
 
 
 def _denominators(report: Report, names: Sequence[str]) -> list[str]:
@@ -594,73 +612,61 @@ def _beside_a_bar(
 
 def _beside(report: Report, with_references: bool) -> Iterator[Section]:
     """Yield each value beside those of the models that need no run, on demand, and what equal scores hide."""
-    if with_references and report.references:
+    references, bounds = report.references if with_references else None, report.tie_bounds
+    if references:
         caption = "Chance: all scores equal. Popularity: training counts as scores. Attainable: the targets as scores."
-        section = Section("references", "Beside chance, popularity and the attainable", caption, folded=True)
-        yield _with_columns(report, section, report.references, {name: (name,) for name in report.references})
-    if report.tie_bounds:
+        beside = {name: (values,) for name, values in references.items()}
+        title = "Beside chance, popularity and the attainable"
+        yield Section("references", title, caption, folded=True, **_lines_beside(report, beside))
+    if bounds:
         caption = (
             "The value of the list as it is shown, its mean over all orders of equal scores, and its ends. Where they "
             "differ, the listed value depends on how labels are numbered."
         )
-        columns = {"expected": ("expected",), "[worst, best]": ("worst", "best")}
-        yield _with_columns(report, Section("ties", TIES, caption), report.tie_bounds, columns)
+        both = {"expected": (bounds["expected"],), "[worst, best]": (bounds["worst"], bounds["best"])}
+        yield Section("ties", TIES, caption, **_lines_beside(report, both))
 
 
-def _with_columns(
-    report: Report,
-    section: Section,
-    values: Mapping[str, Mapping[str, float]],
-    columns: Mapping[str, Sequence[str]],
-) -> Section:
-    """Return a section with a table of each metric beside columns of one value or of a range.
-
-    Lines are the buckets, or without buckets the metrics.
-    """
-    known = {key for of_name in values.values() for key in of_name}
-    lines = _lines_of_buckets(report) if report.by_bucket else [key for key in report.overall if key in known]
-    keys = {metric: [_key_of(report, metric, line) for line in lines] for metric in report.by_bucket} or {
-        "value": lines
-    }
-    header, table = ["bucket" if report.by_bucket else "metric"], [lines]
-    for metric, of_metric in keys.items():
-        if not known.isdisjoint(of_metric):
-            header += [metric, *columns]
-            table.append([report.text(key) for key in of_metric])
-            for of in columns.values():
-                ends = ([values[one].get(key, math.nan) for one in (of[0], of[-1])] for key in of_metric)
-                places = (report.split(key).metric in report.places for key in of_metric)
-                table.append([
-                    between(low, high, place) if len(of) > 1 and not math.isnan(low) else number(low, place)
-                    for (low, high), place in zip(ends, places, strict=True)
-                ])  # fmt: skip
-    return replace(section, header=header, lines=[list(cells) for cells in zip(*table, strict=True)])
+def _lines_beside(report: Report, beside: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Any]:
+    """Return a table of what is known of each bucket, or without buckets of each metric."""
+    known = {key for values in beside.values() for of in values for key in of}
+    if not report.by_bucket:
+        keys = [key for key in report.overall if key in known]
+        return _table(report, {"metric": keys}, {"value": keys}, beside)
+    names = _lines_of_buckets(report)
+    of_metrics = {metric: [_key_of(report, metric, name) for name in names] for metric in report.by_bucket}
+    return _table(report, {"bucket": names}, {m: of for m, of in of_metrics.items() if known & {*of}}, beside)
 
 
 def _tail(report: Report) -> Section:
     """Return head against tail: the most frequent and the rarest bucket measured, their gap, the spread of all."""
-    ends: dict[str, tuple[str, str] | None] = {}
+    ends: dict[str, tuple[str, ...]] = {}
     for metric, values in report.by_bucket.items():
         if report.key(metric, "gap") in report.summaries:
             known = [name for name, value in values.items() if name != "unseen" and not math.isnan(value)]
-            ends[metric] = (known[0], known[-1]) if len(known) > 1 else None
-    measured = {pair for pair in ends.values() if pair is not None}
-    (same,) = measured if len(measured) == 1 else (None,)
+            ends[metric] = (known[0], known[-1]) if len(known) > 1 else ()
+    measured = {pair for pair in ends.values() if pair}
+    same = len(measured) == 1
     sums = [what for what in SUMMARIES if any(report.key(metric, what) in report.summaries for metric in ends)]
     lines = []
     for metric, pair in ends.items():
-        place, whole = metric in report.places, report.value_over_all(metric)
-        names = [f" ({short_name(end)})" if not same else "" for end in pair or ()]
-        texts = [number(report.by_bucket[metric][end], place) for end in pair or ()]
-        cells = [f"{text}{name}" for text, name in zip(texts, names, strict=True)] or ["–", "–"]
-        of_all = number(math.nan if whole is None else whole, place)
-        keys = {what: report.key(metric, what) for what in sums}
+        whole = report.value_over_all(metric)
+        cells = [
+            report.number(metric, report.by_bucket[metric][end]) + ("" if same else f" ({short_name(end)})")
+            for end in pair
+        ]
         summed = (
-            with_interval(report.summaries.get(key, math.nan), report.intervals.get(key), place and what == "gap")
-            for what, key in keys.items()
+            with_interval(
+                report.summaries.get(report.key(metric, what), math.nan),
+                report.intervals.get(report.key(metric, what)),
+                metric in report.places and what == "gap",
+            )
+            for what in sums
         )
-        lines.append([metric, of_all, *cells, *summed])
-    head, tail = same or ("head", "tail")
+        lines.append([
+            metric, report.number(metric, math.nan if whole is None else whole), *(cells or ("–", "–")), *summed
+        ])  # fmt: skip
+    head, tail = measured.pop() if same else ("head", "tail")
     rarest = "" if same else ", the most frequent and the rarest bucket that was measured, in brackets"
     beyond = any(report.summaries.get(report.key(metric, "adjusted_gap"), 0) > 1 for metric in ends)
     caption = sentences(
@@ -672,46 +678,33 @@ def _tail(report: Report) -> Section:
     return Section("tail", "Head against tail", caption, header=header, lines=lines)
 
 
-def _groups(report: Report) -> Iterator[Section]:
-    """Yield the values over all labels of each group of rows."""
+def _of_groups(report: Report) -> Iterator[Section]:
+    """Yield the values over all labels of each group of rows, and for each metric by bucket a grid of both."""
     metrics = dict.fromkeys(key.metric for key in report.parts if key.group and not key.bucket)
-    lines = []
-    for name, group, rows in _all_groups(report):
-        values = {metric: report.scalars.get(report.key(metric, "", group), math.nan) for metric in metrics}
-        cells = (number(value, metric in report.places) for metric, value in values.items())
-        lines.append([name, count(rows), *cells])
     if metrics:
-        header = ["group", "rows", *metrics]
-        yield Section("groups", "By group of rows", "Over all labels.", header=header, lines=lines, fixed=2)
-
-
-def _all_groups(report: Report) -> list[tuple[str, str, int | None]]:
-    """Return what all rows and each group are called, what they are in keys, and how many rows they have."""
-    return [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
-
-
-def _grids(report: Report) -> Iterator[Section]:
-    """Yield for each metric by bucket a grid of groups of rows and buckets, tinted by the height of the values."""
+        over_all = {metric: (metric, "") for metric in metrics}
+        yield _grid(report, Section("groups", "By group of rows", "Over all labels."), over_all)
     for metric, of_bucket in report.by_bucket.items():
-        whole = report.over_all.get(metric, metric)
-        keys = {bucket: (metric, bucket) for bucket in of_bucket}
-        keys = {**({} if report.value_over_all(metric) is None else {ALL_LABELS: (whole, "")}), **keys}
-        groups = _all_groups(report)
-        values = [
-            [report.scalars.get(report.key(*of, group), math.nan) for of in keys.values()] for _, group, _ in groups
-        ]
-        if all(math.isnan(value) for line in values[1:] for value in line):
-            continue
-        known = [value for line in values for value in line if math.isfinite(value)]
-        low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
-        heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
-        lines = [
-            [name, count(rows), *(number(value, metric in report.places) for value in line)]
-            for (name, _, rows), line in zip(groups, values, strict=True)
-        ]
-        caption = sentences(_scopes(report, [metric]), what_buckets_are(report.buckets))
-        title, header = f"{metric} by group of rows and bucket", ["group", "rows", *keys]
-        yield Section("grid", title, caption, header=header, lines=lines, fixed=2, heat=heat)
+        whole = {} if report.value_over_all(metric) is None else {ALL_LABELS: (report.over_all.get(metric, metric), "")}
+        columns = {**whole, **{bucket: (metric, bucket) for bucket in of_bucket}}
+        if any(key.metric == metric and key.group and key.bucket for key in report.parts):
+            caption = sentences(_scopes(report, [metric]), what_buckets_are(report.buckets))
+            yield _grid(report, Section("grid", f"{metric} by group of rows and bucket", caption), columns)
+
+
+def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str]]) -> Section:
+    """Return a section with a line for all rows and each group; a grid is tinted by the height of its values."""
+    groups = [(ALL_ROWS, "", report.rows), *((group.name, group.name, group.rows) for group in report.row_groups)]
+    values = [[report.value(*of, group) for of in columns.values()] for _, group, _ in groups]
+    known = [value for line in values for value in line if math.isfinite(value)]
+    low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
+    heat = [[(value - low) / width if math.isfinite(value) else None for value in line] for line in values]
+    lines = [
+        [name, count(rows), *map(report.number, (metric for metric, _ in columns.values()), line)]
+        for (name, _, rows), line in zip(groups, values, strict=True)
+    ]
+    tints = heat if section.name == "grid" else ()
+    return replace(section, header=["group", "rows", *columns], lines=lines, fixed=2, heat=tints)
 
 
 def _contiguous(report: Report) -> tuple[Tensor, list[BucketRow]]:
