@@ -305,6 +305,12 @@ class Report(Written):
         """Return a value of a metric as a table shows it."""
         return number(value, metric in self.places)
 
+    def reach(self, key: str, ends: Sequence[float]) -> str:
+        """Return one value, or the range of two, as a table shows it."""
+        is_place = self.split(key).metric in self.places
+        single = len(ends) == 1 or math.isnan(ends[0])
+        return number(ends[0], is_place) if single else between(ends[0], ends[-1], is_place)
+
     @property
     def of_rows(self) -> str:
         """How many rows were evaluated, in words."""
@@ -508,18 +514,13 @@ def _table(
     keys: Mapping[str, Sequence[str]],
     beside: Mapping[str, Sequence[Mapping[str, float]]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return header and lines of a table: what a line is, and each metric with one value or the range of two beside it."""
+    """Return header and lines of a table: what a line is, and each metric with values or ranges of two beside it."""
     header, columns = [*fixed], [*fixed.values()]
     for metric, of_metric in keys.items():
         header += [metric, *beside]
         columns.append([report.text(key) for key in of_metric])
         for values in beside.values():
-            ends = [[of.get(key, math.nan) for of in values] for key in of_metric]
-            places = [report.split(key).metric in report.places for key in of_metric]
-            columns.append([
-                number(low, place) if not more or math.isnan(low) else between(low, *more, place)
-                for (low, *more), place in zip(ends, places, strict=True)
-            ])  # fmt: skip
+            columns.append([report.reach(key, [of.get(key, math.nan) for of in values]) for key in of_metric])
     return {"header": header, "lines": [list(cells) for cells in zip(*columns, strict=True)]}
 
 

@@ -13,15 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailmetrics._checks import check_choice, check_count, check_number
-from tailmetrics.significance.estimating import (
-    RESAMPLE,
-    Estimate,
-    Interval,
-    Resample,
-    drawn_for,
-    enough,
-)
-from tailmetrics.significance.resampling import ROUNDING, Swapped, groups, swap, total
+from tailmetrics.significance.estimating import RESAMPLE, Estimate, Interval, Resample, enough
+from tailmetrics.significance.resampling import ROUNDING, Swapped, bootstrap, groups, swap, total
 from tailmetrics.significance.rows import (
     Array,
     Clusters,
@@ -32,9 +25,8 @@ from tailmetrics.significance.rows import (
     check_identities,
     check_names,
     covers,
-    read_clusters,
-    read_rows,
-    with_gaps,
+    keys_of,
+    read_models,
 )
 
 CALLER = "compare"
@@ -122,16 +114,15 @@ class Comparison:
         return self.p_corrected.decisive <= 1 - self.interval.confidence
 
 
-class Contrast:
+class Contrast(Estimate):
     """One key of two models on the rows that count in both.
 
     Args:
         key: As in the row values.
         sides: The model, and the model that it is held against.
         clusters: What is drawn and swapped together; None for rows.
-        lower_is_better: Whether the lower value wins.
-        shares: Whether no value can lie outside [0, 1].
         resample: Whether labels are drawn, too.
+        lower_is_better: Whether the lower value wins.
     """
 
     def __init__(
@@ -139,18 +130,21 @@ class Contrast:
         key: str,
         sides: tuple[KeyRows, KeyRows],
         clusters: Clusters | None,
-        lower_is_better: bool,
-        shares: bool,
         resample: Resample,
+        lower_is_better: bool,
     ) -> None:
+        super().__init__(sides, clusters, resample)
         self.key, self.lower_is_better = key, lower_is_better
-        self.estimate = Estimate(sides, clusters, shares, resample)
-        self.swapped = Swapped(*self.estimate.sides)
+        self.swapped = Swapped(*self.sides)
         self.differing = np.flatnonzero(np.any([column != 0 for column in self.swapped.columns], axis=0))
         # whether so few rows or clusters differ that the randomisation test needs no random numbers
         self.exact = self.differing.size <= EXACT_UNITS
-        self.columns = self.estimate.columns + len(self.swapped.columns)
-        self.error: tuple[float, float] = nan, nan
+        self.found_error: tuple[float, float] = nan, nan
+
+    @property
+    def columns(self) -> int:
+        """How many columns are summed for it."""
+        return super().columns + len(self.swapped.columns)
 
     def all_swaps(self) -> Array:
         """Return the difference under every way to swap the rows or clusters that differ."""
@@ -159,59 +153,43 @@ class Contrast:
 
     def comparison(self, run: str, baseline: str, draws: Array | None, null: Array, confidence: float) -> Comparison:
         """Return what bootstrap ``draws`` of the difference, and what it is under swaps (``null``), say of it."""
-        estimate = self.estimate
-        value, baseline_value = (float(np.mean(side.runs)) for side in estimate.models)
-        if estimate.kind in ("mean", "ratio", "median") and all(side.plain for side in estimate.models):
-            value, baseline_value = (total(side) for side in estimate.sides)  # of the rows that count in both
-        self.error = error, degrees = estimate.error(draws)
-        swapped, by_total = share_as_far(null, estimate.value, self.exact, mid=estimate.kind != "median"), nan
-        if estimate.extra and not isnan(error):
+        value, baseline_value = (float(np.mean(side.runs)) for side in self.models)
+        if self.kind in ("mean", "ratio", "median") and all(side.plain for side in self.models):
+            value, baseline_value = (total(side) for side in self.sides)  # of the rows that count in both
+        self.found_error = error, degrees = self.error(draws)
+        swapped, by_total = share_as_far(null, self.value, self.exact, mid=self.kind != "median"), nan
+        if self.extra and not isnan(error):
             from scipy.special import stdtr  # tailmetrics.significance is imported without the extras
 
-            by_total = float(2 * stdtr(degrees, -abs(estimate.value) / error)) if error else 1.0
+            by_total = float(2 * stdtr(degrees, -abs(self.value) / error)) if error else 1.0
         effect = nan
-        if estimate.kind == "mean" and estimate.n > 1:
-            mean, deviation = float(estimate.row_values.mean()), float(estimate.row_values.std(ddof=1))
+        if self.kind == "mean" and self.n > 1:
+            mean, deviation = float(self.row_values.mean()), float(self.row_values.std(ddof=1))
             effect = mean / deviation if deviation else copysign(inf, mean) if mean else 0.0
-        p = PValues(swapped, by_total)
-        return Comparison(
-            self.key,
-            run,
-            baseline,
-            estimate.kind,
-            value,
-            baseline_value,
-            estimate.interval(draws, confidence),
-            p,
-            p,
-            *self._wins(),
-            effect,
-            estimate.value / baseline_value if baseline_value else nan,
-        )
+        p, interval = PValues(swapped, by_total), self.interval(draws, confidence)
+        relative = self.value / baseline_value if baseline_value else nan
+        of_runs = self.key, run, baseline, self.kind, value, baseline_value
+        return Comparison(*of_runs, interval, p, p, *self._wins(), effect, relative)
 
     def least_difference(self, level: float) -> float:
         """Return the true difference that a test at a level finds with a power of ``POWER``."""
         from scipy.special import stdtrit  # tailmetrics.significance is imported without the extras
 
-        error, degrees = self.error
+        error, degrees = self.found_error
         if isnan(error) or error == 0:
             return nan
         return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, POWER)) * error
 
     def _wins(self) -> tuple[int, int, int]:
-        first, second = self.estimate.models
-        if self.estimate.kind == "gap":
+        if self.kind == "gap":
             return 0, 0, 0
-        if first.influence is not None and second.influence is not None:
-            sides = first.influence.of_labels, second.influence.of_labels
-            if sides[0].shape != sides[1].shape:  # files whose labels are numbered differently
-                return 0, 0, 0
-        else:
-            sides = first.values[self.estimate.rows], second.values[self.estimate.rows]
-        first_values, others = sides
-        higher, lower = int((first_values > others).sum()), int((first_values < others).sum())
-        equal = int((first_values == others).sum())
-        return (lower, equal, higher) if self.lower_is_better else (higher, equal, lower)
+        sides = [one.of_labels for one in self.influences] or [side.values[self.rows] for side in self.models]
+        first, second = sides
+        if first.shape != second.shape:  # files whose labels are numbered differently
+            return 0, 0, 0
+        outcomes = [int(found.sum()) for found in (first > second, first == second, first < second)]
+        better, equal, worse = outcomes[::-1] if self.lower_is_better else outcomes
+        return better, equal, worse
 
 
 def share_as_far(null: Array, observed: float, exact: bool = False, mid: bool = True) -> float:
@@ -300,41 +278,26 @@ def compare(
     check_choice(CALLER, "resample", resample, RESAMPLE)
     check_number(CALLER, "confidence", confidence, 0.5, 0.9999)
     check_count(CALLER, "seed", seed, minimum=0)
-    pairs = _pairs(tuple(runs), baseline)
-    given = next(iter(runs.values()))
-    keys = tuple(given if isinstance(given, Mapping) else next(iter(given), {}))
-    medians = check_names(CALLER, "medians", medians, keys)
-    lower_is_better = check_names(CALLER, "lower_is_better", lower_is_better, (*keys, *(gaps or {})))
-    unbounded = check_names(CALLER, "unbounded", unbounded, (*keys, *(gaps or {})))
+    pairs, gaps = _pairs(tuple(runs), baseline), gaps or {}
+    keys = keys_of(next(iter(runs.values())))
+    less = check_names(CALLER, "lower_is_better", lower_is_better, (*keys, *gaps))
     check_identities(CALLER, identities, list(runs), keys)
-    read = {name: read_rows(CALLER, name, rows, medians) for name, rows in runs.items()}
-    _check_alike(read)
-    with_gaps(list(read.values()), gaps or {}, parts)
+    read, together, num_rows = read_models(CALLER, runs, clusters, medians, unbounded, gaps, parts)
     keys = tuple(read[next(iter(runs))])
     resamples = enough(CALLER, resamples, confidence)
     swaps = enough(CALLER, resamples, confidence, 1 if correction == "none" else len(pairs) * len(keys))
-    num_rows = next(iter(read[pairs[0][0]].values())).terms[0][1].size
-    together = read_clusters(CALLER, clusters, num_rows)
     comparisons: list[Comparison] = []
     contrasts: list[Contrast] = []
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for run, other in pairs:
             made = (
-                Contrast(
-                    key,
-                    (read[run][key], read[other][key]),
-                    together,
-                    covers(lower_is_better, key),
-                    not covers(unbounded, key),
-                    resample,
-                )
-                for key in keys
+                Contrast(key, (read[run][key], read[other][key]), together, resample, covers(less, key)) for key in keys
             )
             for group in groups(made, lambda one: one.columns, max(num_rows, swaps)):
-                draws = drawn_for([one.estimate for one in group], resamples, seed)
-                random = iter(swap([one.swapped for one in group if not one.exact], swaps, seed))
-                for one, draw in zip(group, draws, strict=True):
-                    null = one.all_swaps() if one.exact else next(random)
+                draws = bootstrap([one.drawn for one in group], resamples, seed)
+                swapped = swap([None if one.exact else one.swapped for one in group], swaps, seed)
+                for one, draw, found in zip(group, draws, swapped, strict=True):
+                    null = one.all_swaps() if found is None else found
                     comparisons.append(one.comparison(run, other, draw, null, confidence))
                     contrasts.append(one)
     return _corrected(comparisons, contrasts, correction)
@@ -491,20 +454,3 @@ def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[str, str]]:
         return [(later, earlier) for earlier, later in combinations(names, 2)]
     check_choice(CALLER, "baseline", baseline, names)
     return [(name, baseline) for name in names if name != baseline]
-
-
-def _check_alike(runs: Mapping[str, Mapping[str, KeyRows]]) -> None:
-    (first_name, first), *others = runs.items()
-    for name, run in others:
-        if missing := sorted(first.keys() ^ run.keys()):
-            raise ValueError(
-                f"{CALLER}: only one of {first_name} and {name} has {', '.join(map(repr, missing))}; "
-                "evaluate both with the same metrics and buckets."
-            )
-        for key, rows in run.items():
-            size, other = first[key].terms[0][1].size, rows.terms[0][1].size
-            if (rows.kind, other) != (first[key].kind, size):
-                raise ValueError(
-                    f"{CALLER}: {key!r} is a {first[key].kind} of {size} rows in {first_name}, "
-                    f"but a {rows.kind} of {other} rows in {name}; pass the same rows for all runs."
-                )

@@ -31,27 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tailmetrics._checks import check_choice, check_count, check_number
-from tailmetrics.significance.resampling import (
-    Ratios,
-    Studentised,
-    Summed,
-    bootstrap,
-    groups,
-    statistics_of,
-    total,
-)
-from tailmetrics.significance.rows import (
-    Array,
-    Clusters,
-    KeyRows,
-    RowValues,
-    check_names,
-    counted,
-    covers,
-    read_clusters,
-    read_rows,
-    with_gaps,
-)
+from tailmetrics.significance.resampling import Ratios, Studentised, Summed, bootstrap, groups, statistics_of, total
+from tailmetrics.significance.rows import Array, Clusters, KeyRows, RowValues, counted, read_models
 
 FEW = 10
 """With fewer rows or clusters nothing is resampled: of 3 skewed rows 95 % intervals held the truth in 74 %."""
@@ -95,7 +76,8 @@ class Facts:
         ones: How many rows are 1, where the value is a mean of independent rows of 0 and 1.
         agrees: Whether all rows say the same.
         effective: As how many rows of equal weight they do.
-        drawn: What is taken for a sample: ``"rows"`` or ``"clusters"``.
+        n: Rows that count.
+        clusters: How many clusters they are; None where rows are drawn.
     """
 
     value: float
@@ -104,28 +86,32 @@ class Facts:
     ones: int | None
     agrees: bool
     effective: float
-    drawn: str = "rows"
+    n: int
+    clusters: int | None = None
 
 
-def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Ends:
-    """Return both ends and the method, lines 1 to 4 of the module's text; ``spread`` has the others."""
+def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Interval:
+    """Return the interval by lines 1 to 4 of the module's text; ``spread`` has the others."""
+    drawn = "rows" if facts.clusters is None else "clusters"
     if not facts.units or not isfinite(facts.value):
-        return nan, nan, "none: no finite value"
-    if facts.ones is not None:
+        low, high, method = nan, nan, "none: no finite value"
+    elif facts.ones is not None:
         from scipy.stats import binomtest  # tailmetrics.significance is imported without the extras
 
         found = binomtest(facts.ones, facts.units).proportion_ci(confidence, method="wilson")
-        return float(found.low), float(found.high), "Wilson"
-    if facts.agrees:
-        if facts.bounds is None:
-            return nan, nan, f"none: all {facts.drawn} agree"
+        low, high, method = float(found.low), float(found.high), "Wilson"
+    elif facts.agrees and facts.bounds is None:
+        low, high, method = nan, nan, f"none: all {drawn} agree"
+    elif facts.agrees and facts.bounds is not None:
         # the share of rows that are something else, each of which may lie at either bound
         others = 1 - ((1 - confidence) / 2) ** (1 / facts.effective)
         low, high = (facts.value + (end - facts.value) * others for end in facts.bounds)
-        return low, high, f"Clopper-Pearson, all {facts.drawn} agree"
-    if facts.units < FEW:
-        return nan, nan, f"none: fewer than {FEW} {facts.drawn}"
-    return spread()
+        method = f"Clopper-Pearson, all {drawn} agree"
+    elif facts.units < FEW:
+        low, high, method = nan, nan, f"none: fewer than {FEW} {drawn}"
+    else:
+        low, high, method = spread()
+    return Interval(facts.value, low, high, facts.n, confidence, method, facts.clusters)
 
 
 def student(value: float, error: float, degrees: float, bounds: tuple[float, float], confidence: float) -> Ends:
@@ -194,14 +180,14 @@ def quick_interval(sums: Sums, confidence: float = 0.95) -> Interval:
         round(top) if sums.ratio is None and sums.shares and top == squares else None,
         sums.ends[0] == sums.ends[1],
         float(bottom**2 / bottom_squares) if bottom_squares else 0.0,
+        sums.n,
     )
 
     def spread() -> Ends:
         error = sqrt(max(0.0, float(sums.spread() * units / (units - 1)))) / float(bottom)
         return student(sums.value, error, units - 1, bounds, confidence)
 
-    ends = choose(facts, confidence, spread)
-    return Interval(sums.value, ends[0], ends[1], sums.n, confidence, ends[2])
+    return choose(facts, confidence, spread)
 
 
 def quick_gap(
@@ -229,9 +215,9 @@ def quick_gap(
         variance = sum(parts) - 2 * shared / (first.bottoms[0] * last.bottoms[0])
         error = sqrt(max(0.0, float(variance * units / max(units - 1, 1))))
         effective = float(min(one.bottoms[0] ** 2 / one.bottoms[1] for one in (first, last)))
-    facts = Facts(value, units if finite else 0, bounds if first.shares else None, None, error == 0, effective)
-    ends = choose(facts, confidence, lambda: student(value, error, units - 1, bounds, confidence))
-    return Interval(value, ends[0], ends[1], first.n + last.n - both[0], confidence, ends[2])
+    n = first.n + last.n - both[0]
+    facts = Facts(value, units if finite else 0, bounds if first.shares else None, None, error == 0, effective, n)
+    return choose(facts, confidence, lambda: student(value, error, units - 1, bounds, confidence))
 
 
 def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: float = 0.95) -> Interval:
@@ -258,8 +244,7 @@ def quick_median(value: float, counts: Sequence[tuple[float, int]], confidence: 
         finite = isfinite(low) and isfinite(high)
         return (low, high, "order statistics") if finite else (nan, nan, "none: no finite value")
 
-    ends = choose(Facts(value if n else nan, n, None, None, False, n), confidence, between)
-    return Interval(value, ends[0], ends[1], n, confidence, ends[2])
+    return choose(Facts(value, n, None, None, False, n, n), confidence, between)
 
 
 # -- from the values of rows ----------------------------------------------------------------------------------------
@@ -271,14 +256,12 @@ class Estimate:
     Args:
         sides: One key of one model or of two.
         clusters: What is drawn together; None for rows.
-        shares: Whether values are shares: none can lie outside [0, 1].
         resample: Whether labels are drawn, too.
     """
 
-    def __init__(
-        self, sides: Sequence[KeyRows], clusters: Clusters | None, shares: bool, resample: Resample = "rows"
-    ) -> None:
+    def __init__(self, sides: Sequence[KeyRows], clusters: Clusters | None, resample: Resample) -> None:
         self.kind, self.models = sides[0].kind, sides
+        self.influences = [side.influence for side in sides if side.influence is not None]
         terms = zip(*(side.terms for side in sides), strict=True)
         self.inside: list[NDArray[np.bool_]] = [np.logical_and.reduce([counted(one) for one in term]) for term in terms]
         self.rows: NDArray[np.bool_] = np.logical_or.reduce(self.inside)
@@ -292,7 +275,7 @@ class Estimate:
         )
         self._labels_too = resample == "rows,labels"
         self._drawn = "rows" if clusters is None else "clusters"
-        self._shares = shares and all(
+        self._shares = sides[0].shares and all(
             bool(((top >= 0) & (top <= bottom))[rows].all())
             for side in sides
             if side.plain
@@ -306,18 +289,18 @@ class Estimate:
     def units(self) -> int:
         """Number of rows, or clusters, of those that are drawn which say anything; 0 to 0 says nothing of a ratio."""
         whole = self.smooth.units if self.smooth is not None else self.n if self.clusters is None else self.clusters
-        return min([whole, *(side.units for side in self.models if side.units is not None)])
+        return min([whole, *(one.touched for one in self.influences)])
 
     @property
     def facts(self) -> Facts:
         """What the interval is chosen by."""
         agrees = self.smooth is not None and self.smooth.agrees
         effective = self.smooth.effective_units if agrees and self.smooth is not None else 0.0
-        effective = min([effective, *(side.effective for side in self.models if side.effective is not None)])
+        effective = min([effective, *(one.units for one in self.influences)])
         alone = len(self.models) == 1 and self._is_mean_of_shares
         ones = round(float(self.row_values.sum())) if alone and np.isin(self.row_values, (0, 1)).all() else None
         bounds = self.bounds if self._shares else None
-        return Facts(self.value, self.units, bounds, ones, agrees, effective, self._drawn)
+        return Facts(self.value, self.units, bounds, ones, agrees, effective, self.n, self.clusters)
 
     @property
     def row_values(self) -> Array:
@@ -348,11 +331,9 @@ class Estimate:
         """Variances beside that of rows, with their degrees of freedom: between runs of a model, and between labels."""
         several = [side.runs for side in self.models if len(side.runs) > 1]
         found = [(float(np.var(runs, ddof=1)) / len(runs), float(len(runs) - 1)) for runs in several]
-        first, *second = (side.influence for side in self.models)
-        if self._labels_too and first is not None:
-            found.append(
-                (first.plus(second[0], its=-1.0) if second and second[0] is not None else first).of_drawn_labels()
-            )
+        if self._labels_too and self.influences:
+            first, *second = self.influences
+            found.append((first.plus(second[0], its=-1.0) if second else first).of_drawn_labels())
         return found
 
     def error(self, draws: Array | None = None) -> tuple[float, float]:
@@ -378,11 +359,11 @@ class Estimate:
                 return low, high, f"{method} of {self._drawn}, runs and labels" if self.extra else method
             return self._resampled(draws, confidence)
 
-        low, high, method = choose(self.facts, confidence, spread)
-        return Interval(self.value, low, high, self.n, confidence, method, self.clusters)
+        return choose(self.facts, confidence, spread)
 
     def _resampled(self, draws: Array | None, confidence: float) -> Ends:
-        found = defined(draws)
+        assert draws is not None
+        found = draws[~np.isnan(draws)]  # without those that drew no row that counts
         if not found.size:
             return nan, nan, f"none: no resample has {self._drawn} that count"
         if self.smooth is None:
@@ -420,13 +401,6 @@ def _around_most(values: Array, bounds: tuple[float, float], confidence: float) 
     return middle - (middle - bounds[0]) * below, middle + (bounds[1] - middle) * above
 
 
-def drawn_for(estimates: Sequence[Estimate], resamples: int, seed: int) -> list[Array | None]:
-    """Return what is read from bootstrap resamples for each estimate, shape (resamples,); all meet the same ones."""
-    statistics = [estimate.drawn for estimate in estimates]
-    draws = iter(bootstrap([statistic for statistic in statistics if statistic is not None], resamples, seed))
-    return [None if statistic is None else next(draws) for statistic in statistics]
-
-
 def enough(caller: str, resamples: int, confidence: float, comparisons: int = 1) -> int:
     """Return how often to draw: with m draws no p-value is below 1 / (m + 1), which is to be half its level at most.
 
@@ -434,12 +408,6 @@ def enough(caller: str, resamples: int, confidence: float, comparisons: int = 1)
     """
     check_count(caller, "resamples", resamples)
     return max(resamples, 2 * ceil(comparisons / (1 - confidence)))
-
-
-def defined(draws: Array | None) -> Array:
-    """Return the draws without those that drew no row that counts."""
-    assert draws is not None
-    return draws[~np.isnan(draws)]
 
 
 def intervals(
@@ -490,24 +458,18 @@ def intervals(
     'none: fewer than 10 rows'
     """
     caller = "intervals"
-    first = rows if isinstance(rows, Mapping) else next(iter(rows), {})
-    medians = check_names(caller, "medians", medians, first)
-    unbounded = check_names(caller, "unbounded", unbounded, (*first, *(gaps or {})))
     check_count(caller, "resamples", resamples, minimum=0)
     check_count(caller, "seed", seed, minimum=0)
     check_number(caller, "confidence", confidence, 0.5, 0.9999)
     check_choice(caller, "resample", resample, RESAMPLE)
-    keys = read_rows(caller, "rows", rows, medians)
-    with_gaps([keys], gaps or {}, parts)
-    num_rows = next(iter(keys.values())).terms[0][1].size
-    together = read_clusters(caller, clusters, num_rows)
-    found: list[Interval] = []
+    models, together, num_rows = read_models(caller, {"rows": rows}, clusters, medians, unbounded, gaps or {}, parts)
+    keys, found = models["rows"], list[Interval]()
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        estimates = (Estimate([side], together, not covers(unbounded, key), resample) for key, side in keys.items())
+        estimates = (Estimate([side], together, resample) for side in keys.values())
         if not resamples:
             return dict(zip(keys, (one.interval(None, confidence, quick=True) for one in estimates), strict=True))
         resamples = enough(caller, resamples, confidence)
         for group in groups(estimates, lambda one: one.columns, max(num_rows, resamples)):
-            draws = drawn_for(group, resamples, seed)
+            draws = bootstrap([estimate.drawn for estimate in group], resamples, seed)
             found += [estimate.interval(draw, confidence) for estimate, draw in zip(group, draws, strict=True)]
     return dict(zip(keys, found, strict=True))

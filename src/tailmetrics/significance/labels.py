@@ -76,6 +76,8 @@ class Influence:
             rows=self.rows - other.rows,
             labels=np.concatenate([self.labels, -other.labels]),
             cells=(cells, np.concatenate([self.cells[1], -other.cells[1]])),
+            touched=min(self.touched, other.touched),
+            units=min(self.units, other.units),
         )
 
     def of_drawn_labels(self) -> tuple[float, int]:
@@ -238,7 +240,6 @@ class AreaRows:
         inside: Shape (N,), the rows that count.
         area: ``"roc"``, or ``"precision"`` for average precision.
         average: Over labels.
-        value: The area as the metric has it; None computes the one of the bins.
     """
 
     bins: NDArray[np.integer]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -270,11 +270,11 @@ def groups(statistics: Iterable[T], columns: Callable[[T], int], length: int) ->
         yield group
 
 
-def bootstrap(statistics: Sequence[Summed], resamples: int, seed: int) -> list[Array]:
+def bootstrap(statistics: Sequence[Summed | None], resamples: int, seed: int) -> list[Array | None]:
     """Return each statistic's values, shape (resamples,), over rows drawn with replacement, N out of N.
 
     All N rows are drawn from, those that do not count for a key included, so all keys share a draw and the number of
-    rows that count varies as it would in a new sample. A resample without any is NaN.
+    rows that count varies as it would in a new sample. A resample without any is NaN. Of None nothing is drawn.
     """
 
     def counts(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
@@ -286,7 +286,7 @@ def bootstrap(statistics: Sequence[Summed], resamples: int, seed: int) -> list[A
     return _distributions(statistics, resamples, np.random.default_rng([seed, 0]), counts)
 
 
-def swap(statistics: Sequence[Summed], resamples: int, seed: int) -> list[Array]:
+def swap(statistics: Sequence[Summed | None], resamples: int, seed: int) -> list[Array | None]:
     """Return each statistic's values, shape (resamples,), when each row changes sides with probability 1/2."""
 
     def bits(rng: np.random.Generator, resamples: int, num_rows: int) -> Array:
@@ -298,26 +298,21 @@ def swap(statistics: Sequence[Summed], resamples: int, seed: int) -> list[Array]
 
 
 def _distributions(
-    statistics: Sequence[Summed],
+    statistics: Sequence[Summed | None],
     resamples: int,
     rng: np.random.Generator,
     draw: Callable[[np.random.Generator, int, int], Array],
-) -> list[Array]:
-    if not statistics:
-        return []
-    places: dict[bytes, int] = {}
-    distinct: list[Array] = []  # many keys share a mask
-    of_statistics: list[list[int]] = []
-    for statistic in statistics:
-        of_statistics.append([])
-        for column in statistic.columns:
-            digest = blake2b(np.ascontiguousarray(column).data).digest()
-            if digest not in places:
-                places[digest] = len(distinct)
-                distinct.append(column)
-            of_statistics[-1].append(places[digest])
-    table = np.stack(distinct, axis=1)
+) -> list[Array | None]:
+    columns = [[] if one is None else one.columns for one in statistics]
+    digests = [[blake2b(np.ascontiguousarray(one).data).digest() for one in of] for of in columns]
+    distinct = dict(zip(chain(*digests), chain(*columns), strict=True))  # many keys share a mask
+    if not distinct:
+        return [None] * len(columns)
+    table, places = np.stack(list(distinct.values()), axis=1), dict(zip(distinct, range(len(distinct)), strict=True))
     size = max(1, BLOCK // max(1, len(table)))
     starts = range(0, resamples, size)
     sums = np.concatenate([draw(rng, min(size, resamples - start), len(table)) @ table for start in starts])
-    return [statistic.read(sums[:, own]) for statistic, own in zip(statistics, of_statistics, strict=True)]
+    return [
+        None if one is None else one.read(sums[:, [places[digest] for digest in of]])
+        for one, of in zip(statistics, digests, strict=True)
+    ]

@@ -41,22 +41,20 @@ class KeyRows:
         terms: Its value is the sum of ratios of sums over rows, with their signs; a mean has denominators of 1. Of a
             median the one numerator is the value of each row.
         runs: The value of each run of the model.
-        units: Of averages over labels the rows that change them; None for all that count.
-        effective: How many rows of equal weight say as much; None where denominators tell.
         influence: Of averages over labels, what they depend on; of several runs, that of the first.
+        shares: Whether no value can lie outside [0, 1].
     """
 
     kind: Kind
     terms: tuple[Term, ...]
     runs: tuple[float, ...]
-    units: int | None = None
-    effective: float | None = None
     influence: Influence | None = None
+    shares: bool = True
 
     @property
     def plain(self) -> bool:
         """Whether terms have values of rows: not what rows are worth to an average over labels or over runs."""
-        return self.units is None and len(self.runs) == 1
+        return self.influence is None and len(self.runs) == 1
 
     @property
     def values(self) -> Array:
@@ -132,10 +130,54 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     return Clusters(numbers, len(codes))
 
 
-def read_rows(
-    caller: str, name: str, given: RowValues | Sequence[RowValues], medians: frozenset[str]
+def keys_of(rows: RowValues | Sequence[RowValues]) -> tuple[str, ...]:
+    """Return the keys of a model, of its first run where there are several."""
+    return tuple(rows if isinstance(rows, Mapping) else next(iter(rows), {}))
+
+
+def read_models(
+    caller: str,
+    runs: Mapping[str, RowValues | Sequence[RowValues]],
+    clusters: ArrayLike | None,
+    medians: Collection[str],
+    unbounded: Collection[str],
+    gaps: Mapping[str, Sequence[str]],
+    parts: Collection[str],
+) -> tuple[dict[str, dict[str, KeyRows]], Clusters | None, int]:
+    """Return the keys of each model, of one run or of several, with their gaps; the clusters; the number of rows.
+
+    Args:
+        caller: Opens messages.
+        runs: Name of a model -> its values of rows, or those of each of its runs.
+        clusters: Shape (N,), the cluster of each row; None where each row stands alone.
+        medians: Keys, with or without their bucket, of which the median is meant.
+        unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1].
+        gaps: Name of a gap -> the keys of its buckets, head first: the value of the first one minus that of the last
+            one, of those measured in all models. Medians have none.
+        parts: Keys that are then left out.
+    """
+    keys = keys_of(next(iter(runs.values())))
+    of_median = check_names(caller, "medians", medians, keys)
+    free = check_names(caller, "unbounded", unbounded, (*keys, *gaps))
+    models = {name: _read_rows(caller, name, rows, of_median, free) for name, rows in runs.items()}
+    _check_alike(caller, models)
+    for name, of_gap in gaps.items():
+        buckets = [
+            [model[key] for model in models.values()] for key in of_gap if all(key in m for m in models.values())
+        ]
+        measured = [one for one in buckets if not any(np.isnan(key.runs).any() for key in one)]
+        if len(measured) > 1 and all(key.kind != "median" for key in measured[0]):
+            for model, first, last in zip(models.values(), measured[0], measured[-1], strict=True):
+                model[name] = _gap(first, last, not covers(free, name))
+    num_rows = next(iter(models[next(iter(runs))].values())).terms[0][1].size
+    models = {name: {key: of for key, of in model.items() if key not in parts} for name, model in models.items()}
+    return models, read_clusters(caller, clusters, num_rows), num_rows
+
+
+def _read_rows(
+    caller: str, name: str, given: RowValues | Sequence[RowValues], medians: frozenset[str], unbounded: frozenset[str]
 ) -> dict[str, KeyRows]:
-    """Return the keys of a model, of one run or of several, as float64 arrays of one length."""
+    """Return the keys of a model as float64 arrays of one length."""
     runs = [given] if isinstance(given, Mapping) else list(given)
     if not runs or not all(runs):
         raise ValueError(f"{caller}: {name} has no keys; pass a dict of key -> values per row.")
@@ -150,26 +192,25 @@ def read_rows(
             )
     if any(one.keys() != read[0].keys() for one in read):
         raise ValueError(f"{caller}: the runs of {name} have different keys; evaluate all with the same metrics.")
-    return {key: _of_runs([one[key] for one in read]) for key in read[0]}
+    found = {key: _of_runs([one[key] for one in read]) for key in read[0]}
+    return {key: replace(one, shares=not covers(unbounded, key)) for key, one in found.items()}
 
 
-def with_gaps(models: Sequence[dict[str, KeyRows]], gaps: Mapping[str, Sequence[str]], parts: Collection[str]) -> None:
-    """Add to each model the value of the first bucket minus that of the last one, of those measured in all models.
-
-    Args:
-        models: The keys of each.
-        gaps: Name of a gap -> the keys of its buckets, head first. Medians have none.
-        parts: Keys that are then left out.
-    """
-    for name, keys in gaps.items():
-        buckets = [[model[key] for model in models] for key in keys if all(key in model for model in models)]
-        measured = [one for one in buckets if not any(np.isnan(key.runs).any() for key in one)]
-        if len(measured) > 1 and all(key.kind != "median" for key in measured[0]):
-            for model, first, last in zip(models, measured[0], measured[-1], strict=True):
-                model[name] = _gap(first, last)
-    for model in models:
-        for key in parts:
-            model.pop(key, None)
+def _check_alike(caller: str, runs: Mapping[str, Mapping[str, KeyRows]]) -> None:
+    (first_name, first), *others = runs.items()
+    for name, run in others:
+        if missing := sorted(first.keys() ^ run.keys()):
+            raise ValueError(
+                f"{caller}: only one of {first_name} and {name} has {', '.join(map(repr, missing))}; "
+                "evaluate both with the same metrics and buckets."
+            )
+        for key, rows in run.items():
+            size, other = first[key].terms[0][1].size, rows.terms[0][1].size
+            if (rows.kind, other) != (first[key].kind, size):
+                raise ValueError(
+                    f"{caller}: {key!r} is a {first[key].kind} of {size} rows in {first_name}, "
+                    f"but a {rows.kind} of {other} rows in {name}; pass the same rows for all runs."
+                )
 
 
 def covers(names: frozenset[str], key: str) -> bool:
@@ -252,7 +293,7 @@ def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyR
         ones = np.where(found.inside, 1.0, np.nan)
         # values of which the mean is the value, and whose spread is that of the value: N times what a row changes
         term = 1, found.value + found.inside.sum() * found.rows + 0 * ones, ones
-        return KeyRows("labels", (term,), (found.value,), found.touched, found.units, found)
+        return KeyRows("labels", (term,), (found.value,), found)
     parts = value if isinstance(value, tuple) else (value,)
     if len(parts) != 1 + isinstance(value, tuple):
         raise ValueError(f"{caller}: {key!r} in {run} has {len(parts)} parts; pass a pair (numerator, denominator).")
@@ -294,12 +335,8 @@ def _of_runs(runs: Sequence[KeyRows]) -> KeyRows:
     return replace(runs[0], terms=(term,), runs=tuple(one.runs[0] for one in runs))
 
 
-def _gap(first: KeyRows, last: KeyRows) -> KeyRows:
+def _gap(first: KeyRows, last: KeyRows, shares: bool) -> KeyRows:
     terms = (*first.terms, *((-sign, top, bottom) for sign, top, bottom in last.terms))
     runs = tuple(a - b for a, b in zip(first.runs, last.runs, strict=True))
-    if first.units is None or last.units is None or first.effective is None or last.effective is None:
-        return KeyRows("gap", terms, runs)
-    assert first.influence is not None
-    assert last.influence is not None
-    influence = first.influence.beside(last.influence)
-    return KeyRows("gap", terms, runs, min(first.units, last.units), min(first.effective, last.effective), influence)
+    mine, its = first.influence, last.influence
+    return KeyRows("gap", terms, runs, mine.beside(its) if mine is not None and its is not None else None, shares)
