@@ -95,7 +95,7 @@ def test_each_renderer_shows_all_of_it(shown, renderer):
         for place, bucket in enumerate(buckets.names):
             of_bucket = [row for row in rows if int(buckets.assignment[target[row]]) == place]
             value = recall(scores, target, of_bucket)
-            assert report.of_group(group)["global_recall@3"][bucket] == pytest.approx(value, abs=1e-12, nan_ok=True)
+            assert report.value("global_recall@3", bucket, group) == pytest.approx(value, abs=1e-12, nan_ok=True)
             assert ("–" if math.isnan(value) else f"{value:.4f}") in text.replace("--", "–")
         assert f"{recall(scores, target, rows):.4f}" in text
     tops = [sorted(range(LABELS), key=lambda one: (-float(row[one]), one))[:10] for row in scores]
