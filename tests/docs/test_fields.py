@@ -37,7 +37,8 @@ def typed() -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
                 with contextlib.redirect_stdout(said):
                     exec(compile(code, PAGE, "exec"), names)
                 lines = [line.rpartition(" ") for line in said.getvalue().splitlines()]
-                printed[section.partition("\n")[0]] = {key.strip(): float(value) for key, _, value in lines}
+                found = {key.strip(): float(value) for key, _, value in lines}
+                printed.setdefault(section.partition("\n")[0], {}).update(found)
     return names, printed
 
 
@@ -45,6 +46,7 @@ def test_extreme_classification(typed: Any) -> None:
     """napkinxc's precision and propensity-scored precision."""
     names, printed = typed
     found, scores, test = printed["Extreme classification"], names["scores"], names["multi_hot"](names["test"])
+    assert np.array_equal(names["coded"], test)
     order = [row.tolist() for row in np.argsort(-scores, axis=1)[:, :5]]
     truth, train = scipy.sparse.csr_matrix(test), scipy.sparse.csr_matrix(names["multi_hot"](names["train"]))
     weights = Jain_et_al_inverse_propensity(train)
@@ -121,10 +123,11 @@ def test_the_commands_find_the_same(typed: Any, tmp_path: Path, monkeypatch: pyt
     names, printed = typed
     monkeypatch.chdir(tmp_path)
     scipy.sparse.save_npz("preds.npz", scipy.sparse.csr_matrix(np.exp(names["scores"])))
-    for name, dense in (("train", "y_train"), ("test", "y")):
-        multi_hot = np.asarray(names["multi_hot"](names[name]))
-        scipy.sparse.save_npz(f"{name}.npz", scipy.sparse.csr_matrix(multi_hot))
-        np.save(f"{dense}.npy", multi_hot > 0)
+    for name in ("train", "test"):
+        scipy.sparse.save_npz(f"{name}.npz", scipy.sparse.csr_matrix(names["multi_hot"](names[name])))
+        coded = [f"{row},{';'.join(names['codes'][one] for one in labels)}" for row, labels in enumerate(names[name])]
+        Path(f"{name}_notes.csv").write_text("\n".join(["note_id,codes", *coded]) + "\n")
+    Path("codes.txt").write_text("\n".join(names["codes"]) + "\n")
     np.save("notes.npy", 1 / (1 + np.exp(-names["scores"])))
     for name, table in (("scores", "recommended"), ("test", "held_out"), ("train", "shown_before")):
         names[table].to_csv(f"{name}.csv", index=False)
