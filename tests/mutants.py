@@ -20,24 +20,16 @@ SOURCE = ROOT / "src" / "tailmetrics"
 WHERE = ("ranking", "metrics", "significance", "buckets.py", "frequency.py", "collection.py")
 TESTS = ("golden", "test_metrics_by_oracle.py", "test_buckets.py", "test_ties.py", "test_references.py", "ranking")
 TESTS += ("exactness", "contract", "significance", "evaluation", "parity", "device")
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-    ast.Is: ast.IsNot,
-}
+PAIRS = [
+    (ast.Lt, ast.LtE),
+    (ast.Gt, ast.GtE),
+    (ast.Eq, ast.NotEq),
+    (ast.Add, ast.Sub),
+    (ast.Mult, ast.Div),
+    (ast.And, ast.Or),
+]
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr, ast.Is: ast.IsNot}
+SWAPS |= {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
 
 
 def candidates(tree: ast.Module) -> list[ast.AST]:

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
+from typing import TypeVar
 
 Number = Fraction | float
+T = TypeVar("T")
 NAN = math.nan
 
 
@@ -68,6 +70,7 @@ def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> float | list[f
         rows = [replace(row, ranked=_above(row, setting.threshold)) for row in rows]
     if setting.assignment is None:
         return _evaluate_labels(name, rows, setting, None)
+    setting = replace(setting, num_labels=len(setting.assignment))
     members: list[set[int]] = [set() for _ in range(setting.num_buckets)]
     for label, bucket in enumerate(setting.assignment):
         members[bucket].add(label)
@@ -79,8 +82,8 @@ def _from(relevant: dict[int, float], least: float) -> dict[int, float]:
 
 
 def _above(row: Row, threshold: float | Sequence[float]) -> list[int]:
-    each = [threshold] * len(_scores(row)) if isinstance(threshold, float) else threshold
-    return [label for label, (score, limit) in enumerate(zip(_scores(row), each, strict=True)) if score > limit]
+    each = [threshold] * len(_needed(row.scores)) if isinstance(threshold, float) else threshold
+    return [label for label, (score, limit) in enumerate(zip(_needed(row.scores), each, strict=True)) if score > limit]
 
 
 def rank_scores(scores: Sequence[float]) -> list[int]:
@@ -148,7 +151,7 @@ def _view(row: Row, setting: Setting, labels: set[int] | None, cut: bool = False
         ranked = ranked[: setting.depth]
     if labels is not None and setting.scope == "bucket":
         ranked = [label for label in ranked if label in labels]
-    everything = range(_num_labels(setting) if setting.num_labels or setting.assignment else 0)
+    everything = range(setting.num_labels or 0)
     among = frozenset(everything if labels is None or setting.scope == "global" else labels)
     return Row(ranked, relevant, row.scores, among, among - row.relevant.keys())
 
@@ -180,40 +183,14 @@ def _at_most(k: int | None, n: int) -> int:
     return n if k is None else min(k, n)
 
 
-def _num_labels(setting: Setting) -> int:
-    if setting.assignment is not None:
-        return len(setting.assignment)
-    if setting.num_labels is None:
-        raise ValueError("num_labels is needed")
-    return setting.num_labels
-
-
-def _scores(row: Row) -> list[float]:
-    if row.scores is None:
-        raise ValueError("scores are needed")
-    return row.scores
-
-
-def _given_k(setting: Setting) -> int:
-    if setting.k is None:
-        raise ValueError("k is needed")
-    return setting.k
-
-
-def _counts(setting: Setting) -> list[int]:
-    if setting.counts is None:
-        raise ValueError("counts is needed")
-    return setting.counts
-
-
-def _num_train(setting: Setting) -> int:
-    if setting.num_train is None:
-        raise ValueError("num_train is needed")
-    return setting.num_train
+def _needed(value: T | None) -> T:
+    """What a metric cannot do without."""
+    assert value is not None
+    return value
 
 
 def _precision(view: Row, setting: Setting) -> Fraction:
-    shown = _given_k(setting) if setting.denominator == "k" else len(_top(view, setting.k))
+    shown = _needed(setting.k) if setting.denominator == "k" else len(_top(view, setting.k))
     return Fraction(_hits(view, setting.k), shown) if shown else Fraction(0)
 
 
@@ -235,7 +212,7 @@ def _hit_rate(view: Row, setting: Setting) -> Fraction:
 
 
 def _relevance(view: Row, setting: Setting) -> Fraction:
-    k = _given_k(setting)
+    k = _needed(setting.k)
     return Fraction(len(view.ranked) >= k and view.ranked[k - 1] in view.relevant)
 
 
@@ -290,7 +267,7 @@ def _r_precision(view: Row, setting: Setting) -> Fraction:
 
 
 def _cross_entropy(view: Row, setting: Setting) -> float:
-    scores = _scores(view)
+    scores = _needed(view.scores)
     if any(scores[label] == -math.inf for label in view.relevant):
         return math.inf
     highest, *others = sorted(scores, reverse=True)
@@ -332,20 +309,20 @@ def _share_in_order(better: Sequence[float], worse: Sequence[float]) -> Fraction
 
 
 def _row_auc(view: Row, setting: Setting) -> Fraction:
-    scores = _scores(view)
+    scores = _needed(view.scores)
     return _share_in_order([scores[label] for label in view.relevant], [scores[label] for label in view.irrelevant])
 
 
 def _coverage_error(view: Row, setting: Setting) -> Fraction:
     """How many labels score at least as much as the worst relevant one."""
-    scores = _scores(view)
+    scores = _needed(view.scores)
     worst = min(scores[label] for label in view.relevant)
     return Fraction(sum(scores[label] >= worst for label in view.among))
 
 
 def _ranking_loss(view: Row, setting: Setting) -> Fraction:
     """Share of pairs in the wrong order, equal scores included; 0 where there is no pair."""
-    scores, pairs = _scores(view), len(view.relevant) * len(view.irrelevant)
+    scores, pairs = _needed(view.scores), len(view.relevant) * len(view.irrelevant)
     wrong = sum(scores[other] >= scores[one] for one in view.relevant for other in view.irrelevant)
     return Fraction(wrong, pairs) if pairs else Fraction(0)
 
@@ -392,12 +369,12 @@ def _k_needed(view: Row, setting: Setting) -> int:
         # Both sides are the nearest float64, so 7 of 100 reaches .07; an exact comparison would ask for an eighth.
         if found / len(view.relevant) >= setting.min_recall:
             return rank
-    return _num_labels(setting) // 2 if setting.miss_value is None else setting.miss_value
+    return _needed(setting.num_labels) // 2 if setting.miss_value is None else setting.miss_value
 
 
 def _inverse_propensity(label: int, setting: Setting) -> float:
-    scale = (math.log(_num_train(setting)) - 1) * math.pow(setting.b + 1, setting.a)
-    return 1 + scale * math.pow(_counts(setting)[label] + setting.b, -setting.a)
+    scale = (math.log(_needed(setting.num_train)) - 1) * math.pow(setting.b + 1, setting.a)
+    return 1 + scale * math.pow(_needed(setting.counts)[label] + setting.b, -setting.a)
 
 
 def _shown_weights(view: Row, setting: Setting) -> list[float]:
@@ -409,7 +386,7 @@ def _best_weights(view: Row, setting: Setting) -> list[float]:
 
 
 def _ps_precision(view: Row, setting: Setting) -> tuple[float, float]:
-    k = _given_k(setting)
+    k = _needed(setting.k)
     return math.fsum(_shown_weights(view, setting)) / k, math.fsum(_best_weights(view, setting)[:k]) / k
 
 
@@ -449,7 +426,7 @@ def _average_over_labels(name: str, views: Sequence[Row], setting: Setting, labe
             sum(tally.support for tally in tallies.values()),
         )
         if setting.denominator == "k":
-            summed.shown = _given_k(setting) * len(views)
+            summed.shown = _needed(setting.k) * len(views)
         return float(_label_value(name, summed, setting.beta))
     if setting.average == "weighted":
         total = sum(tally.support for tally in tallies.values())
@@ -505,11 +482,11 @@ def _shown(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> li
 
 
 def _all_labels(setting: Setting, labels: set[int] | None) -> set[int]:
-    return set(range(_num_labels(setting))) if labels is None else labels
+    return set(range(_needed(setting.num_labels))) if labels is None else labels
 
 
 def _prediction_proportion(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
-    return float(Fraction(len(_shown(rows, setting, labels)), _given_k(setting) * len(rows)))
+    return float(Fraction(len(_shown(rows, setting, labels)), _needed(setting.k) * len(rows)))
 
 
 def _positive_coverage(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
@@ -550,18 +527,18 @@ def _entropy(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> 
 
 
 def _popularity(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
-    counts = _counts(setting)
+    counts = _needed(setting.counts)
     return _mean([Fraction(counts[label]) for label in _shown(rows, setting, labels)])
 
 
 def _novelty(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
-    counts, num_train = _counts(setting), _num_train(setting)
+    counts, num_train = _needed(setting.counts), _needed(setting.num_train)
     return _mean([math.log2(num_train / max(counts[label], 1)) for label in _shown(rows, setting, labels)])
 
 
 def _popularity_lift(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
     """Mean training count of what is shown over that of what is relevant."""
-    counts = _counts(setting)
+    counts = _needed(setting.counts)
     shown = [counts[label] for label in _shown(rows, setting, labels)]
     asked = [counts[label] for row in rows for label in row.relevant if labels is None or label in labels]
     below = sum(asked) * len(shown)
@@ -571,7 +548,7 @@ def _popularity_lift(rows: Sequence[Row], setting: Setting, labels: set[int] | N
 def _personalization(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
     """One minus the mean overlap of two rows' lists."""
     overlaps = [len(one & other) for one, other in combinations([{*_top(row, setting.k)} for row in rows], 2)]
-    return float(1 - Fraction(sum(overlaps), _given_k(setting) * len(overlaps))) if overlaps else NAN
+    return float(1 - Fraction(sum(overlaps), _needed(setting.k) * len(overlaps))) if overlaps else NAN
 
 
 def _calibration_error(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> float:
@@ -579,11 +556,11 @@ def _calibration_error(rows: Sequence[Row], setting: Setting, labels: set[int] |
     bins: dict[int, list[float]] = {}
     count = 0
     for row in rows:
-        highest = max(_scores(row))
-        below = math.fsum(math.exp(score - highest) for score in _scores(row))
+        highest = max(_needed(row.scores))
+        below = math.fsum(math.exp(score - highest) for score in _needed(row.scores))
         for label in _top(row, setting.k):
             if labels is None or label in labels:
-                chance = math.exp(_scores(row)[label] - highest) / below
+                chance = math.exp(_needed(row.scores)[label] - highest) / below
                 place = sum(chance >= number / setting.bins for number in range(1, setting.bins))
                 bins.setdefault(place, []).append((label in row.relevant) - chance)
                 count += 1
@@ -611,7 +588,7 @@ def _area_of_labels(
         for row in rows:
             for label in _all_labels(setting, labels):
                 better, worse = cells.setdefault(0 if setting.average == "micro" else label, ([], []))
-                (better if label in row.relevant else worse).append(_scores(row)[label])
+                (better if label in row.relevant else worse).append(_needed(row.scores)[label])
         areas = [(found, len(pair[0])) for pair in cells.values() if (found := area(*pair)) is not None]
         weighted = [(found, support if setting.average == "weighted" else 1) for found, support in areas]
         total = sum(weight for _, weight in weighted)

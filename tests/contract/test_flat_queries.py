@@ -115,19 +115,6 @@ def test_documents_to_ignore_are_left_out() -> None:
     assert bits_of(found.compute()) == bits_of(wanted.compute())
 
 
-def test_a_loop_and_a_collection_written_for_torchmetrics_run() -> None:
-    """forward on each batch, compute, reset, once more, with keywords; in MetricCollection as in TopKCollection."""
-    peers = pytest.importorskip("torchmetrics")
-    batch = flat(5)
-    wanted = evaluate("MRR", by_query(batch), Case("MRR").setting(None))
-    for metric in (MRR(), peers.MetricCollection({"mrr": MRR()}), TopKCollection([MRR()])):
-        metric(batch[0], batch[1], indexes=batch[2])
-        metric.reset()
-        metric.update(preds=batch[0], target=batch[1], indexes=batch[2])
-        found = metric.compute()
-        assert float(found["mrr"] if isinstance(found, dict) else found) == pytest.approx(wanted, abs=1e-12)
-
-
 PREDS, TARGET, IDS = flat(8)
 WRONG: dict[str, tuple[Any, Any, Any]] = {
     "lengths": (PREDS, TARGET[1:], IDS),

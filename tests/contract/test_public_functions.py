@@ -1,9 +1,8 @@
-"""Each public name by one quick call whose value can be redone by hand; formulas show theirs in their docstrings."""
+"""Each public name by one quick call whose value can be redone by hand; formulas and metrics show theirs in their docstrings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import log2
 from typing import Any
 
 import pytest
@@ -17,37 +16,6 @@ from tailmetrics.metrics import REGISTRY
 SCORES = torch.tensor([[0.4, 0.3, 0.2, 0.1]])
 TARGET = torch.tensor([[1, 3]])
 """Hits at the ranks 2 and 4 of four."""
-NOBODY = torch.tensor([-1, -1, -1])
-METRICS: list[tuple[str, dict[str, Any], Any, Any, float]] = [
-    (
-        "ERRAtK",
-        {"k": 3, "max_gain": 4},
-        torch.tensor([[0, 1, 2]]),
-        torch.tensor([[3.0, 2.0, 4.0]]),
-        7 / 16 + 9 / 16 * 3 / 16 / 2 + 9 / 16 * 13 / 16 * 15 / 16 / 3,
-    ),
-    ("ERRAtK", {"k": 5}, torch.tensor([[0, 1, 2]]), torch.tensor([[0, 1]]), 1 / 2 + 1 / 8),
-    ("PersonalizationAtK", {"k": 2, "num_labels": 6}, torch.tensor([[0, 1]] * 3), NOBODY, 0),
-    ("PersonalizationAtK", {"k": 2, "num_labels": 6}, torch.tensor([[0, 1], [2, 3], [4, 5]]), NOBODY, 1),
-    ("PersonalizationAtK", {"k": 2, "num_labels": 6}, torch.tensor([[0, 1], [0, 2], [0, 3]]), NOBODY, 1 / 2),
-    ("PopularityLiftAtK", {"k": 1, "label_counts": [90, 1]}, torch.tensor([[0]]), torch.tensor([1]), 90),
-    ("MAP", {"duplicates": "first"}, torch.tensor([[3, 3, 5]]), torch.tensor([[3, 5]]), (1 + 2 / 3) / 2),
-    (
-        "NDCGAtK",
-        {"k": 3, "duplicates": "first"},
-        torch.tensor([[3, 3, 5]]),
-        torch.tensor([[3, 5]]),
-        1.5 / (1 + 1 / log2(3)),
-    ),
-]
-
-
-@pytest.mark.parametrize(("name", "given", "preds", "target", "wanted"), METRICS, ids=range(len(METRICS)))
-def test_further_metrics_by_hand(name: str, given: dict[str, Any], preds: Any, target: Any, wanted: float) -> None:
-    """Those that have no formula of a row, and those that grade it."""
-    metric = REGISTRY[name](**given)
-    metric.update(preds, target)
-    assert float(metric.compute()) == pytest.approx(wanted, abs=1e-12)
 
 
 @pytest.fixture

@@ -270,28 +270,6 @@ def test_any_number_may_be_ignored(ignored: int) -> None:
         tm.MRR(ignore_index=ignored).update(logits, target.index_fill(0, torch.tensor([0]), -7))
 
 
-def test_a_collection_ranks_a_sequence_once() -> None:
-    """All members see the same rows, and what is shown of them."""
-    logits, target = tokens(4, 6)
-    members = [tm.AccuracyAtK(k=1, buckets="deciles"), tm.MRR(), tm.PopularityAtK(k=2, label_counts=training_counts())]
-    collection = tm.TopKCollection([metric.clone() for metric in members], ignore_index=-100)
-    frequency = tm.LabelFrequency.from_counts(training_counts(), 200)
-    found = fed(collection.bind(frequency), logits, target).compute()
-    for metric in members:
-        for key, value in fed(metric.bind(frequency), *kept_rows(logits, target)).scalars().items():
-            assert bits_of(found[key]) == bits_of(value), key
-
-
-@pytest.mark.parametrize("cut", [lambda t: t[:, :5], lambda t: t.T, lambda t: t[0]], ids=["lengths", "axes", "rows"])
-def test_shapes_that_do_not_fit_are_refused(cut: Any) -> None:
-    """The error says what arrived; nothing is counted."""
-    logits, target = tokens(4, 6)
-    metric = tm.MRR(ignore_index=-100)
-    with pytest.raises(ValueError, match="MRR: "):
-        metric.update(logits, cut(target))
-    assert metric.update_count == 0
-
-
 # repeated ids, and weights of labels
 
 
@@ -327,15 +305,6 @@ def test_a_later_copy_is_a_miss_at_its_rank(case: Case, form: str) -> None:
         one = evaluate(case.name, rows, setting)
         wanted += one if isinstance(one, list) else [one]
     assert found == pytest.approx(wanted, rel=1e-12, nan_ok=True)
-
-
-def test_repeated_ids_are_refused_by_default() -> None:
-    """The message names the row and the way out; the metric is as before."""
-    ids, target = torch.tensor([[1, 2], [3, 3]]), torch.tensor([1, 3])
-    for metric in (tm.RecallAtK(k=2), tm.RecallAtK(k=2, duplicates="error")):
-        with pytest.raises(ValueError, match=r"label 3 twice in row 1.*duplicates='first'"):
-            metric.update(ids, target)
-        assert metric.update_count == 0
 
 
 def test_weights_of_labels_replace_training_counts() -> None:

@@ -22,7 +22,7 @@ from cases import NUM_LABELS, data, fed, floats, rows_of
 from contract.forms import candidates, csr_scores
 from exactness.bits import bits_of
 from oracle import Setting, evaluate
-from tailmetrics import F1AtThreshold, LabelAP, LabelAUC, LabelBuckets, RecallAtThreshold, TopKCollection, rank
+from tailmetrics import F1AtThreshold, LabelBuckets, RecallAtThreshold, TopKCollection, rank
 from tailmetrics.metrics import REGISTRY
 from tailmetrics.metrics.areas import _sum_of_precisions
 
@@ -192,17 +192,6 @@ def test_the_f_score_of_averages(labels: str) -> None:
         assert float(metric.compute()) == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-12)
         word = "" if labels == "present" else "_all"
         assert metric.keys() == [f"macro_f1{word}_of_averages@{'t' if cut < 1 else ''}{cut}"]
-
-
-@pytest.mark.parametrize("metric", [LabelAP, LabelAUC])
-def test_memory_is_linear_in_labels(metric: Any) -> None:
-    """100,000 labels by decile: two states of 8 bytes for each bin and label, and blocks of labels at compute."""
-    count = 100_000
-    buckets = LabelBuckets.deciles((1e6 / torch.arange(1, count + 1)).long())
-    made = metric(bins=16, buckets=buckets)
-    assert sum(made._state(name).nbytes for name in made._names) == 2 * 8 * 16 * count
-    fed(made, torch.randn(2, count, generator=torch.Generator().manual_seed(1)), torch.tensor([[0], [5]]))
-    assert made.compute().shape == (11,)
 
 
 PEAK = """

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from torchmetrics import MetricCollection
-from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MetricTracker, MinMaxMetric, Running
+from torchmetrics.wrappers import ClasswiseWrapper, MetricTracker, MinMaxMetric, Running
 
 from cases import BUCKETS, Case, data
 from exactness.bits import ONE_OF_EACH, bits_of
-from tailmetrics import MRR, PrecisionAtK, RecallAtK, TopKCollection
+from tailmetrics import MRR, RecallAtK, TopKCollection
 
 EPOCHS = [data(seed=71 + epoch, num_rows=9, graded=True, ties=False) for epoch in range(3)]
 every_metric = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
@@ -72,18 +72,6 @@ def test_classwise_wrapper_names_buckets(case: Case) -> None:
     assert len(inside.compute()) == len(BUCKETS)
 
 
-@pytest.mark.slow
-@every_metric
-@pytest.mark.parametrize("strategy", ["poisson", "multinomial"])
-def test_bootstrapper_resamples_rows(case: Case, strategy: str) -> None:
-    """Mean and spread over resampled rows, in the shape of the metric; rows drawn twice count twice."""
-    torch.manual_seed(1)
-    wrapper = BootStrapper(case.metric(), num_bootstraps=3, sampling_strategy=strategy, raw=True)
-    wrapper.update(EPOCHS[0].scores, EPOCHS[0].target)
-    found = wrapper.compute()
-    assert found["raw"].shape[1:] == found["mean"].shape == alone(case.metric(), EPOCHS[0]).shape
-
-
 def test_minimum_maximum_and_running_value() -> None:
     """MinMaxMetric and Running, which call compute, forward and reset in their own order."""
     extremes, running = MinMaxMetric(RecallAtK(k=3)), Running(RecallAtK(k=3), window=2)
@@ -95,13 +83,3 @@ def test_minimum_maximum_and_running_value() -> None:
         found = extremes.compute()
         assert (found["raw"], found["min"], found["max"]) == (seen[-1], min(seen), max(seen))
     assert running.compute() == alone(RecallAtK(k=3), *EPOCHS[-2:])
-
-
-def test_arithmetic_of_metrics() -> None:
-    """A harmonic mean composed of two metrics, updated and computed as one."""
-    precision, recall = PrecisionAtK(k=3), RecallAtK(k=3)
-    composed = 2 * precision * recall / (precision + recall)
-    for batch in EPOCHS:
-        composed.update(batch.scores, batch.target)
-    p, r = (alone(metric, *EPOCHS) for metric in (PrecisionAtK(k=3), RecallAtK(k=3)))
-    assert composed.compute() == 2 * p * r / (p + r)

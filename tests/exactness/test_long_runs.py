@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isnan, nan
+from typing import Any
 
 import pytest
 import torch
 
 from cases import Case, Data, data
 from exactness.bits import CASES_OF_A_KIND, bits_of
-from exactness.exact_rows import exact_terms
-from tailmetrics import LabelFrequency, RecallAtK, rank
-from tailmetrics.metrics import RatioMetric, RowMeanMetric
+from tailmetrics import LabelFrequency, PositiveCoverageAtK, Ranking, RecallAtK, rank
+from tailmetrics.metrics import RatioMetric, RowMeanMetric, TopKMetric
 
 FIRST = data(seed=21, num_rows=50, graded=True)
 SECOND = data(seed=22, num_rows=50, graded=True)
 TIMES = 31_415_927
+
+
+def exact_terms(metric: TopKMetric, ranking: Ranking) -> dict[str, tuple[Fraction, Fraction]]:
+    """Numerator and denominator of each key: for a mean the sum of the rows that count and their number."""
+    terms: dict[str, tuple[Fraction, Fraction]] = {}
+    values: dict[str, Any] = metric.row_values(ranking)  # type: ignore[attr-defined]
+    for key, of_rows in values.items():
+        if isinstance(of_rows, tuple):
+            top, bottom = (sum(map(Fraction, part.tolist()), Fraction(0)) for part in of_rows)
+        else:
+            counted = [Fraction(value) for value in of_rows.tolist() if not isnan(value)]
+            top, bottom = sum(counted, Fraction(0)), Fraction(len(counted))
+        terms[key] = top, bottom
+    return terms
 
 
 def finite(batch: Data) -> torch.Tensor:
@@ -100,8 +114,6 @@ def test_a_count_beyond_float32_and_float64_goes_on() -> None:
 
 def test_flags_of_three_hundred_batches_stay_flags() -> None:
     """A uint8 that is added up wraps after 255 batches; coverage is under a maximum instead."""
-    from tailmetrics import PositiveCoverageAtK
-
     metric = PositiveCoverageAtK(k=1, num_labels=2)
     for _ in range(300):
         metric.update(torch.tensor([[0]]), torch.tensor([0]))

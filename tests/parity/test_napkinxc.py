@@ -136,24 +136,3 @@ def test_deviation_a_repeated_id_counts_twice() -> None:
     assert napkinxc.recall_at_k([[1]], [[1, 1]], k=2).tolist() == [1, 2]
     with pytest.raises(ValueError, match="label 1 twice in row 0"):
         tm.RecallAtK(2).update(torch.tensor([[1, 1]]), torch.tensor([1]))
-
-
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-def test_deviation_minus_infinity_is_retrieved() -> None:
-    """A dense score of -inf is a place in the list there; here it ends the list, and CSR ends it in both."""
-    scores = np.array([[-np.inf, 0.5]])
-    assert napkinxc.recall_at_k(np.array([[1, 0]]), scores, k=2).tolist() == [0, 1]
-    stored = csr_matrix(([0.5], ([0], [1])), shape=(1, 2))
-    assert napkinxc.recall_at_k(csr_matrix([[1, 0]]), stored, k=2).tolist() == [0, 0]
-    for preds in (torch.from_numpy(scores), stored):
-        metric = tm.RecallAtK(2)
-        metric.update(preds, torch.tensor([0]))
-        assert float(metric.compute()) == 0
-
-
-def test_deviation_few_training_rows_make_weights_below_one() -> None:
-    """With N = 2, ln N - 1 is negative and rare labels weigh less than frequent ones; here N is 3 at least."""
-    frequent, rare = napkinxc.Jain_et_al_inverse_propensity([[0, 1], [0]])
-    assert rare < frequent < 1
-    with pytest.raises(ValueError, match="num_train"):
-        tm.PropensityScoredPrecisionAtK(1, label_counts=[2, 1], num_train=2)

@@ -113,11 +113,3 @@ def test_deviation_the_ideal_is_read_in_the_order_given(peers: Any) -> None:
     metric = NDCGAtK(1)
     metric.update(torch.tensor([[2, 1]]), torch.tensor([[0.0, 1.0, 3.0]]))
     assert float(metric.compute()) == 1
-
-
-def test_deviation_gains_below_one_are_irrelevant(peers: Any) -> None:
-    """A gain of one half is relevant here, and below ranx's relevance level of 1."""
-    assert peers.recall(typed([[(1, 0.5)]]), typed([[(1, 9)]]), 1).tolist() == [0]
-    metric = RecallAtK(1)
-    metric.update(torch.tensor([[1]]), torch.tensor([[0.0, 0.5]]))
-    assert float(metric.compute()) == 1

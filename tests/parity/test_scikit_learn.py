@@ -167,52 +167,12 @@ def test_deviation_ndcg_score_averages_over_ties() -> None:
     assert values == pytest.approx([1, 1 / math.log2(3)])
 
 
-def test_deviation_ndcg_score_knows_no_short_list() -> None:
-    """-inf, a label that is not retrieved, is refused there."""
-    scores = np.array([[0.5, -np.inf]])
-    with pytest.raises(ValueError, match="infinity"):
-        ndcg_score([[1, 0]], scores)
-    metric = tm.NDCGAtK(2)
-    metric.update(torch.from_numpy(scores), torch.tensor([1]))
-    assert float(metric.compute()) == 0
-
-
-def test_deviation_top_k_accuracy_gives_ties_to_the_higher_class() -> None:
-    """Of constant scores the last class is on top there, the first one here."""
-    constant = torch.zeros(3, 3)
-    targets = {0: 1, 2: 0}
-    for target, ours in targets.items():
-        column = torch.full((3,), target)
-        metric = tm.AccuracyAtK(1)
-        metric.update(constant, column)
-        peer = top_k_accuracy_score(column, constant, k=1, labels=range(3))
-        assert (float(metric.compute()), peer) == (ours, 1 - ours)
-
-
 def test_deviation_label_ranking_average_precision_gives_ties_the_worst_rank() -> None:
     """One of two tied labels is relevant: precision 1/2 there, and 1 or 1/2 by id here."""
     assert label_ranking_average_precision_score([[1, 0]], [[0.5, 0.5]]) == 1 / 2
     metric = tm.MAP()
     metric.update(torch.tensor([[0.5, 0.5]]), torch.tensor([0]))
     assert float(metric.compute()) == 1
-
-
-def test_deviation_log_loss_clips_probabilities() -> None:
-    """A target of probability 0 costs -ln of the float's epsilon there, and inf here."""
-    eps = np.finfo(np.float64).eps
-    assert log_loss([1], [[1.0, 0.0]], labels=[0, 1]) == pytest.approx(-math.log(eps))
-    metric = tm.CrossEntropy()
-    metric.update(torch.tensor([[0.0, -math.inf]]), torch.tensor([1]))
-    assert float(metric.compute()) == math.inf
-
-
-def test_deviation_macro_over_predicted_classes_depends_on_wrong_guesses() -> None:
-    """One class right, one wrong guess: 2/3 over the class in the targets (default), 1/3 over both (scikit-learn)."""
-    assert f1_score([0, 0], [0, 3], average="macro", zero_division=0) == pytest.approx(1 / 3)
-    for labels, expected in (("present", 2 / 3), ("union", 1 / 3), ("all", 1 / 6)):
-        metric = tm.F1AtK(1, average="macro", labels=labels, num_labels=4)
-        metric.update(torch.tensor([[0], [3]]), torch.tensor([0, 0]))
-        assert float(metric.compute()) == pytest.approx(expected)
 
 
 def test_batches_of_full_rankings_hold_what_they_claim() -> None:
