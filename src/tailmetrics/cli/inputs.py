@@ -78,7 +78,8 @@ class Files:
         if options.train_target is None:
             return None
         more: dict[str, Any] = {"format": options.format, "columns": options.columns}
-        return read_target(options.train_target, min_gain=options.train_min_gain, **more, **self._alike(ranks))
+        more |= {"min_gain": options.train_min_gain, "one_label": options.ignore_index is not None}
+        return read_target(options.train_target, **more, **self._alike(ranks))
 
     def _alike(self, ranks: Ranks) -> dict[str, Any]:
         same = {name: getattr(self.options, name) for name in ("batch_rows", "string_ids", "memory")}

@@ -99,6 +99,7 @@ _OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
 _GIVEN = re.compile(rf"columns=Columns\(([^)]*)\)|\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
 _INSTEAD = re.compile(r"write its logit: (\w+)\((.*)\)(?=\.$)")
+_MASKED = re.compile(r"leave them out with row_mask=.* make the metrics with ignore_index=")
 QUOTES = "'\""
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
 
@@ -112,6 +113,7 @@ def in_options(text: str) -> str:
     '--columns.query 0 --columns.item 1 chooses others.'
     """
     text = text.replace("pass preds.log()", "add --probabilities").replace("pass preds.sigmoid(), or", "write")
+    text = _MASKED.sub("add ignore_index=", text)
     text = _INSTEAD.sub(r"write its logit: --metrics+ \1 --metrics.threshold \2", text)
     if _OF_METRIC.match(text):  # its arguments stand in a config
         return text

@@ -20,7 +20,7 @@ from tailmetrics._arguments import arguments
 from tailmetrics.buckets import names_of
 from tailmetrics.cli.messages import CommandError
 from tailmetrics.cli.options import CompareOptions, DataOptions, EvaluateOptions, ResamplingOptions
-from tailmetrics.evaluation.description import by_bucket
+from tailmetrics.evaluation.description import UNSAID, by_bucket
 from tailmetrics.io import FORMATS
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.significance.estimating import Resample
@@ -99,6 +99,8 @@ def parse(argv: Sequence[str] | None) -> Request:
         raise CommandError(f"--confidence {options.confidence:g} is not between 0 and 1", "give a share such as 0.95.")
     if options.buckets is not None and all(metric.buckets is None for metric in options.metrics or []):
         options.metrics = [*(options.metrics or []), *by_bucket(options.metrics or [], options.buckets, scope="global")]
+    ignored = (one.ignore_index for one in options.metrics or [] if one.ignore_index is not None)
+    options.ignore_index = next(ignored, None)  # that of a config, too
     return Request(objects.command, options)
 
 
@@ -176,7 +178,7 @@ def preset_paths() -> dict[str, Path]:
 
 
 def _override(metrics: Sequence[Any], options: Any) -> None:
-    """Write ``--duplicates``, ``--min-gain`` and ``--buckets`` into the arguments of parsed metrics.
+    """Write what options say of all metrics into the arguments of parsed ones.
 
     An argument that a config gives to a metric of its own stays; ``--buckets`` takes the place of any that are named.
 
@@ -193,9 +195,8 @@ def _override(metrics: Sequence[Any], options: Any) -> None:
         if "init_args" not in metric:
             metric["init_args"] = type(metric)()
         given = metric.init_args
-        if options.duplicates != "error" and "duplicates" in known:
-            given["duplicates"] = options.duplicates
-        if options.min_gain is not None and "min_gain" in known and given.get("min_gain") is None:
-            given["min_gain"] = options.min_gain
+        for name in ("duplicates", "min_gain", "ignore_index"):
+            if name in known and given.get(name) in UNSAID and options[name] not in UNSAID:
+                given[name] = options[name]
         if options.buckets is not None and "buckets" in known and isinstance(given.get("buckets"), str):
             given["buckets"] = options.buckets

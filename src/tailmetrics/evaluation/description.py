@@ -110,7 +110,7 @@ def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetri
     """Return the same metric over all labels, at some of its cut-offs; None where that says nothing."""
     if isinstance(metric, PredictionProportionAtK) or not metric.row_keys():
         return None  # all that is shown is shown of some label; values of single labels have no bucket
-    own = {name: getattr(metric, name) for name in ("name", "row_groups") if getattr(metric, name) is not None}
+    own = {} if metric.name is None else {"name": metric.name}
     chosen = {} if cutoffs is None else {"threshold" if "threshold" in metric._given else "k": cutoffs}
     try:
         return again(metric, without=WITHIN, **own, **chosen)
@@ -119,12 +119,14 @@ def _over_all(metric: TopKMetric, cutoffs: list[Any] | None = None) -> TopKMetri
 
 
 def again(metric: TopKMetric, without: Sequence[str] = (), **changed: Any) -> TopKMetric:
-    """Return the same metric with other arguments: of those it was given, and of the facts of training it knows."""
-    facts = {name: value for name, value in vars(metric).items() if name in FACTS and value is not None}
-    given = {name: value for name, value in {**metric._given, **facts}.items() if name not in without}
+    """Return the same metric with other arguments: of those it was given, and what training or a collection told it."""
+    told = {name: vars(metric)[name] for name in (*FACTS, *OF_COLLECTION) if vars(metric).get(name) not in UNSAID}
+    given = {name: value for name, value in {**metric._given, **told}.items() if name not in without}
     return type(metric)(**{**given, **changed})
 
 
+OF_COLLECTION, UNSAID = ("row_groups", "duplicates", "ignore_index"), (None, "error")
+"""Arguments that a collection gives to its members, and their values where nobody says them."""
 LABELS_K = 10
 """The cut-off, that of a list which a user sees."""
 WHOLE = {"support", "predicted"}

@@ -90,9 +90,13 @@ class ArraySource(Source):
             yield pa.array(map(str, np.unique(rows.ids).tolist()), pa.string())
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
-        """Take whole numbers [N, L] for multi-hot rows or gains, (B, T) for one label at each place of a sequence."""
-        if len(sequences) > 1 and self._shape == sequences and self.num_labels is None:
-            self._axes, self.num_rows, self.width = len(sequences), prod(sequences), 1
+        """Take whole numbers [N, L] for multi-hot rows or gains, (B, T) for one label at each place of a sequence.
+
+        ``sequences`` is (B, T) of the predictions beside these targets; (-1,) takes whole numbers of any axes so.
+        """
+        one_label = sequences == (-1,) or (len(sequences) > 1 and self._shape == sequences)
+        if one_label and self.num_labels is None:
+            self._axes, self.num_rows, self.width = len(self._shape), prod(self._shape), 1
             self.one_label, self._may_be_multi_hot = not self.string_ids, False
         if self._may_be_multi_hot and self.width == num_labels:
             self.dense, self.num_labels = True, num_labels

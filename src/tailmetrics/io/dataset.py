@@ -145,13 +145,15 @@ class TargetDataset(Files):
     Attributes:
         target: The file.
         min_gain: The least gain that counts as relevant; None for any above 0.
+        one_label: Whether any number below 0 may stand for no label: who counts them has an ``ignore_index``.
     """
 
     target: Source
     min_gain: float | None = None
+    one_label: bool = False
 
     def __iter__(self) -> Iterator[TargetBatch]:
-        lowest = -1 if self.target.one_label else 0
+        lowest = 0 if not self.target.one_label else -LARGEST if self.one_label else -1
         targets = self._checked(self.target, "target", lowest=lowest)
         for target, rows in zip(targets, self._numbers(), strict=True):
             if self.min_gain is not None:

@@ -148,6 +148,7 @@ def read_target(
     label_names: Sequence[str] | None = None,
     string_ids: bool | None = None,
     min_gain: float | None = None,
+    one_label: bool = False,
     memory: str = MEMORY,
 ) -> TargetDataset:
     """Open targets alone, such as the training targets that ``LabelFrequency`` counts.
@@ -166,6 +167,7 @@ def read_target(
         string_ids: As for :func:`read`.
         min_gain: The least gain that counts as relevant, where the file has gains: a smaller one becomes 0, as metrics
             made with ``min_gain`` see it.
+        one_label: Whether a whole number of an array is a row of its own, such as a token of (B, T).
         memory: As for :func:`read`.
 
     Raises:
@@ -182,10 +184,10 @@ def read_target(
         rows = _rows_per_batch(batch_rows, [joined.target])
         return TargetDataset(target=joined.target, min_gain=min_gain, batch_rows=rows, **joined.known)
     source = given.rows()
-    source.read_beside(num_labels)
+    source.read_beside(num_labels, (-1,) if one_label else ())
     names = number_strings([source], label_names, bool(string_ids), memory)
     known = _dataset_arguments([source], num_labels, names, batch_rows, rank, world_size)
-    return TargetDataset(target=source, min_gain=min_gain, **known)
+    return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, **known)
 
 
 def names_in_memory(caller: str, tables: Mapping[str, Any]) -> tuple[str, ...]:
