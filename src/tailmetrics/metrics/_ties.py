@@ -487,7 +487,7 @@ def _all_spans(
         return ranks, above, equal
     by_bucket = ranking.by_bucket(buckets, scope, min(depth, ranking.depth))
     split = ranking.targets.kernels.split(hits, buckets)
-    place = torch.searchsorted(hits.ranks, split.ranks.flatten(1)).clamp(max=hits.ranks.shape[1] - 1)
+    place = torch.searchsorted(hits.ranks.contiguous(), split.ranks.flatten(1)).clamp(max=hits.ranks.shape[1] - 1)
     above, equal = (side.gather(1, place).view(split.ranks.shape) for side in (above, equal))
     if scope == "bucket":
         read = above < depth
