@@ -79,7 +79,8 @@ class LabelBuckets:
             counts: Shape (L,), whole numbers: how often each label occurs in training.
             n: Number of buckets.
             by: ``"mass"``, a label weighs its count; ``"labels"``, every seen label weighs 1.
-            ties: ``"split"`` lets a boundary fall between labels of equal count; ``"together"`` moves it behind them.
+            ties: ``"split"`` lets a boundary fall between labels of equal count, so that :meth:`labels_by_id` of them
+                are where their ids put them; ``"together"`` moves it behind them.
         """
         caller = "LabelBuckets.quantiles"
         counts = _training_counts("quantiles", counts)
@@ -165,6 +166,21 @@ class LabelBuckets:
                     "pass one count per label."
                 )
         return cls(assignment, names, counts)
+
+    def labels_by_id(self) -> int:
+        """Return how many labels are in their bucket by id alone: others of the same training count are in another one.
+
+        0 where counts are not known, or do not order the buckets.
+        """
+        if self.counts is None:
+            return 0
+        counts, place = torch.unique(self.counts, return_inverse=True)
+        first, last = (
+            torch.zeros_like(counts).scatter_reduce(0, place, self.assignment, reduce, include_self=False)
+            for reduce in ("amin", "amax")
+        )
+        descending = bool((first[:-1] >= last[1:]).all())
+        return int((first != last)[place].sum()) if descending else 0
 
     @property
     def label_counts(self) -> Tensor:

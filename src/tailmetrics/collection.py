@@ -94,12 +94,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         background: bool = False,
         references: Sequence[Reference] = (),
     ) -> None:
-        if more:
-            raise TypeError(
-                f"TopKCollection: {1 + len(more)} arguments were passed by position; pass the metrics as one list, "
-                "TopKCollection([a, b]), and prefix= and postfix= by name."
-            )
-        members = _by_name(metrics)
+        members = _by_name([metrics, *more] if more else metrics)  # type: ignore[list-item] # looked at there
         super().__init__({}, prefix=prefix, postfix=postfix, compute_groups=False)
         self._training_counts: Tensor | None = None
         self._background = Background() if background else None
@@ -595,15 +590,10 @@ def _by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetr
         raise ValueError(f"TopKCollection: metrics is {metrics!r}; pass a list or dict of metrics, at least one.")
     values = list(metrics.values()) if isinstance(metrics, Mapping) else list(metrics)
     for metric in values:
-        if isinstance(metric, type):
-            raise TypeError(
-                f"TopKCollection: {metric.__name__} is a class, not a metric; pass a list of metrics made of classes, "
-                f"such as [{metric.__name__}(k=5)]."
-            )
         if not isinstance(metric, TopKMetric):
             raise TypeError(
-                f"TopKCollection: {type(metric).__name__} is no metric of tailmetrics; put others into a "
-                "torchmetrics.MetricCollection beside this one."
+                f"TopKCollection: {metric!r} is no metric of tailmetrics; pass metrics that are made of their classes, "
+                "such as [RecallAtK(k=5)], and put others into a torchmetrics.MetricCollection beside this one."
             )
         if type(metric).update is not TopKMetric.update:
             raise TypeError(

@@ -203,3 +203,13 @@ def test_repr_lists_the_members_as_they_were_written() -> None:
         "  prefix=val/",
         ")",
     ]
+
+
+def test_metrics_side_by_side_are_members_and_what_is_no_metric_is_refused() -> None:
+    """As of TorchMetrics' collection; a TypeError says what to write instead of a class, or of a prefix by position."""
+    one, two = tm.PrecisionAtK(k=1), tm.RecallAtK(k=1)
+    assert list(tm.TopKCollection(one, two).members()) == ["precision_1", "recall_1"]
+    wrong: Any
+    for wrong in ((tm.RecallAtK,), ([tm.RecallAtK],), ({"recall": tm.RecallAtK},), ([one], "val/")):
+        with pytest.raises(TypeError, match=r"is no metric of tailmetrics; pass .* such as \[RecallAtK\(k=5\)\]"):
+            tm.TopKCollection(*wrong)

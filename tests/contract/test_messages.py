@@ -63,9 +63,8 @@ collection().update(SCORES) -> TopKCollection: target is missing; pass preds and
 collection().__setitem__("a", MRR()) -> TopKCollection: members cannot be added later
 LabelFrequency(4).update() -> LabelFrequency: got neither target nor target_ids; pass one of them
 LabelFrequency(4).update(TARGET, target_ids=TARGET) -> LabelFrequency: got both target and target_ids
-TopKCollection(MRR(), MAP()) -> pass the metrics as one list, TopKCollection\(\[a, b\]\)
-TopKCollection(RecallAtK) -> RecallAtK is a class, not a metric; pass .* \[RecallAtK\(k=5\)\]
-TopKCollection({"recall": RecallAtK}) -> RecallAtK is a class, not a metric; pass .* \[RecallAtK\(k=5\)\]
+TopKCollection(RecallAtK) -> RecallAtK.*is no metric of tailmetrics; pass metrics .* \[RecallAtK\(k=5\)\]
+TopKCollection([MRR()], "val/") -> .*is no metric of tailmetrics; pass metrics .* \[RecallAtK\(k=5\)\]
 TopKCollection([GiniAtK(k=1, num_labels=8), MAP(num_labels=9)]).update(SCORES, TARGET) -> labels
 NoveltyAtK(k=3).bind(LabelBuckets.deciles([3, 2, 1, 1])).update(SCORES, TARGET)
     -> num_train is not known yet; call bind\(frequency\) with a LabelFrequency before update, or pass num_train=

@@ -96,7 +96,7 @@ def update_in_silence(metric: PrecisionAtK, code: str) -> None:
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 def test_every_row_of_the_table_is_true(given: str, told: str, words: str | None, instead: str) -> None:
     """The input gives the warning or error in the table, or neither; what the table says instead gives neither."""
-    metric = PrecisionAtK(k=2)
+    metric = PrecisionAtK(k=1)
     if told == "error":
         with pytest.raises((TypeError, ValueError), match=f"PrecisionAtK: .*{words}"):
             update_in_silence(metric, given)
@@ -110,9 +110,9 @@ def test_every_row_of_the_table_is_true(given: str, told: str, words: str | None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         if told != "error":
-            metric = metric if told == "warning" else PrecisionAtK(k=2)
+            metric = metric if told == "warning" else PrecisionAtK(k=1)
             metric.update(*arguments(given))  # the second batch of a metric that has warned says nothing
-        PrecisionAtK(k=2).update(*arguments(instead))
+        PrecisionAtK(k=1).update(*arguments(instead))
 
 
 def test_the_tables_hold_every_kind() -> None:
@@ -131,7 +131,7 @@ def swapped() -> tuple[Tensor, Tensor]:
 
 def test_a_collection_asks_once_for_all_members() -> None:
     """Two members, two batches: one warning, in the name of the collection; a clone that has not seen a batch asks again."""
-    collection = TopKCollection([PrecisionAtK(k=2), RecallAtK(k=2)])
+    collection = TopKCollection([PrecisionAtK(k=1), RecallAtK(k=2)])
     fresh = collection.clone()
     with pytest.warns(UserWarning, match="TopKCollection: preds, float32") as said:
         collection.update(*swapped())
@@ -151,9 +151,9 @@ def test_a_collection_asks_once_for_all_members() -> None:
         ("MRR", lambda: MRR(k=2).update(*(one.reshape(1, 5, 12) for one in swapped()))),
         (
             "PrecisionAtK",
-            lambda: PrecisionAtK(k=2).update(*map(torch.flatten, swapped()), indexes=torch.arange(60) // 12),
+            lambda: PrecisionAtK(k=1).update(*map(torch.flatten, swapped()), indexes=torch.arange(60) // 12),
         ),
-        ("PrecisionAtK", lambda: PrecisionAtK(k=2).update(*(one.numpy() for one in swapped()))),
+        ("PrecisionAtK", lambda: PrecisionAtK(k=1).update(*(one.numpy() for one in swapped()))),
     ],
     ids=["rank", "functional", "sequences", "flat", "numpy"],
 )
@@ -172,9 +172,9 @@ def test_what_leaves_nothing_to_guess_is_not_doubted() -> None:
         Ranking.from_ids(EVERYTHING, target_mask=relevant)
         PrecisionAtK(k=2, validate_args=False).update(*swapped())
         F1AtThreshold(0.5).update((SCORES > 0.5).float(), relevant)
-        PrecisionAtK(k=2).update(SCORES.where(SCORES > 0.1, 0.0).where(SCORES < 0.9, 1.0), relevant)
-        PrecisionAtK(k=2).update(torch.zeros(5, 12), relevant)
-        PrecisionAtK(k=2).update(SCORES, relevant * 0.5)
+        PrecisionAtK(k=1).update(SCORES.where(SCORES > 0.1, 0.0).where(SCORES < 0.9, 1.0), relevant)
+        PrecisionAtK(k=1).update(torch.zeros(5, 12), relevant)
+        PrecisionAtK(k=1).update(SCORES, relevant * 0.5)
 
 
 def test_no_batch_is_read_whole() -> None:
@@ -182,8 +182,8 @@ def test_no_batch_is_read_whole() -> None:
     scores = (torch.rand(3000, 100, generator=torch.Generator().manual_seed(1)) < 0.5).float()
     scores[655:] += 0.25
     with pytest.warns(UserWarning, match="hold only 0 and 1"):
-        PrecisionAtK(k=2).update(scores, torch.zeros(3000, dtype=torch.int64))
+        PrecisionAtK(k=1).update(scores, torch.zeros(3000, dtype=torch.int64))
     scores[654, 99] = 0.25
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        PrecisionAtK(k=2).update(scores, torch.zeros(3000, dtype=torch.int64))
+        PrecisionAtK(k=1).update(scores, torch.zeros(3000, dtype=torch.int64))

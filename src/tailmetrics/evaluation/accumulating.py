@@ -283,7 +283,14 @@ class Evaluation:
             label_counts=next((of.counts for of in self.bucketings if of.counts is not None), None),
             settings=[settings_of(m) for m in self.members],
             versions=versions(),
-            notes=(*notes, *self._notes_on_cutoffs(rows), *self._notes_on_bins(), *self._notes_on_misses(), *told),
+            notes=(
+                *notes,
+                *self._notes_on_cutoffs(rows),
+                *self._notes_on_bins(),
+                *self._notes_on_misses(),
+                *self._notes_on_buckets(),
+                *told,
+            ),
             row_groups=[GroupRow(name, count) for name, count in zip(self.row_groups, group_rows, strict=True)],
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
@@ -364,6 +371,17 @@ class Evaluation:
             keys.setdefault(f"{rows} do not reach the recall within their list and count as {miss:,}", []).append(key)
         for rows, of in keys.items():
             yield f"{', '.join(of)}: {rows}, which is no rank. Compare runs only if this number is the same."
+
+    def _notes_on_buckets(self) -> Iterator[str]:
+        """Yield how many labels the order of ids, not their frequency, puts into a bucket."""
+        for one in self.bucketings:
+            number = one.labels_by_id()
+            if number >= SHOWN_SHARE * one.num_labels:
+                yield (
+                    f"{number:,} of {one.num_labels:,} labels are in their bucket by label id: a border between "
+                    f"{one.names[0]} … {one.names[-2]} falls among labels of equal training counts. Quantiles with "
+                    "ties='together', or thresholds, keep such labels in one bucket."
+                )
 
     def _notes_on_cutoffs(self, rows: Iterable[BucketRow]) -> Iterator[str]:
         """Yield a warning where the top k of a bucket is the whole bucket, so that a hit says nothing of the model."""

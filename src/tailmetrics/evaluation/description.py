@@ -23,7 +23,7 @@ from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.metrics.areas import LabelAP, LabelAUC, RowAUC
 from tailmetrics.metrics.decisions import ThresholdMetric
-from tailmetrics.metrics.probabilities import CrossEntropy
+from tailmetrics.metrics.probabilities import CalibrationErrorAtK, CrossEntropy
 from tailmetrics.report.report import BucketRow, summary_of_counts
 
 
@@ -66,6 +66,8 @@ def _caption(metric: TopKMetric, k: object) -> str:
             "for each label of the bucket, its rows against all others; labels without a relevant row are left out; "
             f"from {metric.bins} bins of its scores"
         )
+    if isinstance(metric, CalibrationErrorAtK):
+        return "of the predicted labels that are in the bucket, whatever label is right"
     if isinstance(metric, CrossEntropy):
         return "relevant labels of the bucket, under the softmax of the scores of all labels"
     if isinstance(metric, RelevanceMetric) and scope == "global":

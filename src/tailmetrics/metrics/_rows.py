@@ -20,10 +20,11 @@ from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._references import OfKinds, ReferenceRanking, ReferenceRanks
 from tailmetrics.metrics._states import Alike, Increments, PerRow, Prepared, State, weighted
 from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, in_order, spans, tied_across
-from tailmetrics.ranking import DEFAULT_DEPTH, Ranking, TargetRanks
+from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._device import once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._warnings import warn_of_no_class, warn_of_short_lists
 
 EmptyTargetAction: TypeAlias = Literal["neg", "pos", "skip", "error"]
 Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
@@ -236,6 +237,19 @@ class RelevanceMetric(TopKMetric):
                 f"{self._caller}: ties={self.ties!r} reads the scores of all labels, and preds are ids or come in "
                 "pieces; pass scores or scored candidates, or leave ties out."
             )
+
+    def _warn_of(self, ranking: Ranking) -> None:
+        """Warn of rows without a class that count as misses, and of lists that end before a cut-off."""
+        padded, by_default = ranking.targets.padded, "empty_target_action" not in self._given
+        if padded is not None and padded.shape[1] == 1 and self.empty_target_action == "neg" and by_default:
+            ranking.remembered("no class warned of", lambda: warn_of_no_class(self._caller, ranking))
+        if isinstance(ranking, ReferenceRanking):
+            return
+        known = self.num_labels or ranking.num_labels or EVERYTHING
+        cuts = {f"depth={self.depth}": self.depth} if self._uses_depth else {f"k={k}": k or known for k in self.cutoffs}
+        for name, cut in {} if self.needs_scores else cuts.items():
+            if warn_of_short_lists(f"{self._caller}, {name}", ranking, min(cut, known)):
+                break
 
     def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Whether a row has what a value is made of, shape (N,) or (N, G), bool; else ``empty_target_action`` holds."""

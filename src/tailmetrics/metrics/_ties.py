@@ -151,15 +151,9 @@ class ExpectedRanks(TargetRanks):
     def shown(self, places: int | Tensor) -> int | Tensor:
         """Return how many of the first ``places`` of a list there are to be read."""
         most = self._most_shown
-        if most is None:
-            return places
-        return most.clamp(max=places) if isinstance(places, int) else torch.minimum(places, most)
+        return places if most is None else torch.minimum(torch.as_tensor(places, device=most.device), most)
 
-    def limit(self, k: Cutoff) -> int | Tensor:
-        """Return how many places are read for ``k``, as what can be compared with places of ``target_ranks``."""
-        return self.before(self.cutoffs(k))
-
-    def before(self, places: int | Tensor) -> int | Tensor:
+    def limit(self, places: int | Tensor) -> int | Tensor:
         """Return :meth:`shown` as what can be compared with places of ``target_ranks``."""
         shown = self.shown(places)
         return shown if isinstance(shown, int) else shown.unsqueeze(-1)
@@ -171,7 +165,7 @@ class ExpectedRanks(TargetRanks):
     def within(self, k: Cutoff) -> Tensor:
         """Return the chance that each relevant label is within the top ``k``, shape (..., W), float64."""
         self._check_deep_enough(k)
-        return self.remembered(("within", k), lambda: self.share(self.places_within(self.limit(k))))
+        return self.remembered(("within", k), lambda: self.share(self.places_within(self.limit(self.cutoffs(k)))))
 
     def share(self, places: Tensor) -> Tensor:
         """Return what part of each label's span some places are, float64."""
@@ -180,7 +174,7 @@ class ExpectedRanks(TargetRanks):
     def at(self, k: Cutoff) -> Tensor:
         """Return the chance that each relevant label is at rank ``k`` itself, shape (..., W), float64."""
         place = self._behind_targets(k)
-        shown = (self.above < place) & (place <= self.above + self.equal) & (place <= self.limit(k))
+        shown = (self.above < place) & (place <= self.above + self.equal) & (place <= self.limit(self.cutoffs(k)))
         return self.share(shown.to(torch.int64))
 
     def hits_at(self, k: Cutoff) -> Tensor:
@@ -212,7 +206,7 @@ class ExpectedRanks(TargetRanks):
             sums: What the first 0, 1, 2 … ranks are worth together, up to :attr:`most`.
         """
         start = self.above.clamp(max=self.most)
-        end = start + self.places_within(self.limit(k))
+        end = start + self.places_within(self.limit(self.cutoffs(k)))
         return (sums[end] - sums[start]) / self.equal
 
     def discounts_within(self, k: Cutoff) -> Tensor:
@@ -220,7 +214,7 @@ class ExpectedRanks(TargetRanks):
         self._check_deep_enough(k)
         # of a label that is not tied it is the discount itself, not a difference of sums
         plain = discounts(self.most + 1, self.above.device)[self.above.clamp(max=self.most)]
-        plain = plain * (self.places_within(self.limit(k)) > 0)
+        plain = plain * (self.places_within(self.limit(self.cutoffs(k))) > 0)
         if self.untied:
             return plain
         sums = _discount_sums(1 << self.most.bit_length(), self.above.device)
@@ -234,7 +228,7 @@ class ExpectedRanks(TargetRanks):
         """
         self._check_deep_enough(k)
         cutoffs = k if isinstance(k, tuple) else (k,)
-        found = torch.stack([self._reciprocal_of_first(self.limit(one)) for one in cutoffs])
+        found = torch.stack([self._reciprocal_of_first(self.limit(self.cutoffs(one))) for one in cutoffs])
         return found if isinstance(k, tuple) else found[0]
 
     def _reciprocal_of_first(self, k: int | Tensor) -> Tensor:
@@ -260,7 +254,7 @@ class ExpectedRanks(TargetRanks):
         [(h + 1) S + (r - 1) / (e - 1) (m - (above + 1) S)] / e.
         """
         self._check_deep_enough(k)
-        places = self.places_within(self.limit(k))
+        places = self.places_within(self.limit(self.cutoffs(k)))
         start = self.above.clamp(max=self.most)
         reciprocal = divide(places, start + 1)
         if self.untied:

@@ -549,7 +549,7 @@ def r_precision(ranks: TargetRanks) -> Tensor:
     ranks = ranks.exact
     n = ranks.n_relevant
     if isinstance(ranks, ExpectedRanks):
-        return divide(ordered_sum(ranks.share(ranks.places_within(ranks.before(n)))), n)
+        return divide(ordered_sum(ranks.share(ranks.places_within(ranks.limit(n)))), n)
     return divide((ranks.within(EVERYTHING) & (ranks.target_ranks <= n.unsqueeze(-1))).sum(dim=-1), n)
 
 

@@ -52,8 +52,8 @@ class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
     """Expected calibration error: the mean difference, over bins of probability, of share right and mean probability.
 
     Lower is better, in [0, 1]; NaN when nothing is shown. Probabilities are the softmax of a row's scores over all
-    labels: of probabilities, pass the logarithm. What is binned are the labels among the top k, by bucket those of the
-    bucket.
+    labels: of probabilities, pass the logarithm. What is binned are the labels among the top k. By bucket these are the
+    predicted labels of the bucket: a row counts where its prediction is, not where its class is.
 
     Use it when scores are read as probabilities, such as a confidence beside a suggestion.
 
@@ -94,21 +94,15 @@ class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
         place = torch.bucketize(chance, _edges(self.bins, chance.device), right=True)
         buckets = self.bound_buckets
         bucket = torch.zeros_like(ids) if buckets is None else buckets.of(ids).clamp(max=len(buckets) - 1)
-        right = ranking.gains[:, :deepest] > 0
-        cells, shown, hits, chances, of_rows = [], [], [], [], []
-        for number, k in enumerate(self.ks):
-            inside = ids[:, :k] >= 0
-            cell = ((number * self._num_buckets + bucket) * self.bins + place)[:, :k]
-            cells.append(cell.reshape(-1))
-            shown.append(inside.reshape(-1))
-            hits.append((right[:, :k] & inside).reshape(-1))
-            chances.append(chance[:, :k].reshape(-1))
-            of_rows.append(rows[:, :k].reshape(-1))
-        cell, row = torch.cat(cells), torch.cat(of_rows)
+        numbers, ks = torch.tensor([*enumerate(self.ks)], device=ids.device).T[..., None, None]
+        shown = (ids >= 0) & (torch.arange(ids.shape[1], device=ids.device) < ks)  # (K, N, deepest), as all below
+        cells = ((numbers * self._num_buckets + bucket) * self.bins + place).reshape(-1)
+        hits, chances = shown & (ranking.gains[:, :deepest] > 0), torch.where(shown, chance, 0.0)
+        row = rows.expand(shown.shape).reshape(-1)
         return {
-            "shown": AtCells(cell, torch.cat(shown), row),
-            "right": AtCells(cell, torch.cat(hits), row),
-            "confidence": _limbs(cell, torch.cat(chances), row),
+            "shown": AtCells(cells, shown.reshape(-1), row),
+            "right": AtCells(cells, hits.reshape(-1), row),
+            "confidence": _limbs(cells, chances.reshape(-1), row),
         }
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:

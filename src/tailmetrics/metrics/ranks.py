@@ -279,6 +279,9 @@ class KForRecall(RelevanceMetric):
             return ranking.up_to(self.depth)
         return ranking.by_bucket(buckets, self.scope, self.depth, up_to=self.depth)
 
+    def _warn_of(self, ranking: Ranking) -> None:
+        """Nothing: rows without a label are left out, and ``compute`` notes how many lists end too early."""
+
     def _states(self) -> dict[str, State]:
         return {
             "histogram": State((self._num_buckets, self.depth + 1, self._counts.columns)),

@@ -1,0 +1,104 @@
+"""What would pass for a number of the model, and is one of the data: said once, and in reports."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import tailmetrics as tm
+from tailmetrics import LabelBuckets, Ranking, evaluate
+from tailmetrics.evaluation.description import captions_of
+
+SCORES = torch.rand(10, 20, generator=torch.Generator().manual_seed(0))
+CLASSES = torch.arange(10)
+SOME = CLASSES.masked_fill(CLASSES == 3, -1)
+COUNTS = torch.arange(20) + 1
+
+
+def test_what_a_collection_gives_its_members_holds_for_those_that_evaluate_adds() -> None:
+    """The row of ``ignore_index`` counts neither in the whole nor in the buckets that evaluate adds."""
+    metrics = tm.TopKCollection([tm.PrecisionAtK(k=1)], ignore_index=-1)
+    found = evaluate(SCORES, SOME, label_counts=COUNTS, metrics=metrics)
+    kept = SOME >= 0
+    without = evaluate(SCORES[kept], SOME[kept], label_counts=COUNTS, metrics=[tm.PrecisionAtK(k=1)])
+    assert found.rows == 9
+    torch.testing.assert_close(found.scalars, without.scalars, equal_nan=True, rtol=0, atol=0)
+
+
+def test_rows_without_a_class_are_said_to_count_as_misses_once() -> None:
+    """With what to write instead; not where the caller has said what they are."""
+    metric, of_both = tm.AccuracyAtK(k=1), tm.TopKCollection([tm.AccuracyAtK(k=1), tm.MRR()])
+    for one in (metric, of_both):
+        with pytest.warns(UserWarning, match="1 of 10 rows have -1 as target.*ignore_index=-1") as said:
+            one.update(SCORES, SOME)
+        assert len(said) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.update(SCORES, SOME)
+        tm.AccuracyAtK(k=1, ignore_index=-1).update(SCORES, SOME)
+        tm.AccuracyAtK(k=1, empty_target_action="neg").update(SCORES, SOME)
+        tm.AccuracyAtK(k=1).update(SCORES, CLASSES)
+        tm.AccuracyAtK(k=1).update(SCORES, SOME, row_mask=SOME >= 0)
+        tm.RecallAtK(k=1).update(SCORES, torch.stack([SOME, SOME + 10], dim=1).masked_fill(SOME[:, None] < 0, -1))
+        tm.CrossEntropy().update(SCORES, SOME)  # leaves such rows out
+
+
+def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
+    """With the cut-off and the number of lists; not where a list holds all labels, or few lists are short."""
+    ids = SCORES.argsort(dim=1, descending=True)
+    for metric, cut in (
+        (tm.RecallAtK(k=[1, 8]), "k=8"),
+        (tm.MRR(num_labels=20), "k=None"),
+        (tm.RecallAtK(k=1, buckets=LabelBuckets.deciles(COUNTS)), "depth=500"),
+    ):
+        with pytest.warns(UserWarning, match=f"{cut}: 10 of 10 lists end before, none of them behind 5 labels") as said:
+            metric.update(ids[:, :5], CLASSES)
+        assert len(said) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            metric.update(ids[:, :5], CLASSES)
+            type(metric)(**metric._given).update(Ranking.from_ids(ids, target_ids=CLASSES[:, None], num_labels=20))
+            type(metric)(**metric._given).update(SCORES, CLASSES)
+    few = ids[:, :10].clone()
+    few[0, 2:] = -1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tm.RecallAtK(k=5).update(few, CLASSES)
+        tm.MRR().update(ids[:, :5], CLASSES)  # nothing tells how many labels there are
+    with pytest.warns(UserWarning, match="lists end before") as said:
+        found = evaluate(ids[:, :5], CLASSES, metrics=[tm.RecallAtK(k=8), tm.PrecisionAtK(k=10)])
+    assert len(said) == 1
+    assert [note for note in found.notes if "RecallAtK, k=8: 10 of 10 lists end before" in note]
+
+
+def test_labels_that_ids_put_into_a_bucket_are_counted() -> None:
+    """Those of a count of which there are labels in two buckets; none with thresholds, ``together`` or a free choice."""
+    counts = [4, 2, 2, 1, 1, 1, 1, 0, 0]
+    split = LabelBuckets.quantiles(counts, 3)
+    assert split.assignment.tolist() == [0, 1, 1, 2, 2, 2, 2, 3, 3]
+    assert split.labels_by_id() == 0
+    halves = LabelBuckets.quantiles(counts, 2)
+    assert halves.assignment.tolist() == [0, 0, 1, 1, 1, 1, 1, 2, 2]
+    assert halves.labels_by_id() == 2
+    for other in (
+        LabelBuckets.quantiles(counts, 2, ties="together"),
+        LabelBuckets.thresholds(counts, (1, 2)),
+        LabelBuckets.from_assignment([1, 0, 1, 0, 1, 0, 1, 0, 1], ["a", "b"], counts),
+        LabelBuckets.from_assignment([0, 0, 1], ["a", "b"]),
+        LabelBuckets.deciles(torch.zeros(0, dtype=torch.int64)),
+    ):
+        assert other.labels_by_id() == 0
+    target = torch.arange(9)
+    report = evaluate(torch.eye(9), target, label_counts=counts, metrics=[tm.RecallAtK(k=1, buckets="quantiles:2")])
+    assert [note for note in report.notes if note.startswith("2 of 9 labels are in their bucket by label id")]
+
+
+def test_calibration_by_bucket_says_which_rows_it_is_of() -> None:
+    """A row counts where its predicted label is."""
+    metric = tm.CalibrationErrorAtK(buckets=LabelBuckets.from_assignment([0, 0, 1], ["head", "tail"]))
+    metric.update(torch.tensor([[9.0, 0.0, 0.0]]), torch.tensor([2]))
+    assert metric.compute().isnan().tolist() == [False, True]
+    (said,) = captions_of(metric).values()
+    assert said == "of the predicted labels that are in the bucket, whatever label is right"
