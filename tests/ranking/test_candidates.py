@@ -63,6 +63,6 @@ def test_only_rows_out_of_order_are_sorted(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Kernels, "best_first", counting)
     target = torch.zeros(6, dtype=torch.int64)
     rank((SCORES, IDS), target, num_labels=10)
-    assert seen == [4]
+    assert seen == [6, 4]
     rank((SCORES[[0, 4]], IDS[[0, 4]]), target[:2], num_labels=10)
-    assert seen == [4]
+    assert seen == [6, 4, 2]

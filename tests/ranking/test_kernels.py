@@ -203,7 +203,7 @@ def test_cells_above_a_limit_are_those_of_torch(
 ) -> None:
     """Scores that equal a limit are not above it, in their own type; rows transposed, sliced, a few at a time."""
     monkeypatch.setattr(_device, "LEAST", 1)
-    monkeypatch.setattr(_kernels_cpu, "BLOCK_SCORES", 200)
+    monkeypatch.setattr(_kernels, "BLOCK_SCORES", 200)
     scores = _random(6, 90).mul(10).round().div(10).to(dtype)
     by_label = _random(90, seed=1).mul(10).round().div(10)
     for given in (scores, scores[:, :33], scores[::2], scores.t(), scores[:0]):

@@ -187,8 +187,8 @@ def ordered_prefix_sums(terms: Tensor) -> Tensor:
 
 Found = TypeVar("Found")
 
-LEAST = 2**21
-"""Numbers that are worth a thread: a millisecond of work or more, to start one takes a tenth of that."""
+LEAST = 2**19
+"""Numbers that are worth a thread: half a millisecond of work or more, to start one takes a fifth of that."""
 
 
 def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
@@ -210,11 +210,3 @@ def over_threads(work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[F
         with ThreadPoolExecutor(threads - 1) as pool:
             others = [pool.submit(work, matrix[first:end], first) for first, end in pairwise(ends[1:])]
             return [work(matrix[: ends[1]], 0), *(one.result() for one in others)]
-
-
-def joined(parts: list[Tensor] | tuple[Tensor, ...], dim: int = 0) -> Tensor:
-    """Return parts as one tensor. One thread joins them: other threads of torch would spin for a while afterwards."""
-    if len(parts) == 1:
-        return parts[0]
-    with one_thread():
-        return torch.cat(parts, dim)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -13,16 +11,10 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import native
-from tailmetrics.ranking._device import FORCED, is_compiling, joined, num_threads, over_threads, whole_numbers
-from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, ListCheck
-from tailmetrics.ranking._kernels import DEEP, PLAIN, Found, Kernels, Targets
-from tailmetrics.ranking._order import above, plain_top_k
-
-BLOCK_SCORES = 2**21
-"""Scores compared at once: two megabytes of flags, which stay in the cache for every threshold."""
-
-BLOCKS_OF_A_THREAD = 2
-"""Blocks that each thread compares before their labels are handed on; each label found takes 16 bytes until then."""
+from tailmetrics.ranking._device import FORCED, is_compiling, num_threads, over_threads, whole_numbers
+from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck
+from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
+from tailmetrics.ranking._order import plain_top_k
 
 CPU_DEVICE = torch.device("cpu")
 
@@ -48,9 +40,6 @@ ALL_BUT_SIGN = np.int32(2**31 - 1)
 FEW_GROUPS = 8
 """Only the groups that reach the bar are looked into where that is less than one of so many."""
 
-PADDED = 8
-"""Cells side by side for each value up to which they are sorted there; sorting all takes some such places for each."""
-
 SMALL = 2**17
 """Scores up to which ``torch.topk`` takes less time than the dozen calls of NumPy: it does where none are equal."""
 
@@ -69,7 +58,8 @@ class CpuKernels(Kernels):
         if not scores.numel() or k == 0:
             return *plain_top_k(scores, k), False, False
         depth = min(k + 1, scores.shape[1])
-        scores, height = scores.to(torch.promote_types(scores.dtype, torch.float32)), max(1, RANKED // scores.shape[1])
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        height = max(1, RANKED * min(4, num_threads()) // scores.shape[1])  # threads wait less for each other
         distinct = scores.numel() <= SMALL
         if distinct:
             values, ids = torch.topk(scores, depth, dim=1)
@@ -78,87 +68,10 @@ class CpuKernels(Kernels):
             parts = over_threads(
                 lambda part, _: [best_of_rows(one, depth) for one in torch.split(part, height)], scores
             )
-            values, ids = map(joined, zip(*chain.from_iterable(parts), strict=True))
+            values, ids = map(torch.cat, zip(*chain.from_iterable(parts), strict=True))
             distinct = bool((values[:, :-1] > values[:, 1:]).all())
         numbers = bool((values[:, k - 1] > -torch.inf).all() & (values[:, 0] <= torch.inf).all())
         return values, ids[:, :k], distinct, numbers
-
-    def look_through(self, ids: Tensor) -> ListCheck:
-        if not ids.numel():
-            return ListCheck(0, -1, None, None)
-        cells = ids.numpy()
-        lowest, highest = int(cells.min()), int(cells.max())
-        ordered = np.sort(cells.astype(np.int32) if highest < 2**31 and lowest >= -(2**31) else cells, axis=1)
-        repeats = ordered[:, 1:] == ordered[:, :-1]
-        if lowest >= 0:
-            return ListCheck(lowest, highest, None, first_row(repeats))
-        gaps = (cells[:, 1:] >= 0) & (cells[:, :-1] < 0)
-        return ListCheck(lowest, highest, first_row(gaps), first_row(repeats & (ordered[:, 1:] >= 0)))
-
-    def rows_to_warn_of(self, value: Tensor, num_rows: int) -> Tensor | None:
-        return value[:num_rows]
-
-    def highest(self, scores: Tensor, values: Tensor) -> Tensor:
-        return values[:, :1]  # NaN comes first
-
-    def best_first(self, scores: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Sort only the rows that are out of order: most files and indexes give lists."""
-        ahead, behind = scores[:, :-1], scores[:, 1:]
-        in_order = ((ahead > behind) | (behind == -torch.inf)).all(dim=1)
-        if bool(in_order.all()):
-            return scores, ids
-        rows = in_order.logical_not().nonzero().squeeze(1)
-        scores, ids = scores.clone(), ids.clone()
-        scores[rows], ids[rows] = super().best_first(scores[rows], ids[rows])
-        return scores, ids
-
-    # what is relevant
-
-    def form_of_gains(self, targets: Targets) -> Targets:
-        if is_compiling():  # from here on, though the door was not traced: entries will be those of the plain form
-            return replace(targets, form=PLAIN)
-        return replace(targets, dense=None, given=targets.entries)
-
-    def real_entries(self, targets: Targets) -> Entries:
-        return targets.entries
-
-    def without_void(self, entries: Entries) -> Entries:
-        relevant = entries.ids >= 0
-        entries = entries if bool(relevant.all()) else entries.at(relevant)
-        if entries.gains is None or not bool((entries.gains == 1).all()):
-            return entries
-        return Entries(entries.rows, entries.ids, None, entries.width)
-
-    def entries_of(self, matrix: Tensor, row_mask: Tensor | None) -> Entries:
-        mask = matrix if matrix.dtype == torch.bool else matrix > 0
-        flat = np.flatnonzero(mask.numpy())  # several times as fast as torch's nonzero
-        rows, ids = (torch.from_numpy(part) for part in np.divmod(flat, max(1, matrix.shape[1])))
-        if row_mask is not None:
-            counted = row_mask[rows]
-            rows, ids = rows[counted], ids[counted]
-        gains = None if matrix.dtype == torch.bool else matrix[rows, ids].to(torch.float64)
-        gains = None if gains is None or bool((gains == 1).all()) else gains
-        return Entries(rows, ids, gains, matrix.shape[1])
-
-    def count_true(self, mask: Tensor) -> Tensor:
-        return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))  # 20 times as fast as torch's sum
-
-    def occurrences(self, targets: Targets) -> tuple[Tensor, Tensor]:
-        ids = targets.entries.ids
-        return ids, torch.ones_like(ids)
-
-    def _best_of_entries(
-        self, targets: Targets, buckets: LabelBuckets | None, k: int, most: int, weights: LabelWeights | None
-    ) -> Tensor:
-        """Sort the values of each row side by side, where that takes no more memory than sorting all of them."""
-        entries = targets.entries
-        if buckets is not None or not len(entries.ids) or targets.num_rows * most > PADDED * len(entries.ids):
-            return super()._best_of_entries(targets, buckets, k, most, weights)
-        values = entries.gains if weights is None else weights.on(entries.ids.device)[entries.ids]
-        assert values is not None  # gains of 1 need no order
-        table = self.padding(entries.rows, targets.num_rows, most).place(values, 0.0)
-        best = np.sort(table.numpy(), axis=1)[:, ::-1][:, : max(k, DEEP)]  # a quarter of the time of torch's sort
-        return torch.from_numpy(best.copy())
 
     # where it stands
 
@@ -166,20 +79,22 @@ class CpuKernels(Kernels):
         hits: Hits = found
         return hits
 
-    def deepest(self, k: int, depth: int) -> int:
-        return max(1, depth)
-
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         gains, wanted = None, targets.padded
         if wanted is not None and wanted.shape[1] <= COMPARED_EACH:
             # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
             wanted, height = wanted.where(targets.padded_with_labels, -2), max(1, LOOKED_UP // max(1, ids.shape[1]))
-            hits = np.zeros(ids.shape, np.bool_)
-            for first in range(0, len(ids), height):
-                block = slice(first, first + height)
-                listed = ids[block].numpy()
-                for label in wanted[block].unsqueeze(2).unbind(1):
-                    hits[block] |= listed == label.numpy()
+
+            def compared(part: Tensor, first: int) -> np.ndarray[Any, Any]:
+                hits, labels = np.zeros(part.shape, np.bool_), wanted[first : first + len(part)].unsqueeze(2)
+                for start in range(0, len(part), height):
+                    block = slice(start, start + height)
+                    listed = part[block].numpy()
+                    for label in labels[block].unbind(1):
+                        hits[block] |= listed == label.numpy()
+                return hits
+
+            hits = np.concatenate(over_threads(compared, ids))
         else:
             found = super().look_up(targets, ids)
             hits, gains = found.hits[:, : ids.shape[1]].numpy(), found.gains
@@ -206,45 +121,12 @@ class CpuKernels(Kernels):
 
     # what stands above it
 
-    def best_of_matrix(self, scores: Tensor, targets: Targets) -> Entries:
-        return targets.entries
-
     TERMS = 2**18
     """2 MB, which stay in the cache from step to step."""
 
     def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
         torch.sum(terms.mul_(2.0**bits).floor(), dim=1, dtype=added.dtype, out=added[0])
         torch.sum(terms.frac_().mul_(2.0**bits).floor_(), dim=1, dtype=added.dtype, out=added[1])
-
-    def over_rows(self, work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
-        return over_threads(work, matrix)
-
-    def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
-        height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
-        flags = (above(part, limit).numpy() for part in torch.split(scores, height))
-        return torch.from_numpy(np.concatenate([np.count_nonzero(part, axis=1) for part in flags]))
-
-    def above(self, scores: Tensor, limits: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
-        height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
-        together = height * BLOCKS_OF_A_THREAD * num_threads()
-
-        def of_part(part: Tensor, first: int) -> list[tuple[int, Tensor, Tensor]]:
-            found = []
-            for block_number, block in enumerate(torch.split(part, height)):
-                for number, limit in enumerate(limits):
-                    entries = self.entries_of(above(block, limit), None)
-                    found.append((number, entries.rows + (first + block_number * height), entries.ids))
-            return found
-
-        for first in range(0, len(scores), together):
-            for number, rows, ids in chain.from_iterable(over_threads(of_part, scores[first : first + together])):
-                yield number, rows + first, ids
-
-
-def first_row(flags: np.ndarray[Any, Any]) -> int | None:
-    """Return the first row of a matrix that holds True; None for none."""
-    place = int(flags.argmax()) if flags.size else 0
-    return place // flags.shape[1] if flags.any() else None
 
 
 def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
@@ -302,11 +184,6 @@ class NativeKernels(CpuKernels):
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         return native.top_k(scores, k, num_threads())
-
-    def repeated(self, ids: Tensor) -> Tensor:
-        repeated = torch.empty(ids.shape, dtype=torch.bool)
-        native.check_lists(ids, num_threads(), repeated)
-        return repeated
 
     def count_by_bucket(self, targets: Targets, buckets: LabelBuckets, seen: dict[str, Tensor]) -> Tensor:
         if targets.padded is None:

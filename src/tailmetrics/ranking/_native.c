@@ -337,7 +337,6 @@ int tailmetrics_hits(const Hits *task, int64_t threads) {
 typedef struct {
     const int64_t *ids; /* [N, K] */
     int64_t ids_stride, num_rows, length;
-    uint8_t *repeated; /* [N, K] or NULL: later places of an id */
     /* the lowest id; -1 - the highest; the first row with an id behind -1; the first that names an id twice */
     atomic_llong *found;
 } Check;
@@ -372,13 +371,10 @@ CLONES static int check_rows(const void *argument, int64_t first, int64_t end, c
         }
         for (int64_t i = 1; low < 0 && i < task->length; i++)
             gap |= ids[i - 1] < 0 && ids[i] >= 0;
-        for (int64_t i = 0; i < task->length && (stamped || task->repeated); i++) {
+        for (int64_t i = 0; stamped && i < task->length; i++) {
             Slot *slot = find(&table, number, ids[i]);
-            bool again = slot->row == number && ids[i] >= 0;
+            twice |= slot->row == number && ids[i] >= 0;
             *slot = (Slot){ids[i], number, 0};
-            twice |= again;
-            if (task->repeated)
-                task->repeated[row * task->length + i] = again;
         }
         lower(&task->found[0], low);
         lower(&task->found[1], ~high);

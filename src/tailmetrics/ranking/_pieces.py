@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import joined, once, real_dtype
+from tailmetrics.ranking._device import once, real_dtype
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels_cpu import kernels_for
 
@@ -116,8 +116,8 @@ def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
         real = real_dtype(scores.device)
         return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
     parts = kernels_for(scores.device).over_rows(lambda part, _: terms_added_up(part, None, num_labels), scores)
-    sums = joined([sums for _, sums in parts], 1)
-    return joined([largest for largest, _ in parts]), log_of(sums, num_labels)
+    sums = torch.cat([sums for _, sums in parts], 1)
+    return torch.cat([largest for largest, _ in parts]), log_of(sums, num_labels)
 
 
 def shift_of(largest: Tensor) -> Tensor:

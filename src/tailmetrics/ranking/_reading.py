@@ -203,7 +203,8 @@ def _lists_from_scores(batch: Batch, scores: Tensor, depth: int) -> Lists:
     if numbers and batch.row_mask is None:
         return Lists(ids, values, complete, None, scores, distinct)
     if batch.validate:
-        check_not_nan(batch, batch.kernels.highest(scores, values))
+        # NaN is first where it was looked for; on a device a negative NaN would sort last, as its bits do
+        check_not_nan(batch, values[:, :1] if batch.kernels.reads else scores.amax(dim=1, keepdim=True))
     return Lists(retrieved(batch, values[:, :depth], ids), values, complete, None, scores)
 
 

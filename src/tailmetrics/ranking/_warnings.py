@@ -141,14 +141,13 @@ def warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
 
 def _first_rows(batch: Batch, value: Tensor) -> Tensor | None:
     """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
-    if value.ndim not in (1, 2) or value.layout != torch.strided:
+    if value.ndim not in (1, 2) or value.layout != torch.strided or not batch.kernels.reads:
         return None
     value = value[None] if value.ndim == 1 else value
-    sample = batch.kernels.rows_to_warn_of(value, max(1, SAMPLED_CELLS // max(1, value.shape[1])))
-    row_mask = batch.row_mask
-    if sample is not None and row_mask is not None and len(row_mask) == len(value):
+    sample, row_mask = value[: max(1, SAMPLED_CELLS // max(1, value.shape[1]))], batch.row_mask
+    if row_mask is not None and len(row_mask) == len(value):
         sample = sample[row_mask[: len(sample)]]
-    return sample if sample is not None and sample.numel() else None
+    return sample if sample.numel() else None
 
 
 def _is_whole(sample: Tensor) -> bool:

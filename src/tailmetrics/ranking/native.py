@@ -169,18 +169,17 @@ def _found(
     return Hits(ranks[..., :most], ids[..., :most], None if gains is None else gains[..., :most])
 
 
-def check_lists(ids: Tensor, threads: int, repeated: Tensor | None = None) -> ListCheck:
+def check_lists(ids: Tensor, threads: int) -> ListCheck:
     """Look through lists (N, K), int64, for what they must not hold.
 
     Args:
         ids: The lists.
         threads: How many to use at most.
-        repeated: Takes where an id >= 0 stands that stands before in the same list, shape (N, K), bool, contiguous.
     """
     if not ids.numel():
         return ListCheck(0, -1, None, None)
     ids, found = ids if ids.stride(1) == 1 else ids.contiguous(), array("q", [NONE] * 4)
-    _run("check_lists", threads, ids, ids.stride(0), *ids.shape, repeated, found.buffer_info()[0])
+    _run("check_lists", threads, ids, ids.stride(0), *ids.shape, found.buffer_info()[0])
     lowest, below_highest, gap, repeat = found
     return ListCheck(lowest, ~below_highest, None if gap == NONE else gap, None if repeat == NONE else repeat)
 
