@@ -231,9 +231,6 @@ class Kernels:
     reads = False
     """Whether values may be looked at, and sizes may depend on them."""
 
-    LIMBS = 5 * 2**20
-    """Limbs of real numbers that are made at once: 40 MB, in few large steps."""
-
     def padding(self, keys: Tensor, num_keys: int, width: int) -> Padding:
         """Return what puts values side by side, no wider than it must be where values may be read."""
         return Padding(keys, num_keys, width, self.reads)
@@ -597,6 +594,10 @@ class Kernels:
         torch.sum(torch.div(terms, unit, rounding_mode="floor"), dim=1, dtype=added.dtype, out=added[0])
         rest = terms.remainder_(unit).div_(unit**2, rounding_mode="floor")
         torch.sum(rest, dim=1, dtype=added.dtype, out=added[1])
+
+    def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
+        """Return sums over an axis as limbs of whole numbers, and how many values are too large; None: by steps."""
+        return None
 
     def over_rows(self, work: Callable[[Tensor, int], Found], matrix: Tensor) -> list[Found]:
         """Return what ``work`` returns for parts of the rows of a matrix and the number of their first row."""

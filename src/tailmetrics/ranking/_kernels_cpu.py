@@ -51,8 +51,6 @@ class CpuKernels(Kernels):
     """The steps of a batch on the CPU, without native code."""
 
     reads = True
-    LIMBS = 2**16
-    """Limbs of real numbers that are made at once: half a megabyte, which stays in the cache."""
 
     def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor, bool, bool]:
         if not scores.numel() or k == 0:
@@ -72,12 +70,6 @@ class CpuKernels(Kernels):
             distinct = bool((values[:, :-1] > values[:, 1:]).all())
         numbers = bool((values[:, k - 1] > -torch.inf).all() & (values[:, 0] <= torch.inf).all())
         return values, ids[:, :k], distinct, numbers
-
-    # where it stands
-
-    def hits(self, found: Any, deepest: int) -> Hits:
-        hits: Hits = found
-        return hits
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         gains, wanted = None, targets.padded
@@ -204,6 +196,10 @@ class NativeKernels(CpuKernels):
 
     def split(self, hits: Hits, buckets: LabelBuckets) -> Hits:
         return native.within_buckets(None, buckets.table_on(CPU_DEVICE), len(buckets), hits, num_threads())[0]
+
+    def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
+        known = values.dtype == torch.float64
+        return native.add_up(values, dim, limbs, lowest, bounded, num_threads()) if known else None
 
     def exact_ranks(self, scores: Tensor, entries: Entries) -> Tensor:
         own = scores[entries.rows, entries.ids]

@@ -464,6 +464,49 @@ int tailmetrics_within_buckets(const Within *task, int64_t threads) {
     return run(within_rows, task, task->num_rows, (size_t)num_cells * sizeof(Cells), cost, threads);
 }
 
+/* ---- Sums of real numbers as whole numbers, which are the same in any order ---- */
+
+typedef struct {
+    const double *values; /* [S, N, G], >= 0 */
+    int64_t num_sums, num_rows, groups, num_limbs, lowest, bounded;
+    atomic_llong *sums; /* [S, G, num_limbs + 1], 0 at first: limbs of 26 bits, and how many values are too large */
+} Limbs;
+
+CLONES static int add_up_rows(const void *argument, int64_t first, int64_t end, char *room) {
+    const Limbs *task = argument;
+    double *rest = (double *)(void *)room, scale = ldexp(1, -(int)(task->lowest + 26 * (task->num_limbs - 1)));
+    double top = task->bounded ? INFINITY : ldexp(1, (int)(task->lowest + 26 * task->num_limbs));
+    for (int64_t sum = 0; sum < task->num_sums * task->groups; sum++) {
+        atomic_llong *sums = task->sums + sum * (task->num_limbs + 1);
+        const double *values = task->values + sum / task->groups * task->num_rows * task->groups + sum % task->groups;
+        for (int64_t start = first; start < end; start += TILE) {
+            int64_t count = smaller(TILE, end - start), too_large = 0;
+            for (int64_t i = 0; i < count; i++) {
+                double value = values[(start + i) * task->groups];
+                rest[i] = value <= top ? value * scale : 0;
+                too_large += !(value <= top);
+            }
+            for (int64_t limb = 0; limb < task->num_limbs; limb++) {
+                uint64_t added = 0, bits;
+                for (int64_t i = 0; i < count; i++) {
+                    double whole = floor(rest[i]), shifted = whole + 0x1p52; /* the whole number in its last bits */
+                    memcpy(&bits, &shifted, sizeof bits);
+                    added += bits & (((uint64_t)1 << 52) - 1);
+                    rest[i] = (rest[i] - whole) * 0x1p26;
+                }
+                atomic_fetch_add(&sums[limb], (int64_t)added);
+            }
+            atomic_fetch_add(&sums[task->num_limbs], too_large);
+        }
+    }
+    return DONE;
+}
+
+int tailmetrics_add_up(const Limbs *task, int64_t threads) {
+    double cost = 1.0 * (double)(task->num_sums * task->groups * (task->num_limbs + 1));
+    return run(add_up_rows, task, task->num_rows, sizeof(double) * TILE, cost, threads);
+}
+
 #else /* ---- The half of the file that is compiled for each type of REAL ---- */
 
 /* A whole number that ascends from the best score to the worst: NaN, inf, ..., -inf. 0 and -0 are the same. */

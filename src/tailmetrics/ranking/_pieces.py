@@ -116,8 +116,8 @@ def log_sum(scores: Tensor) -> tuple[Tensor, Tensor]:
         real = real_dtype(scores.device)
         return scores.new_zeros(num_rows, dtype=real), scores.new_full((num_rows,), -torch.inf, dtype=real)
     parts = kernels_for(scores.device).over_rows(lambda part, _: terms_added_up(part, None, num_labels), scores)
-    sums = torch.cat([sums for _, sums in parts], 1)
-    return torch.cat([largest for largest, _ in parts]), log_of(sums, num_labels)
+    largest, sums = (torch.cat(side, dim=-1) if len(parts) > 1 else side[0] for side in zip(*parts, strict=True))
+    return largest, log_of(sums, num_labels)
 
 
 def shift_of(largest: Tensor) -> Tensor:

@@ -264,7 +264,8 @@ class Ranking(TargetRanks):
     def hits(self) -> Hits:
         """The relevant labels that the list holds, by rank."""
         kernels = self.targets.kernels
-        return kernels.hits(self._found_by(kernels), max(1, self.depth))
+        found: Any = self._found_by(kernels)
+        return found if kernels.reads else kernels.hits(found, max(1, self.depth))
 
     @property
     def exact(self) -> TargetRanks:

@@ -11,6 +11,7 @@ import os
 from array import array
 from ctypes import CDLL, c_int64, c_void_p
 from functools import cache
+from math import prod
 from pathlib import Path
 from zlib import crc32
 
@@ -51,7 +52,7 @@ def load(path: Path) -> tuple[CDLL | None, str]:
         return None, f"torch ({error})"
     if not current:
         return None, "torch (_native.c has changed since it was compiled: make native)"
-    for name in ("top_k", "rank_counts", "hits", "check_lists", "within_buckets"):
+    for name in ("top_k", "rank_counts", "hits", "check_lists", "within_buckets", "add_up"):
         getattr(library, f"tailmetrics_{name}").argtypes = [c_void_p, c_int64]
     return library, f"C ({path})"
 
@@ -236,3 +237,25 @@ def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, thr
         of_scores = scores, SCORE_TYPES[scores.dtype], scores.stride(0), *scores.shape
         _run("rank_counts", threads, *of_scores, starts, wanted, own, *counts)
     return counts
+
+
+def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, threads: int) -> Tensor:
+    """Add real numbers up as whole numbers; see :class:`tailmetrics.metrics._fixed_point.FixedPoint`.
+
+    Args:
+        values: Shape (..., N, ...), float64, >= 0.
+        dim: The axis that is added up.
+        limbs: How many limbs of 26 bits a number is written in.
+        lowest: The exponent of the last one.
+        bounded: Whether the limbs hold any value.
+        threads: How many to use at most.
+
+    Returns:
+        Shape (..., limbs + 1), int64: the sums of the limbs, and the number of values that are too large for them.
+    """
+    before, behind = values.shape[:dim], values.shape[dim + 1 :]
+    sums = torch.zeros(*before, *behind, limbs + 1, dtype=torch.int64)
+    if sums.numel():
+        shape = prod(before), values.shape[dim], prod(behind)
+        _run("add_up", threads, values.contiguous(), *shape, limbs, lowest, bounded, sums)
+    return sums
