@@ -68,6 +68,8 @@ def evaluate(name: str, rows: Sequence[Row], setting: Setting) -> float | list[f
     if name.endswith("AtThreshold"):
         name = name.replace("AtThreshold", "AtK")
         rows = [replace(row, ranked=_above(row, setting.threshold)) for row in rows]
+    if name == "F1AtK":
+        setting = replace(setting, beta=1.0)
     if setting.assignment is None:
         return _evaluate_labels(name, rows, setting, None)
     setting = replace(setting, num_labels=len(setting.assignment))
@@ -202,11 +204,6 @@ def _normalized_recall(view: Row, setting: Setting) -> Fraction:
     return Fraction(_hits(view, setting.k), _at_most(setting.k, len(view.relevant)))
 
 
-def _f1(view: Row, setting: Setting) -> Fraction:
-    precision, recall = _precision(view, setting), _recall(view, setting)
-    return 2 * precision * recall / (precision + recall) if precision + recall else Fraction(0)
-
-
 def _hit_rate(view: Row, setting: Setting) -> Fraction:
     return Fraction(_hits(view, setting.k) > 0)
 
@@ -275,10 +272,10 @@ def _cross_entropy(view: Row, setting: Setting) -> float:
     return _mean([(highest - scores[label]) + log_sum for label in view.relevant])
 
 
-def _f_beta(view: Row, setting: Setting) -> float:
-    precision, recall = _precision(view, setting), _recall(view, setting)
-    below = setting.beta**2 * precision + recall
-    return float((1 + setting.beta**2) * precision * recall / below) if below else 0.0
+def _f_beta(view: Row, setting: Setting) -> Fraction:
+    precision, recall, square = _precision(view, setting), _recall(view, setting), Fraction(setting.beta) ** 2
+    below = square * precision + recall
+    return (1 + square) * precision * recall / below if below else below
 
 
 def _rbp(view: Row, setting: Setting) -> float:
@@ -331,7 +328,7 @@ ROW_METRICS: dict[str, Callable[[Row, Setting], Number]] = {
     "PrecisionAtK": _precision,
     "RecallAtK": _recall,
     "NormalizedRecallAtK": _normalized_recall,
-    "F1AtK": _f1,
+    "F1AtK": _f_beta,
     "HitRateAtK": _hit_rate,
     "AccuracyAtK": _hit_rate,
     "RelevanceAtK": _relevance,
@@ -458,22 +455,12 @@ def _tally(views: Sequence[Row], setting: Setting, labels: set[int] | None) -> d
 
 
 def _label_value(name: str, tally: _Tally, beta: float) -> Fraction:
-    if name == "PrecisionAtK":
-        top, bottom = tally.hits, tally.shown
-    elif name == "RecallAtK":
-        top, bottom = tally.hits, tally.support
-    elif name == "F1AtK":
-        top, bottom = 2 * tally.hits, tally.shown + tally.support
-    elif name == "FBetaAtK":
-        square = Fraction(beta) ** 2
-        return (
-            Fraction((1 + square) * tally.hits, below)
-            if (below := tally.shown + square * tally.support)
-            else square * 0
-        )
-    else:
-        raise ValueError(f"{name}: only average='samples' is defined")
-    return Fraction(top, bottom) if bottom else Fraction(0)
+    square = Fraction(beta) ** 2
+    top, bottom = {
+        "PrecisionAtK": (tally.hits, tally.shown),
+        "RecallAtK": (tally.hits, tally.support),
+    }.get(name, ((1 + square) * tally.hits, tally.shown + square * tally.support))
+    return Fraction(top) / Fraction(bottom) if bottom else Fraction(0)
 
 
 def _shown(rows: Sequence[Row], setting: Setting, labels: set[int] | None) -> list[int]:

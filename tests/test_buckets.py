@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from zlib import crc32
 
 import pytest
 import torch
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import deciles
-from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, Ranking, RecallAtK, TopKCollection
+from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, Ranking
 from tailmetrics.buckets import buckets_of
 
 counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000) | st.integers(2**53, 2**56), max_size=80)
@@ -36,12 +35,6 @@ def test_no_bucket_is_empty_while_labels_last(counts: list[int], n: int) -> None
     assert (buckets.assignment == n).tolist() == [count == 0 for count in counts]
     if seen:
         assert set(buckets.assignment[torch.tensor(counts) > 0].tolist()) == set(range(filled))
-
-
-def test_one_label_with_half_the_mass_leaves_the_other_deciles_filled() -> None:
-    """Counts 90, then ten labels of 1: decile 10 holds the first; the ten others share nine deciles, 2 in one."""
-    buckets = LabelBuckets.deciles(torch.tensor([90] + [1] * 10))
-    assert torch.bincount(buckets.assignment, minlength=11).tolist() == [1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0]
 
 
 def test_equal_counts_can_stay_together() -> None:
@@ -145,36 +138,6 @@ def test_frequency_counts_every_form_of_target_alike() -> None:
         frequency.update(target)
         assert frequency.compute().tolist() == [2, 0, 1, 1]
         assert frequency.num_rows == 3
-
-
-def test_ids_as_wide_as_there_are_labels_go_in_by_name() -> None:
-    """Two labels, two columns: a matrix unless said otherwise, and -1 there names the remedy."""
-    frequency = LabelFrequency(2)
-    with pytest.raises(ValueError, match="target_ids="):
-        frequency.update(torch.tensor([[1, -1]]))
-    frequency.update(target_ids=torch.tensor([[1, -1]]))
-    assert frequency.compute().tolist() == [0, 1]
-
-
-def test_buckets_whose_checksums_collide_are_told_apart() -> None:
-    """Two assignments of 48 labels with one CRC-32: two digests, and in one collection the values of two metrics."""
-    first, second = (
-        LabelBuckets.from_assignment([int(bucket) for bucket in digits], ["head", "tail"])
-        for digits in (
-            "000000111110000100010100100011101011100001100011",
-            "100010000000100110001101000000001011011110111011",
-        )
-    )
-    names = repr(("head", "tail")).encode()
-    assert len({crc32(one.assignment.numpy().tobytes(), crc32(names)) for one in (first, second)}) == 1
-    assert first.digest != second.digest
-    collection = TopKCollection({
-        "first": RecallAtK(k=1, buckets=first, empty_target_action="neg"),
-        "second": RecallAtK(k=1, buckets=second, empty_target_action="neg"),
-    })  # fmt: skip
-    collection.update(torch.tensor([[0, 6]]), torch.tensor([0]))  # label 0: head in the first, tail in the second
-    found = {key: float(value) for key, value in collection.compute().items()}
-    assert found == {"first/head": 1.0, "first/tail": 0.0, "second/head": 0.0, "second/tail": 1.0}
 
 
 def test_buckets_stay_what_they_were_made_of() -> None:

@@ -104,28 +104,6 @@ def test_every_form_of_target_and_order_of_chunks() -> None:
         assert read(tailmetrics.rank_chunks(listed, target, depth=DEPTH, num_labels=NUM_LABELS)) == wanted
 
 
-def test_rows_are_those_of_rank() -> None:
-    """Row mask, ignored rows, groups, weights and leading axes."""
-    scores = torch.randn(2, 5, NUM_LABELS, generator=torch.Generator().manual_seed(4))
-    target = torch.randint(0, NUM_LABELS, (2, 5), generator=torch.Generator().manual_seed(5))
-    target[1, 3] = -100
-    rows = torch.arange(10).view(2, 5)
-    more: dict[str, Any] = {
-        "row_mask": rows != 2,
-        "row_groups": rows % 2,
-        "row_weights": rows / 2,
-        "ignore_index": -100,
-    }
-    spoilt = scores.clone()
-    spoilt[0, 2, 4] = torch.nan  # in a row that does not count
-    metric = MRR(row_groups=["a", "b"], weighted=True)
-    wanted = bits_of(fed(metric, tailmetrics.rank(scores, target, depth=3, **more)).compute())
-    metric.reset()
-    chunks = list(spoilt.split([7, 33], dim=2))
-    found = tailmetrics.rank_chunks(chunks, target, depth=3, num_labels=NUM_LABELS, **more)
-    assert bits_of(fed(metric, found).compute()) == wanted
-
-
 def test_what_can_be_read_once_has_metrics_with_a_cut_off() -> None:
     """The others say what to pass; the metric is then as before. Areas of labels need one label alone."""
     ranking = tailmetrics.rank_chunks(pieces(TIED.scores, (6, 34)), TIED.target, depth=DEPTH, num_labels=NUM_LABELS)

@@ -312,6 +312,13 @@ def test_an_argument_changes_the_value_or_is_refused(argument: str, form: str) -
                 plain = outcome(form, name, given, True)
             assert isinstance(plain, Tensor), (name, plain)
             assert torch.equal(plain.nan_to_num(-1), found.nan_to_num(-1)), (name, found, plain)
+            if form == "chunks":
+                whole = outcome("ranking of scores", name, given, True)
+                assert isinstance(whole, Tensor) and torch.equal(whole.nan_to_num(-1), found.nan_to_num(-1)), (
+                    name,
+                    found,
+                    whole,
+                )
         if changes_nothing(argument, form, name):
             continue
         if isinstance(found, str):

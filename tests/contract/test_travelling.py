@@ -109,16 +109,6 @@ def test_what_differs_is_said_and_nothing_changes(here: Any, there: Any, wanted:
     assert states(here) == before
 
 
-@pytest.mark.parametrize("other", [None, 5, "text", {}, [1]])
-def test_what_is_no_collection_and_no_bytes_is_refused(other: Any) -> None:
-    """A TypeError that says what to pass."""
-    with pytest.raises(TypeError, match=r"TopKCollection.merge_state: got a \w+; pass a TopKCollection"):
-        tm.TopKCollection([tm.MRR()]).merge_state(other)
-    for metric in (tm.MRR(), tm.TopKCollection([tm.MRR()])):
-        with pytest.raises(TypeError, match=r"load_state_bytes: data is a \w+; pass the bytes that state_bytes"):
-            metric.load_state_bytes(other)
-
-
 def test_bytes_with_one_bit_changed_or_cut_anywhere_are_refused() -> None:
     """Every bit of every byte, every length: an error, and the metric as it was."""
     sent, received = fed(tm.RecallAtK(k=3), BATCHES[0]), fed(tm.RecallAtK(k=3), BATCHES[1])
