@@ -22,7 +22,7 @@ from tailmetrics.report.charts import (
 from tailmetrics.report.document import Document, Records, Section, plain, today
 from tailmetrics.report.formatting import LETTERS, RAISED, Key, number, p_value, sentences, short_name, signed, split
 from tailmetrics.report.labels import CurvePoint, curve_section
-from tailmetrics.report.pages import Written
+from tailmetrics.report.pages import Shown
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Comparison
@@ -39,7 +39,7 @@ LINE = 22
 
 
 @dataclass(frozen=True)
-class ComparisonReport(Written):
+class ComparisonReport(Shown):
     """Runs compared row by row, ready to be shown.
 
     Attributes:
@@ -81,6 +81,7 @@ class ComparisonReport(Written):
     clusters: str = ""
 
     stem = "compare"
+    in_json = "title date verdict warnings correction corrected_for comparisons settings versions"
 
     @cached_property
     def runs(self) -> list[str]:
@@ -95,6 +96,10 @@ class ComparisonReport(Written):
         for one in self.comparisons:
             found.setdefault(one.key, {}).update({one.run: one.value, one.baseline: one.baseline_value})
         return found
+
+    @cached_property
+    def _by_names(self) -> dict[tuple[str, str, str], Comparison]:
+        return {(one.key, one.run, one.baseline): one for one in self.comparisons}
 
     @cached_property
     def parts(self) -> dict[str, Key]:
@@ -119,8 +124,7 @@ class ComparisonReport(Written):
 
     def against(self, key: str, run: str) -> Comparison | None:
         """Return the comparison of a run with the baseline; None where there is none."""
-        fits = (one for one in self.comparisons if (one.key, one.run, one.baseline) == (key, run, self.runs[0]))
-        return next(fits, None)
+        return self._by_names.get((key, run, self.runs[0]))
 
     def beaten(self, key: str, run: str) -> str:
         """Return the letters of the runs that a run is significantly better than, as superscripts of its value."""
@@ -175,18 +179,8 @@ class ComparisonReport(Written):
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data, NaN as None."""
         header, lines = self.records()[""]
-        found: dict[str, Any] = plain({
-            "title": self.title,
-            "date": self.date,
-            "verdict": self.verdict,
-            "warnings": self.warnings,
-            "correction": self.correction,
-            "corrected_for": self.corrected_for,
-            "comparisons": [dict(zip(header, line, strict=True)) for line in lines],
-            "settings": self.settings,
-            "versions": self.versions,
-        })  # fmt: skip
-        return found
+        found = [dict(zip(header, map(plain, line), strict=True)) for line in lines]
+        return super().as_dict() | {"comparisons": found}
 
     def records(self) -> dict[str, Records]:
         """Return what CSV holds: a line per comparison, and the points of the curves."""
@@ -265,16 +259,15 @@ def _run_lines(report: ComparisonReport, metric: str, keys: Mapping[str, str]) -
     scale = scale_from_zero(values, values) if any(map(math.isfinite, values)) else Scale(0.0, 1.0)
     marks = []
     for place, run in enumerate(report.runs):
-        of_run = {name: report.values[key].get(run, math.nan) for name, key in keys.items()}
-        colour, shape = run_look(place)
-        found = {
-            name: ((at + 0.5) / len(keys), scale.share(value))
-            for at, (name, value) in enumerate(of_run.items())
+        of_run = [(at, name, report.values[key].get(run, math.nan)) for at, (name, key) in enumerate(keys.items())]
+        known = [
+            ((at + 0.5) / len(keys), scale.share(value), f"{run}: {name} {number(value)}")
+            for at, name, value in of_run
             if math.isfinite(value)
-        }
-        marks.append(Mark("line", list(found.values()), colour))
-        texts = {name: f"{run}: {name} {number(of_run[name])}" for name in found}
-        marks += [Mark("dot", [at], colour, shape, text=texts[name]) for name, at in found.items()]
+        ]
+        colour, shape = run_look(place)
+        marks.append(Mark("line", [(across, up) for across, up, _ in known], colour))
+        marks += [Mark("dot", [(across, up)], colour, shape, text=text) for across, up, text in known]
     return Chart(
         metric,
         marks,
@@ -299,26 +292,25 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
         known = {name: one for name, one in found.items() if one is not None and not math.isnan(one.difference)}
         if not any(found.values()):
             continue
-        ends = [0.0]
-        for one in known.values():
-            agree = "agree" in one.interval.method
-            ends += [one.difference, *(() if agree else (one.interval.low, one.interval.high))]
-        ends = [end for end in ends if math.isfinite(end)]
+        ends = [0.0, *(one.difference for one in known.values())]
+        apart = [one.interval for one in known.values() if "agree" not in one.interval.method]
+        ends = [end for end in [*ends, *(end for one in apart for end in (one.low, one.high))] if math.isfinite(end)]
         margin = 0.04 * (max(ends) - min(ends) or 1.0)
         scale, colour = Scale(min(ends) - margin, max(ends) + margin), run_look(place)[0]
         zero = scale.share(0.0)
         marks = [Mark("line", [(zero, 0.0), (zero, 1.0)], style="thin")]
         up = [Tick(1 - (line + 0.5) / len(found), (name,)) for line, name in enumerate(found)]
         for tick in up:
-            if tick.texts[0] not in known:
+            (name,) = tick.texts
+            if name not in known:
                 continue
-            one = known[tick.texts[0]]
+            one = known[name]
             values = (one.difference, one.interval.low, one.interval.high)
             at, lower, upper = (clipped(scale.share(end)) for end in values)
             has_ends = not math.isnan(one.interval.low)
             said = f" ({signed(one.interval.low)} to {signed(one.interval.high)})" if has_ends else ""
             least = "" if math.isnan(one.least_difference) else f", {number(one.least_difference)} would be shown"
-            text = f"{tick.texts[0]} {signed(one.difference)}{said}{', significant' if one.significant else least}"
+            text = f"{name} {signed(one.difference)}{said}{', significant' if one.significant else least}"
             marks += [Mark("line", [(lower, tick.at), (upper, tick.at)], colour)] if has_ends else []
             marks.append(Mark("dot", [(at, tick.at)], colour, "circle", filled=one.significant, text=text))
         yield Chart(
@@ -343,14 +335,10 @@ def _curves(report: ComparisonReport) -> Iterator[Section]:
 
 def _scatters(report: ComparisonReport) -> Section:
     """Return accuracy against the tail: a dot per run, the value over all labels across, the rarest measured up."""
-    charts: list[Chart] = []
+    charts = []
     for metric, keys in report.by_bucket.items():
-        across = report.over_all.get(metric)
-        measured = [
-            key
-            for name, key in keys.items()
-            if name != "unseen" and any(map(math.isfinite, report.values[key].values()))
-        ]
+        across, named = report.over_all.get(metric, ""), [key for name, key in keys.items() if name != "unseen"]
+        measured = [key for key in named if any(map(math.isfinite, report.values[key].values()))]
         if across in report.values and measured:
             sides = [report.values[key] for key in (across, measured[-1])]
             pairs = {run: (sides[0].get(run, math.nan), sides[1].get(run, math.nan)) for run in report.runs}
@@ -361,22 +349,22 @@ def _scatters(report: ComparisonReport) -> Section:
 
 def _scatter(report: ComparisonReport, known: Mapping[str, tuple[float, float]], across: str, up: str) -> Chart:
     x_axis, y_axis = (axis_of([pair[side] for pair in known.values()]) for side in (0, 1))
-    marks, outside = [], []
+    dots, letters, outside = [], list[Mark](), []
     for run, (x, y) in known.items():
         shares, (colour, shape) = (x_axis.share(x), y_axis.share(y)), run_look(report.runs.index(run))
         at, text = (clipped(shares[0]), clipped(shares[1])), f"{run}: {number(x)} over all labels, {number(y)} in {up}"
         outside += [] if at == shares else [text]
-        marks.append(Mark("dot", [at], colour, shape, filled=at == shares, text=text))
-        side = "left" if at[0] > 0.6 else "right"
-        near = [mark.places[0] for mark in marks if mark.kind == "text"]
-        blanks = sum(abs(at[0] - one[0]) < 0.04 and abs(at[1] - one[1]) < 0.055 for one in near)
-        aside, letter = "\N{NO-BREAK SPACE}" * 3 * blanks, report.letter(run)
-        marks.append(Mark("text", [at], colour, style=side, text=letter + aside if side == "left" else aside + letter))
+        near = (mark.places[0] for mark in letters)
+        aside = "\N{NO-BREAK SPACE}" * 3 * sum(abs(at[0] - x) < 0.04 and abs(at[1] - y) < 0.055 for x, y in near)
+        side, letter = "left" if at[0] > 0.6 else "right", report.letter(run)
+        said = letter + aside if side == "left" else aside + letter
+        dots.append(Mark("dot", [at], colour, shape, filled=at == shares, text=text))
+        letters.append(Mark("text", [at], colour, style=side, text=said))
     caption = f"against {across}: up and to the right is better in head and tail, unless less is better"
     far = f" · hollow, at the edge: far outside, {'; '.join(outside)}" if outside else ""
     return Chart(
         up,
-        marks,
+        [mark for both in zip(dots, letters, strict=True) for mark in both],
         f"{up} against {across}",
         caption=caption + far,
         across=x_axis.ticks(),

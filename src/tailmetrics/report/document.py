@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -117,6 +116,8 @@ def today() -> str:
 
 def plain(value: Any) -> Any:
     """Return what strict JSON can hold: dicts, lists, NaN as None, and what is infinite in words."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, Mapping):
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -124,19 +125,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return None if math.isnan(value) else value if math.isfinite(value) else str(value)
     return value
-
-
-class Shown:
-    """What renderers show: a report or a comparison."""
-
-    @abstractmethod
-    def document(self, brief: bool = False, references: bool = False) -> Document:
-        """Return what every renderer shows."""
-
-    @abstractmethod
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-
-    @abstractmethod
-    def records(self) -> dict[str, Records]:
-        """Return what CSV holds, by the name of the file behind the stem."""

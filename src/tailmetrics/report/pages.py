@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tailmetrics.report import pictures, text
 from tailmetrics.report.charts import run_look
-from tailmetrics.report.document import Shown
+from tailmetrics.report.document import Document, Records, plain
 from tailmetrics.report.formatting import printable
 
 if TYPE_CHECKING:
@@ -87,10 +88,24 @@ def _visible(value: Any) -> Any:
     return printable(value) if type(value) is str and not value.isprintable() else value
 
 
-class Written(Shown):
-    """What is written, printed and shown in a notebook."""
+class Shown(ABC):
+    """A report or a comparison: what renderers show, what is written, printed and shown in a notebook."""
 
     stem: ClassVar[str]
+    in_json: ClassVar[str]
+    """What JSON holds: names of attributes, in order."""
+
+    @abstractmethod
+    def document(self, brief: bool = False, references: bool = False) -> Document:
+        """Return what every renderer shows."""
+
+    @abstractmethod
+    def records(self) -> dict[str, Records]:
+        """Return what CSV holds, by the name of the file behind the stem."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, NaN as None."""
+        return {name: plain(getattr(self, name, None)) for name in self.in_json.split()}
 
     def write(self, folder: Path | str, stem: str | None = None) -> list[Path]:
         """Write JSON, Markdown, LaTeX, CSV, a page and a picture into ``folder``; return their paths.

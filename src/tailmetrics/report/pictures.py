@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tailmetrics.report.document import Shown
+    from tailmetrics.report.pages import Shown
 
 HEIGHT, WIDTH = 3.4, 7.5
 """Inches of a panel."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, pairwise
@@ -31,7 +31,7 @@ from tailmetrics.report.formatting import (
     without_zero,
 )
 from tailmetrics.report.labels import CurvePoint, LabelTable, curve_section
-from tailmetrics.report.pages import Written
+from tailmetrics.report.pages import Shown
 
 if TYPE_CHECKING:
     from tailmetrics.significance.estimating import Interval
@@ -191,7 +191,7 @@ def summary_of_counts(counts: Tensor) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Report(Written):
+class Report(Shown):
     """The results of one evaluation.
 
     Attributes:
@@ -254,6 +254,10 @@ class Report(Written):
     date: str = field(default_factory=today)
 
     stem = "report"
+    in_json = (
+        "title date rows positives metrics by_bucket over_all captions summaries intervals references tie_bounds "
+        "buckets row_groups worst_labels examples label_counts ties warnings settings versions"
+    )
 
     @cached_property
     def parts(self) -> dict[Key, float]:
@@ -371,30 +375,12 @@ class Report(Written):
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data: metric keys as in ``scalars()``, NaN as None."""
         worst = {} if self.labels is None else self.labels.cells(self.labels.most_missed(WORST))
-        found: dict[str, Any] = plain({
-            "title": self.title,
-            "date": self.date,
-            "rows": self.rows,
-            "positives": self.positives,
-            "metrics": self.scalars,
-            "by_bucket": self.by_bucket,
-            "over_all": self.over_all,
-            "captions": self.captions,
-            "summaries": self.summaries,
-            "intervals": {key: asdict(interval) for key, interval in self.intervals.items()},
-            "references": self.references,
-            "tie_bounds": self.tie_bounds,
-            "buckets": [asdict(row) for row in self.buckets],
-            "row_groups": [asdict(row) for row in self.row_groups],
-            "worst_labels": [dict(zip(worst, line, strict=True)) for line in zip(*worst.values(), strict=True)],
-            "examples": [asdict(one) for one in self.examples],
+        return super().as_dict() | {
+            "metrics": plain(self.scalars),
+            "worst_labels": [dict(zip(worst, plain(line), strict=True)) for line in zip(*worst.values(), strict=True)],
             "label_counts": None if self.label_counts is None else summary_of_counts(self.label_counts),
             "ties": {f"tie_rate@{k}": share for k, share in self.ties.items()},
-            "warnings": self.warnings,
-            "settings": self.settings,
-            "versions": self.versions,
-        })  # fmt: skip
-        return found
+        }
 
     def records(self) -> dict[str, Records]:
         """Return what CSV holds, by the name of the file behind the stem.

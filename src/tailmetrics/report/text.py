@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from tailmetrics.report.document import Records, Section, Shown
+    from tailmetrics.report.document import Records, Section
+    from tailmetrics.report.pages import Shown
 
 EDGES = 3
 """Columns of a terminal that a cell takes beside its text."""
