@@ -68,20 +68,14 @@ class LabelTable:
         found: list[int] = order[met[order]].tolist()
         return found
 
-    def most_missed(self, number: int) -> list[int]:
-        """Return the labels that were missed most often: at most ``number`` of each bucket, or of all without one."""
-        missed, found = self.whole[f"missed{self.cuts[-1]}"], dict[int, list[int]]()
-        for label in self.by_misses:
-            if missed[label] > 0:
-                found.setdefault(0 if self.buckets is None else int(self.buckets[label]), []).append(label)
+    def most(self, what: str, number: int, of_each: bool = False) -> list[int]:
+        """Return the labels that were ``"missed"`` or ``"wrong"`` most often: so many of all, or of each bucket."""
+        column, found = self.whole[f"{what}{self.cuts[-1]}"], dict[int, list[int]]()
+        order = column.sort(descending=True, stable=True).indices
+        for label in order[column[order] > 0].tolist():
+            of_label = int(self.buckets[label]) if of_each and self.buckets is not None else 0
+            found.setdefault(of_label, []).append(label)
         return [label for bucket in sorted(found) for label in found[bucket][:number]]
-
-    def most_wrong(self, number: int) -> list[int]:
-        """Return the labels that were suggested most often where they are not relevant."""
-        wrong = self.whole[f"wrong{self.cuts[-1]}"]
-        order = wrong.sort(descending=True, stable=True).indices[:number]
-        found: list[int] = order[wrong[order] > 0].tolist()
-        return found
 
     def cells(self, labels: Sequence[int]) -> dict[str, list[Any]]:
         """Return the columns of the table for some labels."""

@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -123,7 +124,9 @@ class Shown(ABC):
         folder.mkdir(parents=True, exist_ok=True)
         # beside the goal, so that a replacement is a renaming within one file system
         with TemporaryDirectory(prefix=f".{stem}-", dir=folder) as unfinished:
-            has_picture = pictures.write_picture(self, Path(unfinished) / f"{stem}.png")
+            has_picture = bool(self.document().charts)
+            if has_picture:
+                pictures.picture(self).savefig(Path(unfinished) / f"{stem}.png", dpi=120)
             tables = {self._file(name, stem): text.csv_text(records) for name, records in self.records().items()}
             texts = {
                 f"{stem}.json": json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n",
@@ -147,8 +150,14 @@ class Shown(ABC):
         return f"{name}{stem.removeprefix('report')}.csv" if stem.startswith("report") else f"{stem}_{name}.csv"
 
     def __str__(self) -> str:
-        """Return what the terminal shows, 80 columns wide."""
-        return text.terminal_text(self, 80)
+        """Return what the terminal shows, 80 columns wide; Markdown where rich is not installed."""
+        try:
+            from rich.console import Console
+        except ModuleNotFoundError:
+            return text.markdown(self)
+        found = StringIO()
+        text.print_report(self, Console(width=80, file=found))
+        return found.getvalue()
 
     def _repr_html_(self) -> str:
         return fragment(self)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -27,14 +26,6 @@ LINES = {"solid": "-", "thin": "-", "dashed": (0, (5, 4)), "dotted": (0, (1, 1.5
 INK = "0.25"
 OFFSETS = {"above": (0, 3, "center"), "right": (6, -3, "left"), "left": (-6, -3, "right"), "middle": (0, -3, "center")}
 """Points right of and above its place, and what of a text lies there."""
-
-
-def write_picture(shown: Shown, path: Path) -> bool:
-    """Write the drawings as an image; return False where there are none."""
-    if not shown.document().charts:
-        return False
-    picture(shown).savefig(path, dpi=120)
-    return True
 
 
 def picture(shown: Shown) -> Figure:

@@ -374,7 +374,7 @@ class Report(Shown):
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data: metric keys as in ``scalars()``, NaN as None."""
-        worst = {} if self.labels is None else self.labels.cells(self.labels.most_missed(WORST))
+        worst = {} if self.labels is None else self.labels.cells(self.labels.most("missed", WORST, of_each=True))
         return super().as_dict() | {
             "metrics": plain(self.scalars),
             "worst_labels": [dict(zip(worst, plain(line), strict=True)) for line in zip(*worst.values(), strict=True)],
@@ -694,33 +694,35 @@ def _grid(report: Report, section: Section, columns: Mapping[str, tuple[str, str
     return replace(section, header=["group", "rows", *columns], lines=lines, fixed=2, heat=tints)
 
 
-def _contiguous(report: Report) -> tuple[Tensor, list[BucketRow]]:
-    """Return the counts of the labels seen in training, falling, and the buckets if each is a stretch of them."""
+def _stretches(report: Report) -> tuple[Tensor, list[int], list[str]]:
+    """Return the counts of the labels seen in training, falling, and where each bucket that is a stretch of them ends.
+
+    Where buckets do not follow the counts, or are too many to be told apart, there are none.
+    """
     assert report.label_counts is not None
     counts = report.label_counts.cpu().sort(descending=True).values
-    seen = counts[counts > 0]
-    rows = [row for row in report.buckets if row.occurrences]
-    sizes = [row.labels for row in rows]
-    if not rows or sum(sizes) != len(seen) or len(rows) > CURVE_POINTS // 4:
-        return seen, []
-    parts = zip(torch.split(seen, sizes), rows, strict=True)
-    return seen, rows if all(int(part.sum()) == row.occurrences for part, row in parts) else []
+    seen, rows = counts[counts > 0], [row for row in report.buckets if row.occurrences]
+    ends = list(accumulate(row.labels for row in rows))
+    if not rows or ends[-1] != len(seen) or len(rows) > CURVE_POINTS // 4:
+        return seen, [], []
+    parts = zip(torch.split(seen, [row.labels for row in rows]), rows, strict=True)
+    follow = all(int(part.sum()) == row.occurrences for part, row in parts)
+    return (seen, ends, [row.name for row in rows]) if follow else (seen, [], [])
 
 
 def _frequencies(report: Report) -> Iterator[Section]:
     """Yield the training count by rank of frequency, both logarithmic, in the colours of the buckets."""
     if report.label_counts is None or not bool((report.label_counts > 0).any()):
         return
-    seen, buckets = _contiguous(report)
-    edges = [1, *(1 + end for end in accumulate(row.labels for row in buckets))] if buckets else [1, len(seen) + 1]
+    seen, ends, names = _stretches(report)
+    edges = [1, *(1 + end for end in ends or [len(seen)])]
     across, up = Scale(1, len(seen) + 1, "log"), Scale(FLOOR, int(seen[0]) * 1.2, "log")
     most = CURVE_POINTS - 2 * (len(edges) - 1)
     ranks = sorted({round(len(seen) ** (step / (most - 1))) for step in range(most)})
     marks: list[Mark] = []
-    for place, (start, end) in enumerate(pairwise(edges)):
+    for place, ((start, end), name) in enumerate(zip(pairwise(edges), names or [""], strict=True)):
         drawn = [start, *(rank for rank in ranks if start < rank < end), end]
         points = [(across.share(rank), up.share(int(seen[min(rank, len(seen)) - 1]))) for rank in drawn]
-        name = buckets[place].name if buckets else ""
         colour = shade(place, len(report.buckets), name)
         left, right = points[0][0], points[-1][0]
         marks += [Mark("area", [(left, 0.0), *points, (right, 0.0)], colour), Mark("line", points, colour)]
@@ -740,7 +742,7 @@ def _frequencies(report: Report) -> Iterator[Section]:
         gutter=34,
         in_picture=False,
     )
-    coloured = "Coloured by bucket, as the bars are." if len(buckets) > 1 else ""
+    coloured = "Coloured by bucket, as the bars are." if len(names) > 1 else ""
     yield Section("frequency", "How often labels occur in training", sentences(told, coloured), charts=[chart])
 
 
@@ -760,12 +762,10 @@ def _curves_of_labels(report: Report) -> Iterator[Section]:
     """Yield each value of single labels as a function of the training count."""
     edges: list[tuple[float, str]] = []
     if report.label_counts is not None and report.curves:
-        seen, buckets = _contiguous(report)
-        ends = list(accumulate(row.labels for row in buckets))
-        edges = [
-            (math.sqrt(int(seen[end - 1]) * int(seen[end])) if end < len(seen) else math.nan, row.name)
-            for end, row in zip(ends, buckets, strict=True)
-        ]
+        seen, ends, names = _stretches(report)
+        # between the counts on both sides of an edge
+        counts = (math.sqrt(int(seen[end - 1]) * int(seen[end])) if end < len(seen) else math.nan for end in ends)
+        edges = list(zip(counts, names, strict=True))
     curves = {metric: {"": points} for metric, points in report.curves.items()}
     yield curve_section("As a function of the training count", curves, edges)
 
@@ -778,27 +778,24 @@ def _labels(report: Report, brief: bool) -> Iterator[Section]:
     at, each, by_bucket = table.cuts[-1], 1 if brief else MISSED, table.buckets is not None
     of_cut = f" at k = {at.removeprefix('@')}" if at else ""
     limit = f"at most {each} of each bucket" if by_bucket else f"the first {WRONG}"
-    for name, often, said, labels in (
-        ("missed", "missed", f"relevant and not predicted; {limit}", table.most_missed(each if by_bucket else WRONG)),
-        ("wrong", "suggested wrongly", f"predicted and not relevant; the first {WRONG}", table.most_wrong(WRONG)),
+    for name, often, said, most in (
+        ("missed", "missed", f"relevant and not predicted; {limit}", each if by_bucket else WRONG),
+        ("wrong", "suggested wrongly", f"predicted and not relevant; the first {WRONG}", WRONG),
     ):
-        columns = {
-            column: cells
-            for column, cells in table.cells(labels).items()
-            for stem in [column.partition("@")[0]]
-            if (stem in BRIEF_COLUMNS[name] if brief else stem == name or stem not in BRIEF_COLUMNS)
-        }
+        lines = table.cells(table.most(name, most, of_each=name == "missed"))
+        stems = {column: column.partition("@")[0] for column in lines}
+        shown = BRIEF_COLUMNS[name] if brief else (*stems.values(),)
+        left_out = () if brief else {*BRIEF_COLUMNS} - {name}
+        columns = [column for column, stem in stems.items() if stem in shown and stem not in left_out]
         texts = sum(column in ("label", "name", "bucket") for column in columns)
-        shown = [
-            [
-                number(cell) if isinstance(cell, float) else f"{cell:,}" if place >= texts else str(cell)
-                for cell in cells
-            ]
-            for place, cells in enumerate(columns.values())
-        ]
+        cells = [[_cell(cell, place < texts) for cell in lines[column]] for place, column in enumerate(columns)]
         caption, title = sentences(report.of_rows, f"{name}: {said}"), f"Labels most often {often}{of_cut}"
-        lines = [list(line) for line in zip(*shown, strict=True)]
-        yield Section(name, title, caption, header=list(columns), lines=lines, fixed=texts, texts=texts)
+        transposed = [list(line) for line in zip(*cells, strict=True)]
+        yield Section(name, title, caption, header=columns, lines=transposed, fixed=texts, texts=texts)
+
+
+def _cell(value: Any, is_text: bool) -> str:
+    return str(value) if is_text else number(value) if isinstance(value, float) else f"{value:,}"
 
 
 def _examples(report: Report, brief: bool) -> Iterator[Section]:

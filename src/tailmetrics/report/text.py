@@ -117,17 +117,6 @@ def print_report(shown: Shown, console: Console | None = None, references: bool 
     console.print(Group(*parts), crop=False)  # a key longer than a line stays whole
 
 
-def terminal_text(shown: Shown, width: int) -> str:
-    """Return what a terminal of this width shows; Markdown where rich is not installed."""
-    try:
-        from rich.console import Console
-    except ModuleNotFoundError:
-        return markdown(shown)
-    text = StringIO()
-    print_report(shown, Console(width=width, file=text))
-    return text.getvalue()
-
-
 def _side_by_side(section: Section, width: int) -> Iterator[list[int]]:
     """Yield the columns of each part of a table that fits into a width, the first one in each; none where it cannot."""
     lines = [section.header, *section.lines]
