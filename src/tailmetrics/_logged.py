@@ -91,7 +91,7 @@ class LoggedCollection(MetricCollection):
     _were_logged = False
 
     def logged_value(self, place: Place) -> Tensor:
-        """Return a scalar; the first that is asked for computes all."""
+        """Return the scalar at a place; the first call computes the scalars of all places."""
         pairs = zip(self._values_of, self._signs(), strict=True)
         if not (self._values_logged and all(a == c and b is d for (a, b), (c, d) in pairs)):
             found = self.compute()

@@ -52,8 +52,8 @@ class Fingerprint(NamedTuple):
 
     Attributes:
         metric: The name of the class.
-        arguments: The value of each argument that numbers depend on, as :func:`identity` writes it: of buckets and
-            counts a SHA-256.
+        arguments: The value of each argument that numbers depend on, as :func:`identity` writes it. A
+            SHA-256 stands for buckets and counts.
         states: What each state is, in their order: type, shape and reduction, by name.
     """
 

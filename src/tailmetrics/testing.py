@@ -148,14 +148,14 @@ def _copies_are_equal(make: Callable[[], TopKMetric]) -> bool:
 
 
 def _reset_forgets(make: Callable[[], TopKMetric]) -> bool:
-    """Be as new after a reset."""
+    """Be like a new metric after a reset."""
     metric = _fed(make(), _batch(1))
     metric.reset()
     return _value(metric, _batch()) == _value(make(), _batch())
 
 
 def _errors_change_nothing(make: Callable[[], TopKMetric]) -> bool:
-    """Refuse a batch that cannot be read, be as before then, and touch no input."""
+    """Refuse a batch that cannot be read, and then change neither the metric nor the batch."""
     scores, target = _batch()
     before = scores.clone(), target.clone()
     metric = _fed(make(), (scores, target))

@@ -90,7 +90,7 @@ KForRecall(0.5).update(IDS, TARGET)
 NDCGAtK(k=1, gain="exponential").update(SCORES, torch.tensor([[200.0, 0, 0, 0], [1.0, 0, 0, 0]]))
     -> NDCGAtK: a gain of 200 is too large for 2\^g - 1
 NoveltyAtK(k=1, label_counts=[1, 2], num_train=3, num_labels=4)
-    -> NoveltyAtK: label_counts tells of 2 labels, but there are 4; pass what was made for the same labels
+    -> NoveltyAtK: label_counts is for 2 labels, but there are 4; pass what was made for the same labels
 PropensityScoredPrecisionAtK(k=1, label_counts=[0, 1], num_train=10 ** 9, a=10.0, b=1e-06).update(torch.tensor([[0]]), torch.tensor([0]))
     -> PropensityScoredPrecisionAtK: a=10.0, b=1e-06 give a label the weight
 RowAUC(empty_target_action="error").update(SCORES, torch.tensor([[True, False] * 2, [True] * 4]))
@@ -99,10 +99,10 @@ RowAUC().update(Ranking.from_ids(IDS, target_ids=TARGET, num_labels=4, complete=
 CoverageError().update(Ranking.from_ids(IDS, target_ids=TARGET, num_labels=4, complete=False)) -> CoverageError: preds are ranked ids, which have no scores
 RankingLoss().update(Ranking.from_ids(IDS, target_ids=TARGET, num_labels=4, complete=False)) -> RankingLoss: preds are ranked ids, which have no scores
 FallOutAtK(k=3, num_labels=2, duplicates="first").update(torch.tensor([[0, 0, 0]]), torch.tensor([1]))
-    -> preds show a label twice in a row of the list
+    -> preds list a label twice in one row
 ERRAtK(k=5, max_gain=3).update(IDS[:1], torch.tensor([[4.0, 1.0]])) -> ERRAtK: .*max_gain
 F1AtThreshold(0.5).update(IDS, TARGET) -> F1AtThreshold: .*scores
-F1AtThreshold(torch.zeros(2), num_labels=4) -> threshold tells of 2 labels, but there are 4
+F1AtThreshold(torch.zeros(2), num_labels=4) -> threshold is for 2 labels, but there are 4
 F1AtThreshold(0.5).update(SCORES.where(SCORES != 0.1, torch.nan), TARGET) -> F1AtThreshold: .*NaN
 F1AtThreshold(0.5, num_labels=4).update(SCORES[:, :3], TARGET) -> F1AtThreshold: preds has 3 columns
 PropensityScoredPrecisionAtK(k=3, weights=torch.ones(4), label_counts=[1] * 4, num_train=4)
@@ -139,7 +139,7 @@ functional.recall_at_k(SCORES, TARGET) -> recall_at_k: missing a required argume
 functional.recall_at_k(SCORES, TARGET, top_k=2) -> recall_at_k: .*; pass recall_at_k.preds, target, k.\.
 functional.recall_at_k(SCORES, TARGET, k=None) -> recall_at_k: k=None, the whole ranking, means nothing
 PrecisionAtK(k=1, buckets=LabelBuckets.from_assignment([0, 0], ["all"]), num_labels=3)
-    -> PrecisionAtK: buckets tells of 2 labels, but there are 3; pass what was made for the same labels
+    -> PrecisionAtK: buckets is for 2 labels, but there are 3; pass what was made for the same labels
 """
 """What a user types, and behind an arrow how the error matches."""
 

@@ -299,7 +299,7 @@ def _note_unread(collection: TopKCollection, option: str) -> None:
 
 
 def _check_known(collection: TopKCollection, inputs: Inputs, num_train: int | None) -> None:
-    """Raise if a metric asks for what no option gives; the defaults () and 0 mean that it has no such argument."""
+    """Raise if a metric needs what no option gives; the defaults () and 0 stand for a metric without the argument."""
     if inputs.train is not None:
         return
     for metric in collection.members().values():

@@ -23,10 +23,10 @@ class DataOptions:
     num_train: Annotated[int | None, "Number of training rows, beside --label-counts."] = None
     num_labels: Annotated[int | None, "Number of labels, if no file says it."] = None
     label_names: Annotated[
-        str | None, "Text file of label names, one per line; those of the columns of a matrix join it with text."
+        str | None, "Text file with the name of each label, one per line. A matrix can then stand beside names."
     ] = None
     filter: Annotated[
-        str | None, "Pairs that do not count: lines of row and label, as in XMC, or of query and item, or train.csv."
+        str | None, "File of pairs that do not count: lines of row and label, or of query and item, as in train.csv."
     ] = None
     missing: Annotated[Literal["skip", "zero"], "Leave queries without predictions out, or count them as 0."] = "skip"
     duplicates: Annotated[
@@ -39,10 +39,9 @@ class DataOptions:
     train_min_gain: Annotated[float | None, "The same for training targets; by default above 0."] = None
     buckets: Annotated[
         str | None,
-        "Buckets of labels: deciles, quantiles:5, quantiles:5:labels for equally many labels, or of training counts "
-        "thresholds:1,20,101 or thresholds:1,20,101:many,medium,few: edges ascend, names go from the most frequent to "
-        "the rarest. Where no metric of a preset is by bucket, each is reported by bucket too: --train-target "
-        "train.qrels --buckets deciles.",
+        "Buckets of labels: deciles, quantiles:5, quantiles:5:labels for equally many labels in each, or "
+        "thresholds:1,20,101 for ranges of the training count. Names go from the most frequent bucket to the rarest: "
+        "thresholds:1,20,101:many,medium,few. A preset without a metric by bucket then has each metric by bucket too.",
     ] = None
     probabilities: Annotated[bool, "Scores are probabilities: CrossEntropy and the like read their logarithm."] = False
     row_groups: Annotated[
@@ -51,7 +50,7 @@ class DataOptions:
     format: Annotated[str | None, f"Format of all files; by default found for each. One of {', '.join(FORMATS)}."] = (
         None
     )
-    preds_format: Annotated[str | None, "Format of the predictions, if it is another one."] = None
+    preds_format: Annotated[str | None, "Format of the predictions, if the other files have another."] = None
     columns: Annotated[Columns, "Names of columns."] = field(default_factory=Columns)
     preds_columns: Annotated[Columns | None, "Names of columns of the predictions alone."] = None
     string_ids: Annotated[bool | None, "true: whole numbers are names, too; false: they are label ids."] = None
@@ -98,9 +97,10 @@ class CompareOptions:
 
     preds: Annotated[list[str] | None, "Files of predictions, two or more, instead of tables."] = None
     names: Annotated[list[str] | None, "Names of the runs; by default those of the files."] = None
-    baseline: Annotated[str | None, "The run to compare the others with; by default all pairs."] = None
+    baseline: Annotated[str | None, "The run to compare the others with. By default all pairs are compared."] = None
     clusters: Annotated[
-        str | None, "What rows are drawn by, such as their user: a column of the tables, or a file like --row-groups."
+        str | None,
+        "What makes rows dependent, such as their user: a column of the tables, or a file as --row-groups takes.",
     ] = None
     only: Annotated[list[str] | None, "Metrics to compare, with or without their bucket."] = None
     correction: Annotated[Correction, "How p-values are corrected for the number of comparisons."] = "holm"

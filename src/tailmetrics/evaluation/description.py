@@ -48,7 +48,7 @@ OVER = {
 
 
 def mean_over(metric: TopKMetric) -> str:
-    """Return over which labels a macro average is the mean; nothing of other metrics."""
+    """Return in words over which labels a macro average is the mean; an empty text for other metrics."""
     return OVER[metric.labels] if isinstance(metric, LabelAveragedMetric) and metric.average == "macro" else ""
 
 

@@ -35,7 +35,7 @@ class Columns:
         query: The query, user or row of a line or of a list.
         item: CSV, TSV, JSON Lines: the item, document or label.
         score: CSV, TSV, JSON Lines, predictions: the score.
-        gain: CSV, TSV, JSON Lines, targets: the gain or grade; ``"none"`` leaves it out: each line is relevant.
+        gain: CSV, TSV, JSON Lines, targets: the gain or grade; ``none`` leaves it out, and each line is relevant.
         rank: CSV, TSV, JSON Lines, predictions without a score: the rank, 1 for the best.
     """
 

@@ -436,10 +436,10 @@ def _array(path: FilePath, suffix: str) -> Array:
 
 
 def _entries(path: FilePath) -> Iterator[tuple[int, str | None, str]]:
-    """Yield the number, the label and the count of each line; the label is None where counts stand alone.
+    """Yield the number, the label and the count of each line; the label is None in a file that has counts alone.
 
     Raises:
-        DataFileError: If there are other columns, but none that is known to hold labels, or one is there twice.
+        DataFileError: If no other column is known to hold labels, or several are.
     """
     suffix = suffix_of(path)
     if suffix == "txt":

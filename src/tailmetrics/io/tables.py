@@ -496,7 +496,7 @@ def read_json(asked: Opening) -> Opened:
         fields = choose(path, header, asked.role, asked.columns, "its objects")
         return _from_objects(path, fields, content)
     if not isinstance(content, dict):
-        raise DataFileError(path, f"holds one {type(content).__name__}, but not of objects", hint=hint)
+        raise DataFileError(path, f"holds a {type(content).__name__}, but no dict and no list of objects", hint=hint)
     return _from_dict(content, asked)
 
 

@@ -64,7 +64,7 @@ def every_line(path: FilePath, longest: int = LONGEST) -> Iterator[tuple[int, st
     """Yield the lines of a file with their numbers from 1.
 
     Raises:
-        DataFileError: If one is not UTF-8, or longer than any is.
+        DataFileError: If a line is not UTF-8, or has more than ``longest`` bytes.
     """
     number, rest = 0, b""
     with stream(path) as file:

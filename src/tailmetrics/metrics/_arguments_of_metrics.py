@@ -365,7 +365,7 @@ class ConfiguredMetric(ExactMetric):
         """Take the number of labels from an argument that has something for each of them."""
         if self.num_labels not in (None, number):
             raise ValueError(
-                f"{self._caller}: {argument} tells of {number} labels, but there are {self.num_labels}; pass what was "
+                f"{self._caller}: {argument} is for {number} labels, but there are {self.num_labels}; pass what was "
                 "made for the same labels, and leave num_labels out."
             )
         self.num_labels = number

@@ -185,8 +185,8 @@ class _LabelArea(LabelValues):
         """Return the value over all batches and processes; with ``average="none"`` of every label.
 
         Returns:
-            float64, as :meth:`TopKMetric.compute`; with ``average="none"`` of shape (L,), with row groups behind an
-            axis of all rows and each group; NaN for a label that has no area.
+            float64, as :meth:`TopKMetric.compute`; with ``average="none"`` of shape (L,), or with row groups
+            (1 + groups, L): first all rows, then each group. NaN for a label that has no area.
         """
         return super().compute() if self.average != "none" else self._of_groups()[1]
 

@@ -509,8 +509,8 @@ class FallOutAtK(RowMeanMetric):
         super()._check(ranking)
         if ranking.repeated is not None and bool(ranking.repeated.any()):
             raise ValueError(
-                f"{self._caller}: preds show a label twice in a row of the list, which would be two irrelevant labels "
-                "and could make more than there are; take repeated ids out of preds."
+                f"{self._caller}: preds list a label twice in one row, so that it would count as two labels; "
+                "take repeated ids out of preds."
             )
 
     def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
