@@ -1,18 +1,15 @@
 """Outputs: nothing before all is done, never in the place of an input, nor of what is there unless that is said."""
 
-import fcntl
 import os
 import shutil
 import signal
 from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from tailmetrics.cli.outputs import Outputs
-from tailmetrics.io.files import folder_for
 
 
 @pytest.fixture(autouse=True)
@@ -169,39 +166,3 @@ def test_an_interrupt_while_files_appear(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         replace()
     assert contents(tmp_path) == {"report.json": b"{}", "report.csv": b"after"}
-
-
-@pytest.mark.parametrize("has_lock", [True, False])
-def test_what_a_killed_run_left_is_gone(words, tailmetrics, tmp_path, has_lock):
-    """What waited in the hidden folder of a run that was killed just now goes with the next one; a living one's stays."""
-    left = tmp_path / ".tailmetrics-killed_1"
-    left.mkdir()
-    (left / "report.tex").write_text("half")
-    if has_lock:
-        (left / "lock").touch()
-    with Outputs() as outputs:
-        stage(outputs, tmp_path, json="{}")
-        assert tailmetrics(*words, "--out", tmp_path)[0] == 0
-        assert len(list(tmp_path.glob(".tailmetrics-*"))) == 1
-    assert {path.name for path in tmp_path.iterdir()} == {
-        f"report.{one}" for one in ("json", "md", "csv", "tex", "html")
-    } | {"config.yaml"}
-
-
-def test_a_new_folder_that_another_process_takes_for_left_behind(tmp_path, monkeypatch):
-    """Another process locks a folder before the one that made it, or has removed it: a new one is made."""
-    made = []
-
-    def taken(**more):
-        made.append(Path(mkdtemp(**more)))
-        if len(made) == 1:
-            held.append((made[0] / "lock").open("a"))
-            fcntl.flock(held[0], fcntl.LOCK_EX)
-        if len(made) == 2:
-            made[1].rmdir()
-        return str(made[-1])
-
-    held, owner = [], Outputs()
-    monkeypatch.setattr("tailmetrics.io.files.mkdtemp", taken)
-    assert folder_for(owner, tmp_path) == made[2]
-    assert (made[2] / "lock").is_file()

@@ -230,11 +230,11 @@ BLOCKS = 256
 def fingerprint(file: FilePath) -> str:
     """Return the size of a file and a digest of its content, of a large one of parts of it, both ends included.
 
-    Of a file in a store, the time of its last change stands for the content: all processes ask the same store.
+    Of a file in a store, what the store tells of it stands for the content: all processes ask the same one.
     """
     size = size_of(file)
     if isinstance(file, StoredFile):
-        return f"{size:,} bytes, of {file.facts.mtime}"
+        return f"{size:,} bytes, {file.system.ukey(file.key)[:12]}"
     last = max(0, size - BLOCK_BYTES)
     wanted = range(0, size, BLOCK_BYTES)
     starts = wanted if len(wanted) <= BLOCKS else [last * number // (BLOCKS - 1) for number in range(BLOCKS)]

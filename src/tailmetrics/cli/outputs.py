@@ -15,7 +15,7 @@ from weakref import finalize
 from rich.console import Console
 
 from tailmetrics.cli.messages import CommandError
-from tailmetrics.io.files import LOCK, folder_for
+from tailmetrics.io.files import folder_for
 from tailmetrics.report import print_report
 from tailmetrics.report.formatting import printable
 
@@ -91,7 +91,7 @@ class Outputs:
         with _uninterrupted():
             self.made.clear()
             for waiting, folder, names in self._claimed:
-                written = sorted(path.name for path in waiting.iterdir() if path.name != LOCK)
+                written = sorted(path.name for path in waiting.iterdir())
                 for name in written:
                     self._move(waiting / name, folder / name)
                     found.append(folder / name)

@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path, PurePath, PurePosixPath
-from tempfile import gettempdir, mkdtemp
-from typing import IO, Any, TypeAlias
+from tempfile import mkdtemp
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 from weakref import finalize
 
@@ -34,8 +34,8 @@ GOOGLE_HINT = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key, or run gcloud auth application-default login; "
     "gs://anonymous@bucket/… opens a public bucket."
 )
-SCRATCH, LOCK = ".tailmetrics-", "lock"
-"""What the names of folders that go with their process begin with, and the file in each that tells whether it lives."""
+SCRATCH = ".tailmetrics-"
+"""What the names of folders that go with their process begin with."""
 PATIENCE = "retry_limit_seconds=10"
 """Option of Google's store: without it nobody hears for a quarter of an hour that there are no credentials."""
 
@@ -65,61 +65,54 @@ class StoredFile:
     Attributes:
         address: How messages show it, without credentials and options.
         key: Its path in the store.
-        system: A file system of ``pyarrow.fs``.
-        listed: What a listing of its folder said of it.
+        system: A file system of fsspec; those of ``pyarrow.fs`` are wrapped as one.
     """
 
     address: str
     key: str
     system: Any
-    listed: Any = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.address
 
-    @property
-    def name(self) -> str:
-        """The last part of its path."""
-        return PurePosixPath(self.key).name
-
-    @property
-    def stem(self) -> str:
-        """Its name without the suffix."""
-        return PurePosixPath(self.key).stem
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts of its path."""
-        return PurePosixPath(self.key.lstrip("/")).parts
+    def __getattr__(self, name: str) -> Any:
+        if name in ("name", "stem", "parts"):
+            return getattr(PurePosixPath(self.key.lstrip("/")), name)
+        raise AttributeError(name)
 
     def open(self, mode: str = "rb") -> Any:
         """Open it, to be read anywhere."""
-        return self.system.open_input_file(self.key)
-
-    def above(self, depth: int) -> StoredFile:
-        """Return the folder of the first parts of its path."""
-        key = "/" * self.key.startswith("/") + "/".join(self.parts[:depth])
-        return StoredFile(self._addressed(key), key, self.system)
-
-    def files(self) -> list[StoredFile]:
-        """Return the files below a folder."""
-        from pyarrow import fs
-
-        with asking(self.address):
-            found = self.system.get_file_info(fs.FileSelector(self.key, recursive=True))
-        files = [one for one in found if one.type.name == "File"]
-        return [StoredFile(self._addressed(one.path), one.path, self.system, one) for one in files]
+        return self.system.open(self.key, mode)
 
     @cached_property
-    def facts(self) -> Any:
-        """Type, size and time of the last change, as ``pyarrow.fs`` has them."""
-        with asking(self.address):
-            return self.listed or self.system.get_file_info(self.key)
+    def facts(self) -> Mapping[str, Any]:
+        """Type and size, as fsspec has them."""
+        with asking(self.address), suppress(FileNotFoundError):
+            return self.system.info(self.key)  # type: ignore[no-any-return]
+        return {"type": "nothing"}
 
-    def _addressed(self, key: str) -> str:
-        """Return the address of a file of the same store; what stands before the first folder is the host or bucket."""
-        host = self.address[: len(self.address) - len(self.key.lstrip("/"))]
-        return host + key.lstrip("/")
+    def exists(self) -> bool:
+        """Whether there is such a file or folder."""
+        return bool(self.facts["type"] != "nothing")
+
+    def is_file(self) -> bool:
+        """Whether it is a file."""
+        return bool(self.facts["type"] == "file")
+
+    def is_dir(self) -> bool:
+        """Whether it is a folder."""
+        return bool(self.facts["type"] == "directory")
+
+    def glob(self) -> list[StoredFile]:
+        """Return the files that this pattern of a path means, or those below this folder."""
+        with asking(self.address):
+            search = self.system.glob if GLOB.search(self.key) else self.system.find
+            found = search(self.key, detail=True)
+        host = self.address[: len(self.address) - len(self.key.lstrip("/"))]  # or the bucket
+        files = [StoredFile(host + key.lstrip("/"), key, self.system) for key in found]
+        for file, facts in zip(files, found.values(), strict=True):
+            vars(file)["facts"] = facts  # not asked for once more
+        return files
 
 
 FilePath: TypeAlias = Path | StoredFile
@@ -152,20 +145,21 @@ def path_of(path: str | PurePath | StoredFile) -> FilePath:
 @lru_cache(maxsize=64)
 def _system(root: str, options: str) -> tuple[Any, str]:
     """Return the file system of an address without its path, and what its paths begin with."""
+    import fsspec
     import pyarrow as pa
+    from fsspec.implementations.arrow import ArrowFSWrapper
     from pyarrow import fs
 
     if root.startswith(("gs:", "gcs:")) and "retry_limit_seconds" not in options:
         options += f"&{PATIENCE}" if options else f"?{PATIENCE}"
     try:
-        return fs.FileSystem.from_uri(root + options)  # type: ignore[no-any-return]
+        system, key = fs.FileSystem.from_uri(root + options)
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem type" not in str(error):
             raise
-    import fsspec
-
-    system, key = fsspec.core.url_to_fs(root)
-    return fs.PyFileSystem(fs.FSSpecHandler(system)), key
+        found: tuple[Any, str] = fsspec.core.url_to_fs(root)
+        return found
+    return ArrowFSWrapper(system), key
 
 
 @contextmanager
@@ -186,16 +180,15 @@ def asking(address: str) -> Iterator[None]:
 
 def size_of(path: FilePath) -> int:
     """Return the bytes of a file."""
-    return path.stat().st_size if isinstance(path, Path) else int(path.facts.size)
+    return path.stat().st_size if isinstance(path, Path) else int(path.facts["size"])
 
 
 def check_file(path: str | PurePath | StoredFile) -> FilePath:
     """Return the path of a file if it holds anything."""
     path = path_of(path)
-    kind = "" if isinstance(path, Path) else path.facts.type.name
-    if not (path.exists() if isinstance(path, Path) else kind != "NotFound"):
+    if not path.exists():
         raise DataFileError(path, "there is no such file", hint="check the path.")
-    if not (path.is_file() if isinstance(path, Path) else kind == "File"):
+    if not path.is_file():
         raise DataFileError(path, "is not a file", hint="pass the path of one file.")
     if size_of(path) == 0:
         raise DataFileError(path, "is empty", hint=EMPTY_HINT)
@@ -251,14 +244,41 @@ def find(value: PathLike | Sequence[PathLike]) -> Found:
 
 
 def _parts(path: FilePath) -> Iterator[Part]:
-    if isinstance(path, StoredFile):
-        yield from _in_store(path)
-    elif path.is_dir():
-        yield from _in_folder(path)
-    elif path.exists() or not GLOB.search(str(path)):
-        yield Part(check_file(_spooled(path) if path.is_fifo() else path), {})
+    depth = len(path.parts)
+    found: Iterable[Any]
+    if isinstance(path, Path) and not path.exists() and GLOB.search(str(path)):
+        depth = next(index for index, part in enumerate(path.parts) if GLOB.search(part))
+        found = Path(*path.parts[:depth]).glob("/".join(path.parts[depth:]))
+    elif isinstance(path, StoredFile) and GLOB.search(path.key):
+        depth = next(index for index, part in enumerate(path.parts) if GLOB.search(part))
+        found = path.glob()
+    elif not path.is_dir():
+        yield Part(check_file(_spooled(path) if isinstance(path, Path) and path.is_fifo() else path), {})
+        return
+    elif isinstance(path, Path) and (path / DATASET_STATE).is_file():
+        yield from _dataset(path)
+        return
+    elif isinstance(path, Path) and (path / "dataset_dict.json").is_file():
+        splits = ", ".join(sorted(one.name for one in path.iterdir() if (one / DATASET_STATE).is_file()))
+        raise DataFileError(path, f"holds the splits {splits}", hint="name the folder of one of them.")
     else:
-        yield from _matching(path)
+        found = filter(Path.is_file, path.rglob("*")) if isinstance(path, Path) else path.glob()
+    files = [one for one in found if not any(part.startswith((".", "_")) for part in one.parts[depth:])]
+    if not files:
+        hint = "check the path; put quotes around a pattern in a shell, and name a folder of parts, or one file."
+        raise DataFileError(path, "no file matches" if depth < len(path.parts) else "holds no files of data", hint=hint)
+    for one in sorted(files, key=lambda file: list(map(_natural, file.parts))):
+        if one.is_dir():
+            yield from _parts(one)
+        else:
+            pairs = (folder.partition("=") for folder in one.parts[depth:-1])
+            yield Part(check_file(one), {key: unquote(value) for key, equals, value in pairs if key and equals})
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """Return what the parts of names are sorted by: numbers by value."""
+    words = re.split(r"(\d+)", name)
+    return [(1, int(word), word) if word.isdecimal() else (0, 0, word) for word in words if word]
 
 
 @cache
@@ -268,51 +288,6 @@ def _spooled(pipe: Path) -> Path:
     with reading(pipe, "a pipe"), pipe.open("rb") as source, copy.open("wb") as goal:
         shutil.copyfileobj(source, goal, 2**20)
     return copy
-
-
-def _in_folder(folder: Path) -> Iterator[Part]:
-    if (folder / DATASET_STATE).is_file():
-        yield from _dataset(folder)
-        return
-    if (folder / "dataset_dict.json").is_file():
-        splits = ", ".join(sorted(one.name for one in folder.iterdir() if (one / DATASET_STATE).is_file()))
-        raise DataFileError(folder, f"holds the splits {splits}", hint="name the folder of one of them.")
-    yield from _checked(folder, filter(Path.is_file, folder.rglob("*")), len(folder.parts))
-
-
-def _matching(pattern: Path) -> Iterator[Part]:
-    parts = pattern.parts
-    fixed = next(index for index, part in enumerate(parts) if GLOB.search(part))
-    root = Path(*parts[:fixed])
-    for one in _ordered(root.glob("/".join(parts[fixed:]))) or [None]:
-        if one is None:
-            raise DataFileError(pattern, "no file matches", hint="check the path; put quotes around it in a shell.")
-        if one.is_dir():
-            yield from _in_folder(one)
-        elif _is_data([one.name]):
-            yield Part(check_file(one), _partition(one.parts[fixed:-1]))
-
-
-def _in_store(path: StoredFile) -> Iterator[Part]:
-    if not GLOB.search(path.key):
-        if path.facts.type.name == "Directory":
-            yield from _checked(path, path.files(), len(path.parts))
-        else:
-            yield Part(check_file(path), {})
-        return
-    parts = path.parts
-    fixed = next(index for index, part in enumerate(parts) if GLOB.search(part))
-    fits = re.compile(_expression("/".join(parts)))
-    files = [one for one in path.above(fixed).files() if fits.fullmatch("/".join(one.parts))]
-    yield from _checked(path, files, fixed)
-
-
-def _checked(root: FilePath, files: Iterable[Any], depth: int) -> Iterator[Part]:
-    ordered = _ordered(one for one in files if _is_data(one.parts[depth:]))
-    if not ordered:
-        raise DataFileError(root, "holds no files of data", hint="name a folder of parts, or one file.")
-    for one in ordered:
-        yield Part(check_file(one), _partition(one.parts[depth:-1]))
 
 
 def _dataset(folder: Path) -> Iterator[Part]:
@@ -325,35 +300,6 @@ def _dataset(folder: Path) -> Iterator[Part]:
         raise DataFileError(folder, "keeps its order in a file of indices", hint=hint)
     for name in names:
         yield Part(check_file(folder / name), {})
-
-
-def _is_data(parts: Sequence[str]) -> bool:
-    return not any(part.startswith((".", "_")) for part in parts)
-
-
-def _ordered(files: Iterable[Any]) -> list[Any]:
-    """Return files by their paths, numbers in them by value."""
-
-    def natural(name: str) -> list[tuple[int, int, str]]:
-        words = re.split(r"(\d+)", name)
-        return [(1, int(word), word) if word.isdecimal() else (0, 0, word) for word in words if word]
-
-    return sorted(files, key=lambda file: list(map(natural, file.parts)))
-
-
-def _partition(folders: Sequence[str]) -> dict[str, str]:
-    """Return the columns that folders ``key=value`` give."""
-    pairs = (folder.partition("=") for folder in folders)
-    return {key: unquote(value) for key, equals, value in pairs if key and equals}
-
-
-def _expression(pattern: str) -> str:
-    """Return a glob as a regular expression: ``**`` goes through folders, ``*`` and ``?`` stay within one."""
-    words = re.split(r"(\*\*/|\*|\?|\[[^]]+\])", pattern)
-    meanings = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
-    return "".join(
-        meanings.get(word) or (word.replace("[!", "[^") if GLOB.match(word) else re.escape(word)) for word in words
-    )
 
 
 def suffix_of(path: FilePath) -> str:
@@ -409,52 +355,12 @@ class Plain:
 
 
 def folder_for(owner: Any, above: Path | None = None) -> Path:
-    """Return a new folder that goes with its owner, with the process, or with the next one that makes one there.
-
-    A process that is killed leaves its folders behind. A lock, which ends with the process that holds it, tells them.
+    """Return a new folder that goes with its owner, or with the process.
 
     Args:
         owner: When nobody knows it any more, the folder goes.
         above: Where it lies; beneath ``TMPDIR`` if left out.
     """
-    above = above or Path(gettempdir())
-    for left in above.glob(f"{SCRATCH}????????"):  # as mkdtemp calls them
-        with suppress(ImportError, OSError), _locked(left):
-            shutil.rmtree(left, ignore_errors=True)
-    while True:
-        folder = Path(mkdtemp(prefix=SCRATCH, dir=above))
-        lock = None
-        try:
-            lock = _locked(folder)
-        except (BlockingIOError, FileNotFoundError):
-            continue  # another process saw it before the lock, and took it for what a killed one left
-        except (ImportError, OSError):
-            pass  # a system without such locks: nobody clears what a killed process leaves
-        finalize(owner, _remove, folder, lock)
-        return folder
-
-
-def _locked(folder: Path) -> IO[str]:
-    """Return the file of a folder that this process has locked now.
-
-    Raises:
-        BlockingIOError: If a process holds the lock.
-        FileNotFoundError: If the folder is gone.
-        OSError, ImportError: If there are no such locks here.
-    """
-    import fcntl
-
-    lock = (folder / LOCK).open("a")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        (folder / LOCK).stat()  # one that waited for the lock may have removed it
-    except OSError:
-        lock.close()
-        raise
-    return lock
-
-
-def _remove(folder: Path, lock: IO[str] | None) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    if lock is not None:
-        lock.close()
+    folder = Path(mkdtemp(prefix=f"{SCRATCH}files-", dir=above))
+    finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    return folder
