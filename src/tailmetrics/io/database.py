@@ -64,14 +64,17 @@ class Database:
             problem = f"lines that name their query need the package {error.name}: pip install 'tailmetrics[cli]'"
             raise ModuleNotFoundError(problem, name=error.name) from error
         self._memory = memory
+        folder = folder_for(self)
         settings: dict[str, Any] = {
             "memory_limit": f"{self.limit}B",
-            "temp_directory": str(folder_for(self)),
+            "temp_directory": str(folder / "spilled"),
             "threads": max(1, min(torch.get_num_threads(), self.limit // THREAD_BYTES)),
             "preserve_insertion_order": False,  # where the order of rows matters, it is asked for
             "autoinstall_known_extensions": False,
         }
-        self._sql = duckdb.connect(config=settings)
+        place = ":memory:" if self.limit >= THREAD_BYTES else str(folder / "lines.db")  # below, it cannot hold a block
+        self._sql = duckdb.connect(place, config=settings)
+        self._sql.execute("PRAGMA force_compression = 'dictionary'")  # on disk; others take longer than writing does
 
     def __del__(self) -> None:
         if hasattr(self, "_sql"):

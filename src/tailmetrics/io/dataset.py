@@ -18,8 +18,9 @@ from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, PathLike, check_file
 from tailmetrics.io.heads import Head, split
 from tailmetrics.io.lines import KeyedFile, triples
-from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source, entry_keys
+from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source
 from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64, read_table
+from tailmetrics.ranking._kernels_cpu import kernels_for
 
 
 class Batch(NamedTuple):
@@ -96,7 +97,7 @@ class Files:
 
     def _target_tensor(self, source: Source, target: Rows) -> Tensor:
         if source.one_label and isinstance(target, Ragged):
-            return _padded_ids(target, 1)[:, 0]
+            return _tensor(target.matrix, target.ids)[:, 0]
         try:
             return target_tensor(target, self.columns)
         except ValueError as error:
@@ -164,21 +165,17 @@ class TargetDataset(Files):
 # -- tensors --------------------------------------------------------------------------------------------------------
 
 
-WASTE = 4
-"""Rows so different in length that padding would hold this many times their entries become a sparse matrix."""
-
-
 def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, Tensor]:
     """Return dense scores [N, L], ranked ids [N, K], a pair (scores, ids) of candidates, or CSR [N, L]."""
     if not isinstance(rows, Ragged):
         return _tensor(rows)
-    width = max(1, rows.width)
     if rows.values is None:
-        return _padded_ids(rows, width)
+        return _tensor(rows.matrix, rows.ids)
     scores = rows.values if rows.values.dtype.kind == "f" else rows.values.astype(np.float64)
-    if num_labels is not None and len(rows) * width > WASTE * (len(rows.ids) + len(rows)):
+    if num_labels is not None and rows.is_uneven:
         return csr_tensor(rows, scores, num_labels)
-    return _tensor(rows.padded(scores, -np.inf, width), rows.values), _padded_ids(rows, width)
+    padded = rows.padded(scores, -np.inf, rows.matrix.shape[1])
+    return _tensor(padded, rows.values), _tensor(rows.matrix, rows.ids)
 
 
 def target_tensor(rows: Rows, num_labels: int | None) -> Tensor:
@@ -189,14 +186,9 @@ def target_tensor(rows: Rows, num_labels: int | None) -> Tensor:
         if num_labels is None:
             raise ValueError("num_labels=None: gains become a matrix of one column per label; pass num_labels.")
         return csr_tensor(rows, rows.values, num_labels)
-    width = max(1, rows.width)
-    if width == num_labels:
-        width += 1  # whole numbers of width L would be taken for a matrix
-    return _padded_ids(rows, width)
-
-
-def _padded_ids(rows: Ragged, width: int) -> Tensor:
-    return _tensor(rows.padded(rows.ids.astype(np.int64, copy=False), -1, width), rows.ids)
+    if rows.matrix.shape[1] == num_labels:  # whole numbers of width L would be taken for a matrix
+        return _tensor(np.pad(rows.matrix, ((0, 0), (0, 1)), constant_values=-1))
+    return _tensor(rows.matrix, rows.ids)
 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
@@ -273,8 +265,9 @@ class Filter:
 
 
 def _unlisted(batch: Ragged, rows: Ints, labels: Ints) -> Array:
-    row_of_entry = np.repeat(np.arange(len(batch), dtype=np.int64), batch.lengths)
-    entries, filtered = entry_keys(row_of_entry, batch.ids.astype(np.int64), rows, labels)
+    distinct, place = np.unique(np.concatenate([batch.ids.astype(np.int64), labels]), return_inverse=True)
+    row = np.concatenate([np.repeat(np.arange(len(batch)), batch.lengths), rows])
+    entries, filtered = np.split(row * len(distinct) + place, [len(batch.ids)])
     return ~np.isin(entries, filtered)
 
 
@@ -378,19 +371,24 @@ def check_rows(
         lowest: The least number that may stand in the place of an id.
     """
     if not isinstance(rows, Ragged):
-        _check_values(rows, role, source, first, None)
-        return
-    _check_range(rows, role, source, first, num_labels, lowest)
-    if rows.values is not None:
-        _check_values(rows.values, role, source, first, rows)
-    if not repeats:
-        _check_distinct(rows, role, source, first)
+        found = _wrong_value(rows, role)
+    else:
+        found = _wrong_id(rows.ids, role, num_labels, lowest)
+        if found is None and rows.values is not None:
+            found = _wrong_value(rows.values, role)
+        if found is None and not repeats:
+            _check_distinct(rows, role, source, first)
+    if found is not None:
+        at, problem, hint = found
+        row = rows.row_of(at) if isinstance(rows, Ragged) else at // rows.shape[1]
+        raise source.error(first + row, problem, hint)
 
 
-def _check_range(rows: Ragged, role: Role, source: Source, first: int, num_labels: int | None, lowest: int) -> None:
-    if not rows.ids.size:
-        return
-    low, high = int(rows.ids.min()), int(rows.ids.max())
+def _wrong_id(ids: Ints, role: Role, num_labels: int | None, lowest: int) -> tuple[int, str, str] | None:
+    """Return the place of an id that is out of range, what is wrong with it and what to do."""
+    if not ids.size:
+        return None
+    low, high = int(ids.min()), int(ids.max())
     if low < lowest:
         wrong, beyond, hint = low, "", NEGATIVE_HINTS[role]
     elif high > LARGEST:
@@ -398,67 +396,40 @@ def _check_range(rows: Ragged, role: Role, source: Source, first: int, num_label
     elif num_labels is not None and high >= num_labels:
         wrong, beyond, hint = high, f", but there are {num_labels} labels", RANGE_HINT
     else:
-        return
-    row = first + rows.row_of(int((rows.ids == wrong).argmax()))
-    raise source.error(row, f"holds the label id {wrong}{beyond}", hint)
+        return None
+    return int((ids == wrong).argmax()), f"holds the label id {wrong}{beyond}", hint
 
 
-def _check_values(values: Array, role: Role, source: Source, first: int, rows: Ragged | None) -> None:
-    """Check scores or gains; of scores only the smallest is read, in one pass, and is NaN if one is."""
+def _wrong_value(values: Array, role: Role) -> tuple[int, str, str] | None:
+    """Return the same of a score or gain; of scores only the smallest is read, in one pass, and is NaN if one is."""
     if not values.size or values.dtype.kind in "bu":
-        return
+        return None
     if role == "preds":
-        if values.dtype.kind == "i" or not np.isnan(values.min()):
-            return
+        if not np.isnan(values.min()):
+            return None
         wrong = np.isnan(values)
     else:
         tiny = values.dtype.kind == "f" and ((values > 0) & (values < 1 / LARGEST_GAIN)).any()
         if values.min() >= 0 and float(values.max()) <= LARGEST_GAIN and not tiny:
-            return
+            return None
         real = values.astype(np.float64)
         wrong = (real != 0) & ~((real >= 1 / LARGEST_GAIN) & (real <= LARGEST_GAIN))
     at = int(wrong.argmax())
-    row = at // values.shape[1] if rows is None else rows.row_of(at)
-    word = "score" if role == "preds" else "gain"
     hint = WIDTH_HINT if values.dtype.kind == "i" else VALUE_HINTS[role]
-    raise source.error(first + row, f"holds the {word} {values.flat[at]}", hint)
+    return at, f"holds the {'score' if role == 'preds' else 'gain'} {values.flat[at]}", hint
 
 
 def _check_distinct(rows: Ragged, role: Role, source: Source, first: int) -> None:
-    width = rows.width
-    if width < 2:
+    """Raise if a row holds a label twice; rows of very different lengths are looked at in halves."""
+    if rows.width < 2:
         return
-    if len(rows) * width <= 2 * rows.ids.size:
-        row, label = _repeated_in_matrix(rows, width)
-    else:
-        row, label = _repeated_in_entries(rows)
-    if row >= 0:
-        raise source.error(first + row, f"holds the label {source.describe_label(label)} twice", REPEAT_HINTS[role])
-
-
-def _repeated_in_matrix(rows: Ragged, width: int) -> tuple[int, int]:
-    """Return row and id of a repeated label, or -1; rows of about one length are sorted side by side."""
-    ids = rows.ids.astype(np.int32) if int(rows.ids.max()) < 2**31 else rows.ids.astype(np.int64)
-    ordered = rows.padded(ids, -1, width)
-    ordered.sort(axis=1)
-    repeated = ordered[:, 1:] == ordered[:, :-1]
-    if ids.size < ordered.size:
-        repeated &= ordered[:, 1:] >= 0
-    if not repeated.any():
-        return -1, -1
-    row, column = divmod(int(repeated.argmax()), width - 1)
-    return row, int(ordered[row, column])
-
-
-def _repeated_in_entries(rows: Ragged) -> tuple[int, int]:
-    """Return row and id of a repeated label, or -1; rows of very different lengths are sorted as (row, id) keys."""
-    row_of_entry = np.repeat(np.arange(len(rows), dtype=np.int64), rows.lengths)
-    (keys,) = entry_keys(row_of_entry, rows.ids.astype(np.int64))
-    if (np.diff(keys) > 0).all():
-        return -1, -1
-    order = keys.argsort(kind="stable")
-    repeated = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
-    if not repeated.size:
-        return -1, -1
-    entry = int(order[repeated[0]])
-    return int(row_of_entry[entry]), int(rows.ids[entry])
+    middle = len(rows) // 2
+    if middle and rows.is_uneven:
+        for start, some in ((0, rows[:middle]), (middle, rows[middle:])):
+            _check_distinct(some, role, source, first + start)
+        return
+    row = kernels_for(torch.device("cpu")).look_through(torch.from_numpy(np.ascontiguousarray(rows.matrix))).repeat_row
+    if row is not None:
+        ordered = np.sort(rows[row : row + 1].ids)
+        label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))
+        raise source.error(first + row, f"holds the label {label} twice", REPEAT_HINTS[role])

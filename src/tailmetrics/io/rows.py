@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate
 from typing import Any, TypeAlias, TypeVar
 
@@ -19,6 +19,10 @@ from tailmetrics.io.lines import Triples
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
 Array: TypeAlias = NDArray[Any]
+
+
+WASTE = 4
+"""Rows so different in length that padding would hold this many times their entries become a sparse matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,16 @@ class Ragged:
     def width(self) -> int:
         """Entries of the longest row."""
         return int(self.lengths.max(initial=0))
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether a matrix of the rows would hold several times as many cells as there are entries."""
+        return len(self) * self.width > WASTE * (len(self.ids) + len(self))
+
+    @cached_property
+    def matrix(self) -> Array:
+        """The ids with a row's end filled up with -1, shape (n, width of the longest row or 1), int64."""
+        return self.padded(self.ids.astype(np.int64, copy=False), -1, max(1, self.width))
 
     def row_of(self, entry: int) -> int:
         """Return the row that an entry lies in."""
@@ -92,21 +106,6 @@ def starts(lengths: Array) -> Ints:
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
-
-
-def entry_keys(rows: Ints, ids: Ints, *more: Ints) -> list[Ints]:
-    """Return a number for each (row, id) pair, also for those of (rows, ids) in ``more``; equal for equal pairs.
-
-    Keys of one row ascend with the id.
-    """
-    pairs = [(rows, ids), *zip(more[::2], more[1::2], strict=True)]
-    largest = max((int(some.max(initial=0)) for _, some in pairs), default=0)
-    last = max((int(some.max(initial=0)) for some, _ in pairs), default=0)
-    if (largest + 1) * (last + 1) >= 2**63:  # it would overflow: each id becomes its rank among the distinct ids
-        distinct = np.unique(np.concatenate([some for _, some in pairs]))
-        pairs = [(row, np.searchsorted(distinct, some)) for row, some in pairs]
-        largest = len(distinct)
-    return [row.astype(np.int64) * (largest + 1) + some for row, some in pairs]
 
 
 def rebatch(parts: Iterable[AnyRows], size: int) -> Iterator[AnyRows]:
