@@ -68,7 +68,7 @@ def test_options_in_the_place_of_arguments():
         ({"p.csv": "uid,qid,item,score\na,a,x,1\n"}, [], "hint: say which one it is: --columns.query uid."),
         ({"p.csv": "query,item,score\na,x,1\na,x,2\n"}, [], "hint: --duplicates first leaves the later one in its place"),
         ({"p.csv": "query,item,score\na,x,1\n"}, ["--num-labels", "3"], "hint: leave --num-labels out, so that items"),
-        ({"p": "\x00\x01"}, [], "hint: name it: --format is one of npz, npy, pt, safetensors,"),
+        ({"p": "\x00\x01"}, [], "hint: name it: --format is one of npz, npy, pt, long,"),
         ({"y.csv": "query,item,gain\na,x,-1\n"}, [], "hint: gains are 0 or from 1e-30 to 1e+30: write 0 for"),
     ],
 )  # fmt: skip

@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse as sp
 import torch
 from pyarrow.feather import write_feather
-from safetensors.torch import save_file
 
 from tailmetrics.io import FORMATS, DataFileError, Format, read, read_label_names, read_target, register_format
 from tailmetrics.io.arrays import NpzSource
@@ -37,7 +36,6 @@ WRITERS = {
     "npz": lambda path: sp.save_npz(path, sp.csr_matrix(([*SCORES[0], *SCORES[1]], [0, 1, 2] * 2, [0, 3, 6]), (2, 3))),
     "npy": lambda path: np.save(path, SCORES),
     "pt": lambda path: torch.save(torch.from_numpy(SCORES), path),
-    "safetensors": lambda path: save_file({"preds": torch.from_numpy(SCORES)}, path),
     "arrow": lambda path: write_feather(pa.table({"ids": [[0, 1, 2]] * 2, "scores": SCORES.tolist()}), str(path)),
     "long": lambda path: pq.write_table(
         pa.Table.from_pylist([dict(zip(NAMES, row, strict=True)) for row in TRIPLES]), path

@@ -223,3 +223,17 @@ def test_a_name_with_the_signs_of_a_pattern(tmp_path, target, rows_of):
     """A file that is there is itself, whatever its name looks like."""
     pq.write_table(table(PREDS), tmp_path / "p[1]*.parquet")
     assert rows_of(read(tmp_path / "p[1]*.parquet", target, num_labels=5)) == EXPECTED
+
+
+@pytest.mark.parametrize("target_parts", [1, 2])
+def test_sequences_in_several_files(tmp_path, target_parts):
+    """Parts (B, T, L) of scores and (B, T) of labels are B x T rows, though the parts differ in B."""
+    scores, labels = np.random.default_rng(0).random((5, 3, 4), np.float32), np.arange(15).reshape(5, 3) % 4
+    for name, array, cuts in (("p", scores, [2]), ("y", labels, [4][: target_parts - 1])):
+        (tmp_path / name).mkdir()
+        for number, part in enumerate(np.split(array, cuts)):
+            np.save(tmp_path / name / f"{number}.npy", part)
+    dataset = read(tmp_path / "p", tmp_path / "y", batch_rows=4)
+    batches = list(dataset)
+    assert np.concatenate([batch.preds for batch in batches]).tolist() == scores.reshape(15, 4).tolist()
+    assert np.concatenate([batch.target for batch in batches]).tolist() == labels.reshape(15).tolist()

@@ -1,4 +1,4 @@
-"""Lists of structs, Arrow, long tables, data sets of Hugging Face, safetensors, results of FAISS."""
+"""Lists of structs, Arrow, long tables, data sets of Hugging Face, results of FAISS."""
 
 import json
 import math
@@ -7,9 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from pyarrow import feather
-from safetensors.torch import save_file
 
 from tailmetrics import NDCGAtK
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_target
@@ -126,23 +124,6 @@ def test_a_data_set_of_hugging_face(tmp_path, target, rows_of):
     (folder / "state.json").write_text(json.dumps(state | {"_indices_files": [{"filename": "indices.arrow"}]}))
     with pytest.raises(DataFileError, match="keeps its order in a file of indices"):
         read(folder, target)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_safetensors(tmp_path, rows_of, dtype):
-    """Tensors of scores and ids, or a single one of any name."""
-    scores = torch.tensor([[0.5, 0.25], [1.0, 2.0]], dtype=dtype)
-    ids = torch.tensor([[3, 1], [2, -1]])
-    save_file({"scores": scores, "ids": ids, "more": torch.zeros(3)}, tmp_path / "p.safetensors")
-    save_file({"anything": torch.tensor([1, 2])}, tmp_path / "y.safetensors")
-    found = rows_of(read(tmp_path / "p.safetensors", tmp_path / "y.safetensors", num_labels=4))
-    assert found == {0: ({3: 0.5, 1: 0.25}, [1]), 1: ({2: 1.0}, [2])}
-    with pytest.raises(DataFileError, match=r"p\.safetensors: holds 'ids', 'more', 'scores', not absent"):
-        read(tmp_path / "p.safetensors", tmp_path / "y.safetensors", columns=Columns(scores="absent"))
-    save_file({"a": scores, "b": ids}, tmp_path / "p.safetensors")
-    with pytest.raises(DataFileError, match=r"holds 'a', 'b', not scores and ids") as caught:
-        read(tmp_path / "p.safetensors", tmp_path / "y.safetensors")
-    assert "columns=Columns(scores=NAME, ids=NAME)" in caught.value.hint
 
 
 @pytest.mark.parametrize("form", ["named.csv", "unnamed.csv", "y.jsonl", "y.parquet", "frame"])

@@ -16,8 +16,8 @@ from tailmetrics.io.columns import Columns
 from tailmetrics.io.dataset import Batch, Dataset, TargetBatch, TargetDataset
 from tailmetrics.io.errors import DataFileError, DataFileNote
 from tailmetrics.io.formats import FORMATS, Format, register_format
-from tailmetrics.io.labels import read_label_counts, read_label_names
-from tailmetrics.io.loading import read, read_target
+from tailmetrics.io.labels import read_label_counts
+from tailmetrics.io.loading import read, read_label_names, read_target
 
 __all__ = [
     "FORMATS",

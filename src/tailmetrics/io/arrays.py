@@ -1,4 +1,4 @@
-"""Files of arrays, mapped: ``.npy``, ``.pt``, safetensors, and scipy's CSR in ``.npz``.
+"""Files of arrays: ``.npy`` and ``.pt``, mapped, and scipy's CSR in ``.npz``, which is held in memory.
 
 Integers are label ids, floats scores or gains, bool multi-hot targets. An array may also be a sparse CSR tensor or a
 pair (scores, ids), as from ``torch.topk``. Arrays (B, T, L) are B·T rows, and a target (B, T) beside them one label for
@@ -8,7 +8,6 @@ each of these.
 from __future__ import annotations
 
 import warnings
-import zipfile
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from math import prod
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from tailmetrics.io.columns import Opening
 from tailmetrics.io.errors import DataFileError, reading
-from tailmetrics.io.files import Plain, check_file, folder_for
+from tailmetrics.io.files import Plain, check_file
 from tailmetrics.io.rows import Array, Ragged, Rows, Source
 
 NUMPY = b"\x93NUMPY"
@@ -40,7 +39,6 @@ class ArraySource(Source):
         self.path = check_file(asked.path)
         self.role = asked.role
         self._plain = Plain(self.path)
-        self._columns = asked.columns
         with reading(self.path, self.form):
             array = self._mapped()
         self._check(array)
@@ -94,7 +92,7 @@ class ArraySource(Source):
 
         ``sequences`` is (B, T) of the predictions beside these targets; (-1,) takes whole numbers of any axes so.
         """
-        one_label = sequences == (-1,) or (len(sequences) > 1 and self._shape == sequences)
+        one_label = sequences == (-1,) or (len(sequences) > 1 and self._shape[1:] == sequences[1:])
         if one_label and self.num_labels is None:
             self._axes, self.num_rows, self.width = len(self._shape), prod(self._shape), 1
             self.one_label, self._may_be_multi_hot = not self.string_ids, False
@@ -215,93 +213,24 @@ class TorchSource(ArraySource):
         return tuple(content) if isinstance(content, Sequence) else content
 
 
-class SafetensorsSource(ArraySource):
-    """Tensors by the names of columns: ``scores`` and ``ids``, or one; ``labels`` or ``gains``; else the only one."""
-
-    form = "safetensors"
-
-    def _mapped(self) -> Any:
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(str(self._plain.path), framework="pt") as file:
-                found = tuple(file.get_tensor(name) for name in self._names(list(file.keys())))
-        except SafetensorError as error:
-            raise ValueError(str(error)) from error
-        return found if len(found) == 2 else found[0]
-
-    def _names(self, held: Sequence[str]) -> list[str]:
-        """Return the tensors to be read."""
-        fields = ("labels", "gains") if self.role == "target" else ("scores", "ids")
-        wanted = {field: getattr(self._columns, field) for field in fields}
-        names = [name for name in wanted.values() if name in held]
-        lacking = [name for field, name in wanted.items() if name not in held and self._columns.is_given(field)]
-        if lacking or (not names and len(held) != 1):
-            problem = (
-                f"holds {', '.join(map(repr, held)) or 'no tensors'}, not {' and '.join(lacking or wanted.values())}"
-            )
-            hint = f"columns=Columns({fields[0]}=NAME, {fields[1]}=NAME) chooses its tensors."
-            raise DataFileError(self.path, problem, hint=hint)
-        if len(names) == 2 and self.role == "target":
-            hint = "write a matrix [N, L] of gains alone."
-            raise DataFileError(self.path, f"holds both {names[0]!r} and {names[1]!r}", hint=hint)
-        return names or list(held)
-
-
-# -- scipy ------------------------------------------------------------------------------------------------------------
-
-
-FORM = "a scipy CSR matrix"
-HINT = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
-
-
 class NpzSource(ArraySource):
-    """A CSR matrix [N, L]: stored entries are scored candidates or gains, a stored zero included.
+    """A CSR matrix [N, L] of scipy: stored entries are scored candidates or gains, a stored zero included."""
 
-    The archive is unpacked into a folder that goes with this object, and its arrays are mapped.
-    """
-
-    form = FORM
+    form = "a scipy CSR matrix"
+    _matrix: Tensor | None = None
 
     def _mapped(self) -> Any:
-        if not hasattr(self, "_folder"):
-            self._unpack()
-        indptr, indices, data = (self._part(name) for name in ("indptr", "indices", "data"))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta|.*not writable")
-            parts = (torch.from_numpy(indptr.astype(indices.dtype)), torch.from_numpy(indices), torch.from_numpy(data))
-            return torch.sparse_csr_tensor(*parts, size=self._part("shape").tolist(), check_invariants=False)
+        from scipy.sparse import load_npz
 
-    def _part(self, name: str) -> Array:
-        return np.load(self._folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-
-    def _unpack(self) -> None:
-        """Write the arrays of the archive into files.
-
-        Raises:
-            DataFileError: If it is no CSR matrix, or its arrays do not fit together.
-        """
-        folder = folder_for(self)
-        with zipfile.ZipFile(self._plain.path) as archive:
-            names = {name.removesuffix(".npy") for name in archive.namelist()}
-            if "format" not in names:
-                raise self._error(f"is not {FORM}: it holds {', '.join(sorted(names)) or 'nothing'}")
-            for name in ("format", "shape", "indptr", "indices", "data"):
-                archive.extract(f"{name}.npy", folder)
-        self._folder = folder
-        stored = self._part("format").item()
-        stored = stored.decode() if isinstance(stored, bytes) else stored
-        if stored != "csr":
-            raise self._error(f"holds a sparse matrix in the format {stored}, not csr")
-        offsets, (rows, _) = self._part("indptr").astype(np.int64), self._part("shape")
-        if len(offsets) != rows + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
-            raise self._error(f"indptr does not describe {rows} rows")
-        for name, kinds in (("indices", "iu"), ("data", "biuf")):
-            array = self._part(name)
-            if array.dtype.kind not in kinds or array.ndim != 1:
-                raise self._error(f"{name} is {array.dtype} {list(array.shape)}")
-            if len(array) != offsets[-1]:
-                raise self._error(f"{name} holds {len(array)} entries, but indptr ends at {int(offsets[-1])}")
-
-    def _error(self, problem: str) -> DataFileError:
-        return DataFileError(self.path, problem, hint=HINT)
+        if self._matrix is None:
+            matrix = load_npz(self._plain.path)
+            hint = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
+            if matrix.format != "csr":
+                raise DataFileError(self.path, f"is in the format {matrix.format}, not csr", hint=hint)
+            if (np.diff(matrix.indptr) < 0).any():
+                raise DataFileError(self.path, f"indptr does not describe {matrix.shape[0]} rows", hint=hint)
+            offsets, ids, values = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+                self._matrix = torch.sparse_csr_tensor(offsets, ids, values, size=matrix.shape, check_invariants=False)
+        return self._matrix

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from tailmetrics._checks import check_choice
-from tailmetrics.io.arrays import NpzSource, NumpySource, SafetensorsSource, TorchSource
+from tailmetrics.io.arrays import NpzSource, NumpySource, TorchSource
 from tailmetrics.io.columns import Columns, Opening, Role, is_usual
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import ALIKE_HINT, FilePath, Found, Part, check_file, suffix_of
@@ -33,7 +33,6 @@ from tailmetrics.io.heads import (
     is_npz,
     is_parquet,
     is_pt,
-    is_safetensors,
     is_trec,
     is_tsv,
     is_xmc,
@@ -140,7 +139,7 @@ def format_of(caller: str, path: FilePath, named: str | None, columns: Columns) 
     raise DataFileError(path, "neither its name nor its first lines tell its format", hint=hint)
 
 
-def in_memory(caller: str, role: Role, value: Any) -> Format:
+def in_memory(caller: str, argument: str, value: Any) -> Format:
     """Return the format that reads a table, or a dict of dicts or lists, as pytrec_eval and ranx have runs.
 
     Raises:
@@ -148,7 +147,7 @@ def in_memory(caller: str, role: Role, value: Any) -> Format:
     """
     from tailmetrics.io.tables import reader_in_memory
 
-    return Format("in memory", "", (), reader_in_memory(caller, role, value), has_queries=True)
+    return Format("in memory", "", (), reader_in_memory(caller, argument, value), has_queries=True)
 
 
 def is_long(head: Head) -> bool:
@@ -172,7 +171,6 @@ for _form in (
     Format("npz", "CSR of scipy: stored entries are scores or gains", ("npz",), NpzSource, is_npz),
     Format("npy", "numpy: scores [N, L], ranked ids [N, K], classes [N]", ("npy",), NumpySource, is_npy),
     Format("pt", "torch: as npy, or a pair (scores, ids), or CSR", ("pt", "pth"), TorchSource, is_pt),
-    Format("safetensors", "scores and ids, or labels; or as npy", ("safetensors",), SafetensorsSource, is_safetensors),
     Format("long", "columns query, item, and score or gain, in Parquet or Arrow", COLUMNS, "read_long", is_long, True),
     Format("parquet", "list columns ids and scores, or labels and gains", COLUMNS[:2], "open_lists", is_parquet),
     Format("arrow", "as parquet, in Arrow, Feather or a saved dataset", COLUMNS[2:], "open_lists", is_arrow),

@@ -119,11 +119,6 @@ is_npz, is_pt = _opens(b"PK\x03\x04", near=b".npy"), _opens(b"PK\x03\x04", near=
 is_npy, is_parquet, is_arrow = _opens(b"\x93NUMPY"), _opens(PARQUET), _opens(ARROW, STREAM, FEATHER_1)
 
 
-def is_safetensors(head: Head) -> bool:
-    """Whether a file opens with the length of a header, and with the header, of safetensors."""
-    return head.data[8:10] == b'{"' and int.from_bytes(head.data[:8], "little") < 10**8
-
-
 def is_run(head: Head) -> bool:
     """Whether the first line is one of a TREC run: query, a word, document, rank, score, tag."""
     first = next(iter(head.words), [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from tailmetrics.io.columns import Columns, Opening, is_usual, plain
-from tailmetrics.io.database import MEMORY, Database, Names, arrow_names
+from tailmetrics.io.database import Database, Names, arrow_names
 from tailmetrics.io.errors import DataFileError, note, reading
-from tailmetrics.io.files import FilePath, PathLike, Plain, check_file, find, suffix_of
-from tailmetrics.io.formats import format_of_parts
+from tailmetrics.io.files import FilePath, Plain, check_file, suffix_of
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.rows import Array, Source
 from tailmetrics.io.text import LARGEST, Table, numbered_lines, parse_int64
@@ -227,34 +226,27 @@ class NameGathering:
         self._database.run("CREATE TABLE held (name VARCHAR, file BIGINT)")
         self._paths: list[FilePath] = []
 
-    def add(self, source: Source, path: FilePath | None = None) -> None:
-        """Add the names of files of rows, which an error calls ``path``."""
-        file = self._begin(path or source.path)
-        for one in source.files:
+    def add(self, files: Source | KeyedFile) -> None:
+        """Add the label ids that rows hold as strings, or the items of lines."""
+        if isinstance(files, KeyedFile):
+            self._paths.append(files.name)
+            files.load(self._database, "lines")
+            self._add("item", "lines WHERE item IS NOT NULL", len(self._paths) - 1)
+            self._database.run("DROP TABLE lines")
+            return
+        self._paths.append(files.path)
+        for one in files.files:
             for names in one.distinct_names():
-                self._add(names, file)
+                self.add_more(names, len(self._paths) - 1)
 
-    def add_lines(self, lines: KeyedFile) -> None:
-        """Add the items of files of lines."""
-        file = self._begin(lines.name)
-        lines.load(self._database, "lines")
-        self._database.run(f"INSERT INTO held SELECT DISTINCT item, {file} FROM lines WHERE item IS NOT NULL")
-        self._database.run("DROP TABLE lines")
-
-    def add_more(self, names: Iterable[str]) -> None:
-        """Add names that no file needs to have in common with others."""
-        self._add(arrow_names(names), -1)
-
-    def _begin(self, path: FilePath) -> int:
-        if path not in self._paths[-1:]:
-            self._paths.append(path)
-        return len(self._paths) - 1
-
-    def _add(self, names: Any, file: int) -> None:
+    def add_more(self, names: Any, file: int = -1) -> None:
+        """Add names; those of no file need not be in common with others."""
         import pyarrow as pa
 
-        table = pa.table({"name": names})
-        self._database.run(f"INSERT INTO held SELECT DISTINCT name, {file} FROM given", given=table)
+        self._add("name", "given", file, given=pa.table({"name": names}))
+
+    def _add(self, column: str, source: str, file: int, **arrow: Any) -> None:
+        self._database.run(f"INSERT INTO held SELECT DISTINCT {column}, {file} FROM {source}", **arrow)
 
     def ordered(self, rule: LabelRule, as_written: bool) -> Sequence[str] | None:
         """Return the names in the order of their label ids; None if there are none.
@@ -267,68 +259,6 @@ class NameGathering:
         check_agreement(self._database, "each", "label", [*self._paths, Path("label counts")], as_written)
         self._database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM each")
         return rule.number(self._database, self._paths[0]).names or None
-
-
-def read_label_names(
-    *paths: PathLike | Sequence[PathLike],
-    format: str | Sequence[str | None] | None = None,
-    columns: Columns | Sequence[Columns | None] | None = None,
-    string_ids: bool | None = None,
-    num_labels: int | None = None,
-    more: Iterable[str] = (),
-    memory: str = MEMORY,
-) -> Sequence[str] | None:
-    """Return the names of the labels of all files in the order of their ids; None where ids are numbers already.
-
-    Names ascend (whole numbers by value), but descend if one of the files is TREC, where the last name wins ties. Pass
-    the result as ``label_names`` wherever one of these files is read, so that a label has the same id everywhere.
-    Every file is read whole.
-
-    Args:
-        paths: Files of predictions and targets, as for :func:`read`.
-        format: Format of all files, or of each; None tells it.
-        columns: Names of columns of all files, or of each.
-        string_ids: As for :func:`read`.
-        num_labels: As for :func:`read`: with it, whole numbers are label ids.
-        more: Further names, such as those of labels that only training has.
-        memory: As for :func:`read`.
-
-    Raises:
-        DataFileError: If a file cannot be read.
-    """
-    found = [find(path) for path in paths]
-    said = [format] * len(found) if format is None or isinstance(format, str) else format
-    given = [columns] * len(found) if columns is None or isinstance(columns, Columns) else columns
-    named = [one or Columns() for one in given]
-    forms = [
-        format_of_parts("read_label_names", one.parts, form, some)
-        for one, form, some in zip(found, said, named, strict=True)
-    ]
-    rule = LabelRule(None, string_ids, num_labels, any(form.ties == "last name" for form in forms))
-    if rule.by_number and all(form.has_queries for form in forms):
-        return None
-    gathered = NameGathering(memory)
-    numbered: list[FilePath] = []
-    for one, form, some in zip(found, forms, named, strict=True):
-        if form.has_queries:
-            gathered.add_lines(form.keyed_file(one, None, some))
-            continue
-        for part in one.parts:
-            rows = form.open(part.path, None, some, part.partition)
-            if string_ids:
-                rows.read_as_names()
-            if rows.string_ids:
-                gathered.add(rows, one.name)
-            else:
-                numbered.append(one.name)
-    with_names = [one.name for one in found if one.name not in numbered]  # a file may be given for two purposes
-    if not with_names or (numbered and num_labels is not None and string_ids is None):
-        return None
-    if numbered:
-        hint = COLUMNS_HINT.format(numbered[0])
-        raise DataFileError(with_names[0], f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
-    gathered.add_more(more)
-    return gathered.ordered(rule, bool(string_ids))
 
 
 def number_strings(
@@ -399,8 +329,9 @@ def read_label_counts(
             counts = _counted(path, num_labels, label_names)
     else:
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
-    if (counts < 0).any():
-        index = int((counts < 0).argmax())
+    wrong = (counts < 0) | (counts > LARGEST)
+    if wrong.any():
+        index = int(wrong.argmax())
         raise DataFileError(path, f"holds the count {counts[index]}", f"label {index}", HINT)
     if num_labels is not None and len(counts) != num_labels:
         problem = f"holds the counts of {len(counts)} labels, but there are {num_labels}"
@@ -421,17 +352,14 @@ def counted_names(path: str | FilePath) -> set[str] | None:
 def _array(path: FilePath, suffix: str) -> Array:
     plain = Plain(path)
     with reading(path, f"a .{suffix} array"):
-        counts = (
-            np.load(plain.path, allow_pickle=False)
-            if suffix == "npy"
-            else torch.load(plain.path, "cpu", weights_only=True)
-        )
+        if suffix == "npy":
+            counts = np.load(plain.path, allow_pickle=False)
+        else:
+            counts = torch.load(plain.path, "cpu", weights_only=True)
         counts = counts.numpy() if isinstance(counts, Tensor) else counts
+    held = f"{counts.dtype} {list(counts.shape)}" if isinstance(counts, np.ndarray) else type(counts).__name__
     if not isinstance(counts, np.ndarray) or counts.ndim != 1 or counts.dtype.kind not in "iu":
-        held = f"{counts.dtype} {list(counts.shape)}" if isinstance(counts, np.ndarray) else type(counts).__name__
         raise DataFileError(path, f"holds {held}", hint=HINT)
-    if counts.dtype == np.uint64 and counts.max(initial=0) > LARGEST:
-        raise DataFileError(path, f"holds the count {counts.max()}", f"label {counts.argmax()}", HINT)
     return counts
 
 
@@ -463,27 +391,24 @@ def _entries(path: FilePath) -> Iterator[tuple[int, str | None, str]]:
 def _counted(path: FilePath, num_labels: int | None, names: Sequence[str] | None) -> Array:
     """Return counts in the order of the label ids, 0 for a label that is left out."""
     ids = None if names is None else {name: place for place, name in enumerate(names)}
-    found, counts = [], []
-    for number, name, text in _entries(path):
-        counts.append(parse_int64(path, "count", text, number))
-        if name is not None and ids is None:
-            found.append(parse_int64(path, "label", name, number))
-        elif name is not None and ids is not None:
-            if name not in ids:
-                hint = "label_names holds the name of every label."
-                raise DataFileError(path, f"unknown label {name!r}", f"line {number}", hint)
-            found.append(ids[name])
-    if not found:
-        return np.array(counts, np.int64)
-    labels = np.array(found)
-    low, high = int(labels.min(initial=0)), int(labels.max(initial=-1))
-    if low < 0 or (num_labels is not None and high >= num_labels):
-        wrong, last = low if low < 0 else high, "" if num_labels is None else num_labels - 1
-        raise DataFileError(path, f"counts the label {wrong}", hint=f"label ids run from 0 to {last}.")
-    size = high + 1 if num_labels is None else num_labels
-    repeated = np.flatnonzero(np.bincount(labels, minlength=size) > 1)
-    if repeated.size:
-        raise DataFileError(path, f"counts the label {repeated[0]} twice", hint="add its counts up.")
+    counts: dict[int, int] = {}
+    are_named = False
+    for line, name, text in _entries(path):
+        label, where = len(counts), f"line {line}"
+        if name is not None:
+            are_named = True
+            if ids is not None and name not in ids:
+                raise DataFileError(
+                    path, f"unknown label {name!r}", where, "label_names holds the name of every label."
+                )
+            label = parse_int64(path, "label", name, line) if ids is None else ids[name]
+            if label in counts:
+                raise DataFileError(path, f"counts the label {label} twice", where, "add its counts up.")
+            if label < 0 or (num_labels is not None and label >= num_labels):
+                last = "" if num_labels is None else num_labels - 1
+                raise DataFileError(path, f"counts the label {label}", where, f"label ids run from 0 to {last}.")
+        counts[label] = parse_int64(path, "count", text, line)
+    size = num_labels if are_named and num_labels is not None else max(counts, default=-1) + 1
     ordered = np.zeros(size, dtype=np.int64)
-    ordered[labels] = counts
+    ordered[list(counts)] = list(counts.values())
     return ordered

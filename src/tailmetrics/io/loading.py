@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import eq
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple
 
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.io.columns import Columns, Role
-from tailmetrics.io.database import MEMORY
+from tailmetrics.io.database import MEMORY, arrow_names
 from tailmetrics.io.dataset import Dataset, TargetDataset, read_filter, read_keyed_filter
 from tailmetrics.io.errors import DataFileError, note, said_once
 from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory
 from tailmetrics.io.join import join
-from tailmetrics.io.labels import LabelRule, NameGathering, number_strings
+from tailmetrics.io.labels import COLUMNS_HINT, LabelRule, NameGathering, number_strings
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.rows import Parts, Source, share
 
@@ -92,21 +92,21 @@ def read(
         for value, form, role, given in zip((preds, target), forms, ROLES, named, strict=True)
     ]
     opened = [None if one.form.has_queries else one.rows() for one in inputs]
-    if opened[0] is not None and opened[0].num_labels is not None and inputs[1].form.name == "lists":
-        source, found = opened[0], inputs[1].found.name
+    first, last = opened
+    ignored, preds_rows, target_rows = None, first, last
+    if first is not None and first.num_labels is not None and inputs[1].form.name == "lists":
+        found = inputs[1].found.name
         if string_ids:
-            source.read_as_names()
-        _common_labels([source], num_labels, label_names)
-        rule = LabelRule(label_names, False, source.num_labels, False, source.path)
+            first.read_as_names()
+        _common_labels([first], num_labels, label_names)
+        rule = LabelRule(label_names, False, first.num_labels, False, first.path)
         joined = join(None, inputs[1].keyed_file(), rule, False, rank, world_size, memory)
-        _check_rows(source, found, joined.known["num_rows"])
-        note(source.path, f"names no query, so that row i belongs to list i of {found}.")
-        ignored = None if filter is None else read_filter(filter, source.num_rows, source.num_labels)
-        rows = _rows_per_batch(batch_rows, [source, joined.target])
-        return Dataset(
-            preds=source, target=joined.target, ignored=ignored, batch_rows=rows, **joined.known, duplicates=duplicates
-        )
-    if _needs_join(inputs, opened):
+        target_rows, known = joined.target, joined.known
+        _check_rows(first, found, known["num_rows"])
+        note(first.path, f"names no query, so that row i belongs to list i of {found}.")
+        if filter is not None:
+            ignored = read_filter(filter, first.num_rows, first.num_labels)
+    elif _needs_join(inputs, opened):
         files = [
             one.keyed_file()
             if rows is None
@@ -118,22 +118,19 @@ def read(
         descending = any(one.form.ties == "last name" for one in inputs)
         rule = LabelRule(label_names, string_ids, num_labels, descending)
         joined = join(files[0], files[1], rule, missing == "skip", rank, world_size, memory)
-        assert joined.preds is not None
-        ignored = None if filter is None else read_keyed_filter(filter, joined.database, named[1] or Columns())
-        rows = _rows_per_batch(batch_rows, [joined.preds, joined.target])
-        return Dataset(
-            preds=joined.preds,
-            target=joined.target,
-            ignored=ignored,
-            batch_rows=rows,
-            **joined.known,
-            duplicates=duplicates,
-        )
-    sources = [source for source in opened if source is not None]
-    names = number_strings(sources, label_names, bool(string_ids), memory)
-    known = _dataset_arguments(sources, num_labels, names, batch_rows, rank, world_size)
-    ignored = None if filter is None else read_filter(filter, known["num_rows"], known["num_labels"])
-    return Dataset(preds=sources[0], target=sources[1], ignored=ignored, **known, duplicates=duplicates)
+        preds_rows, target_rows, known = joined.preds, joined.target, joined.known
+        if filter is not None:
+            ignored = read_keyed_filter(filter, joined.database, named[1] or Columns())
+    else:
+        sources = [source for source in opened if source is not None]
+        names = number_strings(sources, label_names, bool(string_ids), memory)
+        known = _dataset_arguments(sources, num_labels, names, rank, world_size)
+        if filter is not None:
+            ignored = read_filter(filter, known["num_rows"], known["num_labels"])
+    assert preds_rows is not None
+    assert target_rows is not None
+    known["batch_rows"] = _rows_per_batch(batch_rows, [preds_rows, target_rows])
+    return Dataset(preds=preds_rows, target=target_rows, ignored=ignored, duplicates=duplicates, **known)
 
 
 def read_target(
@@ -178,16 +175,73 @@ def read_target(
     if min_gain is not None and not (isinstance(min_gain, (int, float)) and 0 < min_gain < math.inf):
         raise ValueError(f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0.")
     given = _Input.of("read_target", path, format, "target", columns)
+    source: Source
     if given.form.has_queries:
         rule = LabelRule(label_names, string_ids, num_labels, given.form.ties == "last name")
         joined = join(None, given.keyed_file(), rule, False, rank, world_size, memory)
-        rows = _rows_per_batch(batch_rows, [joined.target])
-        return TargetDataset(target=joined.target, min_gain=min_gain, batch_rows=rows, **joined.known)
-    source = given.rows()
-    source.read_beside(num_labels, (-1,) if one_label else ())
-    names = number_strings([source], label_names, bool(string_ids), memory)
-    known = _dataset_arguments([source], num_labels, names, batch_rows, rank, world_size)
+        source, known = joined.target, joined.known
+    else:
+        source = given.rows()
+        source.read_beside(num_labels, (-1,) if one_label else ())
+        names = number_strings([source], label_names, bool(string_ids), memory)
+        known = _dataset_arguments([source], num_labels, names, rank, world_size)
+    known["batch_rows"] = _rows_per_batch(batch_rows, [source])
     return TargetDataset(target=source, min_gain=min_gain, one_label=one_label, **known)
+
+
+def read_label_names(
+    *paths: PathLike | Sequence[PathLike],
+    format: str | Sequence[str | None] | None = None,
+    columns: Columns | Sequence[Columns | None] | None = None,
+    string_ids: bool | None = None,
+    num_labels: int | None = None,
+    more: Iterable[str] = (),
+    memory: str = MEMORY,
+) -> Sequence[str] | None:
+    """Return the names of the labels of all files in the order of their ids; None where ids are numbers already.
+
+    Names ascend (whole numbers by value), but descend if one of the files is TREC, where the last name wins ties. Pass
+    the result as ``label_names`` wherever one of these files is read, so that a label has the same id everywhere.
+    Every file is read whole.
+
+    Args:
+        paths: Files of predictions and targets, as for :func:`read`.
+        format: Format of all files, or of each; None tells it.
+        columns: Names of columns of all files, or of each.
+        string_ids: As for :func:`read`.
+        num_labels: As for :func:`read`: with it, whole numbers are label ids.
+        more: Further names, such as those of labels that only training has.
+        memory: As for :func:`read`.
+
+    Raises:
+        DataFileError: If a file cannot be read.
+    """
+    forms = [format] * len(paths) if format is None or isinstance(format, str) else format
+    named = [columns] * len(paths) if columns is None or isinstance(columns, Columns) else columns
+    inputs = [
+        _Input.of("read_label_names", path, form, None, given or Columns())
+        for path, form, given in zip(paths, forms, named, strict=True)
+    ]
+    rule = LabelRule(None, string_ids, num_labels, any(one.form.ties == "last name" for one in inputs))
+    if rule.by_number and all(one.form.has_queries for one in inputs):
+        return None
+    gathered, numbered = NameGathering(memory), list[FilePath]()
+    for one in inputs:
+        source = None if one.form.has_queries else one.rows()
+        if source is not None and string_ids:
+            source.read_as_names()
+        if source is None or source.string_ids:
+            gathered.add(one.keyed_file() if source is None else source)
+        else:
+            numbered.append(one.found.name)
+    with_names = [one.found.name for one in inputs if one.found.name not in numbered]  # one may be given twice
+    if not with_names or (numbered and num_labels is not None and string_ids is None):
+        return None
+    if numbered:
+        hint = COLUMNS_HINT.format(numbered[0])
+        raise DataFileError(with_names[0], f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
+    gathered.add_more(arrow_names(more))
+    return gathered.ordered(rule, bool(string_ids))
 
 
 def names_in_memory(caller: str, tables: Mapping[str, Any]) -> tuple[str, ...]:
@@ -200,7 +254,7 @@ def names_in_memory(caller: str, tables: Mapping[str, Any]) -> tuple[str, ...]:
     gathered = NameGathering(MEMORY)
     for argument, value in tables.items():
         found = Found(Path(argument), (Part(Path(argument), {}),))
-        gathered.add_lines(in_memory(caller, "target", value).keyed_file(found, None, Columns()))
+        gathered.add(in_memory(caller, "target", value).keyed_file(found, None, Columns()))
     return tuple(gathered.ordered(LabelRule(None, True, None, False), as_written=False) or ())
 
 
@@ -210,22 +264,22 @@ class _Input(NamedTuple):
     Attributes:
         found: The files; of a table in memory, what an error calls it.
         form: The format.
-        role: What it is for.
+        role: What it is for; None where only the labels that it names are asked for.
         columns: Names of columns.
     """
 
     found: Found
     form: Format
-    role: Role
+    role: Role | None
     columns: Columns
 
     @classmethod
-    def of(cls, caller: str, value: Any, named: str | None, role: Role, columns: Columns) -> _Input:
+    def of(cls, caller: str, value: Any, named: str | None, role: Role | None, columns: Columns) -> _Input:
         if is_path(value):
             found = find(value)
             return cls(found, format_of_parts(caller, found.parts, named, columns), role, columns)
-        name = Path(f"{role} ({type(value).__name__})")
-        return cls(Found(name, (Part(name, {}),)), in_memory(caller, role, value), role, columns)
+        name = Path(f"{role or 'labels'} ({type(value).__name__})")
+        return cls(Found(name, (Part(name, {}),)), in_memory(caller, role or "labels", value), role, columns)
 
     def rows(self) -> Source:
         """Open files of which row i belongs to row i of the other."""
@@ -288,7 +342,6 @@ def _dataset_arguments(
     sources: Sequence[Source],
     num_labels: int | None,
     names: Sequence[str] | None,
-    batch_rows: int,
     rank: int,
     world_size: int,
 ) -> dict[str, Any]:
@@ -298,7 +351,7 @@ def _dataset_arguments(
         if source.num_rows == 0:
             raise DataFileError(source.path, "holds no rows", hint="the program that wrote it may have failed.")
     if len(sources) == 2:
-        last.read_beside(first.num_labels, first.sequences)
+        last.read_beside(first.num_labels, first.sequences if first.num_rows != last.num_rows else ())
     num_rows = first.num_rows
     _check_rows(first, last.path, last.num_rows)
     labels = _common_labels(sources, num_labels, names)
@@ -312,7 +365,6 @@ def _dataset_arguments(
         "label_names": names,
         "start": start,
         "stop": stop,
-        "batch_rows": _rows_per_batch(batch_rows, sources),
         "columns": labels,
     }
 

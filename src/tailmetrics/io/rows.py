@@ -230,7 +230,7 @@ class Source(ABC):
 
         Args:
             num_labels: L. Whole numbers [N, L] are multi-hot or gains, as for ``metric.update`` beside scores [N, L].
-            sequences: (B, T) of predictions (B, T, L). Whole numbers (B, T) are one label at each place.
+            sequences: (B, T) of predictions (B, T, L). Whole numbers (…, T) are one label at each place.
         """
         return
 
@@ -306,12 +306,10 @@ class Parts(Source):
     def __init__(self, path: FilePath, sources: Sequence[Source]) -> None:
         self.path = path
         self._sources = [source for source in sources if source.num_rows] or list(sources[:1])
-        self._starts = [0, *accumulate(source.num_rows for source in self._sources)]
-        self.num_rows = self._starts[-1]
+        self._take_common_layout()
         self.cells_per_row = max(source.cells_per_row for source in self._sources)
         ends = [[source.num_rows] if source.ends is None else source.ends for source in self._sources]
         self.ends = np.concatenate([np.asarray(own) + start for own, start in zip(ends, self._starts, strict=False)])
-        self._take_common_layout()
 
     @property
     def files(self) -> Sequence[Source]:
@@ -325,9 +323,9 @@ class Parts(Source):
         self._take_common_layout()
 
     def read_beside(self, num_labels: int | None, sequences: tuple[int, ...] = ()) -> None:
-        """Take whole numbers for what they are in every part; parts of sequences are not brought together."""
+        """Take whole numbers for what they are in every part."""
         for source in self._sources:
-            source.read_beside(num_labels)
+            source.read_beside(num_labels, sequences)
         self._take_common_layout()
 
     def is_ambiguous(self, num_labels: int | None) -> bool:
@@ -363,6 +361,9 @@ class Parts(Source):
                 raise DataFileError(other.path, f"holds {there}, but {first.path} holds {here}", hint=ALIKE_HINT)
         self.dense, self.string_ids, self.num_labels = first.dense, first.string_ids, first.num_labels
         self.layout, self.key, self.one_label = first.layout, first.key, first.one_label
+        self.sequences = first.sequences
+        self._starts = [0, *accumulate(source.num_rows for source in self._sources)]
+        self.num_rows = self._starts[-1]
 
 
 def _layout(source: Source) -> str:

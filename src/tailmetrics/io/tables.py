@@ -466,7 +466,7 @@ FORMS = (
 )
 
 
-def reader_in_memory(caller: str, role: Role, value: Any) -> Callable[[Opening], Opened]:
+def reader_in_memory(caller: str, argument: str, value: Any) -> Callable[[Opening], Opened]:
     """Return what reads a table, or a dict of dicts or lists, as pytrec_eval and ranx have runs.
 
     Raises:
@@ -476,7 +476,7 @@ def reader_in_memory(caller: str, role: Role, value: Any) -> Callable[[Opening],
         return partial(_from_dict, value)
     if hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns"):
         return partial(_from_table, value)
-    raise TypeError(f"{caller}: {role} is a {type(value).__name__}; pass {FORMS}.")
+    raise TypeError(f"{caller}: {argument} is a {type(value).__name__}; pass {FORMS}.")
 
 
 def _from_table(table: Any, asked: Opening) -> Opened:
