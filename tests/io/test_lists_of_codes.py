@@ -67,7 +67,7 @@ def test_a_note_says_what_separates_labels(tmp_path, separator, said):
 @pytest.mark.parametrize(
     ("cells", "line", "problem"),
     [
-        (["A1 B2", "A1;B2 C3"], 3, "';' and blanks: 'A1 B2'"),
+        (["A1 B2", "A1;B2 C3"], 2, "';' and blanks: 'A1 B2'"),
         (["A1;B2", "A1 B2"], 3, "';' and blanks"),
         (["A1;B2", "A1|B2"], 3, r"';' and '\|'"),
         (["Alien", "Kill Bill; Vol 1"], 3, "';' and blanks"),

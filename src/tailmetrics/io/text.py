@@ -260,10 +260,11 @@ def read_lists(asked: Opening) -> Iterator[Triples]:
             problem = f"{' and '.join(map(repr, first))} are no names of columns"
             raise DataFileError(path, problem, table.where, "the first line names the two columns: id,predicted.")
     query = 1 if columns.query in ("1", table.header[1]) or columns.item in ("0", table.header[0]) else 0
-    separator = _between_labels(table, 1 - query)
+    cells = [row[1 - query] for row in Head(path).fields(table.delimiter) if len(row) == 2]
+    between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
     if asked.role is not None:
         said = f"column {table.header[query]!r} is the query, {table.header[1 - query]!r} the list of its labels"
-        said += "" if separator is None else f", separated by {separator!r}"
+        said += "" if between is None else f", separated by {between!r}"
         note(path, f"{said}; format='csv' reads pairs.")
     seen: set[str] = set()
 
@@ -276,48 +277,33 @@ def read_lists(asked: Opening) -> Iterator[Triples]:
             hint = "a query has one line, with all of its list; format='csv' reads pairs of query and item."
             raise DataFileError(path, f"has a second list of query {name!r}", f"line {line}", hint)
         seen.add(name)
-        parts = BLANKS.split(listed) if separator is None else map(str.strip, listed.split(separator))
-        for place, word in enumerate([part for part in parts if part] or [None]):
+        for place, word in enumerate(_labels_of(path, line, listed, between) or [None]):
             yield name, word, -float(place) if asked.role == "preds" else None
 
     return read_by_line(path, "lists", parse)
 
 
-def _between_labels(table: Table, column: int) -> str | None:
-    """Return what separates the labels of a column of lists in all of its cells; None for blanks.
+def _labels_of(path: FilePath, line: int, cell: str, between: str | None) -> list[str]:
+    """Return the labels of a cell, which one character, or blanks, separate in all of the file.
 
     Raises:
-        DataFileError: If a cell holds several of them, blanks included, so that nothing tells where a label ends, or
-            is a list as Python prints it.
+        DataFileError: If the cell holds several of them, so that nothing tells where a label ends, or is a list as
+            Python prints it.
     """
-    path = table.path
-    marks = (*BETWEEN_LABELS, "[", "(", "{")
-    *held, has_quotes = _holds(path, *(one.encode() for one in marks), b'"')
-    if not any(is_held and (has_quotes or one != table.delimiter) for one, is_held in zip(marks, held, strict=True)):
-        return None  # most files: one look at their bytes is enough
-    found, blank = "", ""
-    for line, text in numbered_lines(path):
-        fields = table.fields(line, text)
-        if fields is None:
-            continue
-        cell = fields[column]
-        if PRINTED.fullmatch(cell):
-            hint = "write the labels alone, separated by blanks: ' '.join(labels)."
-            raise DataFileError(path, f"holds a list as Python prints it, {cell[:40]!r}", f"line {line}", hint)
-        here = [one for one in BETWEEN_LABELS if one in cell]
-        found = found or "".join(here[:1])
-        parts = cell.split(found) if found else [cell]
-        blank = blank or next((cell for part in parts if BLANKS.search(part.strip(BLANK))), "")
-        if found and (blank or here not in ([], [found])):
-            other = " and ".join(map(repr, dict.fromkeys([found, *here])))
-            seen = f"{other}{' and blanks' if blank else ''}"
-            problem = f"labels of column {table.header[column]!r} may be separated by {seen}: {(blank or cell)[:40]!r}"
-            hint = (
-                "separate labels by one of them alone; where a label itself holds such a character, write one label in "
-                "each line, query,item, and say format='csv'."
-            )
-            raise DataFileError(path, problem, f"line {line}", hint)
-    return found or None
+    if PRINTED.fullmatch(cell):
+        hint = "write the labels alone, separated by blanks: ' '.join(labels)."
+        raise DataFileError(path, f"holds a list as Python prints it, {cell[:40]!r}", f"line {line}", hint)
+    labels = BLANKS.split(cell) if between is None else [label.strip(BLANK) for label in cell.split(between)]
+    seen = [repr(one) for one in BETWEEN_LABELS if one in cell or one == between]
+    seen += ["blanks"] if between is None or any(map(BLANKS.search, labels)) else []
+    if len(seen) > 1:
+        hint = (
+            "separate labels by one of them alone; where a label itself holds such a character, write one label in "
+            "each line, query,item, and say format='csv'."
+        )
+        problem = f"labels may be separated by {' and '.join(seen)}: {cell[:40]!r}"
+        raise DataFileError(path, problem, f"line {line}", hint)
+    return [label for label in labels if label]
 
 
 def _holds(path: FilePath, *words: bytes) -> list[bool]:
