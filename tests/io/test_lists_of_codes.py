@@ -94,6 +94,19 @@ def test_hint_of_labels_that_hold_separators(tmp_path):
         assert read_target(path, format="csv").label_names == ("A;B", "Alien", "Kill Bill; Vol 1")
 
 
+@pytest.mark.parametrize(("cell", "told"), [("A1;B2", True), ("A1 | B2", True), ("A9;B2", False)])
+@pytest.mark.parametrize("form", ["csv", "dict"])
+def test_several_labels_in_the_cell_of_an_item(tmp_path, cell, told, form):
+    """In tables of query, item and gain a cell is one label; a note says so where its first part is a label, too."""
+    preds, target = tmp_path / "p.csv", tmp_path / "y.csv"
+    preds.write_text("query,item,score\nn1,A1,2\nn1,B2,1\n")
+    target.write_text(f"query,item,gain\nn1,{cell},1\nn1,A1,1\n")
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        read(preds, target if form == "csv" else {"n1": {cell: 1, "A1": 1}})
+    assert [f"the item '{cell}' is one label" in str(one.message) for one in notes] == [True] * told
+
+
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
 def test_a_code_that_a_row_repeats(tmp_path):
     """The error says what helps, for files and for lists of ids."""

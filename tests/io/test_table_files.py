@@ -126,7 +126,9 @@ def test_a_data_set_of_hugging_face(tmp_path, target, rows_of):
         read(folder, target)
 
 
-@pytest.mark.parametrize("form", ["named.csv", "unnamed.csv", "y.jsonl", "y.parquet", "frame"])
+@pytest.mark.parametrize(
+    "form", ["named.csv", "unnamed.csv", "y.jsonl", "y.parquet", "frame", "dict", "y.json", "y.qrels", "lists.parquet"]
+)
 def test_a_rating_can_be_left_out(tmp_path, form):
     """``Columns(gain="none")``: nDCG is binary. The list c, b, a has two of the three films of u at ranks 2 and 3."""
     lines = [("u", "a", 5), ("u", "b", 1), ("u", "d", 3)]
@@ -138,9 +140,17 @@ def test_a_rating_can_be_left_out(tmp_path, form):
         frame.to_json(path, orient="records", lines=True)
     elif form == "y.parquet":
         frame.to_parquet(path)
+    elif form == "y.qrels":
+        path.write_text("".join(f"{query} 0 {item} {gain}\n" for query, item, gain in lines))
+    elif form == "lists.parquet":
+        pq.write_table(pa.table({"query": ["u"], "labels": [["a", "b", "d"]], "gains": [[5.0, 1.0, 3.0]]}), path)
+    by_query = {"u": {item: gain for _, item, gain in lines}}
+    if form == "y.json":
+        path.write_text(json.dumps(by_query))
+    target = {"frame": frame, "dict": by_query}.get(form, path)
     preds = {"u": {"c": 3.0, "b": 2.0, "a": 1.0}}
     metric = NDCGAtK(k=3)
-    for batch in read(preds, frame if form == "frame" else path, columns=(None, Columns(gain="none"))):
+    for batch in read(preds, target, columns=(None, Columns(gain="none"))):
         metric.update(batch.preds, batch.target)
     second, third = 1 / math.log2(3), 1 / math.log2(4)
     assert metric.compute() == pytest.approx((second + third) / (1 + second + third))

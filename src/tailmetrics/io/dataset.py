@@ -97,7 +97,7 @@ class Files:
 
     def _target_tensor(self, source: Source, target: Rows) -> Tensor:
         if source.one_label and isinstance(target, Ragged):
-            return _tensor(target.matrix, target.ids)[:, 0]
+            return torch.from_numpy(target.matrix)[:, 0]
         try:
             return target_tensor(target, self.columns)
         except ValueError as error:
@@ -170,12 +170,12 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
     if not isinstance(rows, Ragged):
         return _tensor(rows)
     if rows.values is None:
-        return _tensor(rows.matrix, rows.ids)
+        return torch.from_numpy(rows.matrix)
     scores = rows.values if rows.values.dtype.kind == "f" else rows.values.astype(np.float64)
     if num_labels is not None and rows.is_uneven:
         return csr_tensor(rows, scores, num_labels)
     padded = rows.padded(scores, -np.inf, rows.matrix.shape[1])
-    return _tensor(padded, rows.values), _tensor(rows.matrix, rows.ids)
+    return _tensor(padded, rows.values), torch.from_numpy(rows.matrix)
 
 
 def target_tensor(rows: Rows, num_labels: int | None) -> Tensor:
@@ -187,8 +187,8 @@ def target_tensor(rows: Rows, num_labels: int | None) -> Tensor:
             raise ValueError("num_labels=None: gains become a matrix of one column per label; pass num_labels.")
         return csr_tensor(rows, rows.values, num_labels)
     if rows.matrix.shape[1] == num_labels:  # whole numbers of width L would be taken for a matrix
-        return _tensor(np.pad(rows.matrix, ((0, 0), (0, 1)), constant_values=-1))
-    return _tensor(rows.matrix, rows.ids)
+        return torch.nn.functional.pad(torch.from_numpy(rows.matrix), (0, 1), value=-1)
+    return torch.from_numpy(rows.matrix)
 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:
@@ -428,7 +428,7 @@ def _check_distinct(rows: Ragged, role: Role, source: Source, first: int) -> Non
         for start, some in ((0, rows[:middle]), (middle, rows[middle:])):
             _check_distinct(some, role, source, first + start)
         return
-    row = kernels_for(torch.device("cpu")).look_through(torch.from_numpy(np.ascontiguousarray(rows.matrix))).repeat_row
+    row = kernels_for(torch.device("cpu")).look_through(torch.from_numpy(rows.matrix)).repeat_row
     if row is not None:
         ordered = np.sort(rows[row : row + 1].ids)
         label = source.describe_label(int(ordered[:-1][ordered[1:] == ordered[:-1]][0]))

@@ -84,7 +84,10 @@ class Format:
     def keyed_file(self, found: Found, role: Role | None, columns: Columns) -> KeyedFile:
         """Return the files, each to be opened when it is read, of a format whose lines name their query."""
         opens = [partial(self.open, part.path, role, columns, part.partition) for part in found.parts]
-        return KeyedFile(found.name, [(part.path, one) for part, one in zip(found.parts, opens, strict=True)])
+        without = role == "target" and columns.without_gain
+        return KeyedFile(
+            found.name, [(part.path, one) for part, one in zip(found.parts, opens, strict=True)], without_values=without
+        )
 
 
 FORMATS: dict[str, Format] = {}

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailmetrics.io.database import Database
-from tailmetrics.io.errors import DataFileError
+from tailmetrics.io.errors import DataFileError, note
+from tailmetrics.io.files import FilePath
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement
 from tailmetrics.io.lines import KeyedFile, Values
 from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source, starts
@@ -160,6 +161,7 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
     database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM held")
     if not rule.by_number:
         check_agreement(database, "held", "label", paths, bool(rule.strings))
+        _note_lists(database, paths)
     labels = rule.number(database, paths[0])
     if rule.by_number:  # whole numbers, as has been seen, which are written in one way
         check_agreement(database, "held", "label", paths, True, may_differ=True)
@@ -174,6 +176,16 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
                 query, item = unknown
                 raise DataFileError(file.name, f"unknown label {item!r}", f"query {query!r}", UNKNOWN_HINT)
     return labels
+
+
+def _note_lists(database: Database, paths: Sequence[FilePath]) -> None:
+    """Say that an item such as A;B is one label, where A is an item, too."""
+    first = "trim(regexp_extract(name, '^([^;|]+)[;|].', 1))"
+    several = f"SELECT name, file FROM held JOIN met ON item = {first} WHERE {first} <> '' ORDER BY 1, 2 LIMIT 1"
+    found = database.row(several)
+    if found is not None:
+        name, file = found
+        note(paths[file], f"the item {name!r} is one label; where it means several, write one of them on each line.")
 
 
 def _order(database: Database, name: str, file: KeyedFile, valued: bool, rows: range, names: int) -> None:

@@ -6,7 +6,7 @@ A file is read by a statement of SQL (:class:`SqlLines`), or yields its lines so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -89,11 +89,13 @@ class KeyedFile:
         name: How an error calls all of them.
         parts: Each file, and what opens it.
         may_lack_items: Whether an item can be empty.
+        without_values: Whether values are not looked at, as those of targets all of whose lines are relevant.
     """
 
     name: FilePath
     parts: Sequence[tuple[FilePath, Callable[[], Opened]]]
     may_lack_items: bool = False
+    without_values: bool = False
 
     def load(self, database: Database, table: str) -> Values:
         """Write query, item and value of every line into a new table, and return what the values are.
@@ -108,7 +110,7 @@ class KeyedFile:
         said: set[str] = set()
         for path, opens in self.parts:
             with said_once(said):
-                lines = _as_lines(opens())
+                lines = _as_lines(opens(), self.without_values)
             if lines is None:
                 continue
             found = Values(lines.value is not None, bool(lines.ranks))
@@ -223,11 +225,16 @@ class Values(NamedTuple):
     ranked: bool
 
 
-def _as_lines(opened: Opened) -> SqlLines | None:
+def _as_lines(opened: Opened, without_values: bool) -> SqlLines | None:
     """Return what was opened as lines of which blocks are all that is known; None where there are none."""
     if isinstance(opened, SqlLines):
-        return opened
+        read = opened.exact
+        if not without_values:
+            return opened
+        return replace(opened, value=None, exact=lambda: (replace(block, value=None) for block in read()))
     blocks = iter(opened)
+    if without_values:
+        blocks = (replace(block, value=None) for block in blocks)
     first = next(blocks, None)
     if first is None:
         return None

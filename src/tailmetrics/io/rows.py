@@ -65,7 +65,8 @@ class Ragged:
     @cached_property
     def matrix(self) -> Array:
         """The ids with a row's end filled up with -1, shape (n, width of the longest row or 1), int64."""
-        return self.padded(self.ids.astype(np.int64, copy=False), -1, max(1, self.width))
+        padded = self.padded(self.ids.astype(np.int64, copy=False), -1, max(1, self.width))
+        return padded.copy() if np.may_share_memory(padded, self.ids) else padded  # arrow and files only lend ids
 
     def row_of(self, entry: int) -> int:
         """Return the row that an entry lies in."""

@@ -12,6 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from numbers import Integral
@@ -282,7 +283,9 @@ def open_lists(asked: Opening) -> ListSource:
     role, columns = asked.role, asked.columns
     if role is None:
         role = "preds" if columns.ids in table.schema.names else "target"
-    return ListSource(table, *_columns(table, role, columns), _key(table, columns), role)
+    without = role == "target" and columns.without_gain
+    ids, values = _columns(table, role, replace(columns, gain="gain") if without else columns)
+    return ListSource(table, ids, None if without else values, _key(table, columns), role)
 
 
 def _key(table: Table, columns: Columns) -> str | None:

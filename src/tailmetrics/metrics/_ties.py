@@ -524,7 +524,7 @@ def _counts_in_list(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return :func:`_counts` of a list, whose scores descend: equal ones stand between two places of it."""
     assert ranking.values is not None
-    values = -ranking.values[:, : ranking.depth]
+    values = (-ranking.values[:, : ranking.depth]).contiguous()
     place = torch.where(valid, hits.ranks - 1, 0)
     own = values.gather(1, place)
     first, end = (torch.searchsorted(values, own, right=right) for right in (False, True))
