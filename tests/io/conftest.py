@@ -37,6 +37,17 @@ def _target_row(target, row):
 
 
 @pytest.fixture
+def write(tmp_path):
+    """Return a function that writes a text file and returns its path."""
+
+    def write(name, text):
+        (tmp_path / name).write_bytes(text.encode())
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
 def rows_of():
     """Return a function from a dataset to {row number: (preds, target)}; a row that comes twice is an error."""
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 import processes
-from tailmetrics.io import DataFileError, read, read_label_counts
+from tailmetrics.io import DataFileError, read
 
 pytestmark = pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
 
@@ -137,24 +137,6 @@ def test_importing_the_readers_does_not_import_pyarrow():
     assert processes.found_by("import sys, tailmetrics.io; found = {*sys.modules} & {'tailmetrics.io', 'pyarrow'}") == {
         "tailmetrics.io"
     }
-
-
-def test_counts_cut_anywhere(tmp_path):
-    """A file of counts that is cut is refused, too."""
-    np.save(tmp_path / "c.npy", np.arange(5))
-    content = (tmp_path / "c.npy").read_bytes()
-    for length in range(0, len(content), 9):
-        (tmp_path / "cut.npy").write_bytes(content[:length])
-        with pytest.raises(DataFileError):
-            read_label_counts(tmp_path / "cut.npy")
-
-
-def test_causes_are_kept(tmp_path):
-    """What went wrong inside a library is the cause of the error."""
-    (tmp_path / "a.npy").write_bytes(b"nothing")
-    with pytest.raises(DataFileError) as caught:
-        read(tmp_path / "a.npy", tmp_path / "a.npy")
-    assert isinstance(caught.value.__cause__, ValueError)
 
 
 @pytest.mark.parametrize(

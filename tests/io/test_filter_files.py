@@ -10,15 +10,6 @@ LABELS = "3 5\n3:1 0:1\n4:1\n2:1\n"
 EXPECTED = {0: ({0: 0.5}, {0: 1}), 1: ({1: 1.0, 4: 2.0}, {4: 1}), 2: ({}, {})}
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-
-    return write
-
-
 @pytest.mark.parametrize("batch_rows", [1, 2, 10])
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_filtered_labels_leave_predictions_and_targets(write, rows_of, batch_rows, world_size):

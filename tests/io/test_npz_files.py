@@ -32,16 +32,6 @@ def test_stored_entries_come_back(paths, rows_of, batch_rows):
     assert (dataset.num_rows, dataset.num_labels, dataset.label_names, dataset.row_names) == (4, 5, None, None)
 
 
-@pytest.mark.parametrize("compressed", [True, False])
-@pytest.mark.parametrize("start", [0, 1, 2, 3])
-def test_a_rank_reads_its_rows_of_compressed_and_plain_archives(tmp_path, rows_of, compressed, start):
-    """The rows of rank r of 4 are row r, however the archive is packed."""
-    for name, rows in (("preds", SCORES), ("target", GAINS)):
-        sp.save_npz(tmp_path / f"{name}.npz", csr(rows), compressed=compressed)
-    dataset = read(tmp_path / "preds.npz", tmp_path / "target.npz", rank=start, world_size=4)
-    assert rows_of(dataset) == {start: (SCORES[start], GAINS[start])}
-
-
 def test_sparse_arrays_bool_and_int_values(tmp_path, targets_of):
     """Sparse arrays read like sparse matrices, and bool and int values are gains."""
     for dtype in (bool, np.int8):
@@ -68,21 +58,6 @@ def test_other_layouts_are_refused(tmp_path, paths):
         with pytest.raises(DataFileError, match=problem) as caught:
             read(tmp_path / f"{name}.npz", paths[1])
         assert caught.value.hint
-
-
-def test_damaged_archives_name_the_file(tmp_path, paths):
-    """An archive cut short, and one with a flipped byte in its data, are errors of that file."""
-    content = paths[0].read_bytes()
-    (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
-    with pytest.raises(DataFileError, match=r"cut\.npz: cannot be read as a scipy CSR matrix"):
-        read(tmp_path / "cut.npz", paths[1])
-    sp.save_npz(tmp_path / "plain.npz", csr(SCORES), compressed=False)
-    content = bytearray((tmp_path / "plain.npz").read_bytes())
-    at = content.index(np.float32(0.25).tobytes())
-    content[at] ^= 1
-    (tmp_path / "flipped.npz").write_bytes(content)
-    with pytest.raises(DataFileError, match=r"flipped\.npz: cannot be read .*CRC"):
-        list(read(tmp_path / "flipped.npz", paths[1]))
 
 
 def test_inconsistent_arrays_are_refused(tmp_path, paths):

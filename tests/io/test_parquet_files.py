@@ -154,15 +154,3 @@ def test_errors_name_file_and_row(tmp_path, columns, problem, batch_rows):
     with pytest.raises(DataFileError, match=problem) as caught:
         list(read(tmp_path / "p.parquet", tmp_path / "y.parquet", num_labels=5, batch_rows=batch_rows))
     assert caught.value.hint
-
-
-def test_damaged_files(write, tmp_path):
-    """A file cut short and one with broken pages are errors naming the file."""
-    target = write("y.parquet", labels=LABELS)
-    content = target.read_bytes()
-    (tmp_path / "cut.parquet").write_bytes(content[:-20])
-    with pytest.raises(DataFileError, match=r"cut\.parquet: cannot be read as Parquet"):
-        read_target(tmp_path / "cut.parquet")
-    (tmp_path / "broken.parquet").write_bytes(content[:4] + bytes(len(content) - 300) + content[-296:])
-    with pytest.raises(DataFileError, match=r"broken\.parquet: cannot be read as Parquet"):
-        list(read_target(tmp_path / "broken.parquet"))

@@ -1,27 +1,14 @@
 """Files as the fields publish them: trec_eval's, BEIR's, MS MARCO's, Kaggle's, those of recommenders."""
 
 import json
-import math
-import random
 import re
 import warnings
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import pytrec_eval
 
-from tailmetrics import MAP, MRR, NDCGAtK, PrecisionAtK, RecallAtK, TopKCollection
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-
-    return write
 
 
 def named(dataset, rows_of):
@@ -61,29 +48,6 @@ def test_a_grade_that_no_computer_holds_is_named(write, grade):
         DataFileError, match=rf"a\.qrels, line 2: grade '{grade}' is not a whole number of at most 9223"
     ):
         read(run, write("a.qrels", f"1 0 b 1\n1 0 a {grade}\n"))
-
-
-def judged(seed):
-    """Return a run and graded qrels as dicts and as text."""
-    source = random.Random(seed)
-    documents = [f"d{number}" for number in range(40)]
-    qrels = {f"q{n}": {d: source.randrange(-1, 4) for d in source.sample(documents, 20)} for n in range(15)}
-    run = {f"q{n}": {d: source.randrange(8) / 4 for d in source.sample(documents, 30)} for n in range(15)}
-    lines = [f"{query} Q0 {document} 0 {score} me\n" for query in run for document, score in run[query].items()]
-    grades = [f"{query} 0 {document} {grade}\n" for query in qrels for document, grade in qrels[query].items()]
-    source.shuffle(lines)
-    return run, qrels, "".join(lines), "".join(grades)
-
-
-MEASURES = {"P_5": "precision_k@5", "recall_10": "recall@10", "recip_rank": "mrr", "map": "map"}
-
-
-def evaluated(dataset):
-    """Return trec_eval's measures of a dataset."""
-    metrics = TopKCollection([PrecisionAtK(k=5, denominator="k"), RecallAtK(k=10), MRR(), MAP()])
-    for batch in dataset:
-        metrics.update(batch.preds, batch.target)
-    return {measure: float(metrics.compute()[key]) for measure, key in MEASURES.items()}
 
 
 def test_beir(write, rows_of):
@@ -299,22 +263,6 @@ def test_a_column_that_was_named_has_to_be_there(write, tmp_path):
     ):
         with pytest.raises(DataFileError, match=rf"{path}\.parquet: has no column '{lacking}'"):
             read(tmp_path / "p.parquet", tmp_path / "y.parquet", columns=columns, num_labels=2)
-
-
-def test_ndcg_of_beirs_own_evaluation(write):
-    """nDCG@10 of a run and BEIR's qrels is pytrec_eval's, which BEIR uses."""
-    run, qrels, lines, _ = judged(5)
-    qrels = {query: {d: max(0, grade) for d, grade in by.items()} for query, by in qrels.items()}
-    text = "".join(f"{query}\t{d}\t{grade}\n" for query, by in qrels.items() for d, grade in by.items())
-    target = write("qrels.tsv", f"query-id\tcorpus-id\tscore\n{text}")
-    per_query = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut_10"}).evaluate(run)
-    metric = NDCGAtK(k=10)
-    with pytest.warns(DataFileNote):
-        dataset = read(write("a.run", lines), target)
-    for batch in dataset:
-        metric.update(batch.preds, batch.target)
-    expected = math.fsum(one["ndcg_cut_10"] for one in per_query.values()) / 15
-    assert float(metric.compute()) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")

@@ -34,15 +34,6 @@ def tsv(rows, fields=("query", "item", "score")):
 FORMATS = {"jsonl": jsonl, "csv": table, "tsv": tsv}
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-
-    return write
-
-
 @pytest.mark.parametrize("preds", FORMATS)
 @pytest.mark.parametrize("target", FORMATS)
 def test_lines_are_joined_by_query(write, rows_of, preds, target):

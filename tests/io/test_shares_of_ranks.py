@@ -130,10 +130,3 @@ def test_wrong_arguments(write, options, problem):
     """Arguments out of range are errors that name them."""
     with pytest.raises(ValueError, match=f"read: {problem}"):
         read(write("npy", "preds"), write("npy", "target"), **options)
-
-
-def test_a_named_format_wins_over_the_suffix(write, rows_of, tmp_path):
-    """format= names the format of both files, or of each, whatever they are called."""
-    odd = write("npz", "preds").rename(tmp_path / "preds.data")
-    target = write("npz", "target")
-    assert len(rows_of(read(odd, target, format="npz"))) == len(rows_of(read(odd, target, format=("npz", None)))) == 7

@@ -24,15 +24,6 @@ q1 0 d7 1
 """
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-
-    return write
-
-
 def test_documents_are_numbered_so_that_the_last_name_wins_ties(write):
     """Label ids follow the names in descending order of their bytes: the lower id is trec_eval's winner."""
     dataset = read(write("a.run", RUN), write("a.qrels", QRELS))

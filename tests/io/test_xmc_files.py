@@ -8,15 +8,6 @@ SCORES = "4 6\n0:0.5 3:-0.25\n\n5:1e-3\n1:2 2:.5 0:1\n"
 LABELS = "4 6\n3:1 \n0:1 5:2\n\n1:1\n"
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        (tmp_path / name).write_bytes(text.encode())
-        return tmp_path / name
-
-    return write
-
-
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 10])
 @pytest.mark.parametrize(("block", "parsed"), [(4, 1024), (16, 1), (2**23, 2)])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
