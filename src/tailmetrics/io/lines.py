@@ -238,11 +238,8 @@ def _as_lines(opened: Opened, without_values: bool) -> SqlLines | None:
     first = next(blocks, None)
     if first is None:
         return None
-    kind = "FLOAT" if first.value is not None and first.value.dtype == np.float32 else "DOUBLE"
     value = None if first.value is None else "value"
-    return SqlLines(
-        source="", query="", item="", value=value, kind=kind, ranks=first.ranks, exact=lambda: chain([first], blocks)
-    )
+    return SqlLines(source="", query="", item="", value=value, ranks=first.ranks, exact=lambda: chain([first], blocks))
 
 
 def _some_gains(path: FilePath) -> DataFileError:

@@ -268,7 +268,10 @@ class ListSource(Source):
         """Return the entries of all lists one behind the other, and the lengths, 0 where there is no list."""
         lists = batch.column(column.name)
         flat = pc.list_flatten(lists)
-        lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        lengths = pc.list_value_length(lists)
+        if lists.null_count:  # to fill none takes as long as to read the lists
+            lengths = pc.fill_null(lengths, 0)
+        lengths = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
         if column.field is not None:
             flat = pc.struct_field(flat, column.field)
         if flat.null_count:

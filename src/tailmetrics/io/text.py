@@ -20,6 +20,7 @@ only.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -338,7 +339,8 @@ class Layout(NamedTuple):
     value: str
 
 
-SINGLE = "(CASE WHEN abs(n) >= 3.40282357e38 THEN sign(n) * 'inf'::DOUBLE ELSE n END)::FLOAT"
+BEYOND_SINGLE = 3.40282357e38
+SINGLE = f"(CASE WHEN abs(n) >= {BEYOND_SINGLE} THEN sign(n) * 'inf'::DOUBLE ELSE n END)::FLOAT"
 """A score in single precision, in which what is too large is infinite."""
 RUN = Layout("a TREC run", ("query", "Q0", "document", "rank", "score", "tag"), 2, 4, "FLOAT", SINGLE)
 GRADE = f"CASE WHEN n < {EARLIEST} THEN greatest(n, 0) END"
@@ -365,7 +367,7 @@ def read_msmarco(asked: Opening) -> SqlLines:
 
 
 def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
-    """Return the SQL for files whose fields are separated by one blank or tab; others go to ``_by_word``."""
+    """Return the SQL for files whose fields are separated by one blank or tab; others go to ``_words``."""
     with reading(path, layout.form):
         plain = Plain(path)
         separator, other = ("\t", " ") if "\t" in next(iter(Head(path).lines), "") else (" ", "\t")
@@ -382,16 +384,9 @@ def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
         value=re.sub(r"\bn\b", f"({value})", layout.value),
         kind=layout.kind,
         ranks=layout is MSMARCO,
-        exact=lambda: _by_word(path, layout),
+        exact=lambda: read_by_line(path, layout.form, partial(_words, path, layout)),
         kept=plain,
     )
-
-
-def _by_word(path: FilePath, layout: Layout) -> Iterator[Triples]:
-    for block in read_by_line(path, layout.form, partial(_words, path, layout)):
-        assert block.value is not None
-        with np.errstate(over="ignore"):
-            yield replace(block, value=block.value.astype(np.float32 if layout is RUN else np.float64))
 
 
 def _words(path: FilePath, layout: Layout, line: int, text: str) -> Iterator[Entry]:
@@ -403,7 +398,9 @@ def _words(path: FilePath, layout: Layout, line: int, text: str) -> Iterator[Ent
         raise DataFileError(path, problem, f"line {line}", f"a line is: {' '.join(layout.names)}.")
     name, word = layout.names[layout.value_field], words[layout.value_field]
     value = (parse_float if layout is RUN else parse_int64)(path, name, word, line)
-    if layout is MSMARCO:
+    if layout is RUN and abs(value) >= BEYOND_SINGLE:
+        value = math.copysign(math.inf, value)
+    elif layout is MSMARCO:
         if value < 1:
             raise DataFileError(path, f"holds the rank {word}", f"line {line}", "ranks count from 1, the best.")
         value = -value
