@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from platform import python_version
 from typing import Any
 
@@ -56,37 +56,30 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
     """
     if not isinstance(metric, type) or not issubclass(metric, TopKMetric):
         raise TypeError(f"check_metric: {metric!r} is no class of metrics; pass a class such as RecallAtK.")
-    for more in _settings(metric, arguments):
-        for law in LAWS:
-            made = _maker(metric, {**arguments, **more})
-            assert law(made), f"{made()!r} must: {law.__doc__}"
-
-
-def _settings(metric: type[TopKMetric], arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what is added to the arguments: nothing, and where the class takes them, buckets in each scope."""
-    yield {}
-    if "buckets" in arguments:
-        return
-    scopes: list[dict[str, Any]] = [{"scope": "bucket"}, {"scope": "global"}]
-    for scope in scopes if issubclass(metric, RelevanceMetric) and "scope" not in arguments else [{}]:
-        try:
-            _maker(metric, {**arguments, **scope, "buckets": "deciles"})()
-        except ValueError:
-            continue  # a class that refuses buckets says so when it is made
-        yield {**scope, "buckets": "deciles"}
-
-
-def _maker(metric: type[TopKMetric], arguments: dict[str, Any]) -> Callable[[], TopKMetric]:
-    """Return a function that makes the metric, bound to training counts."""
     counts = (60 / torch.arange(1, NUM_LABELS + 1)).long()
     counts[-4:] = 0
+    for more in _settings(metric, arguments):
 
-    def make() -> TopKMetric:
-        made = metric(**arguments).bind(LabelFrequency.from_counts(counts, NUM_TRAIN))
-        vars(made)["_tells_ties"] = False  # the scores tie on purpose
-        return made
+        def make(more: Mapping[str, Any] = more) -> TopKMetric:
+            made = metric(**{**arguments, **more})
+            vars(made)["_tells_ties"] = False  # the scores tie on purpose
+            return made.bind(LabelFrequency.from_counts(counts, NUM_TRAIN))
 
-    return make
+        try:
+            make()
+        except ValueError:
+            if more:
+                continue  # a class that refuses buckets says so when it is made
+            raise
+        for holds, law in _laws(make):
+            assert holds, f"{make()!r} must: {law}"
+
+
+def _settings(metric: type[TopKMetric], arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what is added to the arguments: nothing, and buckets, in each scope where there are scopes."""
+    scopes = ("bucket", "global") if issubclass(metric, RelevanceMetric) and "scope" not in arguments else ()
+    by_bucket = [{"buckets": "deciles", "scope": scope} for scope in scopes] or [{"buckets": "deciles"}]
+    return [{}, *(by_bucket if "buckets" not in arguments else [])]
 
 
 def _batch(seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -98,103 +91,61 @@ def _batch(seed: int = 0) -> tuple[Tensor, Tensor]:
     return scores, target
 
 
-def _bits(value: Tensor) -> list[int]:
+def _bits(metric: TopKMetric) -> list[int]:
     """Return the bits of values, so that NaN equals NaN and nothing else does."""
-    return value.to(torch.float64).nan_to_num(nan=-7.0).reshape(-1).view(torch.int64).tolist()
+    return metric.compute().to(torch.float64).nan_to_num(nan=-7.0).reshape(-1).view(torch.int64).tolist()
 
 
-def _fed(metric: TopKMetric, *batches: tuple[Tensor, Tensor]) -> TopKMetric:
-    for scores, target in batches:
-        metric.update(scores, target)
-    return metric
-
-
-def _value(metric: TopKMetric, *batches: tuple[Tensor, Tensor]) -> list[int]:
-    return _bits(_fed(metric, *batches).compute())
-
-
-def _batches_change_nothing(make: Callable[[], TopKMetric]) -> bool:
-    """Have the same value, to the last bit, for one batch, for several, and for rows in another order."""
+def _laws(make: Callable[[], TopKMetric]) -> Iterator[tuple[bool, str]]:
+    """Yield whether a law holds of a metric, and the law."""
     scores, target = _batch()
-    parts = [(scores[first : first + 13], target[first : first + 13]) for first in range(0, NUM_ROWS, 13)]
-    order = torch.arange(NUM_ROWS - 1, -1, -1)
-    whole = _value(make(), (scores, target))
-    return whole == _value(make(), *parts) == _value(make(), (scores[order], target[order]))
 
+    def fed(metric: TopKMetric, *places: Any) -> TopKMetric:
+        for rows in places:
+            metric.update(scores[rows], target[rows])
+        return metric
 
-def _merging_is_adding(make: Callable[[], TopKMetric]) -> bool:
-    """Have the value of all rows when two metrics that saw half of them each are merged."""
-    scores, target = _batch()
-    first, second = _fed(make(), (scores[:20], target[:20])), _fed(make(), (scores[20:], target[20:]))
-    first.merge_state(second)
-    return _bits(first.compute()) == _value(make(), (scores, target))
+    every = slice(None)
+    metric = fed(make(), every)
+    value, count = _bits(metric), metric.update_count
+    parts = [slice(first, first + 13) for first in range(0, NUM_ROWS, 13)]
+    same = value == _bits(fed(make(), *parts)) == _bits(fed(make(), torch.arange(NUM_ROWS - 1, -1, -1)))
+    yield same, "Have the same value, to the last bit, for one batch, for several, and for rows in another order."
 
+    first = fed(make(), slice(20))
+    first.merge_state(fed(make(), slice(20, None)))
+    law = "Have the value of all rows when two metrics that saw half of them each are merged."
+    yield _bits(first) == value, law
 
-def _states_are_whole_numbers(make: Callable[[], TopKMetric]) -> bool:
-    """Keep every state an integer tensor whose shape no batch changes, whatever the precision of a model."""
-    metric = make()
-    shapes = [state.shape for state in metric.metric_state.values() if isinstance(state, Tensor)]
-    _fed(metric, _batch()).to(torch.bfloat16)
-    states = [state for state in metric.metric_state.values() if isinstance(state, Tensor)]
-    return shapes == [state.shape for state in states] and not any(state.is_floating_point() for state in states)
+    shapes = [(state.shape, state.dtype) for state in make().metric_state.values()]
+    states = fed(make(), every).to(torch.bfloat16).metric_state.values()
+    whole = not any(state.is_floating_point() for state in states)
+    law = "Keep every state an integer tensor whose shape no batch changes, whatever the precision of a model."
+    yield whole and shapes == [(state.shape, state.dtype) for state in states], law
 
-
-def _copies_are_equal(make: Callable[[], TopKMetric]) -> bool:
-    """Have copies, clones and pickles with the same value and the same names of states."""
-    metric = _fed(make(), _batch())
     others = copy.deepcopy(metric), metric.clone(), pickle.loads(pickle.dumps(metric))
-    same = (_bits(one.compute()) == _bits(metric.compute()) for one in others)
-    return all(same) and all(list(one.metric_state) == list(metric.metric_state) for one in others)
+    same = all(_bits(one) == value and list(one.metric_state) == list(metric.metric_state) for one in others)
+    yield same, "Have copies, clones and pickles with the same value and the same names of states."
 
+    low, high = type(metric).bounds
+    inside = all(not (found < low - 1e-9 or found > high + 1e-9) for found in metric.compute().view(-1).tolist())
+    law = "Have values within the bounds that the class declares, or NaN, each with a key of its own."
+    yield inside and len({*metric.keys()}) == len(metric.keys()), law
 
-def _reset_forgets(make: Callable[[], TopKMetric]) -> bool:
-    """Be like a new metric after a reset."""
-    metric = _fed(make(), _batch(1))
-    metric.reset()
-    return _value(metric, _batch()) == _value(make(), _batch())
-
-
-def _errors_change_nothing(make: Callable[[], TopKMetric]) -> bool:
-    """Refuse a batch that cannot be read, and then change neither the metric nor the batch."""
-    scores, target = _batch()
-    before = scores.clone(), target.clone()
-    metric = _fed(make(), (scores, target))
-    value, count = _bits(metric.compute()), metric.update_count
+    before, refused = (scores.clone(), target.clone()), False
     try:
         metric.update(scores[:3], target[:2])
     except (TypeError, ValueError):
         untouched = torch.equal(scores, before[0]) and torch.equal(target, before[1])
-        return untouched and _bits(metric.compute()) == value and metric.update_count == count
-    return False
+        refused = untouched and _bits(metric) == value and metric.update_count == count
+    yield refused, "Refuse a batch that cannot be read, and then change neither the metric nor the batch."
 
+    used = make()
+    used.update(*_batch(1))
+    used.reset()
+    yield _bits(fed(used, every)) == value, "Be like a new metric after a reset."
 
-def _values_are_in_range(make: Callable[[], TopKMetric]) -> bool:
-    """Have values within the bounds that the class declares, or NaN, each with a key of its own."""
-    metric = _fed(make(), _batch())
-    low, high = type(metric).bounds
-    keys = metric.keys()
-    inside = all(not value < low - 1e-9 and not value > high + 1e-9 for value in metric.compute().view(-1).tolist())
-    return inside and len(set(keys)) == len(keys)
-
-
-def _companions_change_nothing(make: Callable[[], TopKMetric]) -> bool:
-    """Have the same value in a collection beside a metric that reads deeper."""
-    alone, among = make(), make()
-    if not alone.keys():
-        return True
-    collection = TopKCollection([among, RecallAtK(k=NUM_LABELS, name="companion")])
-    collection.update(*_batch())
-    return _bits(among.compute()) == _value(alone, _batch())
-
-
-LAWS = (
-    _batches_change_nothing,
-    _merging_is_adding,
-    _states_are_whole_numbers,
-    _copies_are_equal,
-    _reset_forgets,
-    _errors_change_nothing,
-    _values_are_in_range,
-    _companions_change_nothing,
-)
-"""Each takes a function that makes the metric, and says in its docstring what holds."""
+    if metric.keys():
+        among = make()
+        TopKCollection([among, RecallAtK(k=NUM_LABELS, name="companion")]).update(scores, target)
+        yield _bits(among) == value, "Have the same value in a collection beside a metric that reads deeper."

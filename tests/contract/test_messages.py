@@ -92,7 +92,7 @@ NDCGAtK(k=1, gain="exponential").update(SCORES, torch.tensor([[200.0, 0, 0, 0], 
 NoveltyAtK(k=1, label_counts=[1, 2], num_train=3, num_labels=4)
     -> NoveltyAtK: label_counts is for 2 labels, but there are 4; pass what was made for the same labels
 PropensityScoredPrecisionAtK(k=1, label_counts=[0, 1], num_train=10 ** 9, a=10.0, b=1e-06).update(torch.tensor([[0]]), torch.tensor([0]))
-    -> PropensityScoredPrecisionAtK: a=10.0, b=1e-06 give a label the weight
+    -> PropensityScoredPrecisionAtK: a=10.0, b=1e-06 give 20\.7233 to
 RowAUC(empty_target_action="error").update(SCORES, torch.tensor([[True, False] * 2, [True] * 4]))
     -> row 1 has no pair of a relevant and an irrelevant label
 RowAUC().update(Ranking.from_ids(IDS, target_ids=TARGET, num_labels=4, complete=False)) -> RowAUC: preds are ranked ids, which have no scores

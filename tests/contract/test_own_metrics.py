@@ -186,17 +186,26 @@ def test_terms_of_a_ratio_are_held_to_the_same() -> None:
         Own(2).update(SCORES, TARGET)
 
 
-def test_the_key_is_asked_for() -> None:
-    """A class without stem is refused when it is made, by name."""
+def test_a_class_without_a_stem_has_its_name_as_key() -> None:
+    """In small letters, as the metrics of the library have it; a stem of its base stays."""
 
-    class Nameless(RowMeanMetric):
+    class FirstHitsAtK(RowMeanMetric):
         higher_is_better = True
 
-        def _row_value(self, placement: TargetRanks, k: int) -> Tensor:
-            return divide(placement.hits_at(k), placement.n_relevant)
+        def _row_value(self, ranks: TargetRanks, k: int) -> Tensor:
+            return divide(ranks.hits_at(k), ranks.n_relevant)
 
-    with pytest.raises(TypeError, match="Nameless: stem is missing; set it in the class"):
-        Nameless(2)
+    class MyNDCGAtK(FirstHitsAtK):
+        stem = "mine"
+
+    class Derived(MyNDCGAtK):
+        """Another formula."""
+
+    assert [kind(k=2).keys() for kind in (FirstHitsAtK, MyNDCGAtK, Derived)] == [
+        ["first_hits@2"],
+        ["mine@2"],
+        ["mine@2"],
+    ]
 
 
 # check_metric holds what is lawful, and names the law that a metric breaks

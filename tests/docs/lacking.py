@@ -39,11 +39,14 @@ def classes() -> set[str]:
         module = import_module(f"tailmetrics.metrics.{path.stem}")
         own = (value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__)
         found |= {
-            one.__name__
-            for one in own
-            if inspect.isclass(one) and issubclass(one, TopKMetric) and hasattr(one, "stem")  # a base has no name
+            one.__name__ for one in own if inspect.isclass(one) and issubclass(one, TopKMetric) and not _is_base(one)
         }
     return {name for name in found if not name.startswith("_")}
+
+
+def _is_base(kind: type) -> bool:
+    """Whether a class of the library is derived from this one."""
+    return any(one.__module__.startswith("tailmetrics.") for one in kind.__subclasses__())
 
 
 def formulas() -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import Parameter
+from re import sub
 from typing import Any, ClassVar, Final, TypeAlias
 from warnings import warn
 
@@ -116,6 +117,15 @@ class TopKArguments(TorchMetricsArguments, total=False):
     validate_args: bool
 
 
+class Stem:
+    """The key without its cut-off: the name of the class in small letters, unless a class says another one."""
+
+    def __get__(self, metric: Any, owner: type) -> str:
+        """Return ``normalized_recall`` of ``NormalizedRecallAtK``, and ``f_beta`` of ``FBetaAtK``."""
+        name = owner.__name__.removesuffix("AtK").removesuffix("AtThreshold")
+        return sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
 class ConfiguredMetric(ExactMetric):
     """A metric with the arguments that all share, and one source for each: what it was given, and what bind completed.
 
@@ -123,7 +133,7 @@ class ConfiguredMetric(ExactMetric):
     follow from it.
     """
 
-    stem: ClassVar[str]
+    stem: ClassVar[str] = Stem()  # type: ignore[assignment] # a text, of each class
     optional_k: ClassVar[bool] = False
     can_be_weighted: ClassVar[bool] = False
     key_words: ClassVar[Mapping[str, str]] = {"min_gain": "min"}
@@ -159,8 +169,6 @@ class ConfiguredMetric(ExactMetric):
     ) -> None:
         super().__init__(**kwargs)
         caller = self._caller
-        if not isinstance(getattr(type(self), "stem", None), str):
-            raise TypeError(f"{caller}: stem is missing; set it in the class, to what is to be its key.")
         if weighted and not self.can_be_weighted:
             raise ValueError(
                 f"{caller}: weighted=True means nothing here, where no mean over rows is taken; leave it out."

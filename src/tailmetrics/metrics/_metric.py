@@ -88,7 +88,7 @@ class TopKMetric(ConfiguredMetric):
         super().__init_subclass__(**kwargs)
         cls.in_registry = False
         low, high = (bound if isfinite(bound) else None for bound in cls.bounds)
-        said = {"plot_lower_bound": low, "plot_upper_bound": high, "plot_legend_name": getattr(cls, "stem", None)}
+        said = {"plot_lower_bound": low, "plot_upper_bound": high, "plot_legend_name": cls.stem}
         for name in said.keys() - vars(cls).keys():
             setattr(cls, name, said[name])
 

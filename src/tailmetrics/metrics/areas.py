@@ -387,7 +387,6 @@ class RowAUC(PairMetric):
     """
 
     higher_is_better = True
-    stem = "row_auc"
 
     lacking = "no pair of a relevant and an irrelevant label"
     empty_defaults = ("skip", "skip")
@@ -425,7 +424,6 @@ class CoverageError(PairMetric):
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    stem = "coverage_error"
     fixed_point = COUNT
 
     def _of_pairs(self, pairs: PairCounts) -> Tensor:
@@ -455,7 +453,6 @@ class RankingLoss(PairMetric):
     """
 
     higher_is_better = False
-    stem = "ranking_loss"
 
     def _of_pairs(self, pairs: PairCounts) -> Tensor:
         return divide(pairs.wrong + pairs.tied, pairs.n_relevant * pairs.n_irrelevant)

@@ -173,7 +173,6 @@ class CatalogCoverageAtK(ExposureMetric):
     """
 
     higher_is_better = True
-    stem = "catalog_coverage"
 
     _of_exposure = _exposure_value(catalog_coverage)
 
@@ -203,7 +202,6 @@ class GiniAtK(ExposureMetric):
     """
 
     higher_is_better = False
-    stem = "gini"
 
     _of_exposure = _exposure_value(gini)
 
@@ -234,7 +232,6 @@ class EntropyAtK(ExposureMetric):
 
     higher_is_better = True
     bounds = (0.0, float("inf"))
-    stem = "entropy"
 
     _of_exposure = _exposure_value(entropy)
 
@@ -332,7 +329,6 @@ class PopularityAtK(_TrainingMetric):
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    stem = "popularity"
     can_be_weighted = True
 
     _of_exposure = _exposure_value(popularity, "label_counts")
@@ -365,7 +361,6 @@ class PopularityLiftAtK(_TrainingMetric):
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    stem = "popularity_lift"
     withheld = ()
 
     def _states(self) -> dict[str, State]:
@@ -411,7 +406,6 @@ class NoveltyAtK(_TrainingMetric):
 
     higher_is_better = True
     bounds = (0.0, float("inf"))
-    stem = "novelty"
 
     needs = ("num_labels", "label_counts", "num_train")
 
@@ -474,7 +468,6 @@ class PersonalizationAtK(ExposureMetric):
     """
 
     higher_is_better = True
-    stem = "personalization"
     withheld = (*ExposureMetric.withheld, "buckets")
 
     _of_exposure = _exposure_value(personalization)  # of rows and k too: see _values
@@ -513,7 +506,6 @@ class PositiveCoverageAtK(ShownMetric):
     """
 
     higher_is_better = True
-    stem = "positive_coverage"
     needs = ("num_labels",)
 
     def __init__(
@@ -573,7 +565,6 @@ class PredictionProportionAtK(ShownMetric):
     """
 
     higher_is_better = None
-    stem = "prediction_proportion"
     can_be_weighted = True
     withheld = ("min_gain",)
 
@@ -627,7 +618,6 @@ class TieRateAtK(ShownMetric):
     """
 
     higher_is_better = False
-    stem = "tie_rate"
     withheld = ("min_gain", "buckets")
 
     def _check(self, ranking: Ranking) -> None:

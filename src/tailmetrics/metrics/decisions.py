@@ -210,7 +210,6 @@ class PrecisionAtThreshold(ThresholdMetric):
     Source: scikit-learn, ``precision_score``.
     """
 
-    stem = "precision"
     ratio_reads = ("predicted",)
     withheld = (*ThresholdMetric.withheld, "macro")
 
@@ -238,7 +237,6 @@ class RecallAtThreshold(ThresholdMetric):
     Source: scikit-learn, ``recall_score``.
     """
 
-    stem = "recall"
     ratio_reads = ("support",)
     withheld = (*ThresholdMetric.withheld, "macro")
 
@@ -265,5 +263,3 @@ class F1AtThreshold(ThresholdMetric):
 
     Source: scikit-learn, ``f1_score``.
     """
-
-    stem = "f1"

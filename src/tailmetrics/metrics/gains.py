@@ -178,7 +178,6 @@ class CGAtK(_GainMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
-    stem = "cg"
     bounds = (0.0, float("inf"))
     fixed_point = REAL
 
@@ -209,7 +208,6 @@ class DCGAtK(_GainMetric):
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
 
-    stem = "dcg"
     bounds = (0.0, float("inf"))
     fixed_point = REAL
 
@@ -239,8 +237,6 @@ class NDCGAtK(_GainMetric):
 
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
-
-    stem = "ndcg"
 
     _row_value = row_value(ndcg_at_k, "gain")
 
@@ -301,7 +297,6 @@ class ERRAtK(RowMeanMetric):
     """
 
     higher_is_better = True
-    stem = "err"
 
     def __init__(self, k: Cutoffs, *, max_gain: float | None = None, **kwargs: Unpack[RelevanceArguments]) -> None:
         self.max_gain = None if max_gain is None else check_number(self._caller, "max_gain", max_gain, 1e-30, 100.0)
@@ -378,7 +373,6 @@ class RBPAtK(RowMeanMetric):
     """
 
     higher_is_better = True
-    stem = "rbp"
     tie_rules = EVERY_RULE
 
     def __init__(self, k: Cutoffs, *, persistence: float = 0.8, **kwargs: Unpack[RelevanceArguments]) -> None:

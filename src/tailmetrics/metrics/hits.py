@@ -66,7 +66,6 @@ class PrecisionAtK(LabelAveragedMetric):
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
 
-    stem = "precision"
     ratio_reads = ("predicted",)
     withheld = ("macro",)
 
@@ -153,7 +152,6 @@ class RecallAtK(LabelAveragedMetric):
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.3.
     """
 
-    stem = "recall"
     ratio_reads = ("support",)
     withheld = ("macro",)
 
@@ -184,7 +182,6 @@ class NormalizedRecallAtK(RowMeanMetric):
     """
 
     higher_is_better = True
-    stem = "normalized_recall"
     tie_rules = EVERY_RULE
 
     _row_value = row_value(normalized_recall_at_k)
@@ -239,8 +236,6 @@ class F1AtK(LabelAveragedMetric):
     scikit-learn, ``f1_score``.
     """
 
-    stem = "f1"
-
     _row_value = row_value(f1_at_k, "denominator")
 
 
@@ -292,8 +287,6 @@ class FBetaAtK(LabelAveragedMetric):
 
     Source: van Rijsbergen, Information Retrieval (1979); scikit-learn's ``fbeta_score``.
     """
-
-    stem = "f_beta"
 
     def __init__(self, k: Cutoffs, *, beta: float = 2.0, **kwargs: Unpack[LabelArguments]) -> None:
         self.beta = check_number(self._caller, "beta", beta, 0.0, math.inf, inside=True)
@@ -372,7 +365,6 @@ class HitRateAtK(RowMeanMetric):
     """
 
     higher_is_better = True
-    stem = "hit_rate"
     tie_rules = EVERY_RULE
     fixed_point = COUNT
 
@@ -403,7 +395,6 @@ class AccuracyAtK(RowMeanMetric):
     """
 
     higher_is_better = True
-    stem = "accuracy"
     tie_rules = EVERY_RULE
     fixed_point = COUNT
 
@@ -435,7 +426,6 @@ class RelevanceAtK(RowMeanMetric):
     """
 
     higher_is_better = True
-    stem = "relevance"
     tie_rules = EVERY_RULE
     fixed_point = COUNT
 
@@ -499,7 +489,6 @@ class FallOutAtK(RowMeanMetric):
     """
 
     higher_is_better = False
-    stem = "fall_out"
     reads_counts_alone = False  # also the size of the bucket
     tie_rules = EVERY_RULE
     lacking = "no irrelevant label"
@@ -576,7 +565,6 @@ class RPrecision(RowMeanMetric):
     """
 
     higher_is_better = True
-    stem = "r_precision"
     tie_rules = EVERY_RULE
     optional_k = True
     withheld = ("k",)

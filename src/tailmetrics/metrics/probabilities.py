@@ -74,7 +74,6 @@ class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
     """
 
     higher_is_better = False
-    stem = "calibration_error"
 
     def __init__(self, k: Cutoffs = 1, *, bins: int = 15, **kwargs: Unpack[TopKArguments]) -> None:
         self.bins = check_count(self._caller, "bins", bins)
@@ -194,7 +193,6 @@ class CrossEntropy(_SoftmaxMetric, ScoreMetric):
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    stem = "cross_entropy"
     optional_k = True
     withheld = ("k",)
     empty_defaults = ("skip", "skip")

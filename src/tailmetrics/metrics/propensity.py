@@ -149,22 +149,6 @@ def propensity_scored_ndcg_at_k(
     return divide(scored, plain), divide(ideal, plain)
 
 
-def _check_weights(caller: str, weights: Any) -> Tensor:
-    """Return weights (L,) as float64 on the CPU."""
-    try:
-        given: Tensor = torch.as_tensor(weights).detach().cpu().to(torch.float64).reshape(-1)
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(
-            f"{caller}: weights is a {type(weights).__name__}; pass one number per label, as tensor or list."
-        ) from None
-    if not bool(((given >= 0) & (given < 2**32)).all()):
-        low, high = float(given.min()), float(given.max())
-        raise ValueError(
-            f"{caller}: weights holds {low:g} to {high:g}; pass one number per label, at least 0 and below 2^32."
-        )
-    return given
-
-
 class PropensityArguments(RelevanceArguments, total=False):
     """Keyword arguments of propensity-scored metrics."""
 
@@ -217,7 +201,12 @@ class _PropensityMetric(RatioMetric):
         self.label_counts = label_counts
         self.num_train = num_train
         self.preset: Preset = "default"  # a and b say all that it says
-        self.weights = None if weights is None else _check_weights(caller, weights)
+        try:
+            self.weights = None if weights is None else torch.as_tensor(weights).detach().cpu().double().reshape(-1)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(
+                f"{caller}: weights is a {type(weights).__name__}; pass one number per label, as tensor or list."
+            ) from None
         if self.weights is not None and (label_counts is not None or num_train is not None):
             raise ValueError(
                 f"{caller}: weights say what label_counts and num_train would make; pass one or the other."
@@ -242,18 +231,18 @@ class _PropensityMetric(RatioMetric):
 
     def _label_weights(self) -> LabelWeights | None:
         """Return the inverse propensities, once all that they depend on is known."""
-        if self.weights is not None:
-            self._take_num_labels("weights", len(self.weights))
-            return LabelWeights(self.weights)
-        if self.label_counts is None or self.num_train is None:
-            return None
-        weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)
-        if weights.numel() and not float(weights.max()) < 2**32:
+        weights = self.weights
+        if weights is not None:
+            self._take_num_labels("weights", len(weights))
+        elif self.label_counts is not None and self.num_train is not None:
+            weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)
+        if weights is not None and not bool(((weights >= 0) & (weights < 2**32)).all()):
+            made = f"a={self.a}, b={self.b} give" if self.weights is None else "weights holds"
             raise ValueError(
-                f"{self._caller}: a={self.a}, b={self.b} give a label the weight {float(weights.max()):g}; choose "
-                "them so that inverse propensities stay below 2^32."
+                f"{self._caller}: {made} {float(weights.min()):g} to {float(weights.max()):g}; inverse propensities "
+                "are at least 0 and below 2^32: choose others."
             )
-        return LabelWeights(weights)
+        return None if weights is None else LabelWeights(weights)
 
     def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
         return ranks.weights_at_targets(self._weights)

@@ -74,7 +74,6 @@ class MRR(RowMeanMetric):
     """
 
     higher_is_better = True
-    stem = "mrr"
     tie_rules = EVERY_RULE
     optional_k = True
 
@@ -150,7 +149,6 @@ class MAP(RowMeanMetric):
     """
 
     higher_is_better = True
-    stem = "map"
     tie_rules = EVERY_RULE
     optional_k = True
 
@@ -234,7 +232,6 @@ class KForRecall(RelevanceMetric):
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    stem = "k_for_recall"
     optional_k = True
     withheld = ("k",)
     empty_actions = ("skip", "error")
