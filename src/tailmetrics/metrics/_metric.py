@@ -280,7 +280,7 @@ class TopKMetric(ConfiguredMetric):
             state = held[full]
             if state.is_inference():  # a reset under inference_mode leaves a state that may not be added to in place
                 state = held[full] = state.clone()
-            if isinstance(increment, PerRow) and rows.weights is None and len(state) == 1:
+            if isinstance(increment, PerRow) and rows.weights is None and state.shape[0] == 1:
                 if isinstance(increment, Alike):
                     addition.states.append(state)
                     addition.amounts.append(increment.total)

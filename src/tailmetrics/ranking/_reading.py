@@ -96,7 +96,7 @@ def read_batch(batch: Batch, depth: Depth) -> tuple[Lists, Targets, BatchRows]:
     if ids is None:  # one column per label
         shape = main.shape
         batch.num_labels = shape[1]
-    targets = read_target(batch, len(main), shape, main.device)
+    targets = read_target(batch, main.shape[0], shape, main.device)
     if batch.num_labels is None:
         batch.num_labels = targets.num_labels
     if scores is None:
@@ -313,7 +313,7 @@ def _targets_from_ids(batch: Batch, form: str, ids: Tensor, gains: Tensor | None
         raise ValueError(
             f"{caller}: target_gains is {shape_of(gains)}, but target_ids is {shape_of(ids)}; pass one gain per id."
         )
-    ids, one_per_row = ids.to(torch.int64), ids.ndim == 1
+    one_per_row, ids = ids.ndim == 1, ids if ids.dtype == torch.int64 else ids.to(torch.int64)
     ids = ids.unsqueeze(1) if one_per_row else ids
     ids = ids if row_mask is None else batch.counted(ids)
     gains = None if gains is None else gains.to(torch.float64).reshape(ids.shape)
@@ -324,7 +324,7 @@ def _targets_from_ids(batch: Batch, form: str, ids: Tensor, gains: Tensor | None
         if gains is not None:
             check_gains(batch, "target_gains" if batch.documents is None else "target", gains, row_mask)
     if gains is None:
-        return Targets(len(ids), batch.num_labels, row_mask, batch.kernels, padded=ids, filled=filled)
+        return Targets(ids.shape[0], batch.num_labels, row_mask, batch.kernels, padded=ids, filled=filled)
     entries = batch.kernels.without_void(entries_of_ids(torch.where(gains > 0, ids, -1), gains))
     return Targets(len(ids), batch.num_labels, row_mask, batch.kernels, given=entries)
 
