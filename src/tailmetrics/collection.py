@@ -31,7 +31,7 @@ from tailmetrics.metrics._states import Addition
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread
-from tailmetrics.ranking._inputs import Batch, Duplicates
+from tailmetrics.ranking._inputs import Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import QueriesSeen
@@ -224,7 +224,7 @@ class TopKCollection(Mergeable, LoggedCollection):
     ) -> Ranking:
         """Rank a batch as deep as the members need; the arguments are those of :meth:`update`."""
         with one_thread():
-            return self._rank(Batch("TopKCollection", preds, target, row_mask, row_groups, row_weights, indexes))
+            return self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
 
     def _rank(self, batch: Batch) -> Ranking:
         members = self.members().values()
@@ -237,9 +237,9 @@ class TopKCollection(Mergeable, LoggedCollection):
             twins = [metric for name in self._orders for metric in self._twins[name].values()]
             self._reading = _reading_of([*members, *twins])
         known, depth = self._reading
-        vars(batch).update(known, warns=self._warns)
-        batch.validate = any(map(attrgetter("validate_args"), members))
-        ranking = rank_rows(batch, depth)
+        context = Context("TopKCollection", **known, warns=self._warns)
+        context.validate = any(map(attrgetter("validate_args"), members))
+        ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
         return ranking
@@ -269,10 +269,8 @@ class TopKCollection(Mergeable, LoggedCollection):
             if self._background.takes(partial(TopKCollection.update, self), preds, target, row_mask, **more):
                 return
         with one_thread():
-            self._add(
-                self._rank(Batch("TopKCollection", preds, target, row_mask, row_groups, row_weights, indexes)),
-                self.members(),
-            )
+            ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
+            self._add(ranking, self.members())
 
     def _add(self, ranking: Ranking, members: Mapping[str, TopKMetric]) -> None:
         """Add a ranking to all members, or to none if one of them refuses it."""

@@ -13,7 +13,7 @@ from tailmetrics._checks import check_count, check_counts, shape_of
 from tailmetrics._exact_metric import ExactMetric, writable
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._inputs import Batch, ExplicitTarget
+from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget
 from tailmetrics.ranking._reading import read_training_target
 
 ADDING = Lock()
@@ -90,8 +90,8 @@ class LabelFrequency(ExactMetric):
                 got = "both target and target_ids" if target is not None else "neither target nor target_ids"
                 raise TypeError(f"LabelFrequency: got {got}; pass one of them.")
             given = target if target_ids is None else ExplicitTarget(ids=target_ids)
-            batch = Batch("LabelFrequency", None, given, row_mask, validate=self.validate_args)
-            targets = read_training_target(batch, self.num_labels)
+            context = Context("LabelFrequency", validate=self.validate_args)
+            targets = read_training_target(context, Batch(None, given, row_mask), self.num_labels)
         if targets.device != self.counts.device:
             raise ValueError(
                 f"LabelFrequency: target is {shape_of(target)} on {targets.device}, the counts are on "

@@ -20,7 +20,7 @@ from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
-from tailmetrics.ranking._inputs import Batch, ExplicitTarget, as_tensor, as_tensors, per_row
+from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, per_row
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
@@ -388,8 +388,8 @@ def is_table(value: Any) -> bool:
 
 
 def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any) -> Data:
-    batch = Batch(CALLER, preds, target, row_mask)
-    as_tensors(batch)
+    batch = Batch(preds, target, row_mask)
+    as_tensors(Context(CALLER), batch)
     given = batch.preds if isinstance(batch.preds, tuple) else None
     first = batch.preds if given is None else given[0]
     relevant = batch.target

@@ -16,7 +16,7 @@ from tailmetrics.metrics._fixed_point import REAL, FixedPoint
 from tailmetrics.ranking import TargetRanks
 from tailmetrics.ranking._device import made_once, real_dtype
 from tailmetrics.ranking._device import ordered_sum as ordered_sum
-from tailmetrics.ranking._inputs import Batch
+from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._ranking import rank_batch
 from tailmetrics.ranking._reading import Depth
 
@@ -38,10 +38,10 @@ def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
                 f"divide: a part is {shape_of(part)}, which has lost digits; keep whole numbers or float64: "
                 "hits.double() * 0.5 instead of hits * 0.5."
             )
+    top = top if top.dtype == torch.float64 else top.to(real_dtype(top.device))
     if isinstance(bottom, int):
-        return top.to(real_dtype(top.device)) / max(bottom, 1)
-    least = torch.finfo(bottom.dtype).tiny if bottom.is_floating_point() else 1
-    return top.to(real_dtype(top.device)) / bottom.clamp(min=least)
+        return top / max(bottom, 1)
+    return top / bottom.clamp(min=torch.finfo(bottom.dtype).tiny if bottom.is_floating_point() else 1)
 
 
 def exponential_gain(gains: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ def formula(function: Callable[..., Value], reads: Depth | None = None) -> Calla
             check_cutoffs(either.__name__, k, optional=shape.parameters["k"].default is None)
         deepest = max(k) if isinstance(k, tuple) else k
         depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
-        ranking = rank_batch(Batch(either.__name__, preds, target, warns=True), depth)
+        ranking = rank_batch(Context(either.__name__, warns=True), Batch(preds, target), depth)
         return function(ranking, **rest)
 
     return either

@@ -27,7 +27,7 @@ from tailmetrics.metrics._states import (
 )
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import is_compiling, one_thread, real_dtype
-from tailmetrics.ranking._inputs import Batch
+from tailmetrics.ranking._inputs import Batch, Context
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import BatchRows, Depth
 from tailmetrics.ranking._warnings import QueriesSeen
@@ -208,9 +208,7 @@ class TopKMetric(ConfiguredMetric):
         prepared, queries = preds, None
         with one_thread():
             if not isinstance(preds, Prepared):
-                ranking = self._rank(
-                    Batch(type(self).__name__, preds, target, row_mask, row_groups, row_weights, indexes)
-                )
+                ranking = self._rank(Batch(preds, target, row_mask, row_groups, row_weights, indexes))
                 self._check(ranking)
                 prepared, queries = self._prepared(ranking), ranking.queries
             addition = Addition()
@@ -249,9 +247,8 @@ class TopKMetric(ConfiguredMetric):
                     raise ValueError(
                         f"{self._caller}: {argument} need a metric that takes them; make it with {asked}=."
                     )
-        batch.num_labels, batch.validate, batch.warns = self.num_labels, self.validate_args, self._warns
-        batch.duplicates, batch.ignore_index = self.duplicates, self.ignore_index
-        return rank_rows(batch, self.reads)
+        facts = self.num_labels, self.validate_args, self.duplicates, self.ignore_index, self._warns
+        return rank_rows(Context(type(self).__name__, *facts), batch, self.reads)
 
     def _warn_of(self, ranking: Ranking) -> None:
         """Warn if scores look like what the metric does not read."""

@@ -44,7 +44,7 @@ class _SoftmaxMetric(TopKMetric):
         scores = ranking.scores
         if scores is not None:
             key = "probabilities warned of"  # once for all members of a collection
-            ranking.remembered(key, lambda: warn_of_probabilities(ranking.asked_by(self._caller), scores))
+            ranking.remembered(key, lambda: warn_of_probabilities(ranking.context(self._caller), scores))
 
 
 @final

@@ -25,20 +25,11 @@ OTHERS = (*OF_ROWS, "indexes", "ids")
 
 
 @dataclass(eq=False)
-class Batch:
-    """A batch on its way from the arguments of an update to a ranking: who asks, and what was passed.
-
-    :func:`as_tensors` makes a tensor of each argument, and :func:`rows_of_documents` makes rows of flat queries.
+class Context:
+    """Who asks for a batch to be read, and what holds for its arguments; made anew for each batch.
 
     Attributes:
         caller: The name that errors begin with.
-        preds: Scores, ids or CSR; or a pair of scores and ids.
-        target: What is relevant.
-        row_mask: Which rows count, bool; None for all.
-        row_groups: The row group of each row.
-        row_weights: What each row weighs.
-        indexes: The query of each document, of flat queries.
-        ids: The label of each document, of flat queries.
         num_labels: L, or None when nothing has told it yet.
         validate: Whether values are checked; the checks make a GPU wait.
         duplicates: ``"error"`` refuses an id that stands twice in a row of preds; ``"first"`` keeps its later places
@@ -47,20 +38,12 @@ class Batch:
         warns: Whether to warn of a batch that may mean something else: of the first one, in a form that is guessed.
         scored: True where ``preds`` must be scores, False where they must be ids, None for either.
         counts_repeats: Whether a label may stand twice in a row of target ids, as in training data, which are counted.
-        form: Which form ``target`` has, by the name of its argument: ``"target"`` where its type and shape are to tell.
-        gains: The gains of a target of ids; None where all are 1.
-        documents: Scores and gains of the documents of flat queries that count, shape (n,) each.
+        of_documents: Whether rows were made of flat queries; a label may stand twice in those, too.
+        row_mask: Shape (N,), bool; the rows that count, None for all.
         kernels: The form in which the batch is read.
     """
 
     caller: str
-    preds: Any
-    target: Any = None
-    row_mask: Any = None
-    row_groups: Any = None
-    row_weights: Any = None
-    indexes: Any = None
-    ids: Any = None
     num_labels: int | None = None
     validate: bool = True
     duplicates: Duplicates = "error"
@@ -68,14 +51,42 @@ class Batch:
     warns: bool = False
     scored: bool | None = None
     counts_repeats: bool = False
-    form: str = "target"
-    gains: Tensor | None = None
-    documents: tuple[Tensor, Tensor] | None = None
+    of_documents: bool = False
+    row_mask: Tensor | None = None
     kernels: Kernels = PLAIN
 
     def counted(self, ids: Tensor) -> Tensor:
         """Return ``ids`` (N, ...) with -1 in the rows that do not count."""
         return ids if self.row_mask is None else ids.where(self.row_mask[:, None], -1)
+
+
+@dataclass(eq=False)
+class Batch:
+    """The arguments of an update: as they were given, and behind :func:`as_tensors` as tensors.
+
+    Attributes:
+        preds: Scores, ids or CSR; or a pair of scores and ids.
+        target: What is relevant.
+        row_mask: Which rows count, bool; None for all.
+        row_groups: The row group of each row.
+        row_weights: What each row weighs.
+        indexes: The query of each document, of flat queries.
+        ids: The label of each document, of flat queries.
+        form: Which form ``target`` has, by the name of its argument: ``"target"`` where its type and shape are to tell.
+        gains: The gains of a target of ids; None where all are 1.
+        documents: Scores and gains of the documents of flat queries that count, shape (n,) each.
+    """
+
+    preds: Any
+    target: Any = None
+    row_mask: Any = None
+    row_groups: Any = None
+    row_weights: Any = None
+    indexes: Any = None
+    ids: Any = None
+    form: str = "target"
+    gains: Tensor | None = None
+    documents: tuple[Tensor, Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,13 +98,13 @@ class ExplicitTarget:
     gains: Any = None
 
 
-def as_tensors(batch: Batch) -> None:
+def as_tensors(context: Context, batch: Batch) -> None:
     """Make a tensor of each argument, and choose the form in which the batch is read.
 
     But for flat queries there is one axis of rows then: scores (B, T, L) and a target (B, T) are B·T rows. The row mask
     leaves out the rows of ``ignore_index``, too.
     """
-    caller, preds = batch.caller, batch.preds
+    caller, preds = context.caller, batch.preds
     if isinstance(preds, (tuple, list)) and len(preds) == 2:
         batch.preds = tuple(as_tensor(caller, f"preds[{side}]", one) for side, one in enumerate(preds))
         first = batch.preds[0]
@@ -111,10 +122,12 @@ def as_tensors(batch: Batch) -> None:
             plain = False
     if batch.indexes is None:
         if not plain or first.ndim != 2:
-            _in_rows(batch, first)
-        if batch.ignore_index is not None:
-            _without_ignored(batch, batch.ignore_index)
-    batch.kernels = kernels_for(first.device)
+            _in_rows(caller, batch, first)
+        if context.ignore_index is not None:
+            _without_ignored(caller, batch, context.ignore_index)
+        if isinstance(batch.preds, tuple):
+            check_pair(caller, "preds", *batch.preds)
+    context.row_mask, context.kernels = batch.row_mask, kernels_for(first.device)
 
 
 def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | None]:
@@ -140,9 +153,9 @@ def target_as_tensor(caller: str, target: Any) -> tuple[str, Tensor, Tensor | No
     return form, value, None
 
 
-def _in_rows(batch: Batch, first: Tensor) -> None:
+def _in_rows(caller: str, batch: Batch, first: Tensor) -> None:
     """Give the tensors of a batch one axis of rows; nothing is copied."""
-    leading, caller, pair = first.shape[:-1], batch.caller, batch.preds if isinstance(batch.preds, tuple) else (first,)
+    leading, pair = first.shape[:-1], batch.preds if isinstance(batch.preds, tuple) else (first,)
     if first.ndim > 2 and not first.is_sparse_csr:
         flat = [one.reshape(prod(one.shape[:-1]), one.shape[-1]) for one in pair]
         batch.preds = flat[0] if len(flat) == 1 else tuple(flat)
@@ -180,12 +193,12 @@ def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, dev
     return value.to(device, {"row_mask": torch.bool, "row_groups": torch.int64, "row_weights": torch.float64}[argument])
 
 
-def _without_ignored(batch: Batch, ignored: int) -> None:
+def _without_ignored(caller: str, batch: Batch, ignored: int) -> None:
     """Leave the rows of ``ignore_index`` out of a batch."""
     target = batch.target
     if target.ndim != 1 or target.dtype not in INTEGERS:
         raise ValueError(
-            f"{batch.caller}: ignore_index={ignored} drops rows by their one label, but target is "
+            f"{caller}: ignore_index={ignored} drops rows by their one label, but target is "
             f"{shape_of(target)}; pass one label per row, or row_mask."
         )
     target = target.to(torch.int64)  # -100 as a byte would be label 156
@@ -386,10 +399,11 @@ def _padded(caller: str, argument: str, flat: Array, lengths: Array) -> Array:
 # other layouts: documents of many queries one below the other, and lists of index shards
 
 
-def rows_of_documents(batch: Batch) -> tuple[Tensor, Tensor | None]:
+def rows_of_documents(context: Context, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """Make rows of candidates of flat queries, one for each query in ascending order of its index.
 
     Args:
+        context: Who asks.
         batch: Tensors. ``preds``, shape (n,), floating: the score of each document; ``target``, shape (n,), bool or
             gains of at least 0; ``indexes``, shape (n,), integers: the query of each document; ``ids``, shape (n,),
             integers: the label of each document; None numbers the documents of a query as they stand. The row mask,
@@ -398,7 +412,7 @@ def rows_of_documents(batch: Batch) -> tuple[Tensor, Tensor | None]:
     Returns:
         The index of each of N rows, and the number of documents of each; None where they have labels.
     """
-    caller = batch.caller
+    caller = context.caller
     of = {name: getattr(batch, name) for name in ("preds", "target", *OTHERS) if getattr(batch, name) is not None}
     _check_documents(caller, of)
     queries, row = torch.unique(of["indexes"], return_inverse=True)
@@ -413,8 +427,8 @@ def rows_of_documents(batch: Batch) -> tuple[Tensor, Tensor | None]:
     row_mask = of.pop("row_mask", None)
     if row_mask is not None and row_mask.dtype != torch.bool:
         raise ValueError(f"{caller}: row_mask is {shape_of(row_mask)}; pass bool, True for what counts.")
-    if batch.ignore_index is not None:
-        counted = of["target"] != batch.ignore_index
+    if context.ignore_index is not None:
+        counted = of["target"] != context.ignore_index
         row_mask = counted if row_mask is None else row_mask & counted
     if row_mask is not None:
         of, row = {name: value[row_mask] for name, value in of.items()}, row[row_mask]
@@ -426,7 +440,7 @@ def rows_of_documents(batch: Batch) -> tuple[Tensor, Tensor | None]:
     starts = counts.cumsum(0) - counts
     for name in [one for one in OF_ROWS if one in of]:
         value, of_query = of[name], of[name][order[starts]]
-        if batch.validate and bool((of_query[row] != value).any()):
+        if context.validate and bool((of_query[row] != value).any()):
             raise ValueError(
                 f"{caller}: {name} differs between documents of one query; pass one value per query, or the same for "
                 "each of its documents."
@@ -442,11 +456,12 @@ def rows_of_documents(batch: Batch) -> tuple[Tensor, Tensor | None]:
 
     ids, batch.gains = in_rows(label, -1), in_rows(of["target"][order].to(torch.float64), 0.0)
     if batch.ids is None:
-        batch.num_labels = None  # documents have no labels that could be out of range
-    elif batch.validate:
-        check_ids_in_range(caller, "ids", ids, batch.num_labels, None)
-    batch.preds, batch.form, batch.row_mask = (in_rows(of["preds"][order], -torch.inf), ids), "target_ids", None
-    batch.target, batch.counts_repeats = ids.where(batch.gains > 0, -1), True
+        context.num_labels = None  # documents have no labels that could be out of range
+    elif context.validate:
+        check_ids_in_range(caller, "ids", ids, context.num_labels, None)
+    batch.preds, batch.row_mask = (in_rows(of["preds"][order], -torch.inf), ids), None
+    batch.target = ids.where(batch.gains > 0, -1)
+    context.row_mask, context.of_documents = None, True
     return queries, counts if batch.ids is None else None
 
 

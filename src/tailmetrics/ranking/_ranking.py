@@ -16,6 +16,7 @@ from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Entries, Hits
 from tailmetrics.ranking._inputs import (
     OTHERS,
     Batch,
+    Context,
     Duplicates,
     ExplicitTarget,
     as_tensors,
@@ -108,8 +109,8 @@ class Ranking(TargetRanks):
         """
         caller, target = "Ranking.from_scores", ExplicitTarget(target_ids, target_mask, target_gains)
         amount = Depth(check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF), complete=complete)
-        given = Batch(caller, scores, target, row_mask, validate=validate_args, duplicates=duplicates, scored=True)
-        return rank_batch(given, amount)
+        context = Context(caller, None, validate_args, duplicates, scored=True)
+        return rank_batch(context, Batch(scores, target, row_mask), amount)
 
     @classmethod
     def from_ids(
@@ -139,9 +140,8 @@ class Ranking(TargetRanks):
             validate_args: False skips the checks that read values.
         """
         target = ExplicitTarget(target_ids, target_mask, target_gains)
-        more: Any = {"validate": validate_args, "duplicates": duplicates, "scored": False}
-        given = Batch("Ranking.from_ids", ids, target, row_mask, num_labels=num_labels, **more)
-        return rank_batch(given, Depth(None, complete=complete))
+        context = Context("Ranking.from_ids", num_labels, validate_args, duplicates, scored=False)
+        return rank_batch(context, Batch(ids, target, row_mask), Depth(None, complete=complete))
 
     @classmethod
     def from_flat(
@@ -176,10 +176,8 @@ class Ranking(TargetRanks):
             ignore_index: Documents with this value in ``target`` are dropped.
             validate_args: False skips the checks that read values.
         """
-        more: Any = {"num_labels": num_labels, "validate": validate_args, "duplicates": duplicates}
-        given = Batch("Ranking.from_flat", preds, target, row_mask, row_groups, row_weights, indexes, ids, **more)
-        given.ignore_index = ignore_index
-        return rank_batch(given, Depth(None))
+        context = Context("Ranking.from_flat", num_labels, validate_args, duplicates, ignore_index)
+        return rank_batch(context, Batch(preds, target, row_mask, row_groups, row_weights, indexes, ids), Depth(None))
 
     @classmethod
     def from_shards(
@@ -215,9 +213,9 @@ class Ranking(TargetRanks):
         """
         caller, target = "Ranking.from_shards", ExplicitTarget(target_ids, target_mask, target_gains)
         scores, ids, shortest = side_by_side(caller, shards, first_labels, row_mask)
-        more: Any = {"validate": validate_args, "duplicates": duplicates, "scored": True}
-        given = Batch(caller, (scores, ids), target, row_mask, num_labels=num_labels, **more)
-        return rank_batch(given, Depth(None, None if complete else shortest, complete=complete))
+        context = Context(caller, num_labels, validate_args, duplicates, scored=True)
+        amount = Depth(None, None if complete else shortest, complete=complete)
+        return rank_batch(context, Batch((scores, ids), target, row_mask), amount)
 
     def __post_init__(self) -> None:
         """Set what each reader asks for."""
@@ -398,9 +396,9 @@ class Ranking(TargetRanks):
         assert self.scores is not None
         return log_sum(self.scores)
 
-    def asked_by(self, caller: str) -> Batch:
+    def context(self, caller: str) -> Context:
         """Return what holds for whoever looks at the values of the batch."""
-        return Batch(caller, None, None, self.row_mask, num_labels=self.num_labels, kernels=self.targets.kernels)
+        return Context(caller, self.num_labels, row_mask=self.row_mask, kernels=self.targets.kernels)
 
     def check_ids_below(self, caller: str, num_labels: int) -> None:
         """Raise unless listed and relevant labels are below ``num_labels``, for lists that do not tell L."""
@@ -503,20 +501,21 @@ def rank(
         ValueError: If shapes do not fit, scores are NaN, ids repeat in a row or are out of range.
     """
     depth = check_count("rank", "depth", depth, maximum=LARGEST_CUTOFF)
-    more: Any = {"num_labels": num_labels, "validate": validate_args, "duplicates": duplicates, "warns": True}
-    batch = Batch("rank", preds, target, row_mask, row_groups, row_weights, ignore_index=ignore_index, **more)
-    return rank_batch(batch, Depth(depth, complete=complete))
+    context = Context("rank", num_labels, validate_args, duplicates, ignore_index, warns=True)
+    batch = Batch(preds, target, row_mask, row_groups, row_weights)
+    return rank_batch(context, batch, Depth(depth, complete=complete))
 
 
-def rank_batch(batch: Batch, depth: Depth) -> Ranking:
+def rank_batch(context: Context, batch: Batch, depth: Depth) -> Ranking:
     """Read the arguments of an update and rank them, on one thread but for what has its own; see :func:`rank`."""
     with one_thread():
-        return rank_rows(batch, depth)
+        return rank_rows(context, batch, depth)
 
 
-def rank_rows(batch: Batch, depth: Depth) -> Ranking:
+def rank_rows(context: Context, batch: Batch, depth: Depth) -> Ranking:
     """Return what an update was given as a ranking: rows, flat queries, or a ranking as it is."""
-    caller, ranking, ignore_index = batch.caller, batch.preds, batch.ignore_index
+    ranking = batch.preds
+    caller, ignore_index = context.caller, context.ignore_index
     if isinstance(ranking, Ranking):
         if any(getattr(batch, name) is not None for name in ("target", *OTHERS)):
             raise TypeError(f"{caller}: a Ranking holds target and row_mask already; pass it alone.")
@@ -528,20 +527,20 @@ def rank_rows(batch: Batch, depth: Depth) -> Ranking:
         return ranking
     if batch.target is None:
         raise TypeError(f"{caller}: target is missing; pass preds and target, or a Ranking alone.")
-    if batch.duplicates != "error":
-        check_choice(caller, "duplicates", batch.duplicates, ("error", "first"))
+    if context.duplicates != "error":
+        check_choice(caller, "duplicates", context.duplicates, ("error", "first"))
     if ignore_index is not None:
         check_count(caller, "ignore_index", ignore_index, -(2**62))
-    as_tensors(batch)
+    as_tensors(context, batch)
     queries = documents = None
     if batch.indexes is not None:
-        queries, documents = rows_of_documents(batch)
+        queries, documents = rows_of_documents(context, batch)
         depth = Depth(None)
-    lists, targets, rows = read_batch(batch, depth)
+    lists, targets, rows = read_batch(context, batch, depth)
     return Ranking(
         lists.ids,
         lists.complete,
-        batch.num_labels,
+        context.num_labels,
         lists.values,
         lists.scores,
         targets,

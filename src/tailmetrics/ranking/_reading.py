@@ -11,7 +11,7 @@ from torch import Tensor
 from tailmetrics._checks import INTEGERS, LARGEST_GAIN, check_count, check_ends, check_ids_in_range, shape_of
 from tailmetrics.ranking._device import constant
 from tailmetrics.ranking._hits import Entries, entries_of_ids
-from tailmetrics.ranking._inputs import Batch, as_tensor, check_pair, per_row, target_as_tensor
+from tailmetrics.ranking._inputs import Batch, Context, as_tensor, per_row, target_as_tensor
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._warnings import warn_of_ids, warn_of_scores
@@ -79,52 +79,53 @@ SMALLEST_WEIGHT = 2.0**-40
 """Row weights from this one on, but for 0, keep at least 38 binary digits of a value in states that hold 2^-78."""
 
 
-def read_batch(batch: Batch, depth: Depth) -> tuple[Lists, Targets, BatchRows]:
-    """Read and rank tensors with one axis of rows; of the batch no more is changed than L, where it was unknown.
+def read_batch(context: Context, batch: Batch, depth: Depth) -> tuple[Lists, Targets, BatchRows]:
+    """Read and rank tensors with one axis of rows; the context learns L of them, where it did not know it.
 
     Args:
+        context: Who asks.
         batch: As :func:`as_tensors` left it.
         depth: How much is ranked.
 
     Returns:
         Ranked lists, what is relevant, and what rows weigh.
     """
-    scores, ids = _scores_or_ids(batch, depth.decisions)
+    scores, ids = _scores_or_ids(context, batch, depth.decisions)
     main = ids if scores is None else scores
     assert main is not None
     shape = None
     if ids is None:  # one column per label
         shape = main.shape
-        batch.num_labels = shape[1]
-    targets = read_target(batch, main.shape[0], shape, main.device)
-    if batch.num_labels is None:
-        batch.num_labels = targets.num_labels
+        context.num_labels = shape[1]
+    targets = read_target(context, batch, main.shape[0], shape, main.device)
+    if context.num_labels is None:
+        context.num_labels = targets.num_labels
     if scores is None:
         # the first batch is checked whole, later ones as far as they are read: what stands behind changes no value
-        read = main if depth.lists is None or batch.warns else main[:, : depth.lists]
-        lists = _lists_from_ids(batch, read, depth.complete and read.shape[1] == main.shape[1])
+        read = main if depth.lists is None or context.warns else main[:, : depth.lists]
+        lists = _lists_from_ids(context, read, depth.complete and read.shape[1] == main.shape[1])
     elif ids is not None:
-        lists = _lists_from_candidates(batch, scores, ids, depth.complete)
+        lists = _lists_from_candidates(context, scores, ids, depth.complete)
     elif scores.is_sparse_csr:
-        lists = _lists_from_csr(batch, scores, depth.lists)
+        lists = _lists_from_csr(context, scores, depth.lists)
     else:
-        lists = _lists_from_scores(batch, scores, scores.shape[1] if depth.scores is None else depth.scores)
+        lists = _lists_from_scores(context, scores, scores.shape[1] if depth.scores is None else depth.scores)
     if depth.lists is not None and lists.ids.shape[1] > depth.lists:
         values = None if lists.values is None else lists.values[:, : depth.lists + 1]
         repeated = None if lists.repeated is None else lists.repeated[:, : depth.lists]
         lists = Lists(lists.ids[:, : depth.lists], values, False, repeated, lists.scores)
-    if batch.warns and batch.validate and not depth.decisions:
+    if context.warns and context.validate and not depth.decisions:
         if batch.documents is not None:
-            warn_of_scores(batch, *batch.documents)
+            warn_of_scores(context, *batch.documents)
         elif scores is None:
-            warn_of_ids(batch, main)
+            warn_of_ids(context, main)
         elif lists.scores is not None:
-            warn_of_scores(batch, main, batch.target)
+            warn_of_scores(context, main, batch.target)
     plain = batch.row_groups is None and batch.row_weights is None
-    return lists, targets, PLAIN_ROWS if plain else read_rows(batch)
+    return lists, targets, PLAIN_ROWS if plain else read_rows(context, batch)
 
 
-def read_rows(batch: Batch) -> BatchRows:
+def read_rows(context: Context, batch: Batch) -> BatchRows:
     """Return the row groups and row weights of a batch.
 
     Raises:
@@ -133,15 +134,15 @@ def read_rows(batch: Batch) -> BatchRows:
     groups, weights = batch.row_groups, batch.row_weights
     if groups is None and weights is None:
         return PLAIN_ROWS
-    if weights is not None and batch.row_mask is not None:
-        weights = torch.where(batch.row_mask, weights, 0.0)
-    if batch.validate and groups is not None and groups.numel() and int(groups.min()) < -1:
-        raise ValueError(f"{batch.caller}: row_groups holds {int(groups.min())}; numbers start at 0, and -1 is none.")
-    if batch.validate and weights is not None:
+    if weights is not None and context.row_mask is not None:
+        weights = torch.where(context.row_mask, weights, 0.0)
+    if context.validate and groups is not None and groups.numel() and int(groups.min()) < -1:
+        raise ValueError(f"{context.caller}: row_groups holds {int(groups.min())}; numbers start at 0, and -1 is none.")
+    if context.validate and weights is not None:
         wrong = (weights != 0) & ~((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
         if bool(wrong.any()):
             raise ValueError(
-                f"{batch.caller}: row_weights holds {float(weights[wrong][0]):g}; weights must be 0 or from "
+                f"{context.caller}: row_weights holds {float(weights[wrong][0]):g}; weights must be 0 or from "
                 f"{SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. Only their ratios matter: multiply all of them by one "
                 "number."
             )
@@ -151,15 +152,15 @@ def read_rows(batch: Batch) -> BatchRows:
 # what was predicted
 
 
-def _scores_or_ids(batch: Batch, decisions: bool) -> tuple[Tensor | None, Tensor | None]:
+def _scores_or_ids(context: Context, batch: Batch, decisions: bool) -> tuple[Tensor | None, Tensor | None]:
     """Tell which form ``preds`` have by their type and shape; return scores and ids, None for what they do not hold."""
-    caller, preds, scored, num_labels = batch.caller, batch.preds, batch.scored, batch.num_labels
+    caller, scored, num_labels = context.caller, context.scored, context.num_labels
+    preds = batch.preds
     if num_labels is not None and type(num_labels) is not int:
         check_count(caller, "num_labels", num_labels)
     if isinstance(preds, tuple):
         if scored is False:
             raise TypeError(f"{caller}: ids is a pair; pass label ids [N, K]. Scores go to Ranking.from_scores.")
-        check_pair(caller, "preds", *preds)
         return preds
     if decisions and preds.dtype == torch.bool and preds.ndim == 2:
         return preds, None
@@ -187,69 +188,69 @@ def _scores_or_ids(batch: Batch, decisions: bool) -> tuple[Tensor | None, Tensor
     return preds, None
 
 
-def _lists_from_scores(batch: Batch, scores: Tensor, depth: int) -> Lists:
+def _lists_from_scores(context: Context, scores: Tensor, depth: int) -> Lists:
     """Rank dense scores [N, L] down to ``depth``; decisions (bool) are not ranked."""
     num_labels = scores.shape[1]
     depth = min(depth, num_labels)
     if scores.dtype == torch.bool or (num_labels and not depth):
         # for metrics that read scores alone: what is left out first is the largest score
-        values = scores.amax(dim=1, keepdim=True) if batch.validate and scores.dtype != torch.bool else None
+        values = scores.amax(dim=1, keepdim=True) if context.validate and scores.dtype != torch.bool else None
         if values is not None:
-            check_not_nan(batch, values)
+            check_not_nan(context, values)
         nothing = torch.empty(len(scores), 0, dtype=torch.int64, device=scores.device)
         return Lists(nothing, values, complete=False, scores=scores)
-    values, ids, distinct, numbers = batch.kernels.top_k(scores, depth)
+    values, ids, distinct, numbers = context.kernels.top_k(scores, depth)
     complete = depth == num_labels
-    if numbers and batch.row_mask is None:
+    if numbers and context.row_mask is None:
         return Lists(ids, values, complete, None, scores, distinct)
-    if batch.validate:
+    if context.validate:
         # NaN is first where it was looked for; on a device a negative NaN would sort last, as its bits do
-        check_not_nan(batch, values[:, :1] if batch.kernels.reads else scores.amax(dim=1, keepdim=True))
-    return Lists(retrieved(batch, values[:, :depth], ids), values, complete, None, scores)
+        check_not_nan(context, values[:, :1] if context.kernels.reads else scores.amax(dim=1, keepdim=True))
+    return Lists(retrieved(context, values[:, :depth], ids), values, complete, None, scores)
 
 
-def _lists_from_ids(batch: Batch, ids: Tensor, complete: bool) -> Lists:
+def _lists_from_ids(context: Context, ids: Tensor, complete: bool) -> Lists:
     """Take ids [N, K] that are ranked already."""
     ids = ids.to(torch.int64)
-    ids = ids if batch.row_mask is None else batch.counted(ids)
-    if batch.validate:
-        check_lists(batch, "preds", ids, distinct=batch.duplicates == "error", padded_behind=True)
-    return Lists(ids, None, complete, batch.kernels.repeated(ids) if batch.duplicates == "first" else None)
+    ids = ids if context.row_mask is None else context.counted(ids)
+    if context.validate:
+        check_lists(context, "preds", ids, distinct=context.duplicates == "error", padded_behind=True)
+    return Lists(ids, None, complete, context.kernels.repeated(ids) if context.duplicates == "first" else None)
 
 
-def _lists_from_candidates(batch: Batch, scores: Tensor, ids: Tensor, complete: bool) -> Lists:
+def _lists_from_candidates(context: Context, scores: Tensor, ids: Tensor, complete: bool) -> Lists:
     """Rank scored candidates (scores [N, C], ids [N, C]) in any order; id -1 or score -inf is no candidate."""
     ids = ids.to(torch.int64)
-    if batch.validate:
-        check_lists(batch, "ids in preds", batch.counted(ids), distinct=batch.duplicates == "error")
-        check_not_nan(batch, scores)
-    scores, ids = batch.kernels.best_first(torch.where(ids >= 0, scores, -torch.inf), ids)
-    repeated = batch.kernels.repeated(ids) if batch.duplicates == "first" else None
-    return Lists(retrieved(batch, scores, ids), scores, complete, repeated)
+    if context.validate:
+        check_lists(context, "ids in preds", context.counted(ids), distinct=context.duplicates == "error")
+        check_not_nan(context, scores)
+    scores, ids = context.kernels.best_first(torch.where(ids >= 0, scores, -torch.inf), ids)
+    repeated = context.kernels.repeated(ids) if context.duplicates == "first" else None
+    return Lists(retrieved(context, scores, ids), scores, complete, repeated)
 
 
-def _lists_from_csr(batch: Batch, matrix: Tensor, depth: int | None) -> Lists:
+def _lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> Lists:
     """Rank the stored entries of CSR [N, L]; a stored zero is a score like any other."""
     num_rows, num_labels = matrix.shape
-    rows, ids, values = csr_entries(batch, "preds", matrix)
+    rows, ids, values = csr_entries(context, "preds", matrix)
     if not values.is_floating_point():
         raise TypeError(
-            f"{batch.caller}: the CSR preds store {shape_of(values)}; scores are floating, and a target comes second."
+            f"{context.caller}: the CSR preds store {shape_of(values)}; scores are floating, and a target comes second."
         )
-    if batch.validate:
-        check_not_nan(batch, values[:, None], rows)
+    if context.validate:
+        check_not_nan(context, values[:, None], rows)
     order = ids.argsort(stable=True)
     order = order[values[order].argsort(descending=True, stable=True)]
     order = order[rows[order].argsort(stable=True)]
     width = num_labels if depth is None else min(depth + 1, num_labels)
-    padding = batch.kernels.padding(rows[order], num_rows, width)
+    padding = context.kernels.padding(rows[order], num_rows, width)
     scores, listed = padding.place(values[order], -torch.inf), padding.place(ids[order], -1)
-    return Lists(retrieved(batch, scores, listed), scores, complete=True)
+    return Lists(retrieved(context, scores, listed), scores, complete=True)
 
 
-def retrieved(batch: Batch, values: Tensor, ids: Tensor) -> Tensor:
+def retrieved(context: Context, values: Tensor, ids: Tensor) -> Tensor:
     """Return ``ids`` with -1 where the score says not retrieved, or where the row does not count."""
-    row_mask = batch.row_mask
+    row_mask = context.row_mask
     retrieved = values > -torch.inf if row_mask is None else (values > -torch.inf) & row_mask[:, None]
     return torch.where(retrieved, ids, constant(-1, ids.device))
 
@@ -257,17 +258,19 @@ def retrieved(batch: Batch, values: Tensor, ids: Tensor) -> Tensor:
 # what is relevant
 
 
-def read_target(batch: Batch, num_rows: int, scores_shape: torch.Size | None, device: torch.device) -> Targets:
+def read_target(
+    context: Context, batch: Batch, num_rows: int, scores_shape: torch.Size | None, device: torch.device
+) -> Targets:
     """Tell which form the target of a batch has, check it against ``preds``, and return it as a ranking reads it.
 
     Args:
-        batch: Whose ids.
+        context: Who asks.
         batch: Tensors.
         num_rows: N.
         scores_shape: The shape of ``preds`` where they have a column for each label; None otherwise.
         device: The device of ``preds``.
     """
-    caller, form, target = batch.caller, batch.form, batch.target
+    caller, form, target = context.caller, batch.form, batch.target
     if target.device != device:
         raise ValueError(f"{caller}: {form} is on {target.device}, preds on {device}; move both to one device.")
     if target.ndim not in (1, 2) or target.shape[0] != num_rows:
@@ -279,31 +282,31 @@ def read_target(batch: Batch, num_rows: int, scores_shape: torch.Size | None, de
         form == "target" and target.ndim == 2 and (target.dtype not in INTEGERS or target.shape == scores_shape)
     )
     if not is_matrix and not target.is_sparse_csr:
-        return _targets_from_ids(batch, form, target, batch.gains)
+        return _targets_from_ids(context, form, target, batch.gains)
     if target.ndim != 2:
         raise ValueError(f"{caller}: {form} is {shape_of(target)}; pass shape [N, L], one column per label.")
-    if batch.num_labels not in (None, target.shape[1]):
+    if context.num_labels not in (None, target.shape[1]):
         raise ValueError(
-            f"{caller}: {form} has {target.shape[1]} columns, but there are {batch.num_labels} labels; "
+            f"{caller}: {form} has {target.shape[1]} columns, but there are {context.num_labels} labels; "
             "pass one column per label, or label ids, which are integers."
         )
-    return (_targets_from_csr if target.is_sparse_csr else _targets_from_matrix)(batch, form, target)
+    return (_targets_from_csr if target.is_sparse_csr else _targets_from_matrix)(context, form, target)
 
 
-def read_training_target(batch: Batch, num_labels: int) -> Targets:
+def read_training_target(context: Context, batch: Batch, num_labels: int) -> Targets:
     """Read a target that comes without ``preds``, and its row mask; integers of width ``num_labels`` are a matrix."""
-    caller = batch.caller
-    batch.form, target, batch.gains = target_as_tensor(caller, batch.target)
-    num_rows, device = target.shape[0] if target.ndim else 0, target.device
+    caller = context.caller
+    batch.form, batch.target, batch.gains = target_as_tensor(caller, batch.target)
+    num_rows, device = batch.target.shape[0] if batch.target.ndim else 0, batch.target.device
     mask = None if batch.row_mask is None else as_tensor(caller, "row_mask", batch.row_mask)
-    batch.row_mask = per_row(caller, "row_mask", mask, num_rows, device)
-    batch.target, batch.num_labels, batch.kernels, batch.counts_repeats = target, num_labels, kernels_for(device), True
-    return read_target(batch, num_rows, torch.Size((num_rows, num_labels)), device)
+    context.row_mask = per_row(caller, "row_mask", mask, num_rows, device)
+    context.num_labels, context.kernels, context.counts_repeats = num_labels, kernels_for(device), True
+    return read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), device)
 
 
-def _targets_from_ids(batch: Batch, form: str, ids: Tensor, gains: Tensor | None) -> Targets:
+def _targets_from_ids(context: Context, form: str, ids: Tensor, gains: Tensor | None) -> Targets:
     """Return targets given as label ids: shape [N] (one per row, -1 for none) or [N, M] padded with -1."""
-    caller, row_mask = batch.caller, batch.row_mask
+    caller, row_mask = context.caller, context.row_mask
     if ids.dtype not in INTEGERS or ids.ndim not in (1, 2):
         raise TypeError(
             f"{caller}: {form} is {shape_of(ids)}; label ids are integers of shape [N] (one per row) "
@@ -315,56 +318,58 @@ def _targets_from_ids(batch: Batch, form: str, ids: Tensor, gains: Tensor | None
         )
     one_per_row, ids = ids.ndim == 1, ids if ids.dtype == torch.int64 else ids.to(torch.int64)
     ids = ids.unsqueeze(1) if one_per_row else ids
-    ids = ids if row_mask is None else batch.counted(ids)
+    ids = ids if row_mask is None else context.counted(ids)
     gains = None if gains is None else gains.to(torch.float64).reshape(ids.shape)
     filled = False
-    if batch.validate:
-        lowest = check_lists(batch, form, ids, distinct=not batch.counts_repeats, one_per_row=one_per_row)
+    if context.validate:
+        lowest = check_lists(
+            context, form, ids, distinct=not (context.counts_repeats or context.of_documents), one_per_row=one_per_row
+        )
         filled = lowest >= 0 and row_mask is None and ids.shape[1] > 0
         if gains is not None:
-            check_gains(batch, "target_gains" if batch.documents is None else "target", gains, row_mask)
+            check_gains(context, "target_gains" if form == "target_ids" else form, gains, row_mask)
     if gains is None:
-        return Targets(ids.shape[0], batch.num_labels, row_mask, batch.kernels, padded=ids, filled=filled)
-    entries = batch.kernels.without_void(entries_of_ids(torch.where(gains > 0, ids, -1), gains))
-    return Targets(len(ids), batch.num_labels, row_mask, batch.kernels, given=entries)
+        return Targets(ids.shape[0], context.num_labels, row_mask, context.kernels, padded=ids, filled=filled)
+    entries = context.kernels.without_void(entries_of_ids(torch.where(gains > 0, ids, -1), gains))
+    return Targets(len(ids), context.num_labels, row_mask, context.kernels, given=entries)
 
 
-def _targets_from_matrix(batch: Batch, form: str, matrix: Tensor) -> Targets:
+def _targets_from_matrix(context: Context, form: str, matrix: Tensor) -> Targets:
     """Return targets given as a dense [N, L] matrix: bool multi-hot, or gains of any number type."""
-    row_mask = batch.row_mask
-    targets = Targets(len(matrix), matrix.shape[1], row_mask, batch.kernels, dense=matrix)
+    row_mask = context.row_mask
+    targets = Targets(len(matrix), matrix.shape[1], row_mask, context.kernels, dense=matrix)
     if matrix.dtype == torch.bool:
         return targets
-    targets = batch.kernels.form_of_gains(targets)
-    if batch.validate:
-        check_gains(batch, form, matrix, row_mask, None if targets.given is None else targets.given.gains)
+    targets = context.kernels.form_of_gains(targets)
+    if context.validate:
+        check_gains(context, form, matrix, row_mask, None if targets.given is None else targets.given.gains)
     return targets
 
 
-def _targets_from_csr(batch: Batch, form: str, matrix: Tensor) -> Targets:
+def _targets_from_csr(context: Context, form: str, matrix: Tensor) -> Targets:
     """Return targets given as CSR [N, L] whose stored values are gains; a stored zero is not relevant."""
-    (num_rows, width), row_mask = matrix.shape, batch.row_mask
-    rows, ids, values = csr_entries(batch, form, matrix)
-    if batch.validate:
-        check_gains(batch, form, values, None if row_mask is None else row_mask[rows])
+    (num_rows, width), row_mask = matrix.shape, context.row_mask
+    rows, ids, values = csr_entries(context, form, matrix)
+    if context.validate:
+        check_gains(context, form, values, None if row_mask is None else row_mask[rows])
     relevant = values > 0 if row_mask is None else (values > 0) & row_mask[rows]
     gains = None if values.dtype == torch.bool else values.to(torch.float64)
-    entries = batch.kernels.without_void(Entries(rows, torch.where(relevant, ids, -1), gains, width))
-    return Targets(num_rows, width, row_mask, batch.kernels, given=entries)
+    entries = context.kernels.without_void(Entries(rows, torch.where(relevant, ids, -1), gains, width))
+    return Targets(num_rows, width, row_mask, context.kernels, given=entries)
 
 
 # what is refused
 
 
-def csr_entries(batch: Batch, argument: str, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def csr_entries(context: Context, argument: str, matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return rows, columns and values of the stored entries of a CSR matrix, each of shape (nnz,).
 
     Raises:
         ValueError: If it is no valid matrix, or its columns are out of range or stand twice in a row.
     """
-    caller, crow, values = batch.caller, matrix.crow_indices(), matrix.values().detach()
+    caller, crow, values = context.caller, matrix.crow_indices(), matrix.values().detach()
     stored, rows, width = values.numel(), torch.arange(matrix.shape[0], device=matrix.device), matrix.shape[-1]
-    if batch.validate:
+    if context.validate:
         shaped = matrix.ndim == 2 and values.ndim == 1 and crow.numel() == len(rows) + 1
         if not shaped or int(crow[0]) != 0 or int(crow[-1]) != stored or bool((crow.diff() < 0).any()):
             raise ValueError(
@@ -374,7 +379,7 @@ def csr_entries(batch: Batch, argument: str, matrix: Tensor) -> tuple[Tensor, Te
             )
     rows = rows.repeat_interleave(crow.diff().to(torch.int64), output_size=stored)
     columns = matrix.col_indices().to(torch.int64)
-    if not batch.validate:
+    if not context.validate:
         return rows, columns, values
     check_ids_in_range(caller, argument, columns, width, None)
     if columns.numel() and int(columns.min()) < 0:
@@ -392,26 +397,26 @@ def csr_entries(batch: Batch, argument: str, matrix: Tensor) -> tuple[Tensor, Te
     return rows, columns, values
 
 
-def check_not_nan(batch: Batch, scores: Tensor, rows: Tensor | None = None) -> None:
+def check_not_nan(context: Context, scores: Tensor, rows: Tensor | None = None) -> None:
     """Raise if scores (N, ...) of a row that counts hold NaN; ``rows`` tell the row of each where they are entries."""
-    wrong, row_mask = scores.isnan().flatten(1).any(dim=1), batch.row_mask
+    wrong, row_mask = scores.isnan().flatten(1).any(dim=1), context.row_mask
     if row_mask is not None:
         wrong = wrong & (row_mask if rows is None else row_mask[rows])
     if bool(wrong.any()):
         place = wrong.nonzero()[0, 0]
         raise ValueError(
-            f"{batch.caller}: preds holds NaN in row {int(place if rows is None else rows[place])}; a score must be "
+            f"{context.caller}: preds holds NaN in row {int(place if rows is None else rows[place])}; a score must be "
             "a number (-inf for a label that is not retrieved)."
         )
 
 
 def check_gains(
-    batch: Batch, argument: str, gains: Tensor, row_mask: Tensor | None, positive: Tensor | None = None
+    context: Context, argument: str, gains: Tensor, row_mask: Tensor | None, positive: Tensor | None = None
 ) -> None:
     """Raise unless all gains are numbers that add up exactly.
 
     Args:
-        batch: Whose gains.
+        context: Who asks.
         argument: The name of the gains.
         gains: Shape (N, ...).
         row_mask: Shape (N,), bool; those that count, None for all.
@@ -423,27 +428,27 @@ def check_gains(
     low, high = (float(bound) for bound in torch.aminmax(gains))
     if low < 0:
         meant = "look whether preds and target are swapped"
-        if batch.documents is not None:
+        if context.of_documents:
             meant = f"documents that do not count are left out by ignore_index={low:g}"
         elif not gains.is_floating_point():
             meant = "label ids of this width go to Ranking.from_scores(..., target_ids=) or from_ids"
         raise ValueError(
-            f"{batch.caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; "
+            f"{context.caller}: {argument} of this shape holds gains, and one is {low:g}; a gain cannot be negative; "
             f"{meant}."
         )
     if not high <= LARGEST_GAIN:  # also NaN, which aminmax passes on
         raise ValueError(
-            f"{batch.caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}."
+            f"{context.caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}."
         )
     some = gains if positive is None else positive
     if gains.is_floating_point() and bool(((some > 0) & (some < 1 / LARGEST_GAIN)).any()):
         raise ValueError(
-            f"{batch.caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
+            f"{context.caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
         )
 
 
 def check_lists(
-    batch: Batch,
+    context: Context,
     argument: str,
     ids: Tensor,
     *,
@@ -454,16 +459,16 @@ def check_lists(
     """Raise unless lists of ids (N, K) hold nothing but labels, and -1; return the lowest id, or 0 without any.
 
     Args:
-        batch: Whose ids.
+        context: Who asks.
         argument: The name of the lists.
         ids: Shape (N, K), int64, -1 in the rows that do not count.
         distinct: Whether a label may stand in a row only once.
         padded_behind: Whether -1 may stand only behind the last label.
         one_per_row: Whether the ids were given as one label per row.
     """
-    caller, found = batch.caller, batch.kernels.look_through(ids)
-    if found.lowest < -1 or (batch.num_labels is not None and found.highest >= batch.num_labels):
-        check_ends(caller, argument, found.lowest, found.highest, batch.num_labels, one_per_row=one_per_row)
+    caller, found = context.caller, context.kernels.look_through(ids)
+    if found.lowest < -1 or (context.num_labels is not None and found.highest >= context.num_labels):
+        check_ends(caller, argument, found.lowest, found.highest, context.num_labels, one_per_row=one_per_row)
     if padded_behind and found.gap_row is not None:
         raise ValueError(
             f"{caller}: {argument} has an id behind a -1; -1 can only pad the end of a row. An answer that is no label "

@@ -16,7 +16,7 @@ from torch import Tensor, distributed
 from tailmetrics._checks import check_count, shape_of
 from tailmetrics.ranking._device import program_threads
 from tailmetrics.ranking._hits import Entries
-from tailmetrics.ranking._inputs import Batch, as_tensor, as_tensors
+from tailmetrics.ranking._inputs import Batch, Context, as_tensor, as_tensors
 from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._pieces import Beyond, log_of, shift_of, terms_added_up
 from tailmetrics.ranking._ranking import DEFAULT_DEPTH, Ranking
@@ -31,23 +31,25 @@ class Rows:
     """The rows of a batch without the scores.
 
     Attributes:
+        context: Who asks.
         batch: ``preds`` are scores of rows, of some labels or of none.
         targets: What is relevant among all labels; none is void.
         num_labels: L.
     """
 
+    context: Context
     batch: Batch
     targets: Targets
     num_labels: int
 
     @classmethod
-    def read(cls, batch: Batch) -> Rows:
+    def read(cls, context: Context, batch: Batch) -> Rows:
         """Read the arguments; ``preds`` are scores (..., C) of some labels, or of none."""
-        as_tensors(batch)
-        num_rows, num_labels = len(batch.preds), batch.num_labels
+        as_tensors(context, batch)
+        num_rows, num_labels = len(batch.preds), context.num_labels
         assert num_labels is not None
-        targets = read_target(batch, num_rows, torch.Size((num_rows, num_labels)), batch.preds.device)
-        return cls(batch, targets.without_void(), num_labels)
+        targets = read_target(context, batch, num_rows, torch.Size((num_rows, num_labels)), batch.preds.device)
+        return cls(context, batch, targets.without_void(), num_labels)
 
     def nowhere(self) -> Tensor:
         """Return a score for each relevant label, -inf at first."""
@@ -57,7 +59,7 @@ class Rows:
     def best_of(self, scores: Tensor, first: int, depth: int) -> tuple[Tensor, Tensor]:
         """Return values, at least float32, and ids of the best of ``scores`` (N, C), the labels from ``first`` on."""
         depth = min(depth, scores.shape[1])
-        values, ids, *_ = self.batch.kernels.top_k(scores, depth)
+        values, ids, *_ = self.context.kernels.top_k(scores, depth)
         return values[:, :depth].to(torch.promote_types(scores.dtype, torch.float32)), ids + first
 
     def merged(self, parts: list[tuple[Tensor, Tensor]], depth: int, in_order: bool) -> tuple[Tensor, Tensor]:
@@ -67,26 +69,26 @@ class Rows:
             ids, order = ids.sort(dim=1, stable=True)
             values = values.gather(1, order)
         depth = min(depth, ids.shape[1])
-        values, places, *_ = self.batch.kernels.top_k(values, depth)  # equal scores in the order of their labels
+        values, places, *_ = self.context.kernels.top_k(values, depth)  # equal scores in the order of their labels
         return values[:, :depth], ids.gather(1, places)
 
     def check(self, scores: Tensor) -> None:
         """Raise if scores hold NaN."""
-        if self.batch.validate and scores.shape[1]:
-            check_not_nan(self.batch, scores.amax(dim=1, keepdim=True))  # which NaN passes through
+        if self.context.validate and scores.shape[1]:
+            check_not_nan(self.context, scores.amax(dim=1, keepdim=True))  # which NaN passes through
 
     def counted(self, own: Tensor, scores: Tensor, first: int, largest: Tensor) -> tuple[Tensor, Tensor]:
         """Return what a piece of the labels adds to counts (3, T), and to the sums of exponentials."""
         entries = self.targets.entries
-        counts = self.batch.kernels.counts_above(scores, entries.rows, own, entries.ids - first)
+        counts = self.context.kernels.counts_above(scores, entries.rows, own, entries.ids - first)
         return counts, terms_added_up(scores, largest, self.num_labels)[1]
 
     def ranking(self, best: tuple[Tensor, Tensor], depth: int, beyond: Beyond) -> Ranking:
         """Return the ranking of the best labels, of which there is one more than asked for."""
-        batch, (values, ids) = self.batch, best
-        ids = retrieved(batch, values[:, :depth], ids[:, :depth])
-        rest = depth >= self.num_labels, self.num_labels, values, None, self.targets, read_rows(batch)
-        return Ranking(ids, *rest, beyond=beyond, ignore_index=batch.ignore_index)
+        context, (values, ids) = self.context, best
+        ids = retrieved(context, values[:, :depth], ids[:, :depth])
+        rest = depth >= self.num_labels, self.num_labels, values, None, self.targets, read_rows(context, self.batch)
+        return Ranking(ids, *rest, beyond=beyond, ignore_index=context.ignore_index)
 
 
 def own_scores(entries: Entries, scores: Tensor, first: int, own: Tensor) -> None:
@@ -221,8 +223,8 @@ def rank_chunks(
     reader = ChunkReader(caller, check_count(caller, "num_labels", num_labels), chunks)
     readings = reader.read()
     first_chunk = next(readings)
-    more: Any = {"num_labels": num_labels, "validate": validate_args, "ignore_index": ignore_index}
-    rows = Rows.read(Batch(caller, reader.like, target, row_mask, row_groups, row_weights, **more))
+    context = Context(caller, num_labels, validate_args, ignore_index=ignore_index)
+    rows = Rows.read(context, Batch(reader.like, target, row_mask, row_groups, row_weights))
     own, entries = rows.nowhere(), rows.targets.entries
     best, end = None, 0
     for first, scores in chain([first_chunk], readings):
@@ -305,9 +307,9 @@ def rank_shards(
     """
     group = distributed.group.WORLD if group is None else group
     try:
-        more: Any = {"num_labels": num_labels, "validate": validate_args, "ignore_index": ignore_index}
-        given = Batch(CALLER, scores, target, row_mask, row_groups, row_weights, **more)
-        shard = _read_shard(given, first_label, depth)
+        context = Context(CALLER, num_labels, validate_args, ignore_index=ignore_index)
+        batch = Batch(scores, target, row_mask, row_groups, row_weights)
+        shard = _read_shard(context, batch, first_label, depth)
     except Exception:
         _agree(None, 0, depth, group)
         raise
@@ -329,11 +331,11 @@ def _refused() -> NoReturn:
     )
 
 
-def _read_shard(batch: Batch, first_label: int, depth: int) -> Rows:
+def _read_shard(context: Context, batch: Batch, first_label: int, depth: int) -> Rows:
     """Read the arguments of one process."""
-    caller = batch.caller
+    caller = context.caller
     check_count(caller, "depth", depth)
-    num_labels = check_count(caller, "num_labels", batch.num_labels)
+    num_labels = check_count(caller, "num_labels", context.num_labels)
     first = check_count(caller, "first_label", first_label, minimum=0)
     scores = _dense_scores(caller, "scores", batch.preds)
     if first + scores.shape[-1] > num_labels:
@@ -342,7 +344,7 @@ def _read_shard(batch: Batch, first_label: int, depth: int) -> Rows:
             "check first_label and num_labels."
         )
     batch.preds = scores
-    rows = Rows.read(batch)
+    rows = Rows.read(context, batch)
     rows.check(rows.batch.preds)
     return rows
 
@@ -355,7 +357,7 @@ def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list
     held: tuple[tuple[int, int], dict[str, Any]] | None = None
     if shard is not None:
         scores, entries, digest = shard.batch.preds, shard.targets.entries, sha256()
-        parts = (entries.rows, entries.ids, entries.gains, shard.batch.row_mask) if shard.batch.validate else ()
+        parts = (entries.rows, entries.ids, entries.gains, shard.context.row_mask) if shard.context.validate else ()
         for part in parts:
             digest.update(b"-" if part is None else part.cpu().contiguous().numpy().tobytes())
         held = (

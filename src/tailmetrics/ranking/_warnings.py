@@ -16,7 +16,7 @@ from torch import Tensor
 from tailmetrics._checks import shape_of
 from tailmetrics.ranking._device import is_compiling
 from tailmetrics.ranking._hits import EVERYTHING
-from tailmetrics.ranking._inputs import Batch
+from tailmetrics.ranking._inputs import Context
 
 if TYPE_CHECKING:
     from tailmetrics.ranking._ranking import Ranking
@@ -30,75 +30,75 @@ SAMPLED_CELLS = 2**16
 SWAPPED = "if preds and target are swapped, pass the scores first: update(preds, target)"
 
 
-def warn_of_scores(batch: Batch, scores: Tensor, target: Tensor) -> None:
+def warn_of_scores(context: Context, scores: Tensor, target: Tensor) -> None:
     """Warn if dense scores are 0 and 1, as decisions and targets are, or the numbers 0 to L - 1, as ranks are.
 
     Args:
-        batch: Whose ids.
+        context: Whose ids.
         scores: Shape (N, L), or (n,) of flat queries.
         target: The target that came with them.
     """
-    sample = _first_rows(batch, scores)
+    sample = _first_rows(context, scores)
     if sample is None or not _is_whole(sample[:1, :FIRST_CELLS]) or not _is_whole(sample):
         return
     retrieved = sample[sample > -torch.inf]
     ones = retrieved == 1
     if bool((ones | (retrieved == 0)).all()) and bool(ones.any()) and not bool(ones.all()):  # both, and nothing else
-        known = _first_rows(batch, target)
+        known = _first_rows(context, target)
         if known is None or known.shape != sample.shape or bool((sample != known).any()):  # not predicted by itself
             warn_outside(
-                f"{batch.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
+                f"{context.caller}: preds, {shape_of(scores)}, hold only 0 and 1, so that the labels of a row are tied "
                 "and the lower id is ranked first. If these are decisions, pass the scores behind them, or "
                 f"preds.bool() to a metric with a threshold, such as F1AtThreshold; {SWAPPED}."
             )
     elif scores.ndim == 2 and _is_permutation(sample):
         warn_outside(
-            f"{batch.caller}: preds, {shape_of(scores)}, hold each number from {int(sample.min())} to "
+            f"{context.caller}: preds, {shape_of(scores)}, hold each number from {int(sample.min())} to "
             f"{int(sample.max())} once in a row, as ranks do, and are read as scores: the largest is best. If these "
             "are ranks of the labels, pass -preds; if they are label ids, best first, pass preds.long(); if they are "
             "scores, Ranking.from_scores(preds, ...) takes them as such."
         )
 
 
-def warn_of_ids(batch: Batch, ids: Tensor) -> None:
+def warn_of_ids(context: Context, ids: Tensor) -> None:
     """Warn if ranked ids are the numbers 0 to K - 1 in each row, as a rank for each label is."""
-    sample = _first_rows(batch, ids) if ids.shape[1] > 1 else None
-    if sample is None or batch.num_labels not in (None, ids.shape[1]) or not _is_permutation(sample):
+    sample = _first_rows(context, ids) if ids.shape[1] > 1 else None
+    if sample is None or context.num_labels not in (None, ids.shape[1]) or not _is_permutation(sample):
         return
-    if batch.num_labels is not None or bool((sample != sample[0]).any()):
+    if context.num_labels is not None or bool((sample != sample[0]).any()):
         warn_outside(
-            f"{batch.caller}: preds, {shape_of(ids)}, hold each number from {int(sample.min())} to "
+            f"{context.caller}: preds, {shape_of(ids)}, hold each number from {int(sample.min())} to "
             f"{int(sample.max())} once in a row and are read as label ids, best first. If these are ranks of the "
             "labels, pass -preds.float(); if they are scores, pass preds.float(); if they are ids, "
             "Ranking.from_ids(preds, ...) takes them as such."
         )
 
 
-def warn_of_probabilities(batch: Batch, scores: Tensor) -> None:
+def warn_of_probabilities(context: Context, scores: Tensor) -> None:
     """Warn if dense scores (N, L), to which softmax is applied, are its result."""
-    sample = _first_rows(batch, scores)
+    sample = _first_rows(context, scores)
     if sample is None or sample.shape[1] < 2:
         return
     allowed = 1e-3 if sample.dtype in (torch.float32, torch.float64) else 2e-2  # sums of 16-bit numbers are rough
     inside = bool(((sample >= 0) & (sample <= 1)).all())
     if inside and bool(((sample.sum(dim=1, dtype=torch.float64) - 1).abs() < allowed).all()):
         warn_outside(
-            f"{batch.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie between 0 and 1 and add up to 1 in each "
+            f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, lie between 0 and 1 and add up to 1 in each "
             "row, as probabilities do, but are read as scores, whose softmax are the probabilities. If these are "
             "probabilities, pass preds.log()."
         )
 
 
-def warn_of_logits(batch: Batch, scores: Tensor, thresholds: list[float | Tensor]) -> None:
+def warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Tensor]) -> None:
     """Warn if scores (N, L) or (N, C) lie outside of [0, 1], but thresholds inside of it."""
     limits = torch.cat([torch.as_tensor(threshold).reshape(-1).to(torch.float64) for threshold in thresholds])
-    sample = _first_rows(batch, scores)
+    sample = _first_rows(context, scores)
     if sample is None or sample.dtype == torch.bool or not bool(((limits > 0) & (limits < 1)).any()):
         return
     if bool(((sample < 0) | (sample > 1))[sample.isfinite()].any()):
-        instead = f": {batch.caller}({float(limits.logit()):.4g})" if limits.numel() == 1 else "s instead"
+        instead = f": {context.caller}({float(limits.logit()):.4g})" if limits.numel() == 1 else "s instead"
         warn_outside(
-            f"{batch.caller}: {READ_FROM.get()}, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
+            f"{context.caller}: {READ_FROM.get()}, {shape_of(scores)}, hold scores below 0 or above 1, as logits are, "
             "but a threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
             f"preds.sigmoid(), or its logit{instead}."
         )
@@ -139,12 +139,12 @@ def warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
     return True
 
 
-def _first_rows(batch: Batch, value: Tensor) -> Tensor | None:
+def _first_rows(context: Context, value: Tensor) -> Tensor | None:
     """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
     if value.ndim not in (1, 2) or value.layout != torch.strided or not batch.kernels.reads:
         return None
     value = value[None] if value.ndim == 1 else value
-    sample, row_mask = value[: max(1, SAMPLED_CELLS // max(1, value.shape[1]))], batch.row_mask
+    sample, row_mask = value[: max(1, SAMPLED_CELLS // max(1, value.shape[1]))], context.row_mask
     if row_mask is not None and len(row_mask) == len(value):
         sample = sample[row_mask[: len(sample)]]
     return sample if sample.numel() else None
