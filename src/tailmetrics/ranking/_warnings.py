@@ -141,7 +141,7 @@ def warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
 
 def _first_rows(context: Context, value: Tensor) -> Tensor | None:
     """Return the first rows that count, a vector as one row; None where there are none, or none may be read."""
-    if value.ndim not in (1, 2) or value.layout != torch.strided or not batch.kernels.reads:
+    if value.ndim not in (1, 2) or value.layout != torch.strided or not context.kernels.reads:
         return None
     value = value[None] if value.ndim == 1 else value
     sample, row_mask = value[: max(1, SAMPLED_CELLS // max(1, value.shape[1]))], context.row_mask
