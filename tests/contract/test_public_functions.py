@@ -11,8 +11,11 @@ import torch
 from torch import distributed
 
 import tailmetrics
+from cases import BUCKETS, FEW, NUM_LABELS, data, fed
 from tailmetrics import LabelBuckets, LabelFrequency, Ranking, RecallAtK, TopKCollection, functional, rank
 from tailmetrics._arguments import KEYWORDS, arguments
+from tailmetrics.buckets import names_of
+from tailmetrics.frequency import frequency_of
 from tailmetrics.metrics import REGISTRY
 
 SCORES = torch.tensor([[0.4, 0.3, 0.2, 0.1]])
@@ -118,3 +121,65 @@ def test_a_copy_has_the_type_of_what_was_copied() -> None:
     assert inspect.signature(RecallAtK.clone).return_annotation == "Self"
     assert inspect.signature(TopKCollection.clone).return_annotation == "Self"
     assert RecallAtK(k=2).clone().bind(LabelFrequency.from_counts([3, 1], 4)).k == 2
+
+
+# what metrics, collections, buckets and counts tell of themselves
+
+BATCH = data(seed=14, num_rows=20, ties=False)
+ORDER = torch.randperm(NUM_LABELS, generator=torch.Generator().manual_seed(3))
+
+
+def test_what_a_metric_says_of_itself_is_so() -> None:
+    """Its keys by group, what it was made with, and that labels may be numbered otherwise where it reads none."""
+    for case in FEW:
+        metric = case.metric(row_groups=["a", "b"])
+        assert metric.group_keys() == ["", "/a", "/b"]
+        assert metric.keys() == [key for group in metric.group_keys() for key in metric.row_keys(group)]
+        assert repr(metric) == f"{case.name}({metric.extra_repr()})"
+        assert metric.unusual_settings().keys() <= metric.settings().keys()
+        assert metric.shares_states
+        if not metric.reads_labels:
+            renumbered = BATCH.scores[:, ORDER], BATCH.target[:, ORDER]
+            found, wanted = fed(case.metric(), *renumbered), fed(case.metric(), BATCH.scores, BATCH.target)
+            assert torch.equal(found.compute(), wanted.compute()), str(case)
+
+
+@pytest.mark.filterwarnings("ignore:.*as logits are")
+@pytest.mark.parametrize(("name", "cut"), [("RecallAtK", [1, 3]), ("PrecisionAtThreshold", [0.25, 0.5])])
+def test_what_is_known_of_single_labels(name: str, cut: Any) -> None:
+    """Columns are named by cut-offs; cells of rows add up to the states."""
+    metric, of_means = (REGISTRY[name](cut, average=average, num_labels=NUM_LABELS) for average in ("none", "macro"))
+    assert (metric.keeps_labels, of_means.keeps_labels) == (True, True)
+    found = fed(TopKCollection([metric]), BATCH.scores, BATCH.target).per_label()
+    assert {f"{metric.stem}@{text}" for text in metric.cut_names()} <= found.keys()
+    for state, cells in metric.cells_of_rows(rank(BATCH.scores, BATCH.target)).items():
+        summed = torch.zeros_like(metric._state(state)).flatten().index_add(0, cells.cells, cells.amounts.long())
+        assert torch.equal(summed, metric._state(state).flatten())
+
+
+def test_references_and_orders_may_be_asked_for_later() -> None:
+    """As if the collection had been made with them; above chance, rows add up to the values."""
+    names: Any = ["chance", "attainable"]
+    members = [tailmetrics.RecallAtK(3, buckets=BUCKETS), tailmetrics.NDCGAtK([1, 3])]
+    early, later = TopKCollection([one.clone() for one in members], references=names), TopKCollection(members)
+    later.check_update("here")
+    for one in (early, later.with_references(names).with_orders()):
+        fed(one, BATCH.scores, BATCH.target)
+    values, found = later.compute(), later.references()
+    assert str(found) == str(early.references())
+    for rows in later.above_chance(later.rank(BATCH.scores, BATCH.target)).values():
+        for key, (own, most) in rows.items():
+            wanted = (values[key] - found["chance"][key]) / (found["attainable"][key] - found["chance"][key])
+            assert float(own.nansum() / most.nansum()) == pytest.approx(float(wanted), nan_ok=True)
+    orders = later.orders()
+    for key in orders["worst"]:
+        assert str(orders["worst"][key]) == str(orders["best"][key]) == str(values[key])  # nothing ties
+
+
+def test_tables_of_buckets_and_counts_that_are_known() -> None:
+    """The bucket of each label, and one behind the last for padding; counts that need not be added up."""
+    few = LabelBuckets.from_assignment([1, 0, 1], ["head", "tail"])
+    assert few.table_on(torch.device("cpu")).tolist() == [1, 0, 1, 2]
+    assert names_of("thresholds:5") == ("5+", "1-4", "unseen")
+    frequency = frequency_of(torch.tensor([2, 1]), 3)
+    assert (frequency.compute().tolist(), frequency.num_rows, frequency.extra_repr()) == ([2, 1], 3, "num_labels=2")
