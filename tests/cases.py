@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -245,6 +246,13 @@ def rows_of(scores: Tensor, gains: Tensor) -> list[Row]:
 def fed(metric: Any, *batch: Any, **more: Any) -> Any:
     """The metric after one update."""
     metric.update(*batch, **more)
+    return metric
+
+
+def fed_with(metric: Any, batches: Iterable[Data]) -> Any:
+    """The metric after several batches."""
+    for batch in batches:
+        metric.update(batch.scores, batch.target)
     return metric
 
 

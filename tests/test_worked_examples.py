@@ -196,51 +196,6 @@ def test_global_precision_adds_up_over_buckets(k: int) -> None:
     assert sum(parts) == close(evaluate("PrecisionAtK", ROWS, Setting(k, denominator="k")))
 
 
-def test_micro_and_macro_by_bucket() -> None:
-    """Rows show bucket 0 the ids (0, 1), (1, 2) and (0), of which 2 are hits; support is 3 (0, 1, 0), none in row 2."""
-    assert bucketed("PrecisionAtK", 2, average="micro")[0] == 2 / 5
-    assert bucketed("PrecisionAtK", 2, average="micro", denominator="k")[0] == 2 / (3 * 2)
-    assert bucketed("F1AtK", 2, average="micro")[0] == 2 * 2 / (5 + 3)
-    assert bucketed("PrecisionAtK", 2, average="micro", empty_target_action="skip")[0] == 2 / 3
-    assert bucketed("PrecisionAtK", 2, average="micro", scope="global")[0] == 2 / 4
-    assert bucketed("F1AtK", 2, average="macro")[0] == (1 + 0) / 2
-    assert bucketed("F1AtK", 2, average="macro", labels="all")[0] == close(1 / 3)
-    assert bucketed("F1AtK", 2, average="weighted")[0] == close((2 * 1 + 1 * 0) / 3)
-    assert bucketed("F1AtK", 2, average="macro", labels="union")[0] == close((1 + 0 + 0) / 3)
-
-
-def test_macro_takes_three_label_sets_apart() -> None:
-    """Label 0 is found, label 1 missed, label 2 shown in vain, label 3 neither: recalls 1, 0, 0, 0 over 2, 3 or 4."""
-    rows = [Row([0, 2], {0: 1.0, 1: 1.0})]
-    for labels, size in (("present", 2), ("union", 3), ("all", 4)):
-        assert value("RecallAtK", rows, 2, average="macro", labels=labels, num_labels=4) == 1 / size
-
-
-def test_propensity_scored_metrics_by_hand() -> None:
-    """With a = b = 1 a label weighs 1 + 2 (ln N - 1) / (count + 1), and every metric is a ratio of sums over rows."""
-    rows = [Row([0, 2, 1], {1: 1.0, 2: 1.0}), Row([0, 1, 2], {0: 1.0})]
-    training: dict[str, Any] = {"counts": [0, 1, 3], "num_train": 20, "a": 1.0, "b": 1.0}
-    w0, w1, w2 = (1 + 2 * (math.log(20) - 1) / parts for parts in (1, 2, 4))
-    assert value("PropensityScoredPrecisionAtK", rows, 2, **training) == close((w2 + w0) / (w1 + w2 + w0))
-    assert value("PropensityScoredRecallAtK", rows, 2, **training) == close((w2 + w0) / (w1 + w2 + w0))
-    assert value("PropensityScoredPrecisionAtK", rows, 1, **training) == close(w0 / (w1 + w0))
-    assert value("PropensityScoredRecallAtK", rows, 1, **training) == close(w0 / (w1 + w2 + w0))
-    late, ideal, unweighted = discounted([0, w2]), discounted([w1, w2]), discounted([1, 1])
-    plain = value("PropensityScoredNDCGAtK", rows, 2, normalization="sum", **training)
-    assert plain == close((late + w0) / (ideal + w0))
-    normalized = value("PropensityScoredNDCGAtK", rows, 2, **training)
-    assert normalized == close((late / unweighted + w0) / (ideal / unweighted + w0))
-
-
-def test_default_propensity() -> None:
-    """With A = .55 and B = 1.5 a label seen 7 times in 1000 rows weighs 1 + (ln 1000 - 1) 2.5^.55 / 8.5^.55."""
-    rare, common = 7, 500
-    rows = [Row([0, 1], {0: 1.0}), Row([0, 1], {1: 1.0})]
-    weights = [1 + (math.log(1000) - 1) * 2.5**0.55 / (count + 1.5) ** 0.55 for count in (rare, common)]
-    result = value("PropensityScoredPrecisionAtK", rows, 1, counts=[rare, common], num_train=1000)
-    assert result == close(weights[0] / sum(weights))
-
-
 def test_cross_entropy_by_hand() -> None:
     """Scores ln 1, ln 2, ln 5 have the softmax 1/8, 2/8, 5/8; several targets are averaged; -inf costs inf."""
     scores = [math.log(1), math.log(2), math.log(5)]
@@ -279,15 +234,6 @@ def test_rows_without_a_relevant_label() -> None:
     assert evaluate("RecallAtK", rows, Setting(1, [0, 1], 2, empty_target_action="neg")) == [1 / 2, 0]
     with pytest.raises(ValueError, match="without a relevant label"):
         evaluate("RecallAtK", rows, Setting(1, empty_target_action="error"))
-
-
-def test_precision_of_a_short_list() -> None:
-    """A list of 2 at k = 5 is divided by 2 or by 5, and an empty list is worth 0."""
-    rows = [Row([0, 1], {0: 1.0})]
-    assert evaluate("PrecisionAtK", rows, Setting(5)) == 1 / 2
-    assert evaluate("PrecisionAtK", rows, Setting(5, denominator="k")) == 1 / 5
-    assert evaluate("PrecisionAtK", [Row([], {0: 1.0})], Setting(5)) == 0
-    assert [value("RelevanceAtK", [Row([1, 0], {0: 1.0})], k) for k in (1, 2, 3)] == [0, 1, 0]
 
 
 def test_depth_cuts_buckets_and_k_for_recall_alone() -> None:

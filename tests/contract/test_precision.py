@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from cases import Case, data
+from cases import Case, data, fed_with
 from exactness.bits import ONE_OF_EACH, bits, states
 from tailmetrics.metrics import TopKMetric
 
@@ -32,13 +32,6 @@ MOVES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def fed(metric: TopKMetric, *batches: Any) -> TopKMetric:
-    """The metric after the batches."""
-    for batch in batches:
-        metric.update(batch.scores, batch.target)
-    return metric
-
-
 def assert_unmoved(metric: TopKMetric) -> None:
     """Make every move, of the metric and of a model that holds it: no state changes, nor what compute gives of it."""
     before = states(metric)
@@ -55,8 +48,8 @@ def assert_unmoved(metric: TopKMetric) -> None:
 @pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 def test_no_move_touches_a_state_or_a_result(case: Case) -> None:
     """Alone or inside a model, before, between and after updates and a reset, with a computed value in the cache."""
-    metric, new, first = case.metric(), case.metric(), fed(case.metric(), BATCHES[0])
-    wanted = bits(fed(case.metric(), *BATCHES))
+    metric, new, first = case.metric(), case.metric(), fed_with(case.metric(), [BATCHES[0]])
+    wanted = bits(fed_with(case.metric(), BATCHES))
     assert_unmoved(metric)
     metric.update(BATCHES[0].scores, BATCHES[0].target)
     metric.compute()
@@ -68,7 +61,7 @@ def test_no_move_touches_a_state_or_a_result(case: Case) -> None:
     assert states(metric) != states(first)
     metric.reset()
     assert states(metric) == states(new)
-    assert bits(fed(metric, *BATCHES)) == wanted
+    assert bits(fed_with(metric, BATCHES)) == wanted
 
 
 @contextmanager
@@ -100,7 +93,7 @@ def autocast_and_deterministic() -> Iterator[None]:
 def test_settings_of_torch_do_not_show(settings: Any) -> None:
     """Metrics reset, cloned, made and fed under them give the same bits."""
     for case in ONE_OF_EACH[::2]:
-        metric, wanted = case.metric(), bits(fed(case.metric(), *BATCHES))
+        metric, wanted = case.metric(), bits(fed_with(case.metric(), BATCHES))
         with settings():
             metric.reset()
-            assert bits(fed(metric.clone(), *BATCHES)) == bits(fed(metric, *BATCHES)) == wanted, case
+            assert bits(fed_with(metric.clone(), BATCHES)) == bits(fed_with(metric, BATCHES)) == wanted, case

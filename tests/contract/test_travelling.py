@@ -13,30 +13,13 @@ import torch
 from torch import Tensor, nn
 
 import tailmetrics as tm
-from cases import NUM_LABELS, data, registered, training_counts
+from cases import NUM_LABELS, data, fed_with, registered, training_counts
 from exactness.bits import CASES_OF_A_KIND, bits, states
 from tailmetrics._transfer import MAGIC
-from tailmetrics.metrics import REGISTRY, RowMeanMetric
+from tailmetrics.metrics import REGISTRY
 
 BATCHES = [data(seed=seed, num_rows=7, graded=True) for seed in (201, 202, 203)]
 SOME = [case for number, case in enumerate(CASES_OF_A_KIND) if number % 7 == 0]
-
-
-def fed(metric: Any, *batches: Any) -> Any:
-    """The metric after the batches."""
-    for batch in batches:
-        metric.update(batch.scores, batch.target)
-    return metric
-
-
-def shared() -> tm.TopKCollection:
-    """Two members that share a state, one with flags, one without either."""
-    return tm.TopKCollection({
-        "gini": tm.GiniAtK(k=3, num_labels=NUM_LABELS),
-        "coverage": tm.CatalogCoverageAtK(k=3, num_labels=NUM_LABELS),
-        "positive": tm.PositiveCoverageAtK(k=3, num_labels=NUM_LABELS),
-        "recall": tm.RecallAtK(k=3),
-    })  # fmt: skip
 
 
 def many() -> tm.TopKCollection:
@@ -54,17 +37,17 @@ def many() -> tm.TopKCollection:
 @pytest.mark.parametrize("as_bytes", [False, True])
 def test_collections_of_several_workers_have_the_bits_of_one(as_bytes: bool) -> None:
     """Merged in any order, into one that has seen nothing, by way of bytes; no value is kept from before a merge."""
-    parts, whole, merged = [fed(many(), batch) for batch in BATCHES], fed(many(), *BATCHES), many()
+    parts, whole, merged = [fed_with(many(), [batch]) for batch in BATCHES], fed_with(many(), BATCHES), many()
     for part in reversed(parts):
-        arrived = fed(many(), *BATCHES) if as_bytes else part
+        arrived = fed_with(many(), BATCHES) if as_bytes else part
         if as_bytes:
             arrived.load_state_bytes(part.state_bytes())  # what it had counted is gone
         merged.merge_state(arrived)
         merged.compute()
-    for one, other in ((merged, whole), (parts[0], fed(many(), BATCHES[0]))):
+    for one, other in ((merged, whole), (parts[0], fed_with(many(), [BATCHES[0]]))):
         for name, metric in one.members().items():
             assert bits(metric) == bits(other.members()[name])
-    fed(merged, BATCHES[0])
+    fed_with(merged, [BATCHES[0]])
     assert {key: float(value) for key, value in merged.compute().items()} != {
         key: float(value) for key, value in whole.compute().items()
     }
@@ -111,7 +94,7 @@ def test_what_differs_is_said_and_nothing_changes(here: Any, there: Any, wanted:
 
 def test_bytes_with_one_bit_changed_or_cut_anywhere_are_refused() -> None:
     """Every bit of every byte, every length: an error, and the metric as it was."""
-    sent, received = fed(tm.RecallAtK(k=3), BATCHES[0]), fed(tm.RecallAtK(k=3), BATCHES[1])
+    sent, received = fed_with(tm.RecallAtK(k=3), [BATCHES[0]]), fed_with(tm.RecallAtK(k=3), [BATCHES[1]])
     data, before = sent.state_bytes(), states(received)
     broken = [data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :] for place in range(len(data))]
     for one in [*broken, *(data[:length] for length in range(len(data))), data + b"\0", bytearray(data)[::-1]]:
@@ -129,7 +112,7 @@ def forged(data: bytes) -> bytes:
 
 def test_forged_bytes_are_refused_and_do_not_fill_the_memory() -> None:
     """The right digest around something else; a gigabyte of zeros in a megabyte is not unpacked."""
-    metric = fed(tm.RecallAtK(k=3), BATCHES[0])
+    metric = fed_with(tm.RecallAtK(k=3), [BATCHES[0]])
     data = metric.state_bytes()
     packed = zlib.decompress(data[len(MAGIC) + 32 :])
     line = packed[: packed.index(b"\n") + 1]
@@ -165,7 +148,7 @@ def test_before_bind_there_is_nothing_to_send_or_to_load() -> None:
 
 def test_while_it_holds_the_states_of_all_processes_a_metric_takes_no_others() -> None:
     """What unsync would throw away is refused; sending the states of all is allowed."""
-    metric = fed(tm.RecallAtK(k=3), BATCHES[0])
+    metric = fed_with(tm.RecallAtK(k=3), [BATCHES[0]])
     collection = tm.TopKCollection([metric])
     data, others = metric.state_bytes(), collection.state_bytes()
     metric.sync(dist_sync_fn=lambda state, group: [state, state], distributed_available=lambda: True)
@@ -198,7 +181,7 @@ class Group:
 def test_copies_share_the_process_group() -> None:
     """clone, deepcopy, within a collection and a module: the very group, and states of their own."""
     group = Group()
-    metric = fed(tm.RecallAtK(k=3, process_group=group), BATCHES[0])
+    metric = fed_with(tm.RecallAtK(k=3, process_group=group), [BATCHES[0]])
     module = nn.Module()
     module.metrics = tm.TopKCollection([metric])
     module.same = metric
@@ -206,7 +189,7 @@ def test_copies_share_the_process_group() -> None:
         assert made.process_group is group
         assert states(made) == states(metric)
         before = states(metric)
-        fed(made, BATCHES[1])
+        fed_with(made, [BATCHES[1]])
         assert states(metric) == before != states(made)
     copied = copy.deepcopy(module)
     assert copied.same is next(iter(copied.metrics.members().values()))
@@ -215,10 +198,10 @@ def test_copies_share_the_process_group() -> None:
 def test_pickling_says_that_the_process_group_is_lost() -> None:
     """A warning with the remedy; without a group, none."""
     with pytest.warns(UserWarning, match="RecallAtK: process_group is not pickled.* set metric.process_group = group"):
-        data = pickle.dumps(fed(tm.RecallAtK(k=3, process_group=Group()), BATCHES[0]))
+        data = pickle.dumps(fed_with(tm.RecallAtK(k=3, process_group=Group()), [BATCHES[0]]))
     loaded = pickle.loads(data)
     assert loaded.process_group is None
-    assert states(fed(loaded, BATCHES[1])) == states(fed(tm.RecallAtK(k=3), *BATCHES[:2]))
+    assert states(fed_with(loaded, [BATCHES[1]])) == states(fed_with(tm.RecallAtK(k=3), BATCHES[:2]))
 
 
 # TorchScript, memory, plots
@@ -236,30 +219,11 @@ class Model(nn.Module):
         return self.layer(x)
 
 
-class Annotated(RowMeanMetric):
-    """A metric of one's own with annotations and properties."""
-
-    stem = "annotated"
-    factor: float
-    table: dict[str, Any]
-
-    def __init__(self, k: int, factor: float = 0.5, **kwargs: Any) -> None:
-        self.factor, self.table = factor, {"a": None}
-        super().__init__(k, **kwargs)
-
-    @property
-    def twice(self) -> dict[str, Any]:
-        return {"twice": 2 * self.factor}
-
-    def _row_value(self, ranks: Any, k: int) -> Tensor:
-        return ranks.hits_at(k) * self.factor
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*REGISTRY, "LabelFrequency", "TopKCollection", "Annotated"])
+@pytest.mark.parametrize("name", [*REGISTRY, "LabelFrequency", "TopKCollection"])
 def test_a_model_that_holds_a_metric_can_be_scripted(name: str) -> None:
     """As one that holds a metric of TorchMetrics; the scripted model computes what the model does."""
-    others = {"LabelFrequency": tm.LabelFrequency(3), "TopKCollection": shared(), "Annotated": Annotated(k=2)}
+    others = {"LabelFrequency": tm.LabelFrequency(3), "TopKCollection": many()}
     model = Model(others[name] if name in others else registered(name))
     scripted = torch.jit.script(model)
     x = torch.ones(1, 2)
@@ -282,7 +246,7 @@ def test_states_made_without_memory_are_zero_once_they_have_it(make: Any) -> Non
         for state in metric._defaults.values():
             assert not state.any()
         metric.reset()
-        assert states(fed(metric, *BATCHES)) == states(fed(make(), *BATCHES))
+        assert states(fed_with(metric, BATCHES)) == states(fed_with(make(), BATCHES))
 
 
 def test_torchmetrics_finds_the_range_for_its_plots() -> None:
@@ -290,7 +254,7 @@ def test_torchmetrics_finds_the_range_for_its_plots() -> None:
     assert (tm.NDCGAtK.plot_lower_bound, tm.NDCGAtK.plot_upper_bound, tm.NDCGAtK.plot_legend_name) == (0.0, 1.0, "ndcg")
     assert (tm.DCGAtK(k=3).plot_lower_bound, tm.DCGAtK(k=3).plot_upper_bound) == (0.0, None)
 
-    class Own(Annotated):
+    class Own(tm.RecallAtK):  # type: ignore[misc]
         bounds = (0.0, 0.5)
         plot_legend_name = "own"
 

@@ -21,8 +21,9 @@ METRICS = {str(case): case.metric() for case in CASES}
 
 def feeds(batch: Data) -> dict[str, tuple[str, Feed]]:
     """Every form of preds with the plain target, every form of target with the plain preds, and both varied."""
-    forms = TARGET_FORMS if batch is GRADED else {**TARGET_FORMS, **MULTI_HOT_FORMS}
-    beside_scores = forms if batch is GRADED else {**forms, **INTEGER_FORMS}
+    graded = batch.target.is_floating_point()
+    forms = TARGET_FORMS if graded else {**TARGET_FORMS, **MULTI_HOT_FORMS}
+    beside_scores = forms if graded else {**forms, **INTEGER_FORMS}
     found = {f"preds: {name}": ("dense", (form(batch), batch.target)) for name, form in SCORE_FORMS.items()}
     found |= {f"target: {name}": ("dense", (batch.scores, form(batch.target))) for name, form in beside_scores.items()}
     for (name, form), (other, target) in zip([*LIST_FORMS.items(), *LIST_FORMS.items()], forms.items(), strict=False):

@@ -12,7 +12,7 @@ import torch
 
 from cases import Data
 from parity.compare import BINARY, GRADED, KS, assert_rows
-from tailmetrics import MAP, MRR, F1AtK, HitRateAtK, NDCGAtK, PrecisionAtK, RBPAtK, RecallAtK, RPrecision
+from tailmetrics import MAP, MRR, F1AtK, HitRateAtK, NDCGAtK, PrecisionAtK, RBPAtK, RecallAtK
 from tailmetrics.metrics import TopKMetric
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*unsafe cast")
@@ -74,21 +74,6 @@ def test_measures_at_k(
 ) -> None:
     """Precision and F1 divide by k; ndcg is linear, ndcg_burges exponential; the rest are the defaults here."""
     assert_rows(metric(k, **arguments), BATCHES[name], getattr(peers, measure)(*lists(name), k))
-
-
-@pytest.mark.parametrize("name", BATCHES)
-@pytest.mark.parametrize(
-    ("measure", "metric"),
-    [
-        ("average_precision", MAP()),
-        ("reciprocal_rank", MRR()),
-        ("ndcg", NDCGAtK(k=None)),
-        ("r_precision", RPrecision()),
-    ],
-)
-def test_measures_of_the_whole_list(measure: str, metric: TopKMetric, name: str, peers: Any) -> None:
-    """With k=0 ranx reads the whole list, as k=None does."""
-    assert_rows(metric.clone(), BATCHES[name], getattr(peers, measure)(*lists(name), 0))
 
 
 @pytest.mark.parametrize("k", KS)
