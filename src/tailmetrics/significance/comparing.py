@@ -139,12 +139,8 @@ class Contrast(Estimate):
         self.differing = np.flatnonzero(np.any([column != 0 for column in self.swapped.columns], axis=0))
         # whether so few rows or clusters differ that the randomisation test needs no random numbers
         self.exact = self.differing.size <= EXACT_UNITS
+        self.columns += len(self.swapped.columns)
         self.found_error: tuple[float, float] = nan, nan
-
-    @property
-    def columns(self) -> int:
-        """How many columns are summed for it."""
-        return super().columns + len(self.swapped.columns)
 
     def all_swaps(self) -> Array:
         """Return the difference under every way to swap the rows or clusters that differ."""
@@ -154,7 +150,7 @@ class Contrast(Estimate):
     def comparison(self, run: str, baseline: str, draws: Array | None, null: Array, confidence: float) -> Comparison:
         """Return what bootstrap ``draws`` of the difference, and what it is under swaps (``null``), say of it."""
         value, baseline_value = (float(np.mean(side.runs)) for side in self.models)
-        if self.kind in ("mean", "ratio", "median") and all(side.plain for side in self.models):
+        if self.kind in ("mean", "ratio", "median") and self.plain:
             value, baseline_value = (total(side) for side in self.sides)  # of the rows that count in both
         self.found_error = error, degrees = self.error(draws)
         swapped, by_total = share_as_far(null, self.value, self.exact, mid=self.kind != "median"), nan

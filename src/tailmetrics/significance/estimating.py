@@ -263,68 +263,47 @@ class Estimate:
         self.kind, self.models = sides[0].kind, sides
         self.influences = [side.influence for side in sides if side.influence is not None]
         terms = zip(*(side.terms for side in sides), strict=True)
-        self.inside: list[NDArray[np.bool_]] = [np.logical_and.reduce([counted(one) for one in term]) for term in terms]
-        self.rows: NDArray[np.bool_] = np.logical_or.reduce(self.inside)
-        self.n = int(self.rows.sum())
-        self.clusters = None if clusters is None else int(np.unique(clusters.codes[self.rows]).size)
-        self.sides = statistics_of(self.kind, [side.terms for side in sides], self.inside, clusters)
-        self.statistic: Ratios | Summed = self.sides[0] if len(sides) == 1 else self.sides[0].minus(self.sides[1])  # type: ignore[arg-type]
-        self.value = total(self.statistic)
-        self.smooth = (
-            Studentised(self.statistic) if isinstance(self.statistic, Ratios) and isfinite(self.value) else None
-        )
-        self._labels_too = resample == "rows,labels"
-        self._drawn = "rows" if clusters is None else "clusters"
-        self._shares = sides[0].shares and all(
+        inside: list[NDArray[np.bool_]] = [np.logical_and.reduce([counted(one) for one in term]) for term in terms]
+        self.rows: NDArray[np.bool_] = np.logical_or.reduce(inside)
+        self.n, self.plain = int(self.rows.sum()), all(side.plain for side in sides)
+        self.sides = statistics_of(self.kind, [side.terms for side in sides], inside, clusters)
+        statistic: Ratios | Summed = self.sides[0] if len(sides) == 1 else self.sides[0].minus(self.sides[1])  # type: ignore[arg-type]
+        self.value, smooth = total(statistic), None
+        if isinstance(statistic, Ratios) and isfinite(self.value):
+            smooth = Studentised(statistic)
+        self.smooth, self._labels_too = smooth, resample == "rows,labels"
+        self._drawn_are = "rows" if clusters is None else "clusters"
+        shares = sides[0].shares and all(
             bool(((top >= 0) & (top <= bottom))[rows].all())
             for side in sides
             if side.plain
-            for (_, top, bottom), rows in zip(side.terms, self.inside, strict=True)
+            for (_, top, bottom), rows in zip(side.terms, inside, strict=True)
         )
         # between what values of shares lie: a gap is a difference, and so is what two models are apart
-        reach = len(sides) * (2 if self.kind == "gap" else 1)
-        self.bounds = (0.0, 1.0) if reach == 1 else (-reach / 2, reach / 2)
-
-    @property
-    def units(self) -> int:
-        """Number of rows, or clusters, of those that are drawn which say anything; 0 to 0 says nothing of a ratio."""
-        whole = self.smooth.units if self.smooth is not None else self.n if self.clusters is None else self.clusters
-        return min([whole, *(one.touched for one in self.influences)])
-
-    @property
-    def facts(self) -> Facts:
-        """What the interval is chosen by."""
-        agrees = self.smooth is not None and self.smooth.agrees
-        effective = self.smooth.effective_units if agrees and self.smooth is not None else 0.0
+        apart = len(sides) * (2 if self.kind == "gap" else 1)
+        reach = (0.0, 1.0) if apart == 1 else (-apart / 2, apart / 2)
+        self.bounds = reach if shares else (-inf, inf)
+        # a mean of independent rows, or a difference of two, of which none can lie outside [0, 1]
+        self._is_mean_of_shares = self.kind == "mean" and self.plain and clusters is None and shares
+        held = None if clusters is None else int(np.unique(clusters.codes[self.rows]).size)
+        # rows, or clusters, of those that are drawn which say anything; 0 to 0 says nothing of a ratio
+        whole = smooth.units if smooth is not None else self.n if held is None else held
+        units, agrees = min([whole, *(one.touched for one in self.influences)]), smooth is not None and smooth.agrees
+        effective = smooth.effective_units if smooth is not None and agrees else 0.0
         effective = min([effective, *(one.units for one in self.influences)])
-        alone = len(self.models) == 1 and self._is_mean_of_shares
+        alone = len(sides) == 1 and self._is_mean_of_shares
         ones = round(float(self.row_values.sum())) if alone and np.isin(self.row_values, (0, 1)).all() else None
-        bounds = self.bounds if self._shares else None
-        return Facts(self.value, self.units, bounds, ones, agrees, effective, self.n, self.clusters)
+        self.facts = Facts(self.value, units, reach if shares else None, ones, agrees, effective, self.n, held)
+        nothing = units < FEW or not isfinite(self.value) or ones is not None or self.extra
+        # read from each resample: a distance in standard errors, or a median; None where nothing is
+        self.drawn: Summed | None = None if nothing or (agrees and self.value == 0) else smooth or statistic
+        self.columns = 0 if self.drawn is None else len(self.drawn.columns)
 
-    @property
+    @cached_property
     def row_values(self) -> Array:
         """The values of the rows that count, or their differences."""
         first, *second = (side.values[self.rows] for side in self.models)
         return first - second[0] if second else first
-
-    @cached_property
-    def _is_mean_of_shares(self) -> bool:
-        """Whether this is a mean of independent rows, or a difference of two, of which none can lie outside [0, 1]."""
-        plain = self.kind == "mean" and all(side.plain for side in self.models)
-        return plain and self.clusters is None and self._shares
-
-    @property
-    def drawn(self) -> Summed | None:
-        """What is read from each resample: a distance in standard errors, or a median; None if nothing is."""
-        facts = self.facts
-        nothing = self.units < FEW or not isfinite(self.value) or facts.ones is not None or self.extra
-        return None if nothing or (facts.agrees and self.value == 0) else self.smooth or self.statistic
-
-    @property
-    def columns(self) -> int:
-        """How many columns are summed for it."""
-        return 0 if self.drawn is None else len(self.drawn.columns)
 
     @cached_property
     def extra(self) -> list[tuple[float, float]]:
@@ -338,7 +317,7 @@ class Estimate:
 
     def error(self, draws: Array | None = None) -> tuple[float, float]:
         """Return the standard error and its degrees of freedom; of a median that of its resamples."""
-        units = self.units
+        units = self.facts.units
         if units < 2 or (self.smooth is None and draws is None):
             return nan, nan
         if self.smooth is None:
@@ -354,9 +333,8 @@ class Estimate:
 
         def spread() -> Ends:
             if quick or self.extra:
-                bounds = self.bounds if self._shares else (-inf, inf)
-                low, high, method = student(self.value, *self.error(), bounds, confidence)
-                return low, high, f"{method} of {self._drawn}, runs and labels" if self.extra else method
+                low, high, method = student(self.value, *self.error(), self.bounds, confidence)
+                return low, high, f"{method} of {self._drawn_are}, runs and labels" if self.extra else method
             return self._resampled(draws, confidence)
 
         return choose(self.facts, confidence, spread)
@@ -365,21 +343,20 @@ class Estimate:
         assert draws is not None
         found = draws[~np.isnan(draws)]  # without those that drew no row that counts
         if not found.size:
-            return nan, nan, f"none: no resample has {self._drawn} that count"
+            return nan, nan, f"none: no resample has {self._drawn_are} that count"
         if self.smooth is None:
             low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
-            return float(low), float(high), f"percentile bootstrap of {self._drawn}"
+            return float(low), float(high), f"percentile bootstrap of {self._drawn_are}"
         # huge where many draws have no spread: they hold none of the few rows that differ from the others
         place = min(ceil(confidence * (found.size + 1)), found.size)
         half = float(np.partition(found, place - 1)[place - 1]) * self.smooth.error
-        plain = all(side.plain for side in self.models)
-        low, high = self.smooth.limits if plain else self.bounds if self._shares else (-inf, inf)
+        low, high = self.smooth.limits if self.plain else self.bounds
         if self._is_mean_of_shares and half > high - low:  # resamples say nothing
             return (*_around_most(self.row_values, self.bounds, confidence), "Clopper-Pearson, few rows differ")
         if half == inf or (half >= self.value - low and half >= high - self.value):
-            return nan, nan, f"none: too few {self._drawn} differ"
+            return nan, nan, f"none: too few {self._drawn_are} differ"
         # no end lies beyond what a resample can reach
-        return max(self.value - half, low), min(self.value + half, high), f"studentised bootstrap of {self._drawn}"
+        return max(self.value - half, low), min(self.value + half, high), f"studentised bootstrap of {self._drawn_are}"
 
 
 def _around_most(values: Array, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:

@@ -68,16 +68,12 @@ def counted(term: Term) -> NDArray[np.bool_]:
     return ~(np.isnan(term[1]) | np.isnan(term[2]))
 
 
-def value_of(kind: Kind, terms: Sequence[Term]) -> float:
-    """Return the value over all rows that count."""
-    found = 0.0
-    for term in terms:
-        inside = counted(term)
-        sign, top, bottom = term[0], term[1][inside], term[2][inside]
-        if kind == "median":
-            return float(np.median(top)) if top.size else float("nan")
-        found += sign * float(top.sum()) / float(bottom.sum()) if bottom.any() else float("nan")
-    return found
+def value_of(kind: Kind, term: Term) -> float:
+    """Return the value over all rows that count, of a key of one term."""
+    top, bottom = (column[counted(term)] for column in term[1:])
+    if kind == "median":
+        return float(np.median(top)) if top.size else float("nan")
+    return float(top.sum()) / float(bottom.sum()) if bottom.any() else float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +301,7 @@ def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyR
             "pass one of each per row."
         )
     kind: Kind = "ratio" if rest else "median" if median else "mean"
-    return KeyRows(kind, ((1, top, bottom),), (value_of(kind, [(1, top, bottom)]),))
+    return KeyRows(kind, ((1, top, bottom),), (value_of(kind, (1, top, bottom)),))
 
 
 def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
