@@ -54,6 +54,13 @@ def test_sums_do_not_depend_on_order_and_lose_nothing(values: list[float], rando
     assert total(REAL, values) == total(REAL, shuffled) == sum(total(REAL, [value]) for value in values)
 
 
+def test_differences_from_chance_are_added_up_exactly_with_their_sign() -> None:
+    """Of few rows and of many, which C adds up: some are below 0, and the sum is that of fractions."""
+    for rows in (7, 5_000):
+        values = (torch.rand(rows, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) - 0.5).tolist()
+        assert total(REAL, values) == sum(map(Fraction, values))
+
+
 @given(st.lists(real_values, min_size=1, max_size=9))
 @settings(max_examples=200, deadline=None)
 def test_limbs_leave_room_for_a_hundred_billion_rows(values: list[float]) -> None:

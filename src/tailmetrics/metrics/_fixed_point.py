@@ -63,7 +63,7 @@ class FixedPoint:
         """Return the sum over one axis, int64, with the columns behind the others.
 
         Args:
-            values: Whole numbers without limbs, else floating, >= 0.
+            values: Whole numbers without limbs, else floating; below 0 only above 2^(lowest + 53), which is exact.
             dim: The axis of the rows.
         """
         if self.limbs == 0:

@@ -467,7 +467,7 @@ int tailmetrics_within_buckets(const Within *task, int64_t threads) {
 /* ---- Sums of real numbers as whole numbers, which are the same in any order ---- */
 
 typedef struct {
-    const double *values; /* [S, N, G], >= 0 */
+    const double *values; /* [S, N, G], below 0 only where chance was taken off */
     int64_t num_sums, num_rows, groups, num_limbs, lowest, bounded;
     atomic_llong *sums; /* [S, G, num_limbs + 1], 0 at first: limbs of 26 bits, and how many values are too large */
 } Limbs;
@@ -489,9 +489,9 @@ CLONES static int add_up_rows(const void *argument, int64_t first, int64_t end, 
             for (int64_t limb = 0; limb < task->num_limbs; limb++) {
                 uint64_t added = 0, bits;
                 for (int64_t i = 0; i < count; i++) {
-                    double whole = floor(rest[i]), shifted = whole + 0x1p52; /* the whole number in its last bits */
+                    double whole = trunc(rest[i]), shifted = whole + 0x1.8p52; /* its last bits are the whole number, */
                     memcpy(&bits, &shifted, sizeof bits);
-                    added += bits & (((uint64_t)1 << 52) - 1);
+                    added += bits - 0x4338000000000000; /* below 0, too, less those of 0x1.8p52 */
                     rest[i] = (rest[i] - whole) * 0x1p26;
                 }
                 atomic_fetch_add(&sums[limb], (int64_t)added);

@@ -243,7 +243,7 @@ def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, thr
     """Add real numbers up as whole numbers; see :class:`tailmetrics.metrics._fixed_point.FixedPoint`.
 
     Args:
-        values: Shape (..., N, ...), float64, >= 0.
+        values: Shape (..., N, ...), float64.
         dim: The axis that is added up.
         limbs: How many limbs of 26 bits a number is written in.
         lowest: The exponent of the last one.
