@@ -43,6 +43,7 @@ PRESENTATION = ("name", "validate_args")
 """Arguments that no number depends on."""
 
 ELSEWHERE = {
+    "top_k": "k",
     "num_classes": "num_labels",
     "num_items": "num_labels",
     "label_frequency": "buckets",
@@ -50,12 +51,6 @@ ELSEWHERE = {
     "groups": "row_groups",
 }
 """What other libraries call arguments of this one."""
-
-NO_NEED = {
-    "task": "the form of target says it; pass num_labels= where nothing else tells the number of labels",
-    "ignore_index": "pass targets in which -1 pads a row, such as target.clamp(min=-1)",
-}
-"""Arguments of other libraries that say what is known here without them."""
 
 
 @cache
@@ -156,11 +151,8 @@ def unknown_arguments(metric: type[Metric], unknown: Sequence[str]) -> ValueErro
     known = list(arguments(metric))
     are = "is not an argument" if len(unknown) == 1 else "are not arguments"
     problem = f"{metric.__name__}: {' and '.join(unknown)} {are} of this metric"
-    if "top_k" in unknown and "k" in known:
-        return ValueError(f"{problem}; pass k= for the cut-off.")
-    needless = next((NO_NEED[name] for name in unknown if name in NO_NEED), None)
-    if needless is not None:
-        return ValueError(f"{problem}; {needless}.")
+    if "task" in unknown:
+        return ValueError(f"{problem}; the form of target says it, and num_labels= where nothing else tells L.")
     meant = [ELSEWHERE.get(name) or next(iter(get_close_matches(name, known)), None) for name in unknown]
     hint = ", ".join(f"{name}=" for name in meant if name in known)
     takes = f"it takes {', '.join(known)}, and of torchmetrics.Metric {', '.join(KEYWORDS)}"

@@ -70,8 +70,8 @@ NoveltyAtK(k=3).bind(LabelBuckets.deciles([3, 2, 1, 1])).update(SCORES, TARGET)
     -> num_train is not known yet; call bind\(frequency\) with a LabelFrequency before update, or pass num_train=
 PropensityScoredRecallAtK(k=3).bind(LabelBuckets.from_assignment([0, 1], ["a", "b"])).compute()
     -> label_counts and num_train are not known yet; call bind\(frequency\) with a LabelFrequency first, or pass label_counts=
-RecallAtK(top_k=5) -> RecallAtK: top_k is not an argument of this metric; pass k=
-MRR(top_k=5) -> MRR: top_k is not an argument of this metric; pass k=
+RecallAtK(top_k=5) -> RecallAtK: top_k is not an argument of this metric; .*did you mean k=
+MRR(top_k=5) -> MRR: top_k is not an argument of this metric; .*did you mean k=
 GiniAtK(k=3, scope="global") -> GiniAtK: scope is not an argument of this metric; it takes k, buckets,
 RPrecision(k=5) -> RPrecision: k is not an argument of this metric; it takes
 KForRecall(0.8, k=5) -> KForRecall: k is not an argument of this metric; it takes

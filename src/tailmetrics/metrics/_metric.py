@@ -453,9 +453,20 @@ class TopKMetric(ConfiguredMetric):
         Returns:
             Figure (None when ``ax`` was given) and axes, as TorchMetrics' metrics do.
         """
-        from tailmetrics.metrics._plot import plot_metric  # what it takes to plot is imported by who plots
-
-        return plot_metric(self, self.compute() if val is None else val, ax)
+        val = self.compute() if val is None else val
+        one = isinstance(val, Tensor)
+        if not one and (not isinstance(val, Sequence) or not val):
+            raise ValueError(
+                f"{self._caller}.plot: val is {val!r}; pass a value of compute or forward, or a sequence of them."
+            )
+        steps = [self.scalars(step) for step in ([val] if isinstance(val, Tensor) else val)]
+        if isinstance(val, Tensor) and self.buckets is not None:
+            return _bars(self, val, ax)
+        keys = list(steps[0])
+        named: Any = steps if len(keys) > 1 else [step[keys[0]] for step in steps]  # a legend names several values
+        figure, ax = self._plot(named[0] if one else named, ax)
+        ax.set_ylabel(keys[0] if len(keys) == 1 else self.stem)
+        return figure, ax
 
 
 class ShownMetric(TopKMetric):
@@ -508,3 +519,23 @@ def _check_rows(
                 f"{caller}: row_groups holds {largest}, but there are {len(row_groups)} groups "
                 f"({', '.join(row_groups)}); numbers of groups start at 0."
             )
+
+
+def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
+    """Draw a group of bars per bucket, head first, with a bar per cut-off."""
+    import matplotlib.pyplot as plt  # imported by who plots
+
+    figure, ax = plt.subplots() if ax is None else (None, ax)
+    stems = [metric._key(k) for k in metric.cutoffs]
+    names = [key.removeprefix(f"{stems[0]}/") for key in metric.keys()[: val.numel() // len(stems)]]
+    places = torch.arange(len(names), dtype=torch.float64)
+    width = 0.8 / len(stems)
+    for number, (stem, values) in enumerate(zip(stems, val.detach().cpu().view(len(stems), -1), strict=True)):
+        shift = (number - (len(stems) - 1) / 2) * width
+        heights = values.where(values.isfinite(), torch.nan)  # no bar where there is no value, and none without end
+        ax.bar((places + shift).numpy(), heights.numpy(), width, label=stem)
+    ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
+    ax.set_ylabel(stems[0] if len(stems) == 1 else metric.stem)
+    if len(stems) > 1:
+        ax.legend()
+    return figure, ax
