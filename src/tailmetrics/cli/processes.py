@@ -20,7 +20,7 @@ from torch import distributed
 from tailmetrics._checks import check_count
 from tailmetrics.cli.messages import REPORTED, CommandError
 from tailmetrics.cli.options import DataOptions, EvaluateOptions
-from tailmetrics.engines.cluster import Work, list_of
+from tailmetrics.engines.cluster import Work
 from tailmetrics.io.files import find
 from tailmetrics.io.formats import format_of_parts
 
@@ -189,5 +189,5 @@ class Engine:
 
 
 def _add_shares(counter: Any, batch: Any, *, add: Callable[[Any, Ranks], None], shares: int) -> None:
-    for number in list_of(batch["id"]):
+    for number in batch["id"].to_pylist():
         add(counter, Ranks(number, shares, torch.device("cpu")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ class Work:
     Attributes:
         counter: An evaluation or label counts, which have counted nothing and stay so.
         columns: The columns that ``add`` reads.
-        add: Counts a batch, a table of Arrow or a DataFrame of pandas, into a copy of the counter.
+        add: Counts a batch, a table of Arrow, into a copy of the counter.
         refuses: Errors of the rows, which an engine is not to try again.
     """
 
@@ -51,7 +51,7 @@ class Work:
         counter = deepcopy(self.counter)
         try:
             for batch in batches:
-                self.add(counter, batch)
+                self.add(counter, _in_arrow(batch))
         except self.refuses as error:
             return REFUSED + pickle.dumps(error)
         return COUNTED + bytes(counter.state_bytes())
@@ -142,10 +142,10 @@ class Cluster(ABC):
         confidence = CONFIDENCE if intervals else None
         evaluation = prepared(metrics, labels=labels, label_names=label_names, confidence=confidence, **more)
         evaluation.start()
-        columns = [name for name in (preds, target, scores, gains, row_groups) if name is not None]
-        add = partial(_evaluate, preds=preds, target=target, scores=scores, gains=gains, row_groups=row_groups)
-        found = cast("Evaluation", self._counted("evaluate", dataset, Work(evaluation, columns, add)))
-        return found.report(title)
+        given = {"preds": preds, "target": target, "scores": scores, "gains": gains, "row_groups": row_groups}
+        names = {kind: name for kind, name in given.items() if name is not None}
+        work = Work(evaluation, list(names.values()), partial(_evaluate, names=names))
+        return cast("Evaluation", self._counted("evaluate", dataset, work)).report(title)
 
     def count_labels(self, dataset: Any, num_labels: int, *, target: str = "labels") -> LabelFrequency:
         """Return how often each label occurs in a data set of training targets, for ``label_counts``.
@@ -176,57 +176,40 @@ def in_groups(results: Sequence[Any]) -> list[Sequence[Any]]:
     return [results[start : start + FAN_IN] for start in range(0, len(results) or 1, FAN_IN)]
 
 
-def _evaluate(
-    evaluation: Evaluation,
-    batch: Any,
-    *,
-    preds: str,
-    target: str,
-    scores: str | None,
-    gains: str | None,
-    row_groups: str | None,
-) -> None:
+def _in_arrow(batch: Any) -> Any:
+    """Return a batch as a table of Arrow, which a DataFrame of pandas is turned into."""
+    import pyarrow as pa
+
+    return pa.Table.from_pandas(batch, preserve_index=False) if hasattr(batch, "iloc") else batch
+
+
+def _evaluate(evaluation: Evaluation, batch: Any, *, names: Mapping[str, str]) -> None:
     """Evaluate the rows of a batch, some thousand at a time."""
-    for rows in _slices(batch):
-        ids, labels = _lists(rows, preds), _lists(rows, target)
-        groups = None
-        if row_groups is not None:
-            groups = group_numbers("evaluate", list_of(rows[row_groups]), evaluation.row_groups)
+    for start in range(0, len(batch), BATCH_ROWS):
+        rows = batch.slice(start, BATCH_ROWS)
+        found = {kind: _lists(rows, name) for kind, name in names.items() if kind != "row_groups"}
+        ids, labels, groups = found["preds"], found["target"], None
+        if "row_groups" in names:
+            groups = group_numbers("evaluate", rows[names["row_groups"]].to_pylist(), evaluation.row_groups)
         evaluation.update(
-            ids if scores is None else (_lists(rows, scores), ids),
-            labels if gains is None else ExplicitTarget(ids=labels, gains=_lists(rows, gains)),
+            (found["scores"], ids) if "scores" in found else ids,
+            ExplicitTarget(ids=labels, gains=found["gains"]) if "gains" in found else labels,
             row_groups=groups,
         )
 
 
 def _count(frequency: LabelFrequency, batch: Any, *, target: str) -> None:
-    """Count the labels of a batch."""
-    for rows in _slices(batch):
-        frequency.update(_lists(rows, target))
-
-
-def _slices(batch: Any) -> Iterator[Any]:
-    """Yield the rows of a table of Arrow or a DataFrame of pandas, some thousand at a time."""
+    """Count the labels of a batch, some thousand rows at a time."""
     for start in range(0, len(batch), BATCH_ROWS):
-        if hasattr(batch, "iloc"):
-            yield batch.iloc[start : start + BATCH_ROWS]
-        else:
-            yield batch.slice(start, BATCH_ROWS)
+        frequency.update(_lists(batch.slice(start, BATCH_ROWS), target))
 
 
 def _lists(rows: Any, name: str) -> Any:
     """Return a column of lists or numbers; refuse text, which Dask makes of lists by its default settings."""
     column = rows[name]
-    if str(getattr(column, "dtype", getattr(column, "type", ""))).startswith(("str", "large_string")):
+    if str(column.type).endswith("string"):
         raise ValueError(
-            f"column {name!r} holds text, such as {list_of(column)[0]!r}; it needs lists of numbers. Dask turns lists "
+            f"column {name!r} holds text, such as {column[0].as_py()!r}; it needs lists of numbers. Dask turns lists "
             "into text: set dask.config.set({'dataframe.convert-string': False}) before the DataFrame is made."
         )
     return column
-
-
-def list_of(column: Any) -> list[Any]:
-    """Return a column of Arrow or pandas as a list, with None where nothing is."""
-    if hasattr(column, "to_pylist"):
-        return list(column.to_pylist())
-    return list(column.astype(object).where(column.notna(), None))
