@@ -31,7 +31,7 @@ def test_rows_without_a_class_are_said_to_count_as_misses_once() -> None:
     """With what to write instead; not where the caller has said what they are."""
     metric, of_both = tm.AccuracyAtK(k=1), tm.TopKCollection([tm.AccuracyAtK(k=1), tm.MRR()])
     for one in (metric, of_both):
-        with pytest.warns(UserWarning, match="1 of 10 rows have -1 as target.*ignore_index=-1") as said:
+        with pytest.warns(UserWarning, match="some rows have -1 as target.*ignore_index=-1") as said:
             one.update(SCORES, SOME)
         assert len(said) == 1
     with warnings.catch_warnings():
@@ -46,14 +46,14 @@ def test_rows_without_a_class_are_said_to_count_as_misses_once() -> None:
 
 
 def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
-    """With the cut-off and the number of lists; not where a list holds all labels, or few lists are short."""
+    """With the cut-off; not where a list holds all labels, or few lists are short."""
     ids = SCORES.argsort(dim=1, descending=True)
     for metric, cut in (
         (tm.RecallAtK(k=[1, 8]), "k=8"),
         (tm.MRR(num_labels=20), "k=None"),
         (tm.RecallAtK(k=1, buckets=LabelBuckets.deciles(COUNTS)), "depth=500"),
     ):
-        with pytest.warns(UserWarning, match=f"{cut}: 10 of 10 lists end before, none of them behind 5 labels") as said:
+        with pytest.warns(UserWarning, match=f"{cut}: most lists end before that") as said:
             metric.update(ids[:, :5], CLASSES)
         assert len(said) == 1
         with warnings.catch_warnings():
@@ -70,7 +70,7 @@ def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
     with pytest.warns(UserWarning, match="lists end before") as said:
         found = evaluate(ids[:, :5], CLASSES, metrics=[tm.RecallAtK(k=8), tm.PrecisionAtK(k=10)])
     assert len(said) == 1
-    assert [note for note in found.notes if "RecallAtK, k=8: 10 of 10 lists end before" in note]
+    assert [note for note in found.notes if "RecallAtK, k=8: most lists end before that" in note]
 
 
 def test_labels_that_ids_put_into_a_bucket_are_counted() -> None:

@@ -108,12 +108,11 @@ def warn_of_no_class(caller: str, ranking: Ranking) -> None:
     """Warn if some of the rows that have at most one label have none, and count as misses."""
     missing = ranking.n_relevant == 0
     missing = missing if ranking.row_mask is None else missing & ranking.row_mask
-    number = int(missing.sum())
-    if number:
+    if bool(missing.any()):  # without numbers of the batch: parts of a data set are to say the same
         warn_outside(
-            f"{caller}: {number} of {ranking.num_rows} rows have -1 as target: no label, and nothing that could be "
-            "found there. If -1 marks rows that do not count, such as padding, make the metrics with ignore_index=-1; "
-            "if they are to count as misses, with empty_target_action='neg'."
+            f"{caller}: some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows "
+            "that do not count, such as padding, make the metrics with ignore_index=-1; if they are to count as "
+            "misses, with empty_target_action='neg'."
         )
 
 
@@ -123,16 +122,14 @@ def warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
     if not listed or cut >= EVERYTHING or not ranking.num_rows:
         return False
     length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
-    number = int((length < cut).sum())
-    if 2 * number <= len(length):  # some rows have few candidates anywhere
+    if 2 * int((length < cut).sum()) <= len(length):  # some rows have few candidates anywhere
         return False
 
     def tell() -> None:
-        longest = int(length.max())
         warn_outside(
-            f"{caller}: {number} of {len(length)} lists end before, none of them behind {longest} labels. A list is "
-            "taken as complete: what it leaves out is a miss, and a precision divides by what is listed. Pass lists as "
-            "long as that, and compare models by lists of one length."
+            f"{caller}: most lists end before that. A list is taken as complete: what it leaves out is a miss, and a "
+            "precision divides by what is listed. Pass lists as long as that, and compare models by lists of one "
+            "length."
         )
 
     ranking.remembered("short lists warned of", tell)
