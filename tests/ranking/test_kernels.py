@@ -13,11 +13,11 @@ import tailmetrics
 from tailmetrics import LabelBuckets, Ranking
 from tailmetrics.metrics._states import Alike
 from tailmetrics.metrics._ties import tied_across
-from tailmetrics.ranking import NOT_RANKED, _device, _hits, _kernels, _kernels_cpu, _order, native
+from tailmetrics.ranking import NOT_RANKED, _device, _hits, _kernels, _kernels_cpu, _matrices, native
 from tailmetrics.ranking._hits import Entries
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
 from tailmetrics.ranking._kernels_cpu import CpuKernels, NativeKernels
-from tailmetrics.ranking._order import plain_top_k
+from tailmetrics.ranking._matrices import plain_top_k
 
 FORMS = {"plain": PLAIN, "torch": CpuKernels(), **({"C": NativeKernels()} if native.available() else {})}
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -61,7 +61,7 @@ def test_the_best_labels_are_those_of_a_stable_sort(
     kernels: Kernels, kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values and ids, for widths around those of chunks, one label, some and all, in rounds of any size."""
-    monkeypatch.setattr(_order, "SORTED", 64)
+    monkeypatch.setattr(_matrices, "SORTED", 64)
     for rows, width in ((3, 17), (5, 1003), (2, 5003)):
         scores = SCORES[kind](_random(rows, width, seed=width)).to(dtype)
         for k in sorted({1, 10, min(99, width), width}):
@@ -89,7 +89,7 @@ def test_lists_that_are_known_to_be_distinct_tie_nowhere() -> None:
 
 def test_the_best_labels_of_any_layout(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     """Transposed, sliced and expanded scores, no row, no label, rows a few at a time; differences only float64 holds."""
-    monkeypatch.setattr(_order, "SORTED", 64)
+    monkeypatch.setattr(_matrices, "SORTED", 64)
     base = _random(2000, 6, seed=2).round(decimals=1)
     for together in (1, 2**28):
         monkeypatch.setattr(_kernels, "ROUND_SCORES", together)
@@ -190,8 +190,8 @@ def test_ranks_and_counts_are_those_of_a_stable_sort(
             equal = row_scores == own[:, None]
             flags = row_scores > own[:, None], equal, equal & (torch.arange(width) < entries.ids[:, None])
             for together in (700, 2**23):
-                monkeypatch.setattr(_order, "SORTED_TOGETHER", together)
-                monkeypatch.setattr(_order, "FLAGGED", together)
+                monkeypatch.setattr(_matrices, "SORTED_TOGETHER", together)
+                monkeypatch.setattr(_matrices, "FLAGGED", together)
                 assert torch.equal(kernels.exact_ranks(scores, entries), wanted)
                 counts = kernels.counts_above(scores, entries.rows, own, entries.ids)
                 assert torch.equal(counts, torch.stack([flag.sum(dim=1) for flag in flags]))

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking import _order
-from tailmetrics.ranking._columns import CHUNK, ColumnChunks
+from tailmetrics.ranking import _matrices
 from tailmetrics.ranking._device import (
     constant,
     is_compiling,
@@ -28,7 +27,9 @@ from tailmetrics.ranking._device import (
     whole_numbers,
 )
 from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, LabelWeights, ListCheck, Padding, entries_of_ids
-from tailmetrics.ranking._order import (
+from tailmetrics.ranking._matrices import (
+    CHUNK,
+    ColumnChunks,
     above,
     counts_by_sorting,
     counts_one_by_one,
@@ -545,7 +546,7 @@ class Kernels:
         dense = targets.dense
         if dense is None or self.reads:
             return targets.entries
-        height = max(1, 4 * _order.SORTED_TOGETHER // max(1, dense.shape[1]))
+        height = max(1, 4 * _matrices.SORTED_TOGETHER // max(1, dense.shape[1]))
         parts = zip(torch.split(scores, height), torch.split(dense, height), strict=True)
         best = [part.masked_fill(relevant <= 0, -torch.inf).max(dim=1) for part, relevant in parts]
         retrieved = torch.cat([of_part.values for of_part in best]) > -torch.inf
@@ -571,7 +572,7 @@ class Kernels:
         padding = Padding(rows, len(scores), len(rows), reads=True)
         limits, number = padding.place(own, torch.inf), padding.place(labels, 0)
         count = counts_by_sorting if padding.width > FEW_TARGETS else counts_one_by_one
-        height = max(1, _order.SORTED_TOGETHER // max(1, scores.shape[1]))
+        height = max(1, _matrices.SORTED_TOGETHER // max(1, scores.shape[1]))
         parts = zip(*(torch.split(part, height) for part in (scores, limits, number)), strict=True)
         counts = torch.cat([count(*part) for part in parts], dim=1)
         return torch.stack([padding.read(count) for count in counts])
@@ -605,7 +606,7 @@ class Kernels:
 
     def num_above(self, scores: Tensor, limit: float | Tensor) -> Tensor:
         """Return how many scores (N, L) of each row are above a number or one per label (L,), shape (N,), int64."""
-        height = max(1, (BLOCK_SCORES if self.reads else _order.FLAGGED) // max(1, scores.shape[1]))
+        height = max(1, (BLOCK_SCORES if self.reads else _matrices.FLAGGED) // max(1, scores.shape[1]))
         return torch.cat([self.count_true(above(part, limit)) for part in torch.split(scores, height)])
 
     def above(self, scores: Tensor, limits: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:

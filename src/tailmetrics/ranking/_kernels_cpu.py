@@ -14,7 +14,7 @@ from tailmetrics.ranking import native
 from tailmetrics.ranking._device import FORCED, is_compiling, num_threads, over_threads, whole_numbers
 from tailmetrics.ranking._hits import NOT_RANKED, Entries, Hits, ListCheck
 from tailmetrics.ranking._kernels import PLAIN, Kernels, Targets
-from tailmetrics.ranking._order import plain_top_k
+from tailmetrics.ranking._matrices import plain_top_k
 
 CPU_DEVICE = torch.device("cpu")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking._hits import NOT_RANKED, Entries
-from tailmetrics.ranking._order import above
+from tailmetrics.ranking._matrices import above
 from tailmetrics.ranking._pieces import counts_by_bucket
 from tailmetrics.ranking._ranking import Ranking, Scope
 
