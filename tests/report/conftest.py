@@ -13,6 +13,7 @@ from tailmetrics import (
     TopKCollection,
     evaluate,
 )
+from tailmetrics.evaluation import compare_runs
 
 COUNTS = torch.tensor([400, 150, 90, 60, 40, 25, 15, 10, 6, 4, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0])
 
@@ -55,3 +56,27 @@ def values():
 def report():
     """Return the report of the same."""
     return evaluate(*batch(), metrics=metrics(), intervals=False, title="Tails & <heads> of 100 %")
+
+
+NAMES = ("plain", "better <b>", "other")
+
+
+@pytest.fixture(scope="session")
+def compared():
+    """Three runs on 80 rows: the second puts the right label first in half of the rows in which the first does not."""
+    generator = torch.Generator().manual_seed(0)
+    counts = (400 / torch.arange(1, 31)).long()
+    target = torch.multinomial(counts.float(), 80, replacement=True, generator=generator)
+    scores = torch.randn(80, 30, generator=generator)
+    better = scores.clone()
+    better[::2].scatter_(1, target[::2, None], 9.0)
+    metrics = [PrecisionAtK(k=1), RecallAtK(k=3, buckets="deciles", scope="global")]
+    runs = dict(zip(NAMES, (scores, better, -scores), strict=True))
+    report = compare_runs(runs, target, metrics=metrics, label_counts=counts, baseline="plain", resamples=2000)
+    return report, target, runs
+
+
+@pytest.fixture(params=["report", "comparison"])
+def either(request, report, compared):
+    """Return a report, and a comparison."""
+    return report if request.param == "report" else compared[0]

@@ -1,40 +1,20 @@
 """The page and the picture of a comparison: every run, difference and interval, in no script and nothing fetched."""
 
 import math
-import re
 from dataclasses import replace
 
 import pytest
 import torch
 
-from report.test_page import Tags, schemes
-from tailmetrics import F1AtThreshold, PrecisionAtK, RecallAtK
+from report.conftest import NAMES
+from report.test_page import Tags
+from tailmetrics import F1AtThreshold, PrecisionAtK
 from tailmetrics.evaluation import compare_runs
-from tailmetrics.report.charts import RUNS
 from tailmetrics.report.comparison import SUPERSCRIPTS
 from tailmetrics.report.formatting import number
-from tailmetrics.report.pages import fragment, page
+from tailmetrics.report.pages import page
 from tailmetrics.report.pictures import picture
 from tailmetrics.report.text import markdown
-
-from report.test_page import contrast  # isort: skip
-
-NAMES = ("plain", "better <b>", "other")
-
-
-@pytest.fixture(scope="module")
-def compared():
-    """Three runs on 80 rows: the second puts the right label first in half of the rows in which the first does not."""
-    generator = torch.Generator().manual_seed(0)
-    counts = (400 / torch.arange(1, 31)).long()
-    target = torch.multinomial(counts.float(), 80, replacement=True, generator=generator)
-    scores = torch.randn(80, 30, generator=generator)
-    better = scores.clone()
-    better[::2].scatter_(1, target[::2, None], 9.0)
-    metrics = [PrecisionAtK(k=1), RecallAtK(k=3, buckets="deciles", scope="global")]
-    runs = dict(zip(NAMES, (scores, better, -scores), strict=True))
-    report = compare_runs(runs, target, metrics=metrics, label_counts=counts, baseline="plain", resamples=2000)
-    return report, target, runs
 
 
 def test_values_are_those_of_plain_loops(compared):
@@ -109,17 +89,9 @@ def test_the_verdict_stands_first_and_least_differences_beside_each(compared, tm
     assert "least: the smallest true difference that so many rows show" in tags
 
 
-def test_the_page_holds_every_number_and_nothing_else(compared):
-    """Balanced, no script, no address; each comparison in the table, each run and bucket in the words of a drawing."""
+def test_the_page_holds_every_number(compared):
+    """Each comparison in the table, each run and bucket in the words of a drawing."""
     report, _, _ = compared
-    for text in (page(report), fragment(report)):
-        tags = Tags(text)
-        assert not tags.all("script", "iframe", "img", "object", "form", "link") or "data:," in str(tags.all("link"))
-        assert not tags.all("script", "img")
-        assert "http" not in text
-        assert "<b>" not in text
-        assert len(text) < 300_000
-        assert not [name for _, attributes in tags.elements for name in attributes if name.startswith("on")]
     tags = Tags(page(report))
     for one in report.document().tables:
         for line in one.lines:
@@ -134,17 +106,6 @@ def test_the_page_holds_every_number_and_nothing_else(compared):
     assert any(
         f"10 {one.difference:+.4f} ({one.interval.low:+.4f} to {one.interval.high:+.4f})" in said for said in images
     )
-    ids = [attributes["id"] for _, attributes in tags.elements if "id" in attributes]
-    assert len(ids) == len(set(ids))
-    headings = [tag for tag, _ in tags.elements if re.fullmatch(r"h\d", tag)]
-    assert headings[0] == "h1"
-    assert set(headings[1:]) == {"h2"}
-
-
-def test_colours_of_runs_stand_out():
-    """By 3 to 1 from the paper, in both schemes."""
-    for scheme, side in (("light", 0), ("dark", 1)):
-        assert all(contrast(pair[side], schemes()[scheme]["--paper"]) >= 3 for pair in RUNS)
 
 
 def test_groups_alone_have_a_page_and_a_picture(compared, tmp_path):

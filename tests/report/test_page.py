@@ -12,7 +12,7 @@ import torch
 from browser import CHROMIUM, running
 from tailmetrics import LabelBuckets, RecallAtK, evaluate
 from tailmetrics.report import BucketRow, ComparisonReport, Report
-from tailmetrics.report.charts import shade
+from tailmetrics.report.charts import run_look, shade
 from tailmetrics.report.formatting import number
 from tailmetrics.report.pages import fragment, page
 from tailmetrics.report.report import CURVE_POINTS
@@ -93,11 +93,12 @@ def test_every_value_and_count_is_on_the_page(report, parsed):
 
 
 @pytest.mark.parametrize("render", [page, fragment])
-def test_nothing_is_fetched_and_nothing_runs(report, render):
-    """No address, no script, no style sheet but its own."""
-    text = render(report)
+def test_nothing_is_fetched_and_nothing_runs(either, render):
+    """No address, no script, no style sheet but its own, no element that a name has brought."""
+    text = render(either)
     tags = Tags(text)
     assert "http" not in text
+    assert "<b>" not in text
     assert "url(" not in text
     assert "@import" not in text
     assert not tags.all("script", "iframe", "img", "object", "form")
@@ -108,8 +109,9 @@ def test_nothing_is_fetched_and_nothing_runs(report, render):
         assert render is page or "id" not in attributes  # which a notebook could hold twice
 
 
-def test_structure_is_accessible(parsed):
+def test_structure_is_accessible(either):
     """One first heading, no level left out, a language, unique ids that exist where they are named, scoped headers."""
+    parsed = Tags(page(either))
     headings = [tag for tag, _ in parsed.elements if re.fullmatch(r"h\d", tag)]
     assert headings[0] == "h1"
     assert set(headings[1:]) == {"h2"}
@@ -149,8 +151,8 @@ def test_contrast(scheme):
         assert contrast(colours[text], colours["--paper"]) >= 4.5
     assert contrast(colours["--note-ink"], colours["--note"]) >= 4.5
     assert contrast(colours["--head"], colours["--paper"]) >= 3
-    for place in range(100):
-        assert contrast(getattr(shade(place, 100, ""), scheme), colours["--paper"]) >= 3
+    drawn = [*(shade(place, 100, "") for place in range(100)), *(run_look(place)[0] for place in range(6))]
+    assert all(contrast(getattr(one, scheme), colours["--paper"]) >= 3 for one in drawn)
     assert contrast(getattr(shade(0, 1, "unseen"), scheme), colours["--paper"]) >= 3
 
 
