@@ -3,7 +3,6 @@
 import struct
 from hashlib import sha256
 
-import numpy as np
 import pytest
 import torch
 
@@ -175,15 +174,3 @@ def test_shares_of_different_runs_are_refused():
     """The message names what differs."""
     with pytest.raises(ValueError, match=r"merged: parts 0 and 1 differ in keys, options; evaluate all shares"):
         merged([digest(), digest(options={"missing": "zero"}, depth=3)])
-
-
-def test_errors_say_what_to_do():
-    """Row numbers, names and options that cannot be meant."""
-    with pytest.raises(ValueError, match=r"RunDigest: rows is of shape \[3\], but the ranking has 5 rows"):
-        digest(rows=np.arange(3))
-    with pytest.raises(ValueError, match="RunDigest: label_names holds 2 names for 8 labels; pass one for each"):
-        RunDigest(metrics(), label_names=["a", "b"])
-    with pytest.raises(ValueError, match=r"RunDigest: RecallAtK has not been told .* metric.bind\(frequency\) first"):
-        RunDigest([RecallAtK(k=1, buckets="deciles")])
-    with pytest.raises(TypeError, match="RunDigest: options={'filter': .* is no plain data"):
-        RunDigest(metrics(), {"filter": {1, 2}})

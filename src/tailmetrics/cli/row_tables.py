@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import csv, feather, orc
+from pyarrow import csv
+from pyarrow import dataset as tables
 from pyarrow import json as json_lines
 from torch import Tensor
 
@@ -104,7 +105,7 @@ class RowTable:
         files = [path] if path.exists() else part_paths(path) or [path]
         check_file(files[0])
         try:
-            schema = _schema(files[0])
+            schema = _opened(files[:1]).schema
         except Exception as error:
             raise DataFileError(files[0], f"is no table ({str(error).splitlines()[0]})", hint=HINT) from error
         first, *columns = schema.names
@@ -192,14 +193,11 @@ class RowTable:
         return table if self.order is None else table.take(self.order)
 
 
-def _schema(file: Path) -> Any:
-    return pq.read_schema(file) if _form(file) == "parquet" else _load(file).schema
-
-
 def _at_the_end(file: Path) -> dict[bytes, bytes]:
     """Return what was written behind the last row."""
     with reading(file, "table"):
-        return (pq.read_metadata(file) if _form(file) == "parquet" else _schema(file)).metadata or {}
+        found = pq.read_metadata(file).metadata if _form(file) == "parquet" else _opened([file]).schema.metadata
+        return dict(found or {})
 
 
 def _identity(path: Path, parts: Sequence[Mapping[bytes, bytes]]) -> dict[str, Any]:
@@ -216,28 +214,24 @@ def _form(file: Path) -> str:
     return FORMS.get(file.suffix.lower(), "parquet")
 
 
-def _load(file: Path, columns: list[str] | None = None) -> Any:
-    """Return a table of any format that pyarrow reads in one call; names of queries and groups are texts."""
-    form, texts = _form(file), {QUERY: pa.string(), GROUP: pa.string()}
+def _opened(files: list[Path]) -> Any:
+    """Return files of one form as one table to read columns of; names of queries and groups are texts."""
+    texts: Any = pa.schema({QUERY: pa.string(), GROUP: pa.string()})
+    form: Any = _form(files[0])
     if form == "csv":
         options = csv.ConvertOptions(column_types=texts, null_values=[""], strings_can_be_null=True)
-        return csv.read_csv(file, convert_options=options)
-    if form == "json":
-        table = json_lines.read_json(file, parse_options=json_lines.ParseOptions(explicit_schema=pa.schema(texts)))
-        order = [name for name in (ROW, QUERY) if name in table.schema.names and table[name].null_count < len(table)]
-        kept = [name for name in table.schema.names if name not in (ROW, QUERY) and table[name].null_count < len(table)]
-        return table.select([*order, *kept])
-    if form == "feather":
-        return feather.read_table(file)
-    return orc.read_table(file) if form == "orc" else pq.read_table(file, columns=columns)
+        form = tables.CsvFileFormat(convert_options=options)
+    if form != "json":
+        return tables.dataset(files, format=form)
+    options = json_lines.ParseOptions(explicit_schema=texts)
+    table = pa.concat_tables(json_lines.read_json(file, parse_options=options) for file in files)
+    names = [name for name in table.schema.names if table[name].null_count < len(table)]  # JSON has none of its own
+    return tables.dataset(table.select(sorted(names, key=lambda name: name not in (ROW, QUERY))))
 
 
 def _read(files: list[Path], columns: list[str]) -> Any:
-    tables = []
-    for file in files:
-        with reading(file, "table"):
-            tables.append(_load(file, columns).select(columns).replace_schema_metadata())
-    return pa.concat_tables(tables)
+    with reading(files[0], "table"):
+        return _opened(files).to_table(columns=columns).replace_schema_metadata()
 
 
 # -- writing --------------------------------------------------------------------------------------------------------

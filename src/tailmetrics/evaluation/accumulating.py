@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise, zip_longest
@@ -55,8 +56,6 @@ SHOWN_DIGIT = 1e-4
 """The last digit of a value that reports show."""
 SHOWN_SHARE = 5e-4
 """The least share of rows that a percentage with one digit shows as more than 0.0%."""
-LENGTH_BYTES = 8
-"""Of the length that stands before each part of the bytes of an evaluation."""
 
 
 class Evaluation:
@@ -212,33 +211,25 @@ class Evaluation:
 
     def state_bytes(self) -> bytes:
         """Return what has been accumulated as bytes, for :meth:`load_state_bytes` on another machine."""
-        parts = [json.dumps(self.told).encode(), *(one.state_bytes() for one in self._counted())]
-        return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in parts)
+        return json.dumps([self.told, *(b64encode(one.state_bytes()).decode() for one in self._counted())]).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
         """Replace what has been accumulated by what :meth:`state_bytes` returned.
 
         Raises:
-            TypeError: If ``data`` is not bytes.
-            ValueError: If it is damaged, or of other metrics, buckets or counts.
+            ValueError: If ``data`` is damaged, or of other metrics, buckets or counts.
         """
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(
-                f"Evaluation.load_state_bytes: data is a {type(data).__name__}; pass what state_bytes() returned."
-            )
-        own, parts, stop = self._counted(), list[bytes](), 0
-        while stop < len(data):
-            start = stop + LENGTH_BYTES
-            stop = start + int.from_bytes(data[stop:start], "little")
-            parts.append(bytes(data[start:stop]))
-        if len(parts) != 1 + len(own) or stop != len(data):
+        try:
+            told, *parts = json.loads(bytes(data))
+            pairs = list(zip(self._counted(), map(b64decode, parts), strict=True))
+        except (TypeError, ValueError) as error:
             raise ValueError(
-                f"Evaluation.load_state_bytes: data holds {len(parts)} parts, but {1 + len(own)} are needed; pass what "
-                "state_bytes() of an evaluation of the same metrics returned, whole."
-            )
-        for one, part in zip(own, parts[1:], strict=True):
+                "Evaluation.load_state_bytes: data is of other metrics, or damaged; pass what state_bytes() of an "
+                "evaluation of the same metrics returned, whole."
+            ) from error
+        for one, part in pairs:
             one.load_state_bytes(part)
-        self.told = json.loads(parts[0])
+        self.told = told
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the metrics, over all ranks."""

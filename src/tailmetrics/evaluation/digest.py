@@ -54,10 +54,6 @@ class RunDigest:
         row_names: The query of each row by its number; the order of rows makes no difference then. None where rows
             are numbers.
 
-    Raises:
-        TypeError: If the options are not plain data.
-        ValueError: If there is not one name for each label, or a metric has not been bound.
-
     >>> from tailmetrics import RecallAtK, rank
     >>> metrics = [RecallAtK(k=1)]
     >>> whole, parts = RunDigest(metrics), RunDigest(metrics)
@@ -77,11 +73,6 @@ class RunDigest:
         row_names: Sequence[str] | None = None,
     ) -> None:
         metrics = list(metrics)
-        if open_ones := [type(metric).__name__ for metric in metrics if not metric.is_bound]:
-            raise ValueError(
-                f"RunDigest: {', '.join(open_ones)} has not been told the buckets or counts it needs; call "
-                "metric.bind(frequency) first."
-            )
         self._codes = None if label_names is None else _codes(label_names)
         self._row_codes = None if row_names is None else _codes(row_names)
         self._targets = 0
@@ -96,7 +87,7 @@ class RunDigest:
         self._fixed = {
             "buckets": _of_all(buckets),
             "counts": _of_all(counts),
-            "options": json.loads(_as_json(dict(options or {}))),
+            "options": dict(options or {}),
             "keys": {key: _of_arguments(m) for m in metrics for key in list(m.keys())},
             "version": VERSION,
         }
@@ -107,17 +98,8 @@ class RunDigest:
         Args:
             rows: Shape (N,), the number of each row in the data.
             ranking: The batch, ranked; rows that its mask drops are left out.
-
-        Raises:
-            ValueError: If there is not one number for each row.
         """
-        numbers = _array(rows)
-        if numbers.shape != (ranking.num_rows,):
-            raise ValueError(
-                f"RunDigest: rows is of shape {list(numbers.shape)}, but the ranking has {ranking.num_rows} rows; "
-                "pass the number of each row."
-            )
-        numbers = _coded(numbers, self._row_codes)
+        numbers = _coded(_array(rows), self._row_codes)
         self._targets = (self._targets + _sum_over_rows(numbers, ranking, self._codes)) % _MODULUS
 
     def entries(self) -> dict[str, Any]:
@@ -181,10 +163,6 @@ def _sum_over_rows(numbers: Ints, ranking: Ranking, codes: Ints | None) -> int:
 
 
 def _of_labels(values: Ints, known: NDArray[np.bool_], codes: Ints | None, more: bytes) -> str:
-    if codes is not None and len(codes) != len(values):
-        raise ValueError(
-            f"RunDigest: label_names holds {len(codes)} names for {len(values)} labels; pass one for each."
-        )
     labels = _coded(np.flatnonzero(known), codes)
     order = np.argsort(labels)
     pairs = np.stack([labels[order], values[known][order]], axis=1).astype("<i8")
@@ -195,17 +173,10 @@ def _of_all(digests: set[str]) -> str | None:
     return sha256("".join(sorted(digests)).encode()).hexdigest() if digests else None
 
 
-def _as_json(value: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(value, sort_keys=True)
-    except TypeError as error:
-        raise TypeError(f"RunDigest: options={value!r} is no plain data ({error}); pass what JSON can hold.") from error
-
-
 def _of_arguments(metric: TopKMetric) -> str:
     in_key = ELSEWHERE if isinstance(getattr(metric, "threshold", None), Tensor) else (*ELSEWHERE, "threshold")
     others = {name: value for name, value in settings_of(metric).items() if name not in in_key}
-    return sha256(_as_json(others).encode()).hexdigest()
+    return sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
 def _codes(names: Sequence[str]) -> Ints:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tailmetrics.metrics import (
     CatalogCoverageAtK,
@@ -170,21 +171,31 @@ def _one_of(prepared: Mapping[str, Any], names: Iterable[str]) -> Lists:
 
 def hashes(lengths: Ints, codes: Ints) -> Ints:
     """Return a number for each row that depends on its codes in their order."""
-    starts = np.cumsum(lengths) - lengths
-    place = np.arange(codes.size) - np.repeat(starts, lengths)
-    mixed = (codes * 1_000_003 + place).astype(np.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finaliser of SplitMix64
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    total = np.zeros(lengths.size, np.uint64)
-    np.add.at(total, np.repeat(np.arange(lengths.size), lengths), mixed)
-    return total.view(np.int64)
+    rows = np.repeat(np.arange(lengths.size), lengths)
+    place = np.arange(codes.size) - (np.cumsum(lengths) - lengths)[rows]
+    total = np.zeros(lengths.size, np.int64)
+    np.add.at(total, rows, mixed(torch.from_numpy(codes * 1_000_003 + place)).numpy())
+    return total
+
+
+def mixed(values: Tensor) -> Tensor:
+    """Return int64 in which every bit depends on every bit of the given ones.
+
+    Source: the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number generators (2014).
+    """
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        values = (values ^ _shifted(values, shift)) * factor
+    return values ^ _shifted(values, 31)
+
+
+def _shifted(values: Tensor, bits: int) -> Tensor:
+    """Return values shifted right, zeros from the left also where the first bit is set."""
+    return (values >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def taken(pair: Lists, order: Ints) -> Lists:
     """Return the lists of rows in another order."""
     lengths, codes = pair
-    starts = np.cumsum(lengths) - lengths
-    wanted = lengths[order]
-    place = np.arange(codes.size) - np.repeat(np.cumsum(wanted) - wanted, wanted)
-    return wanted, codes[np.repeat(starts[order], wanted) + place]
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return lengths[order], codes[np.argsort(np.repeat(place, lengths), kind="stable")]

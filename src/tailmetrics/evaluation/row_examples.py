@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.evaluation.label_cells import from_all
+from tailmetrics.evaluation.label_cells import from_all, mixed
 from tailmetrics.ranking import Ranking
 from tailmetrics.report.report import Example, ExampleLabel
 
@@ -77,9 +77,9 @@ class RowExamples:
     def _keep(self, slot: int, row: Kept) -> None:
         self.kept[slot] = min(row, self.kept.get(slot, row))
 
-    def merge_state(self, other: RowExamples) -> None:
+    def merge_state(self, other: RowExamples | dict[int, Kept]) -> None:
         """Keep what another share of the rows has, where it comes first."""
-        for slot, row in other.kept.items():
+        for slot, row in (other if isinstance(other, dict) else other.kept).items():
             self._keep(slot, row)
 
     def state_bytes(self) -> bytes:
@@ -111,10 +111,8 @@ class RowExamples:
     ) -> list[Example]:
         """Return the examples over all processes, those of the head first; call it in every process."""
         whole = RowExamples(self.k, self.buckets)
-        for share in from_all(self.state_bytes()):
-            one = RowExamples(self.k, self.buckets)
-            one.load_state_bytes(share)
-            whole.merge_state(one)
+        for kept in from_all(self.kept):
+            whole.merge_state(kept)
         in_order = sorted(whole.kept.values()) if self._is_whole else [row for _, row in sorted(whole.kept.items())]
         return [self._example(row, label_names, row_names) for row in in_order]
 
@@ -151,18 +149,8 @@ def _hashes(shown: Tensor, rows: Tensor, labels: Tensor) -> Tensor:
 
 
 def _mixed(values: Tensor) -> Tensor:
-    """Return whole numbers >= 0 in which every bit depends on every bit of the given ones.
-
-    Source: the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number generators (2014).
-    """
-    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
-        values = (values ^ _shifted(values, shift)) * factor
-    return (values ^ _shifted(values, 31)) & torch.iinfo(torch.int64).max
-
-
-def _shifted(values: Tensor, bits: int) -> Tensor:
-    """Return values shifted right, zeros from the left also where the first bit is set."""
-    return (values >> bits) & ((1 << (64 - bits)) - 1)
+    """Return whole numbers >= 0 in which every bit depends on every bit of the given ones."""
+    return mixed(values) & torch.iinfo(torch.int64).max
 
 
 def _with_ranks(ranking: Ranking, row: int, labels: Tensor) -> tuple[Tensor, Tensor]:
