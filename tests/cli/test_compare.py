@@ -398,3 +398,27 @@ def test_overall_values_beside_those_by_bucket(config, tailmetrics, tmp_path):
         }
         for key, value in expected.items():
             assert found[key][side] == pytest.approx(value, abs=1e-4 if key == "macro_auc" else 1e-12)
+
+
+def test_a_list_that_ends_early_is_told_with_the_name_of_its_run(config, tailmetrics, tmp_path):
+    """Scores of nine labels against their first three: one note, of that run, and none of the check of a preset."""
+    scores, target = np.random.default_rng(0).normal(size=(40, 9)), np.arange(40) % 9
+    for name, array in {"full": scores, "cut": (-scores).argsort(1)[:, :3], "y": target}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    words = [
+        "--preset",
+        "next_location",
+        "--target",
+        tmp_path / "y.npy",
+        "--num-labels",
+        9,
+        "--resamples",
+        100,
+        "--quiet",
+    ]
+    preds = [word for name in ("full", "cut") for word in ("--preds", tmp_path / f"{name}.npy")]
+    assert tailmetrics("compare", *words, *preds, "--out", tmp_path / "out")[0] == 0
+    said = json.loads((tmp_path / "out" / "compare.json").read_text())["warnings"]
+    assert [one.partition(": 40 of 40 lists end before")[0] for one in said if "end before" in one] == [
+        "cut: AccuracyAtK, k=5"
+    ]

@@ -58,8 +58,9 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
                 f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
             )
             warnings.warn(f"{problem}are about the same thing; write it again.", CommandWarning, stacklevel=2)
-        notes = warnings_of({name: [note for one in some for note in one.notes] for name, some in opened.items()})
-        report = replace(report, warnings=[*dict.fromkeys([*notes, *said])])
+        notes = {name: [note for one in some for note in one.notes] for name, some in opened.items()}
+        of_runs = {note for some in notes.values() for note in some}
+        report = replace(report, warnings=[*warnings_of(notes), *(one for one in said if one not in of_runs)])
         if folder is not None:
             report.write(folder)
         written = outputs.place()

@@ -230,7 +230,9 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
         else:
             ranking = Ranking.from_ids(torch.zeros(1, 1, dtype=torch.int64), target_ids=target)
         try:
-            deepcopy(metric)._check(ranking)  # a metric looks at its first batch for what is worth a warning
+            with warnings.catch_warnings():  # a metric looks at its first batch for what is worth one
+                warnings.simplefilter("ignore")
+                deepcopy(metric)._check(ranking)
             kept.append(metric)
         except ValueError as error:
             name = type(metric).__name__

@@ -94,7 +94,7 @@ class Evaluation:
         self.examples: RowExamples | None = None
         self.confidence = intervals
         self.over_labels: RowValues | None = None
-        self.moments, self.adjusted = dict[str, RowMoments](), dict[str, RowMoments]()
+        self.moments = dict[tuple[str, bool], RowMoments]()  # by metric, and whether values are adjusted for chance
         self.positives: Positives | None = None
         self.started = False
         self.told: list[str] = []
@@ -139,11 +139,12 @@ class Evaluation:
         self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if len(groupings) == 1 else None
         self.started = True
         if self.confidence is not None:
-            self.moments = {
-                name: RowMoments(one).to(device) for name, one in members.items() if has_moments(one, device)
-            }
-            adjusted = [name for name in self.collection.adjusted if name in self.moments]
-            self.adjusted = {name: RowMoments(members[name], adjusted=True).to(device) for name in adjusted}
+            having = [name for name, one in members.items() if has_moments(one, device)]
+            names = [
+                *((name, False) for name in having),
+                *((one, True) for one in self.collection.adjusted if one in having),
+            ]
+            self.moments = {(name, of): RowMoments(members[name], adjusted=of).to(device) for name, of in names}
             rows = RowValues(self.collection, labels_alone=True)
             self.over_labels = rows if rows.metrics and has_scipy() else None
         deepest = max((k for metric in self.members for k in _ranks(metric)), default=0)
@@ -176,11 +177,10 @@ class Evaluation:
         with one_thread():
             if self.positives is not None:
                 self.positives.update(ranking)
-            for moments in self.moments.values():
-                moments.update(ranking)
-            for name, values in (self.collection.above_chance(ranking) if self.adjusted else {}).items():
-                if name in self.adjusted:
-                    self.adjusted[name].update(ranking, values)
+            above_chance = self.collection.above_chance(ranking) if any(of for _, of in self.moments) else {}
+            for (name, adjusted), moments in self.moments.items():
+                if not adjusted or name in above_chance:
+                    moments.update(ranking, above_chance[name] if adjusted else None)
             if self.over_labels is not None:
                 self.over_labels.add(ranking)
             if self.examples is not None:
@@ -193,11 +193,7 @@ class Evaluation:
         if not self.started:
             self.start()
         parts = (self.collection, self.positives, self.group_rows, self.examples, self.over_labels)
-        return [one for one in (*parts, *self._sums_of_rows) if one is not None]
-
-    @property
-    def _sums_of_rows(self) -> list[RowMoments]:
-        return [*self.moments.values(), *self.adjusted.values()]
+        return [one for one in (*parts, *self.moments.values()) if one is not None]
 
     def merge_state(self, other: Evaluation) -> None:
         """Add what another evaluation of the same metrics has accumulated; the order makes no difference.
@@ -313,8 +309,8 @@ class Evaluation:
         if self.confidence is None:
             return {}
         found: dict[str, Interval] = {}
-        with sent_together("Evaluation", [one for one in self._sums_of_rows if one._will_send]):
-            for one in self._sums_of_rows:
+        with sent_together("Evaluation", [one for one in self.moments.values() if one._will_send]):
+            for one in self.moments.values():
                 found |= one.intervals(scalars, self.collection._set_name, self.confidence)
         rows = {} if self.over_labels is None else self.over_labels.by_content()
         if self.over_labels is not None and rows:
@@ -381,8 +377,13 @@ class Evaluation:
         for metric in self.members:
             if isinstance(metric, RelevanceAtK) or not isinstance(metric, RelevanceMetric) or metric.scope == "global":
                 continue  # RelevanceAtK reads one rank alone
+            sizes = (
+                {}
+                if metric.bound_buckets is None
+                else dict(zip(metric.bound_buckets.names, metric.bound_buckets.label_counts.tolist(), strict=True))
+            )
             for k in _ranks(metric):
-                whole = ", ".join(name for name in _whole_buckets(metric.buckets, k) if name in answered)
+                whole = ", ".join(name for name, size in sizes.items() if 0 < size <= k and name in answered)
                 keys.setdefault(whole, []).append(self.collection._set_name(metric._key(k)))
         found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items() if whole)
         if found:
@@ -395,13 +396,6 @@ class Evaluation:
 def _ranks(metric: TopKMetric) -> Iterator[int]:
     """Yield the ranks at which a metric cuts lists; a threshold of scores is none."""
     yield from (k for k in metric.cutoffs if isinstance(k, int))
-
-
-def _whole_buckets(buckets: LabelBuckets | str | None, k: int) -> Iterator[str]:
-    """Yield the names of the buckets of which the top k is all there is."""
-    if isinstance(buckets, LabelBuckets):
-        sizes = zip(buckets.names, buckets.label_counts.tolist(), strict=True)
-        yield from (name for name, size in sizes if 0 < size <= k)
 
 
 def _agreed(rows: list[BucketRow]) -> tuple[list[BucketRow], tuple[str, ...]]:
