@@ -132,8 +132,8 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         if self.bound_buckets is None and ranking.scores is not None:
             suggested[:-1] = suggested_per_row(ranking, self._limits).view(-1)
         else:
-            for one in suggestions(ranking, self._limits):
-                self._count(suggested, one.rows, one.ids, one.threshold)
+            for number, rows, ids in suggestions(ranking, self._limits):
+                self._count(suggested, rows, ids, number)
         for number, threshold in enumerate(self._limits):
             self._count(hits, *targets_above(ranking, threshold), number)
         return hits[:-1].view(shape), suggested[:-1].view(shape)
@@ -154,9 +154,9 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         self, ranking: Ranking, ranks: TargetRanks, counted: Tensor, rows_apart: bool
     ) -> dict[str, Increment]:
         found: dict[str, list[Increment]] = {}
-        for one in suggestions(ranking, self._limits) if "predicted" in self._counts_kept else ():
-            shown = self._in_rows_counted(one.rows, one.ids, counted)
-            found.setdefault(self._label_state(f"predicted_at_{one.threshold}"), []).append(shown)
+        for number, rows, ids in suggestions(ranking, self._limits) if "predicted" in self._counts_kept else ():
+            shown = self._in_rows_counted(rows, ids, counted)
+            found.setdefault(self._label_state(f"predicted_at_{number}"), []).append(shown)
         for number, threshold in enumerate(self._limits):
             hits = self._in_rows_counted(*targets_above(ranking, threshold), counted)
             found[self._label_state(f"hits_at_{number}")] = [hits]

@@ -549,24 +549,6 @@ INLINE INTEGER OF(kth)(const INTEGER *keys, int64_t count, int64_t k, int64_t sl
     return high;
 }
 
-/* Keep the k best, of equal ones the first, in their order; return the worst key that is kept. */
-INLINE INTEGER OF(shrink)(INTEGER *keys, uint32_t *ids, int64_t count, int64_t k) {
-    INTEGER bar = OF(kth)(keys, count, k, 0), worst = LEAST;
-    int64_t kept = 0, equal = k;
-    for (int64_t i = 0; i < count; i++)
-        equal -= keys[i] < bar;
-    for (int64_t i = 0; i < count; i++) {
-        INTEGER key = keys[i];
-        bool keep = key < bar || (key == bar && equal > 0);
-        equal -= key == bar;
-        keys[kept] = key;
-        ids[kept] = ids[i];
-        worst = keep && key > worst ? key : worst;
-        kept += keep;
-    }
-    return worst;
-}
-
 /* What a thread sorts with, and reads scores into. */
 typedef struct { INTEGER *keys, *other_keys; uint32_t *ids, *other_ids; REAL *tile; } OF(Room);
 
@@ -686,14 +668,12 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
             int64_t count = smaller(TILE, width - first);
             const REAL *scores = OF(real)(&task->scores, row, first, count, parts.tile);
             found += OF(collect)(scores, count, first, bar, keys + found, ids + found);
-            if (found >= 2 * depth) {
-                bar = OF(score_of)(OF(shrink)(keys, ids, found, depth));
+            if (found >= 2 * depth || first + TILE >= width) {
+                OF(sort)(&parts, found); /* equal scores stay in the order of their labels */
+                bar = OF(score_of)(keys[depth - 1]);
                 found = depth;
             }
         }
-        if (found > depth)
-            OF(shrink)(keys, ids, found, depth);
-        OF(sort)(&parts, depth);
         REAL *values = (REAL *)task->values + row * depth;
         for (int64_t i = 0; i < depth; i++)
             values[i] = OF(score_of)(keys[i]);

@@ -15,26 +15,15 @@ from tailmetrics.ranking._pieces import counts_by_bucket
 from tailmetrics.ranking._ranking import Ranking, Scope
 
 
-@dataclass(frozen=True, eq=False)
-class Suggestions:
-    """Suggested labels one below the other, for one threshold and some of the rows.
-
-    Attributes:
-        threshold: The place of the threshold among those asked for.
-        rows: Shape (S,), int64.
-        ids: Shape (S,), int64; -1 where nothing is suggested.
-    """
-
-    threshold: int
-    rows: Tensor
-    ids: Tensor
-
-
-def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
+def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
     """Yield the labels of each row whose score is above each threshold, a number or one per label (L,).
 
     Dense scores are read once, a block of rows at a time; scores are compared in their own type. Cells
     that are not stored and candidates that are not listed are not suggested; decisions (N, L) are taken as they are.
+
+    Yields:
+        For one threshold and some of the rows: its place among ``thresholds``, and rows and ids of the suggested
+        labels, both (S,), int64; id -1 where nothing is suggested.
     """
     row_mask, kernels = ranking.row_mask, ranking.targets.kernels
     if not ranking.scores_all:
@@ -47,7 +36,7 @@ def suggestions(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[
         limits = [threshold[labels] if isinstance(threshold, Tensor) else threshold for threshold in thresholds]
         for number, rows, ids in kernels.above(scores, limits):
             ids = ids if row_mask is None else torch.where(row_mask[rows], ids, -1)
-            yield Suggestions(number, rows, ids if first == 0 else torch.where(ids >= 0, ids + first, -1))
+            yield number, rows, ids if first == 0 else torch.where(ids >= 0, ids + first, -1)
 
 
 def suggested_per_row(ranking: Ranking, thresholds: list[float | Tensor]) -> Tensor:
@@ -78,13 +67,13 @@ def _is_above(scores: Tensor, threshold: float | Tensor, ids: Tensor) -> Tensor:
     return above(scores, threshold.to(scores.device)[ids.clamp(min=0)] if isinstance(threshold, Tensor) else threshold)
 
 
-def _of_lists(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[Suggestions]:
+def _of_lists(ranking: Ranking, thresholds: list[float | Tensor]) -> Iterator[tuple[int, Tensor, Tensor]]:
     assert ranking.values is not None
     ids, values = ranking.ids, ranking.values[:, : ranking.depth]
     rows = torch.arange(len(ids), device=ids.device)[:, None].expand(ids.shape).reshape(-1)
     for number, threshold in enumerate(thresholds):
         suggested = _is_above(values, threshold, ids) & (ids >= 0)
-        yield Suggestions(number, rows, torch.where(suggested, ids, -1).reshape(-1))
+        yield number, rows, torch.where(suggested, ids, -1).reshape(-1)
 
 
 BLOCK_SCORES = 2**21

@@ -354,11 +354,11 @@ def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list
 
     A process whose arguments were refused has no shard.
     """
-    held: tuple[tuple[int, int], dict[str, Any]] | None = None
+    held = None
     if shard is not None:
         scores, entries, digest = shard.batch.preds, shard.targets.entries, sha256()
-        parts = (entries.rows, entries.ids, entries.gains, shard.context.row_mask) if shard.context.validate else ()
-        for part in parts:
+        context = shard.context
+        for part in (entries.rows, entries.ids, entries.gains, context.row_mask) if context.validate else ():
             digest.update(b"-" if part is None else part.cpu().contiguous().numpy().tobytes())
         held = (
             (first_label, first_label + scores.shape[1]),
@@ -368,7 +368,7 @@ def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list
                 "num_labels": shard.num_labels,
                 "depth": depth,
                 "type of scores": scores.dtype,
-                "digest": digest.hexdigest(),
+                "SHA-256 of target and row_mask": digest.hexdigest(),
             },
         )
     received: list[Any] = [None] * distributed.get_world_size(group)
@@ -379,16 +379,11 @@ def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list
         if other is None:
             raise ValueError(f"{CALLER}: process {place} of the group refused its arguments, so nothing was ranked.")
         for name, one in received[0][1].items():
-            if other[1][name] == one:
-                continue
-            if name == "digest":
+            if other[1][name] != one:
                 raise ValueError(
-                    f"{CALLER}: target or row_mask differ between process 0 of the group and process {place}; every "
-                    "process needs those of the same rows, over all labels."
+                    f"{CALLER}: the {name} is {one} on process 0 of the group and {other[1][name]} on process {place}; "
+                    "every process needs target and row_mask of the same rows, over all labels."
                 )
-            raise ValueError(
-                f"{CALLER}: the {name} is {one} on process 0 of the group and {other[1][name]} on process {place}."
-            )
     ends: list[tuple[int, int]] = [end for end, _ in received]
     some = sorted(end for end in ends if end[0] < end[1])
     gaps = zip([0, *(stop for _, stop in some)], [*(start for start, _ in some), shard.num_labels], strict=True)
