@@ -53,8 +53,7 @@ def _lists(data: Lists, settings: Settings) -> Iterator[Row]:
         "P, nDCG, PSP at 1, 3, 5": Call(lambda: fast.update(data.ids, target)),
         "the same, validate_args=True": Call(lambda: checked.update(data.ids, target)),
     }
-    times = compare(calls, "copy", settings)
-    for name, time in times.items():
+    for name, time in (times := compare(calls, "copy", settings)).items():
         yield _row(f"[{len(data)}, 100] ids, torch CSR", name, time, times["copy"], None)
 
 

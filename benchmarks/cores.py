@@ -6,7 +6,7 @@ once, which is the limit of the memory.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Callable
 
 import torch
@@ -21,9 +21,7 @@ from tailmetrics import HitRateAtK, LabelBuckets
 
 def main() -> None:
     """Measure, print and write the table; with ``--quick`` see that all runs, and write nothing."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cores", description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    settings = Settings(quick=parser.parse_args().quick, seconds=5.0)
+    settings = Settings(quick="--quick" in sys.argv, seconds=5.0)
     facts, work = machine(packages=("tailmetrics", "torch")), workloads(64 if settings.quick else 1)
     columns = []
     for busy in (False, True):

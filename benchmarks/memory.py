@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from importlib import import_module
 from math import nan
 from pathlib import Path
@@ -30,11 +29,7 @@ Job = Callable[[], object]
 Task = tuple[str, tuple[Any, ...]]
 
 RESET = Path("/proc/self/clear_refs")
-MEASURABLE = RESET.exists()
-"""Whether the system can say how far a process went since a given moment; Linux can."""
-
-GAUGE_ERROR = 3.0
-"""MiB by which a measurement may be off: the kernel counts pages in batches, and first calls load code."""
+"""Where the system forgets how far a process went; Linux can."""
 
 AT_ONCE = 2
 """Processes that run side by side; that changes their time, not their memory."""
@@ -50,13 +45,8 @@ def peaks(tasks: Sequence[Task]) -> list[float]:
     Returns:
         MiB; NaN where the system cannot say.
     """
-    if not MEASURABLE:
+    if not RESET.exists():
         return [nan for _ in tasks]
-    _check_gauge()
-    return _peaks(tasks)
-
-
-def _peaks(tasks: Sequence[Task]) -> list[float]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(_peak, tasks))
 
@@ -66,24 +56,6 @@ def _peak(task: Task) -> float:
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", arguments]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], check=True, stdout=subprocess.PIPE, text=True)
     return float(done.stdout)
-
-
-@cache
-def _check_gauge() -> None:
-    """Raise unless allocations of known size, in a process that has freed as much before, are seen."""
-    sizes = (4, 30)
-    for size, seen in zip(sizes, _peaks([("benchmarks.memory:known_job", (size,)) for size in sizes]), strict=True):
-        if abs(seen - size) > GAUGE_ERROR:
-            raise RuntimeError(f"peaks: {size} MiB were seen as {seen:.1f}; memory cannot be measured here.")
-
-
-def known_job(mebibytes: int) -> tuple[Job, Job]:
-    """Return jobs of which the small one frees what it took, and the other takes ``mebibytes``."""
-
-    def take(size: int) -> float:
-        return float(torch.ones(size * 2**18).sum())
-
-    return lambda: [take(size) for size in (4, 12, 30)], lambda: take(mebibytes)
 
 
 def _run(threads: int, name: str, args: Sequence[Any]) -> float:

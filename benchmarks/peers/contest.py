@@ -87,17 +87,9 @@ def hold(contest: Contest, settings: Settings) -> list[Line]:
     if settings.device == "cpu":
         with beside_torch():
             times["beside torch"] = compare(calls, OURS, settings)
-    return [
-        Line(
-            contest.workload,
-            contest.task,
-            name,
-            found[name].seconds,
-            {where: one[name].ratio for where, one in times.items()},
-            notes.get(name, ""),
-        )
-        for name in calls
-    ]
+    work = contest.workload, contest.task
+    ratios = {name: {where: one[name].ratio for where, one in times.items()} for name in calls}
+    return [Line(*work, name, found[name].seconds, ratios[name], notes.get(name, "")) for name in calls]
 
 
 def _checked(peer: Peer, contest: Contest) -> str:
