@@ -223,7 +223,7 @@ WRONG_SHARES = {
     "rows": "number of rows",
     "overlap": "each label once",
     "gap": "each label once",
-    "target": "target or row_mask differ",
+    "target": "the digest of target and row_mask is",
     "depth": "depth",
     "type": "type of",
 }

@@ -1,7 +1,8 @@
-"""The steps of a batch that have two forms. This is the plain one: it never looks at a value, as a device demands.
+"""The steps of a batch that depend on where it lives, in the form that never looks at a value, as a device demands.
 
-:mod:`tailmetrics.ranking._kernels_cpu` replaces the steps that are faster where values can be looked at. A batch
-chooses its form once, when it is read; formulas, states and rankings never ask. Both forms give the same bits.
+Where only a look at a value makes the difference, a step asks :attr:`Kernels.reads`. Where the CPU goes another way,
+:mod:`tailmetrics.ranking._kernels_cpu` has a step of its own. A batch chooses its form once, when it is read; formulas,
+states and rankings never ask. All forms give the same bits.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ class PlacedHits(Hits):
 
 
 class Kernels:
-    """The steps of a batch, in the form that never looks at a value."""
+    """The steps of a batch; where ``reads`` is false none looks at a value, and no size depends on one."""
 
     reads = False
     """Whether values may be looked at, and sizes may depend on them."""
@@ -429,8 +430,8 @@ class Kernels:
             values = entries.gains if weights is None else weights.on(entries.ids.device)[entries.ids]
             assert values is not None  # gains of 1 need no order
             table = self.padding(entries.rows, targets.num_rows, most).place(values, 0.0)
-            # a quarter of the time of torch's sort
-            return torch.from_numpy(np.sort(table.numpy(), axis=1)[:, ::-1][:, : max(k, DEEP)].copy())
+            # a quarter of the time of torch's sort; a column in one piece, as formulas read them
+            return torch.from_numpy(np.sort(table.numpy(), axis=1)[:, ::-1][:, : max(k, DEEP)].copy(order="F"))
         keys = _keys(targets, buckets)
         if weights is not None:
             value = weights.on(keys.device)[entries.ids.clamp(min=0)]

@@ -368,7 +368,7 @@ def _agree(shard: Rows | None, first_label: int, depth: int, group: Any) -> list
                 "num_labels": shard.num_labels,
                 "depth": depth,
                 "type of scores": scores.dtype,
-                "SHA-256 of target and row_mask": digest.hexdigest(),
+                "digest of target and row_mask": digest.hexdigest()[:16],
             },
         )
     received: list[Any] = [None] * distributed.get_world_size(group)
