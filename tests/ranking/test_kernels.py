@@ -129,8 +129,16 @@ def _targets(kernels: Kernels, form: str, target: Tensor) -> Targets:
 
 @pytest.mark.parametrize("form", ["mask", "padded", "entries", "gains"])
 @pytest.mark.parametrize("density", [0.3, 0.02], ids=["many relevant", "few relevant"])
-def test_hits_are_those_of_a_loop_overall_and_by_bucket(kernels: Kernels, form: str, density: float) -> None:
-    """Ranks, labels, gains and lengths: of the list, within buckets, of the first places, with lists that end early."""
+def test_hits_are_those_of_a_loop_overall_and_by_bucket(
+    kernels: Kernels, form: str, density: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks, labels, gains and lengths: of the list, within buckets, of the first places, with lists that end early.
+
+    The rows are looked up by three threads, a few at a time.
+    """
+    monkeypatch.setattr(_device, "LEAST", 100)
+    monkeypatch.setattr(_device, "num_threads", lambda: 3)
+    monkeypatch.setattr(_kernels_cpu, "LOOKED_UP", 60)
     draw = torch.Generator().manual_seed(3)
     ids = torch.stack([torch.randperm(60, generator=draw)[:25] for _ in range(12)])
     ids[4, 9:] = ids[5] = -1
