@@ -84,25 +84,30 @@ class Files:
             return "the lower label id"
         return f"the label that comes {'last' if self.label_names.descending else 'first'} by name"
 
-    def _numbers(self) -> Iterator[Tensor]:
-        for first in range(self.start, self.stop, self.batch_rows):
-            yield torch.arange(first, min(first + self.batch_rows, self.stop))
-
-    def _checked(self, source: Source, role: Role, repeats: bool = False, lowest: int = 0) -> Iterator[Rows]:
+    def _checked(
+        self, source: Source, role: Role, repeats: bool = False, lowest: int = 0
+    ) -> Iterator[tuple[Rows, Tensor]]:
+        """Yield the rows of each batch, and their numbers."""
         first = self.start
         for rows in source.all_batches(self.start, self.stop, self.batch_rows):
             check_rows(rows, role, source, first, self.columns, repeats, lowest)
-            yield rows
+            yield rows, torch.arange(first, first + len(rows))
             first += len(rows)
 
-    def _target_tensor(self, source: Source, target: Rows) -> Tensor:
-        if source.one_label and isinstance(target, Ragged):
-            return torch.from_numpy(target.matrix)[:, 0]
-        try:
-            return target_tensor(target, self.columns)
-        except ValueError as error:
-            hint = "pass num_labels, or leave the gains out if all are 1."
-            raise DataFileError(source.path, "holds gains, but the number of labels is not known", hint=hint) from error
+    def _target_tensor(self, source: Source, rows: Rows) -> Tensor:
+        """Return a dense target [N, L], one label id for each row [N], ids [N, M], or gains as CSR [N, L]."""
+        if not isinstance(rows, Ragged):
+            return _tensor(rows)
+        if source.one_label:
+            return torch.from_numpy(rows.matrix)[:, 0]
+        if rows.values is not None:
+            if self.columns is None:
+                hint = "pass num_labels, or leave the gains out if all are 1."
+                raise DataFileError(source.path, "holds gains, but the number of labels is not known", hint=hint)
+            return csr_tensor(rows, rows.values, self.columns)
+        if rows.matrix.shape[1] == self.columns:  # whole numbers of width L would be taken for a matrix
+            return torch.nn.functional.pad(torch.from_numpy(rows.matrix), (0, 1), value=-1)
+        return torch.from_numpy(rows.matrix)
 
 
 @final
@@ -129,8 +134,7 @@ class Dataset(Files):
         repeats = self.duplicates == "first"
         lowest = -LARGEST if self.target.one_label else 0  # metrics know their ignore_index
         targets = self._checked(self.target, "target", lowest=lowest)
-        pairs = zip(self._checked(self.preds, "preds", repeats), targets, strict=True)
-        for (preds, target), rows in zip(pairs, self._numbers(), strict=True):
+        for (preds, rows), (target, _) in zip(self._checked(self.preds, "preds", repeats), targets, strict=True):
             if self.ignored is not None:
                 preds = self.ignored.apply(preds, int(rows[0]), -np.inf)
                 target = self.ignored.apply(target, int(rows[0]), 0)
@@ -155,8 +159,7 @@ class TargetDataset(Files):
 
     def __iter__(self) -> Iterator[TargetBatch]:
         lowest = 0 if not self.target.one_label else -LARGEST if self.one_label else -1
-        targets = self._checked(self.target, "target", lowest=lowest)
-        for target, rows in zip(targets, self._numbers(), strict=True):
+        for target, rows in self._checked(self.target, "target", lowest=lowest):
             if self.min_gain is not None:
                 target = drop_low_gains(target, self.min_gain)
             yield TargetBatch(self._target_tensor(self.target, target), rows)
@@ -176,19 +179,6 @@ def preds_tensors(rows: Rows, num_labels: int | None) -> Tensor | tuple[Tensor, 
         return csr_tensor(rows, scores, num_labels)
     padded = rows.padded(scores, -np.inf, rows.matrix.shape[1])
     return _tensor(padded, rows.values), torch.from_numpy(rows.matrix)
-
-
-def target_tensor(rows: Rows, num_labels: int | None) -> Tensor:
-    """Return a dense target [N, L], label ids [N, M], or, when there are gains, CSR [N, L]."""
-    if not isinstance(rows, Ragged):
-        return _tensor(rows)
-    if rows.values is not None:
-        if num_labels is None:
-            raise ValueError("num_labels=None: gains become a matrix of one column per label; pass num_labels.")
-        return csr_tensor(rows, rows.values, num_labels)
-    if rows.matrix.shape[1] == num_labels:  # whole numbers of width L would be taken for a matrix
-        return torch.nn.functional.pad(torch.from_numpy(rows.matrix), (0, 1), value=-1)
-    return torch.from_numpy(rows.matrix)
 
 
 def csr_tensor(rows: Ragged, values: Array, num_labels: int) -> Tensor:

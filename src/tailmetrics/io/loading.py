@@ -298,11 +298,7 @@ class _Input(NamedTuple):
 def _check_share(caller: str, rank: int, world_size: int, batch_rows: int) -> None:
     check_count(caller, "batch_rows", batch_rows)
     check_count(caller, "world_size", world_size)
-    check_count(caller, "rank", rank, minimum=0)
-    if rank >= world_size:
-        raise ValueError(
-            f"{caller}: rank={rank} is too large; of world_size={world_size} ranks the last is {world_size - 1}."
-        )
+    check_count(caller, "rank", rank, minimum=0, maximum=world_size - 1)
 
 
 def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bool:

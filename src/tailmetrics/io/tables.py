@@ -8,14 +8,12 @@ time, whatever the size of its row groups. Arrow, Feather and the files that ``d
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -472,6 +470,10 @@ FORMS = (
 )
 
 
+IN_DICT = Chosen("query", "item", "value")
+"""What a dict holds of each item."""
+
+
 def reader_in_memory(caller: str, argument: str, value: Any) -> Callable[[Opening], Opened]:
     """Return what reads a table, or a dict of dicts or lists, as pytrec_eval and ranx have runs.
 
@@ -509,14 +511,13 @@ def read_json(asked: Opening) -> Opened:
 def _from_objects(path: FilePath, fields: Chosen, objects: Sequence[Mapping[str, Any]]) -> Iterator[Triples]:
     places = ((f"object {number}", one) for number, one in enumerate(objects, 1))
     with reading(path, "JSON"):
-        entries = ((where, *record_entry(path, fields, one, where)) for where, one in places)
-        yield from triples(entries, fields.is_rank)
+        yield from triples(((where, *record_entry(path, fields, one, where)) for where, one in places), fields.is_rank)
 
 
 def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
     """Yield the entries of a dict; of a list of predictions the first is the best one."""
 
-    def entries() -> Iterator[tuple[str, str, str | None, float]]:
+    def entries() -> Iterator[tuple[str, str, str | None, float | None]]:
         are_dicts: bool | None = None
         for query, listed in run.items():
             where = f"query {query!r}"
@@ -534,14 +535,8 @@ def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
                 raise DataFileError(asked.path, f"holds a {here}, but the queries above hold a {above}", where, hint)
             are_dicts = isinstance(some, Mapping) if pairs else are_dicts
             for item, value in pairs:
-                wrong, needed = None, ""
-                if isinstance(item, bool) or not isinstance(item, (str, Integral)):
-                    wrong, needed = item, "every item is a string or a whole number."
-                elif isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
-                    wrong, needed = {item: value}, "every item has a number."
-                if needed:
-                    raise DataFileError(asked.path, f"holds {json.dumps(wrong, default=repr)}", where, needed)
-                yield where, str(query), str(item), float(value)
+                one = {"query": str(query), "item": item, "value": value}
+                yield where, *record_entry(asked.path, IN_DICT, one, where)
             if not pairs:
                 yield where, str(query), None, 0.0
 

@@ -28,6 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -497,13 +498,16 @@ def record_entry(path: FilePath, fields: Chosen, record: Mapping[str, Any], wher
     """
 
     def held(name: str, kinds: tuple[type, ...], needed: str) -> Any:
-        if type(record.get(name)) in kinds:
-            return record[name]
-        shown = json.dumps(record[name]) if name in record else "missing"
+        found = record.get(name)
+        if isinstance(found, kinds) and not isinstance(found, bool):
+            return found
+        shown = json.dumps(found, default=repr) if name in record else "missing"
         raise DataFileError(path, f"{name!r} is {shown}, not {needed}", where, RECORD_HINT)
 
-    query, item = (str(held(name, (str, int), "a string or a whole number")) for name in (fields.query, fields.item))
-    value = None if fields.value is None else float(held(fields.value, (int, float), "a number"))
+    query, item = (
+        str(held(name, (str, Integral), "a string or a whole number")) for name in (fields.query, fields.item)
+    )
+    value = None if fields.value is None else float(held(fields.value, (Real,), "a number"))
     return query, item, -value if fields.is_rank and value is not None else value
 
 
