@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from jsonargparse import ArgumentParser
-from sklearn.metrics import f1_score
 
 from tailmetrics import LabelFrequency, TopKCollection
-from tailmetrics.cli import main
 from tailmetrics.metrics import TopKMetric
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 PRESETS = ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12", "medical_coding", "language_model"]
-TARGETS = ("target", "train-target")
 COUNTED = ("next_location", "head_to_tail", "xmc", "recsys", "medical_coding", "language_model")
 NUM_LABELS = 1200
 DECILES = [*(f"decile_{number}" for number in range(10, 0, -1)), "unseen"]
@@ -95,25 +90,3 @@ def test_loads_and_computes(name: str) -> None:
         low, high = type(metric).bounds
         for key in metric.keys():  # noqa: SIM118 - a metric is no dict
             assert low <= values[key] <= high or key.endswith("/unseen"), key
-
-
-def test_macro_f1_of_medical_coding_is_that_of_scikit_learn(tmp_path: Path) -> None:
-    """Codes without a positive count as 0, as in f1_score over all columns; no value stands twice in the report."""
-    rng = np.random.default_rng(0)
-    target = rng.random((60, 30)) < np.linspace(0.4, 0.0, 30)
-    scores = np.clip(rng.random((60, 30)) * 0.7 + 0.3 * target, 0, 1).astype(np.float32)
-    for name, array in (("preds", scores), ("target", target)):
-        np.save(tmp_path / f"{name}.npy", array)
-    files = [f"--preds={tmp_path / 'preds.npy'}", *(f"--{one}={tmp_path / 'target.npy'}" for one in TARGETS)]
-    out = tmp_path / "report"
-    assert main(["evaluate", "--preset", "medical_coding", *files, "--out", str(out), "--quiet"]) == 0
-    metrics = json.loads((out / "report.json").read_text())["metrics"]
-    truth = f1_score(target, scores > 0.5, average="macro", zero_division=0)
-    assert metrics["macro_f1_all@t0.5"] == pytest.approx(truth)
-    assert not target.any(axis=0).all()
-    overall = [key for key in metrics if "/" not in key]
-    assert [key for key in overall if key.endswith("@5")] == ["precision_k@5"]
-    said = (out / "report.md").read_text()
-    assert "macro_f1_all@t0.5: the mean over all labels" in said
-    assert "the mean over all labels of the bucket" in said
-    assert "may be off by up to" in said

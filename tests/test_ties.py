@@ -179,30 +179,6 @@ def test_ranks_are_those_of_pykeen() -> None:
         torch.testing.assert_close(found["expected"], (optimistic + pessimistic).double() / 2, rtol=0, atol=1e-12)
 
 
-def test_the_numbering_of_labels_makes_no_difference() -> None:
-    """A model whose scores saturate: by id the curve turns around with the numbering, expected it does not."""
-    generator = torch.Generator().manual_seed(6)
-    counts = (2000 / torch.arange(1, 201)).long()
-    scores = (2 * torch.randn(100, 200, generator=generator) + counts.log()).bfloat16().sigmoid()
-    assert int((scores == 1).sum()) > 1000
-    target = torch.multinomial(counts.double(), 100, replacement=True, generator=generator)
-    curves: dict[str, list[list[float]]] = {}
-    deciles = tailmetrics.LabelBuckets.deciles(counts)
-    turned = tailmetrics.LabelBuckets.from_assignment(deciles.assignment.flip(0), deciles.names)
-    for given in ((scores, target, deciles), (scores.flip(1), 199 - target, turned)):
-        for ties in ("id", "expected", "worst", "best"):
-            metric = tailmetrics.RecallAtK(10, buckets=given[2], scope="global", ties=ties)
-            metric.update(given[0], given[1])
-            curves.setdefault(ties, []).append(metric.compute().nan_to_num(-1).tolist())
-            assert next(iter(metric.scalars())).startswith(f"global_recall{'' if ties == 'id' else f'_{ties}'}@10/")
-    for ties in ("expected", "worst", "best"):
-        assert curves[ties][0] == curves[ties][1]
-    assert curves["id"][0] != curves["id"][1]
-    for number in (0, 1):
-        inside = zip(curves["worst"][0], curves["id"][number], curves["expected"][0], curves["best"][0], strict=True)
-        assert all(worst <= min(by_id, mean) and max(by_id, mean) <= best for worst, by_id, mean, best in inside)
-
-
 def test_what_has_no_order_or_no_closed_form_is_refused() -> None:
     """Ids, averages over labels, ERR and KForRecall's expectation."""
     with pytest.raises(ValueError, match="preds are ids"):

@@ -287,6 +287,7 @@ def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
         ("LabelAUC", {}, "macro_auc"),
         ("LabelAP", {"average": "micro"}, "micro_ap"),
         ("RowAUC", {"name": "mine"}, "mine"),
+        ("RecallAtK", {"k": 1, "ties": "expected"}, "recall_expected@1"),
         ("F1AtThreshold", {"threshold": 0.1234561}, "micro_f1@t0.1234561"),
         ("KForRecall", {"min_recall": 0.8000001}, "median_k_for_recall@0.8000001"),
         ("RecallAtK", {"k": 1, "min_gain": 1.0000001}, "recall_min1.0000001@1"),

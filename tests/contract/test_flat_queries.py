@@ -11,61 +11,38 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import tailmetrics
 from cases import BUCKETS, CASES, Case, data, fed, floats, training_counts
 from contract.forms import candidates
 from exactness.bits import bits_of
-from oracle import ROW_METRICS, Row, evaluate
+from oracle import ROW_METRICS
 from tailmetrics import MRR, RecallAtK, RowAUC, TopKCollection
-
-Flat = tuple[Tensor, Tensor, Tensor]
 
 NEED_LABELS = ("FallOutAtK", "CrossEntropy", "RowAUC", "CoverageError", "RankingLoss")
 OF_LISTS = [
     case for case in CASES
     if case.by is None and case.name in ROW_METRICS and case.name not in NEED_LABELS and "average" not in case.arguments
 ]  # fmt: skip
-
-
-def flat(seed: int, queries: int = 30, grades: int = 1) -> Flat:
-    """Queries of 1 to 20 documents, in disorder, with ids that have gaps; ties; some have nothing relevant."""
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randperm(queries * 3, generator=generator)[:queries]
-    ids = ids.repeat_interleave(torch.randint(1, 21, (queries,), generator=generator))
-    ids = ids[torch.randperm(len(ids), generator=generator)]
-    preds = torch.randn(len(ids), generator=generator).mul(4).round() / 4
-    preds[torch.rand(len(ids), generator=generator) < 0.1] = -math.inf
-    target = torch.rand(len(ids), generator=generator) < 0.2
-    return preds, target * torch.randint(1, grades + 1, target.shape, generator=generator), ids
-
-
-def by_query(batch: Flat) -> list[Row]:
-    """Documents of each query by their place in it, best first, with the gains above 0."""
-    found: dict[int, list[tuple[float, float]]] = {}
-    for score, gain, query in zip(*(part.tolist() for part in batch), strict=True):
-        found.setdefault(query, []).append((score, gain))
-    rows = []
-    for documents in found.values():
-        order = sorted((-score, place) for place, (score, _) in enumerate(documents) if score != -math.inf)
-        gains = {place: float(gain) for place, (_, gain) in enumerate(documents) if gain > 0}
-        rows.append(Row([place for _, place in order], gains))
-    return rows
+BATCH = data(seed=10, graded=True)
+SOME = torch.rand(BATCH.scores.shape, generator=torch.Generator().manual_seed(2)) < 0.7
+SOME[:, 0] = True
+PREDS, TARGET, IDS = (
+    part.T[SOME.T] for part in (BATCH.scores, BATCH.target, torch.arange(len(SOME))[:, None].mul(3).expand_as(SOME))
+)
+"""Some cells of each row as the documents of a query, those of all queries in turns; ids of queries have gaps."""
 
 
 @pytest.mark.parametrize("case", OF_LISTS, ids=str)
-def test_queries_equal_the_plain_loop(case: Case) -> None:
+def test_queries_have_the_bits_of_rows(case: Case) -> None:
     """Of any number of documents, in one batch or in several, with any rule for queries with nothing to find."""
-    batch = flat(1, grades=3)
-    wanted = [evaluate(case.name, by_query(batch), case.setting(cut)) for cut in case.cutoffs()]
-    whole, parts = case.metric(num_labels=None), case.metric(num_labels=None)
-    whole.update(*batch[:2], indexes=batch[2])
+    wanted = fed(case.metric(), BATCH.scores.masked_fill(~SOME, -math.inf), BATCH.target * SOME)
+    whole, parts = (case.metric(num_labels=None) for _ in range(2))
+    whole.update(PREDS, TARGET, indexes=IDS)
     for part in range(4):
-        preds, target, ids = (one[batch[2] % 4 == part] for one in batch)
-        parts.update(preds, target, indexes=ids)
-    assert floats(whole.compute()) == pytest.approx(wanted, rel=0, abs=1e-12)
-    assert bits_of(whole.compute()) == bits_of(parts.compute())
+        own = part == IDS % 4
+        parts.update(PREDS[own], TARGET[own], indexes=IDS[own])
+    assert bits_of(whole.compute()) == bits_of(parts.compute()) == bits_of(wanted.compute())
 
 
 @pytest.mark.parametrize("how", ["update", "forward", "collection"])
@@ -105,7 +82,7 @@ def test_rows_of_queries_are_masked_grouped_and_weighted(form: str, source: str)
 
 def test_documents_to_ignore_are_left_out() -> None:
     """As a query of the others alone; -100 as TorchMetrics' ignore_index; a query of which nothing is left is none."""
-    preds, target, ids = flat(12)
+    preds, target, ids = PREDS, TARGET.long(), IDS
     ignored = torch.arange(len(ids)) % 5 == 0
     ignored |= ids == ids[1]
     found = MRR(ignore_index=-100)
@@ -115,7 +92,6 @@ def test_documents_to_ignore_are_left_out() -> None:
     assert bits_of(found.compute()) == bits_of(wanted.compute())
 
 
-PREDS, TARGET, IDS = flat(8)
 WRONG: dict[str, tuple[Any, Any, Any]] = {
     "lengths": (PREDS, TARGET[1:], IDS),
     "float ids": (PREDS, TARGET, IDS.float()),

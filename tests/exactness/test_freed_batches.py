@@ -7,12 +7,9 @@ What refers to itself stays until Python looks for such circles, which may be a 
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 import torch
@@ -75,28 +72,3 @@ def test_a_collection_leaves_no_circle() -> None:
         circles()
         collection(batch.scores, batch.target)
     assert circles() == {}
-
-
-PAGES = """
-import resource, statistics, torch
-from benchmarks.ours import query_metrics
-torch.set_num_threads(1)
-ids = torch.rand(20_000, 200).topk(100).indices
-target = ids[:, 3:90:20].contiguous()
-metrics, taken = query_metrics(), []
-for _ in range(9):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    metrics.update(ids, target)
-    taken.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-print(taken[0], statistics.median(taken[1:]))
-"""
-
-
-@pytest.mark.slow
-def test_a_fresh_process_takes_memory_once() -> None:
-    """The first update of 20,000 lists takes over a thousand pages of 4 KB from the system, the next ones hardly any."""
-    root = Path(__file__).parents[2]
-    run = subprocess.run([sys.executable, "-c", PAGES], cwd=root, capture_output=True, text=True, check=True)
-    first, later = map(float, run.stdout.split())
-    assert first > 1000
-    assert later < first / 10

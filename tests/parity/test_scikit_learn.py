@@ -16,20 +16,17 @@ from sklearn.metrics import (
     fbeta_score,
     label_ranking_average_precision_score,
     label_ranking_loss,
-    log_loss,
     ndcg_score,
     precision_score,
     recall_score,
     roc_auc_score,
-    top_k_accuracy_score,
 )
 
 import tailmetrics as tm
 from cases import NUM_LABELS, Data
-from parity.compare import BINARY, FULL, FULL_GRADED, KS, assert_rows, assert_value, class_indices, top
+from parity.compare import BINARY, FULL, FULL_GRADED, KS, assert_rows, assert_value, top
 from tailmetrics.metrics import REGISTRY, TopKMetric
 
-SCORES, CLASSES = class_indices(seed=21)
 RATIOS = [
     ("PrecisionAtK", tm.PrecisionAtK, precision_score),
     ("RecallAtK", tm.RecallAtK, recall_score),
@@ -53,26 +50,6 @@ def test_average_precision_of_whole_rankings() -> None:
     """label_ranking_average_precision_score is MAP with rows that have nothing to find at 1."""
     peer = label_ranking_average_precision_score(FULL.target, FULL.scores)
     assert_value(tm.MAP(empty_target_action="pos"), FULL, [peer])
-
-
-@pytest.mark.parametrize("k", KS)
-def test_top_k_accuracy(k: int) -> None:
-    """top_k_accuracy_score is accuracy@k."""
-    metric = tm.AccuracyAtK(k)
-    metric.update(SCORES, CLASSES)
-    peer = top_k_accuracy_score(CLASSES, SCORES, k=k, labels=range(SCORES.shape[1]))
-    assert float(metric.compute()) == pytest.approx(peer, rel=0, abs=1e-9)
-
-
-@pytest.mark.parametrize("average", ["weighted", "macro", "micro"])
-@pytest.mark.parametrize(("name", "metric", "peer"), RATIOS)
-def test_classification_averages(name: str, metric: type[TopKMetric], peer: Any, average: str) -> None:
-    """At k = 1 on class indices; scikit-learn's macro mean is over the classes of targets and predictions."""
-    labels = {"labels": "union"} if average == "macro" else {}
-    ours = metric(1, average=average, num_labels=SCORES.shape[1], **labels)
-    ours.update(SCORES, CLASSES)
-    expected = peer(CLASSES, SCORES.argmax(1), average=average, zero_division=0)
-    assert float(ours.compute()) == pytest.approx(expected, rel=0, abs=1e-9)
 
 
 @pytest.mark.parametrize("k", KS)
@@ -144,14 +121,6 @@ def test_values_of_each_label(name: str, metric: type[TopKMetric], peer: Any) ->
     ):
         expected = peer(BINARY.target.numpy(), decided.numpy(), average=None, zero_division=0)
         assert_value(ours, BINARY, expected.tolist())
-
-
-def test_log_loss() -> None:
-    """log_loss of the softmax is the cross-entropy of the scores."""
-    metric = tm.CrossEntropy()
-    metric.update(SCORES, CLASSES)
-    peer = log_loss(CLASSES, SCORES.softmax(1), labels=range(SCORES.shape[1]))
-    assert float(metric.compute()) == pytest.approx(peer, rel=0, abs=1e-9)
 
 
 def test_deviation_ndcg_score_averages_over_ties() -> None:

@@ -9,40 +9,10 @@ import torch
 from torcheval.metrics import functional as torcheval
 from torcheval.metrics.functional.ranking import retrieval_precision
 
-import tailmetrics
-from parity.compare import FULL, KS, assert_rows, class_indices
-from tailmetrics import MRR, AccuracyAtK, F1AtK, HitRateAtK, PrecisionAtK
+from parity.compare import FULL, KS, assert_rows
+from tailmetrics import MRR, HitRateAtK, PrecisionAtK
 
 FLOAT32 = 1e-6
-SCORES, CLASSES = class_indices(seed=51)
-
-
-@pytest.mark.parametrize("k", KS)
-def test_hit_rate_and_accuracy(k: int) -> None:
-    """hit_rate row by row, and multiclass_accuracy(k=k)."""
-    metric = HitRateAtK(k)
-    [values] = metric.row_values(tailmetrics.rank(SCORES, CLASSES)).values()
-    assert values.tolist() == torcheval.hit_rate(SCORES, CLASSES, k=k).tolist()
-    accuracy = AccuracyAtK(k)
-    accuracy.update(SCORES, CLASSES)
-    peer = torcheval.multiclass_accuracy(SCORES, CLASSES, k=k)
-    assert float(accuracy.compute()) == pytest.approx(float(peer), abs=FLOAT32)
-
-
-@pytest.mark.parametrize("k", [*KS, None])
-def test_reciprocal_rank(k: int | None) -> None:
-    """reciprocal_rank row by row, with and without a cut-off."""
-    [values] = MRR(k).row_values(tailmetrics.rank(SCORES, CLASSES)).values()
-    assert values.tolist() == pytest.approx(torcheval.reciprocal_rank(SCORES, CLASSES, k=k).tolist(), abs=FLOAT32)
-
-
-@pytest.mark.parametrize(("average", "labels"), [("weighted", {}), ("macro", {"labels": "union"})])
-def test_f1(average: str, labels: dict[str, str]) -> None:
-    """multiclass_f1_score at k = 1; its macro mean is over the classes of targets and predictions."""
-    metric = F1AtK(1, average=average, num_labels=SCORES.shape[1], **labels)
-    metric.update(SCORES, CLASSES)
-    peer = torcheval.multiclass_f1_score(SCORES, CLASSES, average=average, num_classes=SCORES.shape[1])
-    assert float(metric.compute()) == pytest.approx(float(peer), abs=FLOAT32)
 
 
 @pytest.mark.parametrize("k", [*KS, 50])

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 from torchmetrics import retrieval as torchmetrics
-from torchmetrics.classification import MulticlassAccuracy, MulticlassCalibrationError, MulticlassF1Score
+from torchmetrics.classification import MulticlassCalibrationError
 from torchmetrics.functional.retrieval import (
     retrieval_average_precision,
     retrieval_hit_rate,
@@ -25,9 +25,7 @@ from parity.compare import FULL, FULL_GRADED, KS, assert_value, class_indices
 from tailmetrics import (
     MAP,
     MRR,
-    AccuracyAtK,
     CalibrationErrorAtK,
-    F1AtK,
     FallOutAtK,
     HitRateAtK,
     LabelBuckets,
@@ -110,26 +108,6 @@ def test_precision_of_short_lists(k: int) -> None:
     for adaptive, denominator in ((True, "predicted"), (False, "k")):
         peer = torchmetrics.RetrievalPrecision(top_k=k, adaptive_k=adaptive)
         assert_peer(PrecisionAtK(k, denominator=denominator), peer, POSITIVE)
-
-
-@pytest.mark.parametrize("k", [1, 3])
-def test_multiclass_accuracy(k: int) -> None:
-    """MulticlassAccuracy(average='micro', top_k=k) is accuracy@k."""
-    scores, target = class_indices(seed=41)
-    metric = AccuracyAtK(k)
-    metric.update(scores, target)
-    peer = MulticlassAccuracy(scores.shape[1], top_k=k, average="micro")(scores, target)
-    assert float(metric.compute()) == pytest.approx(float(peer), abs=FLOAT32)
-
-
-@pytest.mark.parametrize(("average", "labels"), [("weighted", {}), ("macro", {"labels": "union"})])
-def test_multiclass_f1(average: str, labels: dict[str, str]) -> None:
-    """MulticlassF1Score at k = 1; its macro mean leaves out classes in neither targets nor predictions."""
-    scores, target = class_indices(seed=42)
-    metric = F1AtK(1, average=average, num_labels=scores.shape[1], **labels)
-    metric.update(scores, target)
-    peer = MulticlassF1Score(scores.shape[1], average=average)(scores, target)
-    assert float(metric.compute()) == pytest.approx(float(peer), abs=FLOAT32)
 
 
 @pytest.mark.parametrize("bins", [10, 15])
