@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import tailmetrics as tm
 from tailmetrics import LabelBuckets, Ranking, evaluate
+from tailmetrics.cli import main
 from tailmetrics.evaluation.description import captions_of
 
 SCORES = torch.rand(10, 20, generator=torch.Generator().manual_seed(0))
@@ -102,3 +106,17 @@ def test_calibration_by_bucket_says_which_rows_it_is_of() -> None:
     assert metric.compute().isnan().tolist() == [False, True]
     (said,) = captions_of(metric).values()
     assert said == "of the predicted labels that are in the bucket, whatever label is right"
+
+
+def test_a_comparison_of_scores_with_a_cut_list_names_the_run_that_is_cut(tmp_path: Path) -> None:
+    """Once, and nothing is said of rows that the command line makes up to see which metrics can be answered."""
+    np.save(tmp_path / "a.npy", SCORES.numpy())
+    np.save(tmp_path / "b.npy", SCORES.argsort(dim=1, descending=True)[:, :12].numpy())
+    np.save(tmp_path / "t.npy", CLASSES.numpy())
+    np.save(tmp_path / "train.npy", torch.arange(20).repeat_interleave(COUNTS).numpy())
+    paths = {name: str(tmp_path / f"{name}.npy") for name in ("a", "b", "t", "train")}
+    files = ["--preds", paths["a"], paths["b"], "--target", paths["t"], "--train-target", paths["train"]]
+    more = ["--preset", "next_location", "--without", "cross_entropy", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(["compare", *files, *more]) == 0
+    told = [note for note in json.loads((tmp_path / "out" / "compare.json").read_text())["warnings"] if "lists" in note]
+    assert [note.partition(" that.")[0] for note in told] == ["b: MRR, k=None: most lists end before"]

@@ -353,7 +353,6 @@ class ConfiguredMetric(ExactMetric):
         """Take arguments that a collection gives to its members, but for those that the metric was given itself."""
         taken = {name: value for name, value in given.items() if self._given.get(name) is None}
         if taken:
-            vars(self).update(_given={**self._given, **taken})  # so that a metric made like this one has them too
             self._settle(_check_rows_of(caller, **taken, bucket_names=self._bucket_names))
 
     def _settle_facts(self) -> None:
