@@ -213,7 +213,8 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
             columns = replace(columns, **held)
         chosen = choose(path, table.header, asked.role, columns, table.where)
         plain = Plain(path)
-        has_quotes, has_underscores = _holds(path, b'"', b"_")
+        blanks = [one.encode() for one in " \t\r" if one != table.delimiter]
+        has_quotes, has_underscores, *has_blanks = _holds(path, b'"', b"_", *blanks)
     query, item, *value = (table.header.index(name) for name in chosen.names)
     sign = -1.0 if chosen.is_rank else 1.0
 
@@ -223,6 +224,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
             held = sign * parse_float(path, str(chosen.value), fields[value[0]], line) if value else None
             yield fields[query], fields[item], held
 
+    name = trimmed if any(has_blanks) else str  # to trim takes as long as to read, and most files hold no blank
     kinds = {f"c{place}": "VARCHAR" for place in range(len(table.header))}
     is_one_line, scored = "TRUE", f"c{value[0]}" if value else None
     if has_quotes and table.delimiter in QUOTED:  # a quote that does not close reaches over ends of lines
@@ -235,8 +237,8 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
         scored = f"try_cast({scored} AS DOUBLE)"
     return SqlLines(
         source=csv_source(plain, table.delimiter, kinds, '"' if table.delimiter in QUOTED else "", table.skipped),
-        query=f"CASE WHEN {is_one_line} THEN {trimmed(f'c{query}')} END",
-        item=trimmed(f"c{item}"),
+        query=f"CASE WHEN {is_one_line} THEN {name(f'c{query}')} END",
+        item=name(f"c{item}"),
         value=scored and ("-" if chosen.is_rank else "") + scored,
         ranks=chosen.is_rank if table.skipped or asked.columns.by_place or asked.role != "preds" else None,
         exact=lambda: read_by_line(path, form, parse),
@@ -372,15 +374,17 @@ def _blank_separated(path: FilePath, layout: Layout) -> SqlLines:
     with reading(path, layout.form):
         plain = Plain(path)
         separator, other = ("\t", " ") if "\t" in next(iter(Head(path).lines), "") else (" ", "\t")
+        has_others = any(_holds(path, b"#", other.encode()))
     kinds = {f"c{place}": "VARCHAR" for place in range(len(layout.names))}
     value, item = f"c{layout.value_field}", f"c{layout.item}"
     if layout is RUN:
         kinds[value] = "DOUBLE"
     else:
         value = f"CASE WHEN regexp_full_match({value}, '{WHOLE}') THEN {value}::BIGINT END"
+    plainly = f"CASE WHEN NOT (starts_with(c0, '#') OR contains(c0 || {item}, {literal(other)})) THEN c0 END"
     return SqlLines(
         source=csv_source(plain, separator, kinds),
-        query=f"CASE WHEN NOT (starts_with(c0, '#') OR contains(c0 || {item}, {literal(other)})) THEN c0 END",
+        query=plainly if has_others else "c0",
         item=item,
         value=re.sub(r"\bn\b", f"({value})", layout.value),
         kind=layout.kind,
