@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from cases import data
 from exactness.bits import CASES_OF_A_KIND
 from tailmetrics import CGAtK, NDCGAtK, rank
-from tailmetrics.metrics import _fixed_point
-from tailmetrics.metrics._fixed_point import REAL, UNIT, WEIGHT, FixedPoint
+from tailmetrics.metrics import _states
+from tailmetrics.metrics._states import REAL, UNIT, WEIGHT, FixedPoint
 from tailmetrics.ranking._device import force_plain
 
 unit_values = st.floats(0, 1, allow_subnormal=True)
@@ -151,8 +151,8 @@ def test_limbs_made_at_once_are_those_made_one_by_one(kind: FixedPoint, monkeypa
     limbs, too_large = kind._limbs(values)
     assert torch.equal(limbs if too_large is None else torch.cat([limbs, too_large.unsqueeze(0)]), wanted)
     for block in (2**23, 700, 1):
-        monkeypatch.setattr(_fixed_point, "FEW_LIMBS", 1)
-        monkeypatch.setattr(_fixed_point, "LIMBS_AT_ONCE", block)
+        monkeypatch.setattr(_states, "FEW_LIMBS", 1)
+        monkeypatch.setattr(_states, "LIMBS_AT_ONCE", block)
         part = values if block > 1 else values[-20:]
         sums = wanted[:, -len(part) :].to(torch.int64).sum(dim=1)
         assert torch.equal(kind.add_up(part), sums)

@@ -18,8 +18,8 @@ from torch import Tensor
 from tailmetrics._exact_metric import ExactMetric
 from tailmetrics.evaluation.row_values import adjusted_key, gaps_of, has_row_values
 from tailmetrics.metrics import KForRecall, PredictionProportionAtK, TieRateAtK, TopKMetric
-from tailmetrics.metrics._fixed_point import REAL, UNIT
 from tailmetrics.metrics._rows import RatioMetric
+from tailmetrics.metrics._states import REAL, UNIT
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.significance.estimating import Interval

@@ -28,7 +28,7 @@ from tailmetrics._exact_metric import ExactMetric
 from tailmetrics._transfer import digest_of, identity
 from tailmetrics.buckets import LabelBuckets, buckets_of, names_of
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics._fixed_point import COUNT, SUMS_OF_WEIGHTS, FixedPoint
+from tailmetrics.metrics._states import COUNT, SUMS_OF_WEIGHTS, FixedPoint
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.ranking._device import once
 from tailmetrics.ranking._inputs import Duplicates

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics._checks import INTEGERS, check_choice, check_cutoffs, shape_of
-from tailmetrics.metrics._fixed_point import REAL, FixedPoint
+from tailmetrics.metrics._states import REAL, FixedPoint
 from tailmetrics.ranking import TargetRanks
 from tailmetrics.ranking._device import made_once, real_dtype
 from tailmetrics.ranking._device import ordered_sum as ordered_sum

@@ -14,11 +14,21 @@ from typing_extensions import Unpack
 from tailmetrics._checks import check_choice
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint
 from tailmetrics.metrics._formula import divide
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._rows import Average, RelevanceArguments, RowMeanMetric, with_bucket_axis
-from tailmetrics.metrics._states import Increment, Increments, PerRow, State, at_labels, at_targets
+from tailmetrics.metrics._states import (
+    COUNT,
+    REAL,
+    UNIT,
+    FixedPoint,
+    Increment,
+    Increments,
+    PerRow,
+    State,
+    at_labels,
+    at_targets,
+)
 from tailmetrics.metrics._ties import EVERY_RULE, Ties
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype

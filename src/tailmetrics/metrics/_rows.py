@@ -14,11 +14,22 @@ from typing_extensions import Unpack
 from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
-from tailmetrics.metrics._fixed_point import COUNT, REAL, UNIT, FixedPoint, ratios
 from tailmetrics.metrics._formula import check_returned_values
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._references import OfKinds, ReferenceRanking, ReferenceRanks
-from tailmetrics.metrics._states import Alike, Increments, PerRow, Prepared, State, weighted
+from tailmetrics.metrics._states import (
+    COUNT,
+    REAL,
+    UNIT,
+    Alike,
+    FixedPoint,
+    Increments,
+    PerRow,
+    Prepared,
+    State,
+    ratios,
+    weighted,
+)
 from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, in_order, spans, tied_across
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._device import once

@@ -14,12 +14,11 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
-from tailmetrics.metrics._fixed_point import COUNT
 from tailmetrics.metrics._formula import divide, ordered_sum
 from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric
-from tailmetrics.metrics._states import AtCells, InBlocks, Increments, State
+from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._reading import Depth

@@ -13,9 +13,8 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
-from tailmetrics.metrics._fixed_point import ratios
 from tailmetrics.metrics._metric import ShownMetric
-from tailmetrics.metrics._states import Increments, PerRow, State, at_labels, at_targets
+from tailmetrics.metrics._states import Increments, PerRow, State, at_labels, at_targets, ratios
 from tailmetrics.ranking import Ranking
 
 

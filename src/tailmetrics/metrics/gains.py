@@ -10,9 +10,9 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._fixed_point import REAL
 from tailmetrics.metrics._formula import divide, exponential_gain, formula, ordered_sum
 from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, row_value
+from tailmetrics.metrics._states import REAL
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks, discounts_within
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
 from tailmetrics.ranking._device import made_once

@@ -240,7 +240,7 @@ def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, thr
 
 
 def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, threads: int) -> Tensor:
-    """Add real numbers up as whole numbers; see :class:`tailmetrics.metrics._fixed_point.FixedPoint`.
+    """Add real numbers up as whole numbers; see :class:`tailmetrics.metrics._states.FixedPoint`.
 
     Args:
         values: Shape (..., N, ...), float64.
