@@ -310,8 +310,8 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
             relevant = states["counts"][0, :, 2].any(dim=-1)
         else:
             support = states.get(self._label_state("support"))
-            labels = torch.arange(buckets.num_labels) if support is None else _nonzero(support.cpu())
-            relevant = torch.bincount(buckets.assignment[labels], minlength=len(buckets)) > 0
+            some = slice(None) if support is None else support.cpu().reshape(len(support), -1).any(dim=1)
+            relevant = torch.bincount(buckets.assignment[some], minlength=len(buckets)) > 0
         return relevant.logical_not().nonzero().squeeze(1).tolist()
 
     def _mean_over_labels(self, states: Mapping[str, Tensor], k: int, ratio_of: LabelRatio) -> list[float]:
@@ -420,11 +420,6 @@ def f_terms(hits: Tensor, predicted: Tensor | int, support: Tensor, beta: float)
     """Return numerator and denominator of F-beta, (1 + beta^2) hits and predicted + beta^2 support, as float64."""
     real = real_dtype(hits.device)
     return (1 + beta**2) * hits.to(real), predicted + beta**2 * support.to(real)
-
-
-def _nonzero(counts: Tensor) -> Tensor:
-    """Return the labels of counts (L,) or (L, columns) that are not 0."""
-    return counts.reshape(len(counts), -1).any(dim=1).nonzero().squeeze(1)
 
 
 def _add_by_bucket(
