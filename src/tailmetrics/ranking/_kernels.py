@@ -503,9 +503,10 @@ class Kernels:
         rows = torch.arange(num_rows, device=hits.ranks.device).repeat_interleave(width, output_size=num_rows * width)
         ranks, ids = hits.ranks.reshape(-1), hits.ids.reshape(-1)
         keys = torch.where(ranks < NOT_RANKED, rows * len(buckets) + buckets.of(ids), num_rows * len(buckets))
-        entries = Entries(keys, ids, None if hits.gains is None else hits.gains.reshape(-1), width)
-        found = self.in_order(entries, ranks, num_rows * len(buckets))
-        shape = num_rows, len(buckets), found.ranks.shape[1]
+        order = keys.argsort(stable=True)  # keeps the order by rank within a bucket
+        gains = None if hits.gains is None else hits.gains.reshape(-1)[order]
+        padding = self.padding(keys[order], num_rows * len(buckets), width)
+        found, shape = padding.hits(ranks[order], ids[order], gains), (num_rows, len(buckets), padding.width)
         gains = None if found.gains is None else found.gains.view(shape)
         return Hits(found.ranks.view(shape), found.ids.view(shape), gains)
 
