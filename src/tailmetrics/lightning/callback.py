@@ -20,8 +20,6 @@ from tailmetrics.lightning.validation import Evaluations, write_history
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.report import Report
 
-TITLES = {"val": "Validation", "test": "Test"}
-
 
 class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     """Feeds metrics from what validation and test steps return, logs them once per epoch, and writes a report.
@@ -100,8 +98,14 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             raise ValueError(
                 f"HeadToTailReport: name={name!r} is no part of a file name; use letters, digits, '_', '-' and '.'."
             )
-        collection = _collection(metrics, group_names)
-        self.collection = with_label_values(collection) if labels else collection
+        if not isinstance(metrics, TopKCollection):
+            metrics = TopKCollection(metrics, row_groups=group_names)
+        elif group_names is not None:
+            raise ValueError(
+                "HeadToTailReport: group_names stands beside a TopKCollection; pass row_groups= to the collection."
+            )
+        metrics.check_update("HeadToTailReport")
+        self.collection = with_label_values(metrics) if labels else metrics
         self.label_names, self.row_names = label_names, row_names
         self.name, self.files, self.table, self.figures = name, files, table, figures
         self.report: Report | None = None
@@ -159,7 +163,8 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         stage, in_fit = "test" if trainer.testing else "val", trainer.state.fn == "fit"
         of = f" of {type(pl_module).__name__}" + (f" ({self.name})" if self.name else "")
         of += f", epoch {trainer.current_epoch}" if in_fit else ""
-        reports = self._running.reports(TITLES[stage], of, self._labels.notes)
+        title = "Test" if trainer.testing else "Validation"
+        reports = self._running.reports(title, of, self._labels.notes)
         prefix, logged = "/".join(filter(None, (stage, self.name))), {}
         for index, report in enumerate(reports):
             # metrics may synchronise over some processes only, but all processes log the same values
@@ -218,14 +223,3 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
         """Load counts and history of a checkpoint; training counts that are there already stay."""
         self._labels.load_state_dict(state_dict)
         self.history = state_dict["history"]
-
-
-def _collection(metrics: Any, group_names: Sequence[str] | None) -> TopKCollection:
-    if not isinstance(metrics, TopKCollection):
-        return TopKCollection(metrics, row_groups=group_names)
-    metrics.check_update("HeadToTailReport")
-    if group_names is not None:
-        raise ValueError(
-            "HeadToTailReport: group_names stands beside a TopKCollection; pass row_groups= to the collection instead."
-        )
-    return metrics

@@ -13,16 +13,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
-from torch.utils.data import (
-    BatchSampler,
-    DistributedSampler,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    Subset,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from torch.utils import data
 
 from tailmetrics._checks import check_count, check_counts
 from tailmetrics.buckets import LabelBuckets
@@ -34,9 +25,9 @@ from tailmetrics.lightning.validation import outline
 TargetPlace: TypeAlias = str | int | Callable[[Any], Any]
 """Where the target is in a training batch."""
 SPARED = "pass label_counts= to leave this out"
-EACH_ROW_ONCE = (SequentialSampler, RandomSampler, SubsetRandomSampler, DistributedSampler)
+EACH_ROW_ONCE = (data.SequentialSampler, data.RandomSampler, data.SubsetRandomSampler, data.DistributedSampler)
 """Samplers of torch that show a row once in an epoch, unless they draw with replacement."""
-OF_ALL_ROWS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+OF_ALL_ROWS = (data.SequentialSampler, data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler)
 """Samplers of torch that know no processes: each process draws from all rows."""
 
 
@@ -234,23 +225,21 @@ def _labels(target: Any, num_labels: int, ignored: int | None, device: torch.dev
 
 def _sampler(loader: Any) -> Any:
     """Return what chooses the rows of a loader; None where rows have no numbers."""
-    batches = (
-        None
-        if isinstance(getattr(loader, "dataset", None), IterableDataset)
-        else getattr(loader, "batch_sampler", None)
-    )
-    sampler = batches.sampler if type(batches) is BatchSampler else batches
+    if isinstance(getattr(loader, "dataset", None), data.IterableDataset):
+        return None
+    batches = getattr(loader, "batch_sampler", None)
+    sampler = batches.sampler if type(batches) is data.BatchSampler else batches
     return getattr(getattr(sampler, "dataset", None), "_sampler", sampler)  # Lightning shares it over processes
 
 
 def _doubts(loader: Any, sampler: Any) -> list[str]:
     """Return what to say of rows that an epoch may show more than once or not at all."""
     known = sampler is None or (type(sampler) in EACH_ROW_ONCE and not getattr(sampler, "replacement", False))
-    found, data = [] if known else [sampler], getattr(loader, "dataset", None)
-    while isinstance(data, Subset):
-        if len(set(data.indices)) < len(data.indices):
-            found.append(data)
-        data = data.dataset
+    found, rows = [] if known else [sampler], getattr(loader, "dataset", None)
+    while isinstance(rows, data.Subset):
+        if len(set(rows.indices)) < len(rows.indices):
+            found.append(rows)
+        rows = rows.dataset
     return [
         f"labels are counted over the rows that {type(one).__name__} shows: where it repeats some rows, or leaves some "
         "out, the label counts are not those of the data set."

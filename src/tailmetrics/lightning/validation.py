@@ -21,11 +21,7 @@ from tailmetrics.report import Report
 
 def outline(value: Any) -> str:
     """Return what a batch or output is, for a message."""
-    if isinstance(value, dict):
-        return f"a dict with {', '.join(map(repr, value)) or 'nothing in it'}"
-    if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of {len(value)}"
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    return f"a {type(value).__name__}" + (f" with {', '.join(map(repr, value))}" if isinstance(value, dict) else "")
 
 
 class Evaluations:
