@@ -183,3 +183,32 @@ def test_tables_of_buckets_and_counts_that_are_known() -> None:
     assert names_of("thresholds:5") == ("5+", "1-4", "unseen")
     frequency = frequency_of(torch.tensor([2, 1]), 3)
     assert (frequency.compute().tolist(), frequency.num_rows, frequency.extra_repr()) == ([2, 1], 3, "num_labels=2")
+
+
+def test_a_formula_by_itself_is_its_metric() -> None:
+    """With the defaults of both: the mean of the rows, or the ratio of the sums of rows."""
+    kept = BATCH.target.any(dim=1)
+    batch = BATCH.scores[kept].clamp(min=-9), BATCH.target[kept]
+    known = {"k": 3, "weights": torch.linspace(1, 9, NUM_LABELS), "num_labels": NUM_LABELS}
+    names = {name.replace("_", ""): name for name in vars(functional)} | {
+        "mrr": "reciprocal_rank",
+        "map": "average_precision",
+    }
+    tried = 0
+    for name, metric in REGISTRY.items():
+        formula = getattr(functional, names.get(name.lower(), ""), None)
+        if formula is None or name == "KForRecall":  # whose rows make a median
+            continue
+        given = {key: value for key, value in known.items() if key in inspect.signature(formula).parameters}
+        found = formula(rank(*batch), **given)
+        found = found[0].sum() / found[1].sum() if isinstance(found, tuple) else found.double().mean()
+        assert float(fed(metric(**given), *batch).compute()) == pytest.approx(float(found), rel=1e-12), name
+        tried += 1
+    assert tried >= 20
+
+
+def test_which_direction_is_better() -> None:
+    """Higher, but for losses, errors, concentration and popularity; a share of what is shown has no direction."""
+    lower = "CalibrationErrorAtK CoverageError CrossEntropy FallOutAtK GiniAtK KForRecall PopularityAtK PopularityLiftAtK RankingLoss"
+    assert {name for name, one in REGISTRY.items() if one.higher_is_better is False} == {*lower.split(), "TieRateAtK"}
+    assert {name for name, one in REGISTRY.items() if one.higher_is_better is None} == {"PredictionProportionAtK"}
