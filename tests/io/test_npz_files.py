@@ -1,5 +1,8 @@
 """scipy CSR files."""
 
+import gc
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -58,6 +61,17 @@ def test_other_layouts_are_refused(tmp_path, paths):
         with pytest.raises(DataFileError, match=problem) as caught:
             read(tmp_path / f"{name}.npz", paths[1])
         assert caught.value.hint
+
+
+def test_a_file_that_is_no_archive_is_closed(tmp_path, paths):
+    """Of a file cut short no handle stays open."""
+    (tmp_path / "cut.npz").write_bytes(paths[0].read_bytes()[:-30])
+    with warnings.catch_warnings(record=True) as left:
+        warnings.simplefilter("always")
+        with pytest.raises(DataFileError, match=r"cut\.npz: cannot be read as a scipy CSR matrix"):
+            read(tmp_path / "cut.npz", paths[1])
+        gc.collect()
+    assert not [one for one in left if one.category is ResourceWarning]
 
 
 def test_inconsistent_arrays_are_refused(tmp_path, paths):

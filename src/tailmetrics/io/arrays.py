@@ -223,7 +223,8 @@ class NpzSource(ArraySource):
         from scipy.sparse import load_npz
 
         if self._matrix is None:
-            matrix = load_npz(self._plain.path)
+            with self._plain.path.open("rb") as file:  # numpy leaves one open that is no archive
+                matrix = load_npz(file)
             hint = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
             if matrix.format != "csr":
                 raise DataFileError(self.path, f"is in the format {matrix.format}, not csr", hint=hint)
