@@ -21,7 +21,6 @@ from tailmetrics import (
     evaluate,
 )
 from tailmetrics.evaluation import Evaluation, compare_runs
-from tailmetrics.evaluation.description import again
 from tailmetrics.metrics import REGISTRY
 
 N = 50
@@ -66,17 +65,8 @@ def test_the_root_does_not_import_what_makes_reports():
         tailmetrics.evaluations
 
 
-@pytest.mark.parametrize("batch_rows", [1, 7, N, 1000])
-def test_batches_make_no_difference(batch_rows):
-    """Values equal those of one update, to the last bit, and all rows are counted."""
-    scores, mask = data()
-    report = evaluate(scores, mask, metrics=metrics(), batch_rows=batch_rows)
-    assert report.scalars == pytest.approx(computed(reported(), scores, mask), abs=0, nan_ok=True)
-    assert (report.rows, report.positives) == (N, int(mask.sum()))
-
-
 def test_every_form_of_input_gives_the_same():
-    """Dense, sparse, ids and candidates: one ranking, one report."""
+    """Dense, sparse, ids and candidates in batches of any size: one ranking, one report, to the last bit."""
     scores, mask = data()
     expected = computed(reported(), scores, mask)
     ids = scores.argsort(dim=1, descending=True)
@@ -97,9 +87,10 @@ def test_every_form_of_input_gives_the_same():
         ([part.numpy() for part in candidates], target_ids),
     ]
     for preds, target in forms:
-        report = evaluate(preds, target, metrics=metrics(), batch_rows=8)
-        assert report.scalars == pytest.approx(expected, abs=0, nan_ok=True)
-        assert report.rows == N
+        for size in (1, 8, 1000) if preds is scores else (8,):
+            report = evaluate(preds, target, metrics=metrics(), batch_rows=size)
+            assert report.scalars == pytest.approx(expected, abs=0, nan_ok=True)
+            assert (report.rows, report.positives) == (N, int(mask.sum()))
 
 
 def test_row_mask_drops_rows():
@@ -193,14 +184,6 @@ def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
     report = evaluate(scores, mask, metrics=[registered(name), PrecisionAtK(k=1)], buckets=BUCKETS)
     assert list(report.by_bucket) == ["precision@1"]
     assert list(report.overall) == [*registered(name).keys(), "precision@1"]
-
-
-@pytest.mark.parametrize("action", ["neg", "pos", "skip", "error"])
-def test_rows_without_anything_relevant_count_as_asked(action):
-    """Breaking a metric down keeps an action that was asked for."""
-    twin = again(RecallAtK(k=3, empty_target_action=action), buckets=BUCKETS)
-    direct = RecallAtK(k=3, empty_target_action=action, buckets=BUCKETS)
-    assert twin.empty_target_action == direct.empty_target_action
 
 
 @pytest.mark.parametrize(

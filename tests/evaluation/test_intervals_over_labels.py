@@ -78,20 +78,6 @@ def test_what_rows_add_makes_the_value_of_the_metric() -> None:
     assert checked == len(scalars)
 
 
-@pytest.mark.parametrize("size", [11, 64])
-def test_batches_order_and_shares_make_no_difference(size: int) -> None:
-    """Rows shuffled, in batches of other sizes, or evaluated apart and merged as bytes: the same bits."""
-    whole = accumulated([list(range(N))]).report("").intervals
-    assert sum(math.isfinite(one.low) for one in whole.values()) >= 40
-    rows = torch.randperm(N, generator=torch.Generator().manual_seed(size)).tolist()
-    parts = [rows[start : start + size] for start in range(0, N, size)]
-    assert repr(accumulated(parts).report("").intervals) == repr(whole)
-    first, second, third = accumulated(parts[:1]), accumulated(parts[1:]), accumulated([])
-    third.load_state_bytes(second.state_bytes())
-    first.merge_state(third)
-    assert repr(first.report("").intervals) == repr(whole)
-
-
 def test_reports_have_them_and_resampled_ones_agree() -> None:
     """Every scalar has an interval; resampled ends lie within a fifth of the quick ones."""
     scores, target, _ = data()

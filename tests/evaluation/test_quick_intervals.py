@@ -20,6 +20,7 @@ from tailmetrics import (
     GiniAtK,
     HitRateAtK,
     KForRecall,
+    LabelAUC,
     LabelBuckets,
     NDCGAtK,
     NoveltyAtK,
@@ -65,10 +66,17 @@ def metrics() -> list[Any]:
     ]
 
 
-def accumulated(parts: list[list[int]]) -> Evaluation:
+def over_labels() -> list[Any]:
+    """Averages over labels, and what is shown."""
+    macro = RecallAtK([1, 4], average="macro", buckets=BUCKETS)
+    return [macro, LabelAUC(num_labels=LABELS), GiniAtK(3, num_labels=LABELS)]
+
+
+def accumulated(parts: list[list[int]], all_kinds: bool = False) -> Evaluation:
     """What evaluates the rows, in batches of the rows of each part."""
     scores, mask, groups = data()
-    found = Evaluation(metrics(), row_groups=GROUPS, intervals=0.95)
+    chosen = [*metrics(), *over_labels()] if all_kinds else metrics()
+    found = Evaluation(chosen, row_groups=GROUPS, intervals=0.95)
     for part in parts:
         found.update(scores[part], mask[part], row_groups=groups[part])
     return found
@@ -178,11 +186,12 @@ def test_they_are_those_of_scipy() -> None:
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 11, 64])
 def test_batches_order_and_parts_make_no_difference(size: int) -> None:
     """Rows shuffled, in batches of other sizes, or evaluated apart and merged as bytes: the same bits."""
-    whole = accumulated([list(range(ROWS))]).report("").intervals
+    whole = accumulated([list(range(ROWS))], all_kinds=True).report("").intervals
+    assert {"macro_recall@4/gap", "macro_recall@1/de", "macro_auc", "gini@3"} <= {*whole}
     rows = torch.randperm(ROWS, generator=torch.Generator().manual_seed(size)).tolist()
     parts = [rows[start : start + size] for start in range(0, ROWS, size)]
-    assert repr(accumulated(parts).report("").intervals) == repr(whole)
-    first, second, third = accumulated(parts[:1]), accumulated(parts[1:]), accumulated([])
+    assert repr(accumulated(parts, all_kinds=True).report("").intervals) == repr(whole)
+    first, second, third = (accumulated(some, all_kinds=True) for some in (parts[:1], parts[1:], []))
     third.load_state_bytes(second.state_bytes())
     first.merge_state(third)
     assert repr(first.report("").intervals) == repr(whole)

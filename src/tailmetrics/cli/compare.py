@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,10 +148,7 @@ def _compared(
         title=options.title,
         correction=options.correction,
         baseline=options.baseline,
-        resample=resampling.resample,
-        confidence=resampling.confidence,
-        resamples=resampling.resamples,
-        seed=resampling.seed,
+        **asdict(resampling),
         clusters=clusters,
         shown={"clusters": options.clusters or ""},
         identities={name: some[0].identity for name, some in models.items()},

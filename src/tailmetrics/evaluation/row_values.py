@@ -129,7 +129,8 @@ class RowColumns:
         members = collection.members()
         of_rows = {name: metric for name, metric in members.items() if has_row_values(metric)}
         self._means: dict[str, Any] = {} if labels_alone else of_rows
-        averages = [metric for metric in members.values() if has_label_cells(metric, labels_alone)]
+        # what is left open is refused by name in the first update
+        averages = [one for one in members.values() if one.is_bound and has_label_cells(one, labels_alone)]
         # an area reads the scores of all labels of a row
         fit = (one for one in averages if "area" not in spec_of(one) or num_rows * int(one.num_labels or 0) <= MOST)
         self._averages: list[Any] = list(fit)
