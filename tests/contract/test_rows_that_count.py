@@ -131,6 +131,7 @@ def weighted_mean(values: tuple[float, ...], weights: list[float]) -> float:
     return float(sum((one * weight for one, weight in kept), Fraction(0)) / total) if total else NAN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bfloat16])
 def test_all_ones_give_the_bits_of_none(dtype: torch.dtype) -> None:
     """Of every metric that can be weighted."""
