@@ -32,15 +32,15 @@ class Counted(TorchDispatchMode):
 
 
 def test_an_update_of_class_indices_is_few_calls_into_torch() -> None:
-    """Each takes two to three microseconds in a batch of 32 × 1000, whose ranking alone takes fifty. C takes 55 fewer.
+    """Each takes two to three microseconds in a batch of 32 × 1000, whose ranking alone takes fifty. C takes 71 fewer.
 
-    None looks whether equal scores are cut: ranking tells that there are none.
+    None looks whether equal scores are cut: ranking tells that there are none. None counts rows, which all count alike.
     """
     metric = HitRateAtK(10)
     metric.update(SCORES, TARGET)
     with Counted() as counted:
         metric.update(SCORES, TARGET)
-    assert counted.calls <= (19 if native.available() else 74)
+    assert counted.calls <= (11 if native.available() else 82)
 
 
 def test_what_torchmetrics_sets_at_each_call_is_not_looked_up_among_parameters(
