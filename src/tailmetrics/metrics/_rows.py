@@ -35,7 +35,7 @@ from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._device import once
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import warn_of_no_class, warn_of_short_lists
+from tailmetrics.ranking._warnings import warn_outside
 
 EmptyTargetAction: TypeAlias = Literal["neg", "pos", "skip", "error"]
 Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
@@ -253,13 +253,13 @@ class RelevanceMetric(TopKMetric):
         """Warn of rows without a class that count as misses, and of lists that end before a cut-off."""
         padded, by_default = ranking.targets.padded, "empty_target_action" not in self._given
         if padded is not None and padded.shape[1] == 1 and self.empty_target_action == "neg" and by_default:
-            ranking.remembered("no class warned of", lambda: warn_of_no_class(self._caller, ranking))
+            ranking.remembered("no class warned of", lambda: _warn_of_no_class(self._caller, ranking))
         if isinstance(ranking, ReferenceRanking):
             return
         known = self.num_labels or ranking.num_labels or EVERYTHING
         cuts = {f"depth={self.depth}": self.depth} if self._uses_depth else {f"k={k}": k or known for k in self.cutoffs}
         for name, cut in {} if self.needs_scores else cuts.items():
-            if warn_of_short_lists(f"{self._caller}, {name}", ranking, min(cut, known)):
+            if _warn_of_short_lists(f"{self._caller}, {name}", ranking, min(cut, known)):
                 break
 
     def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
@@ -434,3 +434,35 @@ class RatioMetric(RelevanceMetric):
     def _of_rows(self, ranking: Ranking) -> Tensor:
         terms = self._row_values(ranking, self._ranks_of(ranking)).to(torch.float64)
         return terms.movedim(2, -1).flatten(1, -2)
+
+
+def _warn_of_no_class(caller: str, ranking: Ranking) -> None:
+    """Warn if some of the rows that have at most one label have none, and count as misses."""
+    missing = ranking.n_relevant == 0
+    missing = missing if ranking.row_mask is None else missing & ranking.row_mask
+    if bool(missing.any()):  # without numbers of the batch: parts of a data set are to say the same
+        warn_outside(
+            f"{caller}: some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows "
+            "that do not count, such as padding, make the metrics with ignore_index=-1; if they are to count as "
+            "misses, with empty_target_action='neg'."
+        )
+
+
+def _warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
+    """Warn once if most lists of ids or candidates end before a cut-off; return whether they do."""
+    listed = ranking.scores is None and ranking.documents is None and ranking.complete
+    if not listed or cut >= EVERYTHING or not ranking.num_rows:
+        return False
+    length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
+    if 2 * int((length < cut).sum()) <= len(length):  # some rows have few candidates anywhere
+        return False
+
+    def tell() -> None:
+        warn_outside(
+            f"{caller}: most lists end before that. A list is taken as complete: what it leaves out is a miss, and a "
+            "precision divides by what is listed. Pass lists as long as that, and compare models by lists of one "
+            "length."
+        )
+
+    ranking.remembered("short lists warned of", tell)
+    return True

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from warnings import warn
 
 import torch
@@ -15,11 +14,7 @@ from torch import Tensor
 
 from tailmetrics._checks import shape_of
 from tailmetrics.ranking._device import is_compiling
-from tailmetrics.ranking._hits import EVERYTHING
 from tailmetrics.ranking._inputs import Context
-
-if TYPE_CHECKING:
-    from tailmetrics.ranking._ranking import Ranking
 
 FIRST_CELLS = 64
 """Cells of the first row that are read of any scores; more are read only if these are all whole numbers."""
@@ -102,38 +97,6 @@ def warn_of_logits(context: Context, scores: Tensor, thresholds: list[float | Te
             "but a threshold lies between. Scores are compared as they are. If the threshold is a probability, pass "
             f"preds.sigmoid(), or its logit{instead}."
         )
-
-
-def warn_of_no_class(caller: str, ranking: Ranking) -> None:
-    """Warn if some of the rows that have at most one label have none, and count as misses."""
-    missing = ranking.n_relevant == 0
-    missing = missing if ranking.row_mask is None else missing & ranking.row_mask
-    if bool(missing.any()):  # without numbers of the batch: parts of a data set are to say the same
-        warn_outside(
-            f"{caller}: some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows "
-            "that do not count, such as padding, make the metrics with ignore_index=-1; if they are to count as "
-            "misses, with empty_target_action='neg'."
-        )
-
-
-def warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
-    """Warn once if most lists of ids or candidates end before a cut-off; return whether they do."""
-    listed = ranking.scores is None and ranking.documents is None and ranking.complete
-    if not listed or cut >= EVERYTHING or not ranking.num_rows:
-        return False
-    length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
-    if 2 * int((length < cut).sum()) <= len(length):  # some rows have few candidates anywhere
-        return False
-
-    def tell() -> None:
-        warn_outside(
-            f"{caller}: most lists end before that. A list is taken as complete: what it leaves out is a miss, and a "
-            "precision divides by what is listed. Pass lists as long as that, and compare models by lists of one "
-            "length."
-        )
-
-    ranking.remembered("short lists warned of", tell)
-    return True
 
 
 def _first_rows(context: Context, value: Tensor) -> Tensor | None:
