@@ -45,7 +45,13 @@ def interruptible():
 def words(made, config, tmp_path):
     """Return a command line that writes a report and a table into a new folder."""
     out = tmp_path / "out"
-    metrics = ["--config", config(("RecallAtK", "{k: 3, buckets: deciles}")), *made.trained_on, "--batch-rows", "7"]
+    metrics = [
+        "--config",
+        config(("RecallAtK", "{k: 3, buckets: deciles, scope: global}")),
+        *made.trained_on,
+        "--batch-rows",
+        "7",
+    ]
     return ["evaluate", *metrics, "--out", str(out), "--per-row", str(out / "rows.parquet")]
 
 
