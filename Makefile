@@ -5,7 +5,7 @@ PYTHON ?= python3
 DEVICES ?= 1
 WORKERS ?= 2
 # Percent of lines and branches of the core: what holds, and is not to fall.
-COVERED := 93
+COVERED := 96
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
