@@ -85,6 +85,33 @@ def test_buckets_in_the_place_of_deciles(made, config, tailmetrics, tmp_path, bu
         assert found[key] == (None if value.isnan() else float(value))
 
 
+def test_buckets_break_down_what_a_preset_leaves_overall(tailmetrics, tmp_path):
+    """By numpy: each class is right in a number of its rows; macro is their mean by bucket, whatever the preset has."""
+    scores, target = np.eye(4)[[0, 0, 0, 1, 0, 2, 2, 3]], np.array([0, 0, 0, 1, 1, 2, 3, 3])
+    for name, array in {"s": scores, "y": target, "c": np.array([9, 2, 2, 2])}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    files = [f"--{name}={tmp_path / file}" for name, file in (("preds", "s.npy"), ("target", "y.npy"))]
+    added = ["--metrics+=RecallAtK", "--metrics.k=1", "--metrics.average=macro", "--metrics+=CalibrationErrorAtK"]
+    words = [*files, f"--label-counts={tmp_path / 'c.npy'}", "--buckets=thresholds:1,5:head,tail", "--out", tmp_path]
+    assert tailmetrics("evaluate", "--preset", "next_location", *added, *words, "--quiet")[0] == 0
+    found = values(tmp_path)
+    right = [(scores.argmax(1) == target)[target == one].mean() for one in range(4)]
+    assert found["global_macro_recall@1/head"] == right[0]
+    assert found["global_macro_recall@1/tail"] == pytest.approx(np.mean(right[1:]), abs=1e-12)
+    assert "calibration_error@1/tail" in found
+    assert "global_accuracy@1/tail" in found
+
+
+def test_every_preset_can_be_broken_down(tailmetrics, tmp_path):
+    """recsys has recall overall and by bucket with other settings: no key is made twice."""
+    for name, array in {"s": np.eye(30), "y": np.arange(30), "c": np.arange(30) % 9 + 1}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    files = [f"--{name}={tmp_path / file}" for name, file in (("preds", "s.npy"), ("target", "y.npy"))]
+    words = [*files, f"--label-counts={tmp_path / 'c.npy'}", "--buckets=thresholds:1,5", "--num-train=99"]
+    assert tailmetrics("evaluate", "--preset", "recsys", *words, "--out", tmp_path, "--quiet")[0] == 0
+    assert {"global_recall@10/1-4", "global_ndcg@10/1-4"} <= {*values(tmp_path)}
+
+
 def test_what_a_config_says_of_one_metric_stays(tailmetrics, config, tmp_path):
     """--min-gain leaves alone a metric that has a level of its own, and those that ask for none."""
     (tmp_path / "p.csv").write_text("query,item,score\na,x,1\na,y,3\na,z,2\n")

@@ -1,5 +1,8 @@
 """``tailmetrics.evaluate``: the same values as the metrics, from any form of input, in batches of any size."""
 
+from inspect import signature
+from math import nan
+
 import pytest
 import scipy.sparse
 import torch
@@ -120,24 +123,40 @@ def test_defaults():
     scores, mask = data()
     overall = ["precision@1", "precision@3", "precision@5", "ndcg@10"]
     assert list(evaluate(scores, mask).scalars) == overall
-    by_bucket = ["precision@1", "recall@10", "ndcg@10", "prediction_proportion@10"]
+    by_bucket = ["global_precision@1", "global_recall@10", "global_ndcg@10", "prediction_proportion@10"]
     frequency = LabelFrequency(NUM_LABELS)
     frequency.update(torch.arange(NUM_LABELS))
     for known in ({"buckets": BUCKETS}, {"label_counts": training_counts()}, {"label_counts": frequency}):
         report = evaluate(scores, mask, **known)
         assert list(report.overall) == [*overall, "recall@10"]
         assert list(report.by_bucket) == by_bucket
-        assert list(report.by_bucket["recall@10"]) == list(BUCKETS.names)
+        assert list(report.by_bucket["global_recall@10"]) == list(BUCKETS.names)
 
 
 def test_buckets_complete_what_is_open():
-    """Where some metric is by bucket, metrics are computed as they are given."""
+    """Metrics by bucket stay as they are given; ``buckets`` adds the others by bucket, counts alone do not."""
     scores, mask = data()
-    given = [PrecisionAtK(k=1), RecallAtK(k=5, buckets="deciles")]
-    report = evaluate(scores, mask, metrics=given, buckets=BUCKETS)
-    assert report.scalars == pytest.approx(
-        computed([PrecisionAtK(k=1), RecallAtK(k=5, buckets=BUCKETS), RecallAtK(k=5)], scores, mask), abs=0, nan_ok=True
-    )
+    given = [PrecisionAtK(k=1), RecallAtK(k=5, buckets="deciles"), RecallAtK(k=5)]
+    counts = training_counts()
+    for known, more in (
+        ({"label_counts": counts}, []),
+        ({"buckets": "deciles", "label_counts": counts}, [PrecisionAtK(k=1, buckets=BUCKETS, scope="global")]),
+    ):
+        report = evaluate(scores, mask, metrics=given, **known)
+        expected = [PrecisionAtK(k=1), RecallAtK(k=5, buckets=BUCKETS), RecallAtK(k=5), *more]
+        assert report.scalars == pytest.approx(computed(expected, scores, mask), abs=0, nan_ok=True)
+
+
+def test_buckets_look_at_the_one_list():
+    """Two labels of the tail never come first: none is found among the top 1 of a row, in any form of the request."""
+    scores, target = torch.tensor([[3.0, 2.0, 1.0]]).repeat(4, 1), torch.tensor([0, 0, 1, 2])
+    more = {"metrics": [AccuracyAtK(k=1)], "buckets": "thresholds:1,5:head,tail", "label_counts": [9, 1, 1]}
+    report = evaluate(scores, target, **more)
+    assert report.by_bucket == {
+        "global_accuracy@1": {"head": 1.0, "tail": 0.0, "unseen": pytest.approx(nan, nan_ok=True)}
+    }
+    compared = compare_runs({"one": scores, "other": scores}, target, **more, resamples=10)
+    assert compared.values["global_accuracy@1/tail"] == {"one": 0.0, "other": 0.0}
 
 
 def test_buckets_and_counts_together():
@@ -170,10 +189,11 @@ def test_what_metrics_warn_of_is_in_every_report():
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in WHOLE])
 def test_buckets_break_every_metric_down_where_none_is(name):
-    """A metric given without buckets is reported as one that was made with them."""
+    """A metric given without buckets is reported as one that was made with them, of the one list of each row."""
     scores, mask = data()
+    own = {"scope": "global"} if "scope" in signature(REGISTRY[name]).parameters else {}
     report = evaluate(scores, mask, metrics=[registered(name), TieRateAtK(k=1)], buckets=BUCKETS)
-    expected = computed([registered(name), TieRateAtK(k=1), registered(name, buckets=BUCKETS)], scores, mask)
+    expected = computed([registered(name), TieRateAtK(k=1), registered(name, buckets=BUCKETS, **own)], scores, mask)
     assert report.scalars == pytest.approx(expected, abs=0, nan_ok=True)
 
 
@@ -182,7 +202,7 @@ def test_what_has_no_value_for_a_bucket_is_reported_overall(name):
     """A metric whose class refuses buckets stands beside the breakdown of the others."""
     scores, mask = data()
     report = evaluate(scores, mask, metrics=[registered(name), PrecisionAtK(k=1)], buckets=BUCKETS)
-    assert list(report.by_bucket) == ["precision@1"]
+    assert list(report.by_bucket) == ["global_precision@1"]
     assert list(report.overall) == [*registered(name).keys(), "precision@1"]
 
 

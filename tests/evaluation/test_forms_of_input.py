@@ -70,7 +70,7 @@ def test_training_targets_tell_the_deciles():
     by_name = {report.labels.names[label]: label for label in range(4)}
     counts = report.labels.columns["count"].tolist()
     assert {name: counts[label] for name, label in by_name.items()} == {"a": 3, "b": 1, "c": 1, "d": 0}
-    assert report.by_bucket["recall@2"]["decile_10"] == 1.0  # a, in q1
+    assert report.by_bucket["global_recall@2"]["decile_10"] == 1.0  # a, in q1
     assert report.scalars["recall@2"] == pytest.approx(peer()[1], abs=1e-9)
 
 

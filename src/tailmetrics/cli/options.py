@@ -41,7 +41,8 @@ class DataOptions:
         str | None,
         "Buckets of labels: deciles, quantiles:5, quantiles:5:labels for equally many labels in each, or "
         "thresholds:1,20,101 for ranges of the training count. Names go from the most frequent bucket to the rarest: "
-        "thresholds:1,20,101:many,medium,few. A preset without a metric by bucket then has each metric by bucket too.",
+        "thresholds:1,20,101:many,medium,few. Each metric is reported by bucket too, of the row's one list (scope "
+        "global). A metric with buckets of its own keeps its scope.",
     ] = None
     probabilities: Annotated[bool, "Scores are probabilities: CrossEntropy and the like read their logarithm."] = False
     row_groups: Annotated[

@@ -97,8 +97,8 @@ def parse(argv: Sequence[str] | None) -> Request:
     options = objects[objects.command]
     if not 0 < options.confidence < 1:
         raise CommandError(f"--confidence {options.confidence:g} is not between 0 and 1", "give a share such as 0.95.")
-    if options.buckets is not None and all(metric.buckets is None for metric in options.metrics or []):
-        options.metrics = [*(options.metrics or []), *by_bucket(options.metrics or [], options.buckets, scope="global")]
+    if options.buckets is not None:
+        options.metrics = [*(options.metrics or []), *by_bucket(options.metrics or [], options.buckets)]
     ignored = (one.ignore_index for one in options.metrics or [] if one.ignore_index is not None)
     options.ignore_index = next(ignored, None)  # that of a config, too
     return Request(objects.command, options)

@@ -47,7 +47,7 @@ def compare_runs(
         runs: Predictions by the name of the run, in any form that :func:`evaluate` takes.
         target: What is relevant, as for :func:`evaluate`.
         metrics: As for :func:`evaluate`, like all arguments up to ``batch_rows``.
-        buckets: Label buckets.
+        buckets: Label buckets; values by bucket are of the row's one list (``scope="global"``), as there.
         label_counts: Training counts.
         train_target: Training targets, to be counted.
         row_mask: Shape (N,), bool; False drops a row.

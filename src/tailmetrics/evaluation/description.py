@@ -158,23 +158,36 @@ def with_label_values(collection: TopKCollection, num_labels: int | None = None)
     return collection._with_members([*members, *more])
 
 
-def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str, **changed: Any) -> list[TopKMetric]:
-    """Return the same metrics by bucket, but for those without a value for a bucket, such as a tie or an overlap.
+def by_bucket(metrics: Iterable[TopKMetric], buckets: LabelBuckets | str) -> list[TopKMetric]:
+    """Return by bucket the metrics that are not yet: this is what ``buckets`` of an evaluation adds to its metrics.
+
+    They look at the row's one list (scope global). Metrics without a value for a bucket, such as a tie or an overlap,
+    are left out.
 
     Args:
         metrics: The metrics.
         buckets: The buckets.
-        changed: Other arguments, for the metrics that take them.
     """
-    found = []
+    metrics, found = list(metrics), []
+    have = [metric for metric in metrics if metric.buckets is not None]
+    # by the key of all labels, too: precision@1 by bucket in any scope is enough
+    known = {key for metric in (*have, *filter(None, map(_over_all, have))) for key in _stems(metric)}
     for metric in metrics:
+        if metric.buckets is not None:
+            continue
         try:
             again(metric, without=tuple(FACTS), buckets="deciles")
         except (TypeError, ValueError):
             continue
-        own = {name: value for name, value in changed.items() if name in arguments(type(metric))}
-        found.append(again(metric, buckets=buckets, **own))
+        own = {"scope": "global"} if "scope" in arguments(type(metric)) else {}
+        one = again(metric, buckets=buckets, **own)
+        if known.isdisjoint({*_stems(metric), *_stems(one)}):
+            found.append(one)
     return found
+
+
+def _stems(metric: TopKMetric) -> list[str]:
+    return [metric._key(k) for k in metric.cutoffs]
 
 
 def settings_of(metric: TopKMetric) -> dict[str, Any]:

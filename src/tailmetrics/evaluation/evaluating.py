@@ -59,10 +59,11 @@ def evaluate(
             with a gain where ``preds`` has a score, or without.
         metrics: Metrics, which stay as they are; None takes precision@1, 3, 5 and ndcg@10, and by bucket precision@1,
             recall@10, ndcg@10 and prediction_proportion@10.
-        buckets: Label buckets for metrics that leave them open; where no metric is by bucket, each is reported by
-            bucket too. Or ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` of the training counts.
-        label_counts: Shape (L,), training counts, or a :class:`tailmetrics.LabelFrequency`; their deciles are the
-            buckets if there are no others.
+        buckets: Label buckets, or ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` of the training
+            counts. Each metric is reported by bucket too, of the row's one list (``scope="global"``). A metric with
+            ``buckets`` of its own keeps its scope, and takes these where it leaves them open (``buckets="deciles"``).
+        label_counts: Shape (L,), training counts, or a :class:`tailmetrics.LabelFrequency`. Where no metric is by
+            bucket, each is reported by their deciles too, as with ``buckets="deciles"``.
         train_target: Training targets in any form that ``target`` has; they are counted for deciles, and for metrics
             that need counts.
         row_mask: Shape (N,), bool; False drops a row.
@@ -87,7 +88,7 @@ def evaluate(
     >>> import torch
     >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.7, 0.6]])
     >>> report = evaluate(scores, torch.tensor([0, 2]), label_counts=[5, 3, 1], metrics=[PrecisionAtK(k=1)])
-    >>> report.scalars["precision@1"], report.scalars["precision@1/decile_10"]
+    >>> report.scalars["precision@1"], report.scalars["global_precision@1/decile_10"]
     (0.5, 1.0)
     """
     more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
@@ -208,13 +209,13 @@ def prepared(
         metrics = [PrecisionAtK(k=[1, 3, 5]), NDCGAtK(k=10)]
         if training is not None:
             at_10 = (RecallAtK, NDCGAtK, PredictionProportionAtK)
-            metrics += [PrecisionAtK(k=1, buckets="deciles"), *(kind(k=10, buckets="deciles") for kind in at_10)]
+            metrics += by_bucket([PrecisionAtK(k=1), *(kind(k=10) for kind in at_10)], "deciles")
     given = metrics if isinstance(metrics, TopKCollection) else list(metrics)
     collection = deepcopy(given) if isinstance(given, TopKCollection) else TopKCollection(deepcopy(given))
     collection.check_update("evaluate")
     collection.reset()
     members = list(collection.members().values())
-    if training is not None and all(metric.buckets is None for metric in members):
+    if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
         found = training if isinstance(training, LabelBuckets) else training.deciles()
         members += by_bucket(members, found)
     collection = collection._with_members(members, row_groups=groups)
