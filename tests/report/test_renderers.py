@@ -188,6 +188,19 @@ def test_buckets_of_one_name_with_other_labels_are_a_warning():
     assert report.warnings == ["Metrics mean different labels by head, tail: counts are those of the first metric."]
 
 
+def test_two_kinds_of_buckets_count_each_label_once():
+    """4 labels, each relevant in one row, one of them unseen: 4 of all in the table and above it, not 8 or 7."""
+    kinds = (RecallAtK, "deciles"), (PrecisionAtK, "thresholds:1,3:head,tail")
+    metrics = [metric(k=1, buckets=buckets, scope="global") for metric, buckets in kinds]
+    report = evaluate(torch.eye(4), torch.arange(4), metrics=metrics, label_counts=[5, 2, 1, 0])
+    of_bucket = {row.name: (row.labels, row.positives) for row in report.buckets}
+    assert (of_bucket["head"], of_bucket["tail"], of_bucket["unseen"]) == ((1, 1), (2, 2), (1, 1))
+    document = report.document()
+    assert document.facts == ["4 rows", "4 positives", "4 labels"]
+    (table,) = [one for one in document.sections if one.name == "buckets"]
+    assert (*table.header[:3], *table.lines[0][:3]) == ("bucket", "labels", "positives", "all", "4", "4")
+
+
 def test_a_bucket_no_larger_than_k_is_a_warning():
     """Of buckets of 2, 3 and 1 labels the first two have positives: k=2 takes one whole, k=3 both; global takes none."""
     buckets = LabelBuckets.from_assignment([0, 0, 1, 1, 1, 2], ["head", "tail", "rest"])

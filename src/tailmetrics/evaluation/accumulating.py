@@ -241,8 +241,8 @@ class Evaluation:
         if max(ties.values(), default=0.0) > MANY_TIES:
             bounds = {name: _read(values) for name, values in self.collection.orders().items()}
         num_rows, positives, of_buckets = (None, None, []) if self.positives is None else self.positives.by_bucket()
-        with_counts = zip_longest(self.bucketings, of_buckets)
-        rows, notes = _agreed([row for of, found in with_counts for row in bucket_rows(of, found)])
+        with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
+        rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
         group_rows: list[int | None] = [None] * len(self.row_groups)

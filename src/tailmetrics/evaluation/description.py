@@ -217,7 +217,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None) -> Iterator[BucketRow]:
+def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None, kind: int = 0) -> Iterator[BucketRow]:
     """Yield the buckets with what is in them; ``positives`` is how many relevant labels each has."""
     occurrences = torch.zeros(len(buckets), dtype=torch.int64)
     ranges = [""] * len(buckets)
@@ -232,4 +232,4 @@ def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None) -
         pairs = zip(*(end.tolist() for end in ends), strict=True)
         ranges = ["" if low < 0 else f"{low}-{high}" if low < high else f"{low}" for low, high in pairs]
     columns = (buckets.label_counts.tolist(), occurrences.tolist(), positives or [0] * len(buckets), ranges)
-    yield from (BucketRow(*row) for row in zip(buckets.names, *columns, strict=True))
+    yield from (BucketRow(*row, kind) for row in zip(buckets.names, *columns, strict=True))

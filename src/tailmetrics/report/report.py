@@ -88,7 +88,8 @@ class BucketRow:
     """One bucket: its name, labels, occurrences of them in training, and positives in what was evaluated.
 
     ``counts`` is how often the rarest and the most frequent of its labels occur, such as ``"51-310"``; empty where no
-    label is counted.
+    label is counted. ``kind`` is 0 for the first buckets, 1 for those of metrics that have others, and so on: each kind
+    holds every label once.
     """
 
     name: str
@@ -96,6 +97,7 @@ class BucketRow:
     occurrences: int
     positives: int
     counts: str = ""
+    kind: int = field(default=0, compare=False)
 
 
 def what_buckets_are(rows: Sequence[BucketRow]) -> str:
@@ -355,7 +357,9 @@ class Report(Shown):
         counted = {
             "rows": self.rows,
             "positives": self.positives,
-            "labels": sum(row.labels for row in self.buckets) if self.label_counts is not None else None,
+            "labels": sum(row.labels for row in self.buckets if row.kind == 0)
+            if self.label_counts is not None
+            else None,
         }
         sections = [_overall(self), *_buckets(self), *_beside(self, references)]
         sections += [] if brief else [*_curves_of_labels(self), *_frequencies(self)]
@@ -473,7 +477,7 @@ def _buckets(report: Report) -> Iterator[Section]:
     names, known = _lines_of_buckets(report), {row.name: row for row in report.buckets}
     fixed = {"bucket": names}
     for what in ("labels", "positives"):
-        total = sum(getattr(row, what) for row in report.buckets)
+        total = sum(getattr(row, what) for row in report.buckets if row.kind == 0)
         fixed[what] = [count(getattr(known[name], what) if name in known else total) for name in names]
     rows = _denominators(report, names)
     fixed |= {"rows": rows} if rows else {}
