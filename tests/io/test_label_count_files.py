@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tailmetrics.io import DataFileError, read_label_counts
+from tailmetrics.io import Columns, DataFileError, read_label_counts
 
 
 @pytest.fixture
@@ -54,6 +54,24 @@ def test_usual_names_of_the_column_of_labels(write, name):
     assert read_label_counts(write("c.csv", f"{name},count\nb,7\na,3\n"), label_names=["a", "b"]).tolist() == [3, 7]
 
 
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("docid,clicks\nb,7\na,3\n", None),
+        ("clicks,page\n7,b\n3,a\n", None),
+        ("7,b\n3,a\n", None),
+        ("day,page,clicks\n1,b,7\n2,a,3\n", Columns(item="page", gain="clicks")),
+        ("b,2,7\na,1,3\n", Columns(item="0", gain="2")),
+        ("doc,count,clicks\nb,1,7\na,2,3\n", Columns(gain="clicks")),
+    ],
+)
+def test_columns_under_other_names(write, text, columns):
+    """Of two columns the one of whole numbers is the count; of more, names of columns say it."""
+    counts = read_label_counts(write("c.csv", text), label_names=["a", "b"], columns=columns)
+    assert counts.tolist() == [3, 7]
+
+
 @pytest.mark.parametrize("known", [{"num_labels": 2}, {"label_names": ["0", "1"]}])
 def test_a_label_with_a_no_break_space_is_another_label(write, known):
     """Python's int() would read "0" with such a space behind it as 0."""
@@ -76,7 +94,9 @@ def test_a_label_with_a_no_break_space_is_another_label(write, known):
         ("c.csv", "label,count\n0,3\n0,4\n", "counts the label 0 twice"),
         ("c.csv", "label,count\n3,3\n", "counts the label 3"),
         ("c.csv", "label,count\n1,many\n", "line 2: count 'many' is not a whole number"),
-        ("c.csv", "label,counts\n1,3\n", "line 1: there is no column 'count'"),
+        ("c.csv", "first,last\n1,3\n", "line 1: nothing tells labels from counts in its columns first, last"),
+        ("c.csv", "label,x,y\n1,3,5\n", "line 1: nothing tells labels from counts in its columns label, x, y"),
+        ("c.csv", "label\n1\n", "line 1: nothing tells labels from counts in its columns label"),
         ("c.txt", "", "is empty"),
         ("c.md", "3", "is of no format for label counts"),
     ],

@@ -163,18 +163,19 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
     Raises:
         CommandError: If labels are names, but the counts stand in the order of label ids that nobody has seen.
     """
-    path, num_labels, counts, counted = options.label_counts, options.num_labels, None, None
+    path, columns, num_labels = options.label_counts, options.columns, options.num_labels
+    counts, counted = None, None
     names: Sequence[str] | None = None
     if path is not None:
-        counted = counted_names(path)
-        counts = read_label_counts(path, num_labels=num_labels) if counted is None else None
+        counted = counted_names(path, columns)
+        counts = read_label_counts(path, num_labels=num_labels, columns=columns) if counted is None else None
         num_labels = num_labels if counts is None else len(counts)
     targets = [one for one in (options.target, options.train_target) if one is not None]
     of_columns = options.label_names is not None and all(_has_columns(one, options) for one in preds)
     if of_columns:
         names = _lines(str(options.label_names))
         if counted is not None and counted.isdisjoint(names) and all(map(str.isdecimal, counted)):
-            return read_label_counts(str(path), num_labels=num_labels or len(names)), names
+            return read_label_counts(str(path), num_labels=num_labels or len(names), columns=columns), names
     elif len(preds) + len(targets) > 2 or path is not None:
         names = read_label_names(
             *preds,
@@ -187,7 +188,7 @@ def _counts_and_names(preds: Sequence[str], options: DataOptions) -> tuple[Tenso
             memory=options.memory,
         )
     if path is not None and counted is not None:
-        counts = read_label_counts(path, num_labels=num_labels, label_names=names)
+        counts = read_label_counts(path, num_labels=num_labels, label_names=names, columns=columns)
     elif path is not None and names is not None and not of_columns:
         problem = f"{path}: holds counts in the order of label ids, but the labels are names, such as {names[0]!r}"
         raise CommandError(problem, "write the counts as CSV with the columns label and count, or give --train-target.")

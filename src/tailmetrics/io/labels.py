@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from tailmetrics.io.columns import Columns, Opening, is_usual, plain
 from tailmetrics.io.database import Database, Names, arrow_names
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, suffix_of
+from tailmetrics.io.heads import Head
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.rows import Array, Source
 from tailmetrics.io.text import LARGEST, Table, numbered_lines, parse_int64
@@ -305,15 +307,18 @@ def read_label_counts(
     *,
     num_labels: int | None = None,
     label_names: Sequence[str] | None = None,
+    columns: Columns | None = None,
 ) -> Tensor:
     """Return how often each label occurs in training, shape (L,), int64.
 
     Args:
         path: ``.npy`` or ``.pt``, one whole number per label; ``.txt``, one per line; ``.csv`` or ``.tsv``, columns
-            ``label`` and ``count`` in any order, labels that are left out having 0, or ``count`` alone. Each can be
-            compressed (``.gz``, ``.bz2``, ``.zst``).
+            ``label`` and ``count`` in any order, labels that are left out having 0, or ``count`` alone. Of two columns
+            under other names the one of whole numbers is the count. Each can be compressed (``.gz``, ``.bz2``,
+            ``.zst``).
         num_labels: Number of labels, where known.
         label_names: Names of the labels in the order of their ids, where a CSV file names them.
+        columns: ``item`` and ``gain`` name the columns of labels and of counts, where the file has such columns.
 
     Raises:
         DataFileError: If the file is missing, damaged, or its counts do not fit.
@@ -326,7 +331,7 @@ def read_label_counts(
         counts = _array(path, suffix)
     elif suffix in ("txt", *FORMS_OF_TABLES):
         with reading(path, "text"):
-            counts = _counted(path, num_labels, label_names)
+            counts = _counted(path, num_labels, label_names, columns or Columns())
     else:
         raise DataFileError(path, "is of no format for label counts", hint="use .npy, .pt, .txt, .csv or .tsv.")
     wrong = (counts < 0) | (counts > LARGEST)
@@ -339,13 +344,13 @@ def read_label_counts(
     return torch.from_numpy(counts.astype(np.int64))
 
 
-def counted_names(path: str | FilePath) -> set[str] | None:
+def counted_names(path: str | FilePath, columns: Columns) -> set[str] | None:
     """Return the labels that a file of counts names; None where counts stand in the order of the label ids."""
     path = check_file(path)
     if suffix_of(path) not in FORMS_OF_TABLES:
         return None
     with reading(path, "text"):
-        names = {name for _, name, _ in _entries(path)}
+        names = {name for _, name, _ in _entries(path, columns)}
     return None if names <= {None} else {str(name) for name in names}
 
 
@@ -363,37 +368,59 @@ def _array(path: FilePath, suffix: str) -> Array:
     return counts
 
 
-def _entries(path: FilePath) -> Iterator[tuple[int, str | None, str]]:
-    """Yield the number, the label and the count of each line; the label is None in a file that has counts alone.
-
-    Raises:
-        DataFileError: If no other column is known to hold labels, or several are.
-    """
+def _entries(path: FilePath, columns: Columns) -> Iterator[tuple[int, str | None, str]]:
+    """Yield the number, the label and the count of each line; the label is None in a file that has counts alone."""
     suffix = suffix_of(path)
     if suffix == "txt":
         yield from ((number, None, text) for number, text in numbered_lines(path))
         return
-    table = Table.of(Opening(path, None, Columns()), FORMS_OF_TABLES[suffix])
-    others = [name for name in table.header if name != "count"]
-    usual = [name for name in others if is_usual(name, "item") or plain(name) in NAMED]
-    label = usual[0] if len(usual) == 1 and "label" not in others else "label"
-    for name in ("count", label) if others else ("count",):
-        if table.header.count(name) != 1:
-            problem = f"there {'are several columns' if name in table.header else 'is no column'} {name!r}"
-            hint = f"its columns are {', '.join(table.header)}; call them label and count, or leave count alone."
-            raise DataFileError(path, problem, table.where, hint)
+    table = Table.of(Opening(path, None, columns), FORMS_OF_TABLES[suffix])
+    label, count = _columns_of_counts(table, columns)
     for number, text in numbered_lines(path):
         if fields := table.fields(number, text):
             found = dict(zip(table.header, fields, strict=True))
-            yield number, found.get(label), found["count"]
+            yield number, found.get(label), found[count]
 
 
-def _counted(path: FilePath, num_labels: int | None, names: Sequence[str] | None) -> Array:
+def _columns_of_counts(table: Table, columns: Columns) -> tuple[str, str]:
+    """Return the columns of labels and of counts: those named, those with usual names, or what is left of two.
+
+    The label is "" in a file that has counts alone.
+
+    Raises:
+        DataFileError: If that leaves a choice.
+    """
+    header = table.header
+    known = header if table.skipped else []
+    usual = [name for name in known if is_usual(name, "item") or plain(name) in NAMED]
+    label = columns.item if columns.is_given("item") and columns.item in header else ""
+    count = columns.gain if columns.is_given("gain") and columns.gain in header else ""
+    label = label or ("label" if "label" in known else usual[0] if len(usual) == 1 else "")
+    count = count or ("count" if "count" in known else "")
+    if not count and not label and len(header) == 1:
+        count = header[0]
+    if not count and len(header) == 2:
+        rows = [row for row in Head(table.path).fields(table.delimiter)[bool(known) :] if len(row) == 2]
+        cells = {name: [row[place] for row in rows] for place, name in enumerate(header) if name != label}
+        whole = [name for name, held in cells.items() if all(re.fullmatch("[0-9]+", one) for one in held)]
+        count = whole[0] if len(whole) == 1 else ""
+        if count:
+            note(table.path, f"column {count!r} is the count; columns=Columns(item=NAME, gain=NAME) chooses others.")
+    if len(header) == 2 and count:
+        label = label or next((name for name in header if name != count), "")
+    if not count or (len(header) > 1 and not label) or len(set(header)) < len(header):
+        hint = "columns=Columns(item=NAME, gain=NAME) says which column holds the labels, and which their counts."
+        problem = f"nothing tells labels from counts in its columns {', '.join(header)}"
+        raise DataFileError(table.path, problem, table.where, hint)
+    return label, count
+
+
+def _counted(path: FilePath, num_labels: int | None, names: Sequence[str] | None, columns: Columns) -> Array:
     """Return counts in the order of the label ids, 0 for a label that is left out."""
     ids = None if names is None else {name: place for place, name in enumerate(names)}
     counts: dict[int, int] = {}
     are_named = False
-    for line, name, text in _entries(path):
+    for line, name, text in _entries(path, columns):
         label, where = len(counts), f"line {line}"
         if name is not None:
             are_named = True
