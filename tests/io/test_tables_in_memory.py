@@ -17,10 +17,10 @@ def frame(rows=ROWS, names=("query", "item", "score")):
 
 
 def test_dicts_of_runs(rows_of):
-    """A run and judgements as pytrec_eval and ranx have them; a query with an empty list counts as answered."""
+    """A run and judgements as pytrec_eval has them: names descend, for its ties; an empty list counts as an answer."""
     dataset = read(RUN, QRELS)
-    assert (dataset.label_names, dataset.row_names, dataset.missing_queries) == (("a", "b", "c"), ["q1", "q2", "q3"], 0)
-    assert rows_of(dataset) == EXPECTED
+    assert (dataset.label_names, dataset.row_names, dataset.missing_queries) == (("c", "b", "a"), ["q1", "q2", "q3"], 0)
+    assert rows_of(dataset) == {0: ({2: 0.5, 1: 2.0}, {1: 1.0}), 1: ({2: 1.0}, {0: 2.0}), 2: ({}, {2: 1.0})}
 
 
 @pytest.mark.parametrize(

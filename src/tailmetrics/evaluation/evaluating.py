@@ -11,7 +11,7 @@ from warnings import catch_warnings, simplefilter
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import check_count, shape_of
+from tailmetrics._checks import check_count, check_counts, shape_of
 from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
@@ -20,6 +20,7 @@ from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
+from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, per_row
 from tailmetrics.report.report import Report
 
@@ -62,8 +63,10 @@ def evaluate(
         buckets: Label buckets, or ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` of the training
             counts. Each metric is reported by bucket too, of the row's one list (``scope="global"``). A metric with
             ``buckets`` of its own keeps its scope, and takes these where it leaves them open (``buckets="deciles"``).
-        label_counts: Shape (L,), training counts, or a :class:`tailmetrics.LabelFrequency`. Where no metric is by
-            bucket, each is reported by their deciles too, as with ``buckets="deciles"``.
+        label_counts: Training counts: a dict or Series by the name of the label, where a label without one has 0;
+            shape (L,), by label id or, of labels with names, by ascending name; or a
+            :class:`tailmetrics.LabelFrequency`. Where no metric is by bucket, each is reported by their deciles too,
+            as with ``buckets="deciles"``.
         train_target: Training targets in any form that ``target`` has; they are counted for deciles, and for metrics
             that need counts.
         row_mask: Shape (N,), bool; False drops a row.
@@ -128,7 +131,13 @@ def evaluated(
     The other arguments are those of :func:`evaluate`; ``quick`` is the confidence of intervals from sums over rows.
     """
     check_count(CALLER, "batch_rows", batch_rows)
-    data = read_data(preds, target, train_target, row_mask, label_names, missing)
+    counted = _by_name(label_counts)
+    data = read_data(preds, target, train_target, row_mask, label_names, missing, counted or ())
+    names = data.label_names if label_names is None else label_names
+    if counted is not None:
+        label_counts = _counts_of(counted, range(data.columns or 0) if names is None else names)
+    elif data.label_order is not None:
+        label_counts, more["buckets"] = _by_id(label_counts, more.get("buckets"), data.label_order)
     if getattr(row_groups, "ndim", 1) > 1 and not is_table(row_groups):  # of sequences (B, T)
         row_groups = row_groups.reshape(-1)
     row_groups = of_rows(row_groups, "row_groups", data, is_table(preds) or is_table(target))
@@ -140,9 +149,10 @@ def evaluated(
     evaluation = prepared(
         label_counts=data.train if label_counts is None else label_counts,
         groups=None if row_groups is None else group_names(row_groups),
-        label_names=data.label_names if label_names is None else label_names,
+        label_names=names,
         row_names=row_names,
         num_labels=data.columns,
+        label_order=data.label_order,
         confidence=quick,
         **more,
     )
@@ -177,7 +187,7 @@ def evaluated(
     report = evaluation.report(title)
     if report.rows is None:
         report = replace(report, rows=data.num_rows if data.row_mask is None else int(data.row_mask.sum()))
-    return replace(report, notes=(*report.notes, *data.notes)), values, data
+    return replace(report, tie_winner=data.tie_winner, notes=(*report.notes, *data.notes)), values, data
 
 
 def prepared(
@@ -191,14 +201,16 @@ def prepared(
     examples: bool = False,
     row_names: Sequence[str] | None = None,
     num_labels: int | None = None,
+    label_order: Tensor | None = None,
     confidence: float | None = None,
 ) -> Evaluation:
     """Return an evaluation that has seen no row, of copies of the metrics, with all known that they left open.
 
     The arguments are those of :func:`evaluate` and of :class:`Evaluation`; ``groups`` are names of groups of rows, and
-    ``num_labels`` is the number of columns of scores, where that is what predictions are.
+    ``num_labels`` is the number of columns of scores, where that is what predictions are. Labels of equal counts are
+    taken in ``label_order``, as for :func:`buckets_of`.
     """
-    training = _training(buckets, label_counts)
+    training = _training(buckets, label_counts, label_order)
     if training is not None and num_labels is not None and training.num_labels != num_labels:
         argument, each = ("label_counts", "a count") if buckets is None else ("buckets", "a bucket")
         raise ValueError(
@@ -216,13 +228,13 @@ def prepared(
     collection.reset()
     members = list(collection.members().values())
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
-        found = training if isinstance(training, LabelBuckets) else training.deciles()
+        found = training if isinstance(training, LabelBuckets) else _deciles(training.compute(), label_order)
         members += by_bucket(members, found)
     collection = collection._with_members(members, row_groups=groups)
     if labels:
         collection = with_label_values(collection, num_labels)
     if training is not None:
-        collection.bind(training)
+        collection._bind(replace(Training.of(CALLER, training), order=label_order))
     return Evaluation(
         collection,
         labels=labels,
@@ -233,7 +245,53 @@ def prepared(
     )
 
 
-def _training(buckets: LabelBuckets | str | None, label_counts: Any) -> LabelFrequency | LabelBuckets | None:
+def _by_name(label_counts: Any) -> dict[str, Any] | None:
+    """Return counts as a dict by name; None where they are in the order of labels, as a Series without an index is."""
+    is_series = hasattr(label_counts, "index") and hasattr(label_counts, "items")
+    if not is_series and not isinstance(label_counts, Mapping):
+        return None
+    named = {str(name): count for name, count in label_counts.items()}
+    if len(named) < len(label_counts):
+        raise ValueError(f"{CALLER}: label_counts names a label twice; add its counts up.")
+    return named
+
+
+def _counts_of(counted: Mapping[str, Any], names: Iterable[Any]) -> list[Any]:
+    """Return the count of each label, 0 where there is none."""
+    known = [str(name) for name in names]
+    unknown = next(iter(counted.keys() - set(known)), None)
+    if unknown is not None:
+        raise ValueError(
+            f"{CALLER}: label_counts names the label {unknown!r}, but the data have "
+            f"{f'{len(known):,} labels, such as {known[0]!r}' if known else 'none with names'}; write both alike, or "
+            "pass one count per label, shape (L,)."
+        )
+    return [counted.get(name, 0) for name in known]
+
+
+def _by_id(label_counts: Any, buckets: Any, order: Tensor) -> tuple[Any, Any]:
+    """Return what was given by ascending name in the order of label ids."""
+
+    def by_id(given: Tensor) -> Tensor:
+        return given if given.shape != order.shape else torch.empty_like(given).scatter_(0, order, given)
+
+    if isinstance(buckets, LabelBuckets):
+        counts = None if buckets.counts is None else by_id(buckets.counts)
+        buckets = LabelBuckets.from_assignment(by_id(buckets.assignment), buckets.names, counts)
+    if isinstance(label_counts, LabelFrequency):
+        label_counts = LabelFrequency.from_counts(by_id(label_counts.compute()), label_counts.num_rows)
+    elif label_counts is not None:
+        label_counts = by_id(check_counts(CALLER, "label_counts", label_counts))
+    return label_counts, buckets
+
+
+def _deciles(counts: Any, order: Tensor | None) -> LabelBuckets:
+    return buckets_of("deciles", counts, order)
+
+
+def _training(
+    buckets: LabelBuckets | str | None, label_counts: Any, order: Tensor | None
+) -> LabelFrequency | LabelBuckets | None:
     """Return what completes metrics: buckets, with counts where they are known, or the counts."""
     if buckets is not None and not isinstance(buckets, (str, LabelBuckets)):
         raise TypeError(
@@ -246,10 +304,10 @@ def _training(buckets: LabelBuckets | str | None, label_counts: Any) -> LabelFre
             )
         return buckets
     if buckets is None:
-        return label_counts if isinstance(label_counts, LabelFrequency) else LabelBuckets.deciles(label_counts)
+        return label_counts if isinstance(label_counts, LabelFrequency) else _deciles(label_counts, order)
     counts = label_counts.compute() if isinstance(label_counts, LabelFrequency) else label_counts
     if isinstance(buckets, str):
-        return buckets_of(buckets, counts)
+        return buckets_of(buckets, counts, order)
     return LabelBuckets.from_assignment(buckets.assignment, buckets.names, counts)
 
 
@@ -343,6 +401,8 @@ class Data(NamedTuple):
         batches: Yields rows, predictions and targets of each batch of at most so many rows.
         row_mask: Shape (N,), bool; False drops a row.
         label_names: The name of each label; None where labels are numbers.
+        label_order: Label ids by ascending name, shape (L,), int64; None where ids are in this order.
+        tie_winner: As for :class:`Report`.
         row_names: The query of each row; None where rows are numbered.
         train: Counts of training targets; None without any.
         notes: What to know of the rows.
@@ -354,6 +414,8 @@ class Data(NamedTuple):
     batches: Callable[[int], Iterator[Part]]
     row_mask: Tensor | None = None
     label_names: Sequence[str] | None = None
+    label_order: Tensor | None = None
+    tie_winner: str = Report.tie_winner
     row_names: Sequence[str] | None = None
     train: LabelFrequency | None = None
     notes: tuple[str, ...] = ()
@@ -366,6 +428,7 @@ def read_data(
     row_mask: Any = None,
     label_names: Sequence[str] | None = None,
     missing: Missing = "skip",
+    counted: Iterable[str] = (),
 ) -> Data:
     """Return predictions and targets of any form as batches of tensors."""
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
@@ -376,7 +439,7 @@ def read_data(
         )
     tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
     if any(tables):
-        return _of_tables(preds, target, train_target, row_mask, missing)
+        return _of_tables(preds, target, train_target, row_mask, missing, counted)
     return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask)
 
 
@@ -481,13 +544,18 @@ def _cut(value: Tensor, rows: slice) -> Tensor:
 # -- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _of_tables(preds: Any, target: Any, train_target: Any, row_mask: Any, missing: Missing) -> Data:
+def _of_tables(
+    preds: Any, target: Any, train_target: Any, row_mask: Any, missing: Missing, counted: Iterable[str]
+) -> Data:
     from tailmetrics.io import DataFileNote, read, read_target
+    from tailmetrics.io.labels import order_of_names
     from tailmetrics.io.loading import names_in_memory
+    from tailmetrics.io.tables import is_run_in_memory
 
     given = {"preds": preds, "target": target, "train_target": train_target}
     tables = {name: _as_table(name, value) for name, value in given.items() if value is not None}
-    names = names_in_memory(CALLER, tables)
+    last_wins = any(is_run_in_memory(value) for value in given.values())
+    names = names_in_memory(CALLER, tables, counted, last_wins)
     with catch_warnings(record=True) as guesses:
         simplefilter("always", DataFileNote)
         dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing)
@@ -508,7 +576,8 @@ def _of_tables(preds: Any, target: Any, train_target: Any, row_mask: Any, missin
     cpu = torch.device("cpu")
     mask = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
     mask = per_row(CALLER, "row_mask", mask, dataset.num_rows, cpu)
-    return Data(dataset.num_rows, len(names), cpu, batches, mask, names, dataset.row_names, train, notes)
+    order, winner = order_of_names(names, len(names)), dataset.tie_winner
+    return Data(dataset.num_rows, len(names), cpu, batches, mask, names, order, winner, dataset.row_names, train, notes)
 
 
 def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class Format:
         recognises: Whether the first bytes of a file are of this format; None never to be told by them.
         has_queries: Whether the lines of a file name their query (the opener then returns ``SqlLines`` or yields
             ``Triples``), or row i of one file belongs to row i of the other (it returns a ``Source``).
-        ties: Which of two labels with equal scores is ranked first.
+        ties: Which of two labels with equal scores is ranked first: trec_eval and pytrec_eval take the last name.
     """
 
     name: str
@@ -148,9 +148,10 @@ def in_memory(caller: str, argument: str, value: Any) -> Format:
     Raises:
         TypeError: If it is neither.
     """
-    from tailmetrics.io.tables import reader_in_memory
+    from tailmetrics.io.tables import is_run_in_memory, reader_in_memory
 
-    return Format("in memory", "", (), reader_in_memory(caller, argument, value), has_queries=True)
+    reader = reader_in_memory(caller, argument, value)
+    return Format("in memory", "", (), reader, None, True, "last name" if is_run_in_memory(value) else "lower id")
 
 
 def is_long(head: Head) -> bool:
@@ -180,7 +181,7 @@ for _form in (
     Format("trec", f"run '{' '.join(RUN.names)}', or qrels", TREC, read_trec, is_trec, True, "last name"),
     Format("msmarco", "ranked list 'query passage rank'; or qrels", ("txt", "tsv"), read_msmarco, is_msmarco, True),
     Format("jsonl", "objects with query, item, and score or gain, one per line", JSON, read_jsonl, is_jsonl, True),
-    Format("json", "{query: {item: score or gain}}, or {query: [items]}", ("json",), "read_json", is_json, True),
+    Format("json", "{query: {item: score}}, or {query: [items]}", ("json",), "read_json", is_json, True, "last name"),
     Format("lists", "a query and its labels, separated by blanks", ("csv", "tsv"), read_lists, is_lists, True),
     Format("csv", "columns query, item, and score or gain", ("csv", "dat"), read_table, is_csv, True),
     Format("tsv", "as csv, separated by tabs, without quotes", ("tsv", "inter", "data"), read_tsv, is_tsv, True),

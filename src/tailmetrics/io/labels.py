@@ -241,11 +241,11 @@ class NameGathering:
             for names in one.distinct_names():
                 self.add_more(names, len(self._paths) - 1)
 
-    def add_more(self, names: Any, file: int = -1) -> None:
-        """Add names; those of no file need not be in common with others."""
+    def add_more(self, names: Any, file: int | None = None) -> None:
+        """Add names of a file, or, behind those of all files, of the label counts."""
         import pyarrow as pa
 
-        self._add("name", "given", file, given=pa.table({"name": names}))
+        self._add("name", "given", len(self._paths) if file is None else file, given=pa.table({"name": names}))
 
     def _add(self, column: str, source: str, file: int, **arrow: Any) -> None:
         self._database.run(f"INSERT INTO held SELECT DISTINCT {column}, {file} FROM {source}", **arrow)

@@ -115,8 +115,7 @@ def read(
         ]
         if string_ids is None and any(rows is not None and not rows.string_ids for rows in opened):
             string_ids = False  # lists of whole numbers are label ids
-        descending = any(one.form.ties == "last name" for one in inputs)
-        rule = LabelRule(label_names, string_ids, num_labels, descending)
+        rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins(inputs, num_labels))
         joined = join(files[0], files[1], rule, missing == "skip", rank, world_size, memory)
         preds_rows, target_rows, known = joined.preds, joined.target, joined.known
         if filter is not None:
@@ -177,7 +176,7 @@ def read_target(
     given = _Input.of("read_target", path, format, "target", columns)
     source: Source
     if given.form.has_queries:
-        rule = LabelRule(label_names, string_ids, num_labels, given.form.ties == "last name")
+        rule = LabelRule(label_names, string_ids, num_labels, _last_name_wins([given], num_labels))
         joined = join(None, given.keyed_file(), rule, False, rank, world_size, memory)
         source, known = joined.target, joined.known
     else:
@@ -200,9 +199,9 @@ def read_label_names(
 ) -> Sequence[str] | None:
     """Return the names of the labels of all files in the order of their ids; None where ids are numbers already.
 
-    Names ascend (whole numbers by value), but descend if one of the files is TREC, where the last name wins ties. Pass
-    the result as ``label_names`` wherever one of these files is read, so that a label has the same id everywhere.
-    Every file is read whole.
+    Names ascend (whole numbers by value), but descend if one of the files is TREC or JSON, where the last name wins
+    ties. Pass the result as ``label_names`` wherever one of these files is read, so that a label has the same id
+    everywhere. Every file is read whole.
 
     Args:
         paths: Files of predictions and targets, as for :func:`read`.
@@ -222,7 +221,7 @@ def read_label_names(
         _Input.of("read_label_names", path, form, None, given or Columns())
         for path, form, given in zip(paths, forms, named, strict=True)
     ]
-    rule = LabelRule(None, string_ids, num_labels, any(one.form.ties == "last name" for one in inputs))
+    rule = LabelRule(None, string_ids, num_labels, _last_name_wins(inputs, num_labels))
     if rule.by_number and all(one.form.has_queries for one in inputs):
         return None
     gathered, numbered = NameGathering(memory), list[FilePath]()
@@ -244,18 +243,28 @@ def read_label_names(
     return gathered.ordered(rule, bool(string_ids))
 
 
-def names_in_memory(caller: str, tables: Mapping[str, Any]) -> tuple[str, ...]:
+def names_in_memory(
+    caller: str, tables: Mapping[str, Any], more: Iterable[str] = (), last_wins: bool = False
+) -> Sequence[str]:
     """Return the distinct items of several tables or dicts, in the order of their label ids.
 
     Args:
         caller: Who asks.
         tables: Tables by the argument that they were passed as.
+        more: Further names.
+        last_wins: Whether the last name wins ties.
     """
     gathered = NameGathering(MEMORY)
     for argument, value in tables.items():
         found = Found(Path(argument), (Part(Path(argument), {}),))
         gathered.add(in_memory(caller, "target", value).keyed_file(found, None, Columns()))
-    return tuple(gathered.ordered(LabelRule(None, True, None, False), as_written=False) or ())
+    gathered.add_more(arrow_names(more))
+    return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False) or ()
+
+
+def _last_name_wins(inputs: Sequence[_Input], num_labels: int | None) -> bool:
+    """Whether the last name wins ties; whole numbers of dicts are label ids where L is given, those of TREC are not."""
+    return any(one.form.ties == "last name" and (num_labels is None or one.form.name == "trec") for one in inputs)
 
 
 class _Input(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -487,6 +487,12 @@ def reader_in_memory(caller: str, argument: str, value: Any) -> Callable[[Openin
     raise TypeError(f"{caller}: {argument} is a {type(value).__name__}; pass {FORMS}.")
 
 
+def is_run_in_memory(value: Any) -> bool:
+    """Whether a value is a dict of dicts by the names of items, the form of pytrec_eval, ranx and BEIR."""
+    inner = (one for one in value.values() if isinstance(one, Mapping)) if isinstance(value, Mapping) else ()
+    return isinstance(next(chain.from_iterable(inner), None), str)
+
+
 def _from_table(table: Any, asked: Opening) -> Opened:
     with reading(asked.path, "a table"):
         arrow = pa.table(table) if hasattr(table, "__arrow_c_stream__") else pa.Table.from_pandas(table)
@@ -515,7 +521,11 @@ def _from_objects(path: FilePath, fields: Chosen, objects: Sequence[Mapping[str,
 
 
 def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
-    """Yield the entries of a dict; of a list of predictions the first is the best one."""
+    """Yield the entries of a dict; of a list of predictions the first is the best one.
+
+    Scores by name are held in single precision, as by pytrec_eval and in files of TREC: what it cannot tell is tied.
+    """
+    single = asked.role == "preds" and is_run_in_memory(run)
 
     def entries() -> Iterator[tuple[str, str, str | None, float | None]]:
         are_dicts: bool | None = None
@@ -540,5 +550,7 @@ def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
             if not pairs:
                 yield where, str(query), None, 0.0
 
-    with reading(asked.path, "a dict"):
-        yield from triples(entries())
+    with reading(asked.path, "a dict"), np.errstate(over="ignore"):  # as in trec_eval, what is too large is infinite
+        for lines in triples(entries()):
+            assert lines.value is not None
+            yield replace(lines, value=lines.value.astype(np.float32).astype(np.float64)) if single else lines

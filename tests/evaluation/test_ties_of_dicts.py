@@ -1,0 +1,70 @@
+"""Dicts of dicts, the form of pytrec_eval, give its numbers where scores are tied, and label counts by name."""
+
+import json
+import random
+
+import pandas as pd
+import pytest
+import pytrec_eval
+
+from tailmetrics import MAP, MRR, LabelBuckets, LabelFrequency, NDCGAtK, RecallAtK, evaluate
+from tailmetrics.cli import main
+from tailmetrics.io import DataFileError
+
+DOCS = [*(f"d{number}" for number in range(60)), "é", "Z9", "9", "10"]
+
+
+@pytest.fixture
+def data():
+    """Runs whose scores are almost all tied, some of them only in single precision."""
+    source = random.Random(1)
+    qrels = {f"q{row}": {doc: source.choice([0, 1, 2]) for doc in source.sample(DOCS, 12)} for row in range(50)}
+    scores = [0.1, 0.2, 0.3, 0.3 + 1e-9]
+    return {query: {doc: source.choice(scores) for doc in source.sample(DOCS, 30)} for query in qrels}, qrels
+
+
+@pytest.mark.filterwarnings("ignore:.*most lists end before that")
+@pytest.mark.parametrize("form", ["dict", "json"])
+def test_ties_of_dicts_are_those_of_pytrec_eval(tmp_path, data, form):
+    """NDCG, MRR and MAP equal pytrec_eval's of the same dicts to 1e-12, in Python and from files of them."""
+    run, qrels = data
+    values = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recip_rank", "map"}).evaluate(run)
+    names = {"ndcg@10": "ndcg_cut_10", "mrr": "recip_rank", "map": "map"}
+    expected = {key: sum(one[name] for one in values.values()) / len(values) for key, name in names.items()}
+    if form == "dict":
+        report = evaluate(run, qrels, metrics=[NDCGAtK(k=10), MRR(), MAP()])
+        found, said = report.overall, report.tie_winner
+        assert said == "the label that comes last by name"
+    else:
+        for name, content in (("run", run), ("qrels", qrels)):
+            (tmp_path / f"{name}.json").write_text(json.dumps(content))
+        words = ["--preds", tmp_path / "run.json", "--target", tmp_path / "qrels.json", "--out", tmp_path / "out"]
+        words += ["--metrics+=NDCGAtK", "--metrics.k=10", "--metrics+=MRR", "--metrics+=MAP", "--quiet"]
+        assert main(["evaluate", *map(str, words)]) == 0
+        found = json.loads((tmp_path / "out" / "report.json").read_text())["metrics"]
+    assert {key: found[key] for key in expected} == pytest.approx(expected, abs=1e-12)
+
+
+def test_label_counts_by_name(data):
+    """A dict, a Series and counts by ascending name are the same deciles, labels of no row included."""
+    run, qrels = data
+    counts = {doc: place for place, doc in enumerate(DOCS[1:], 1)}
+    ascending = [counts.get(doc, 0) for doc in sorted(DOCS)]
+    metrics = [RecallAtK(k=10, buckets="deciles", scope="global")]
+    expected = evaluate(run, qrels, metrics=metrics, label_counts=counts)
+    train = {f"t{row}": {doc: 1 for doc, count in counts.items() if row < count} for row in range(len(DOCS))}
+    assert evaluate(run, qrels, metrics=metrics, train_target=train).scalars == expected.scalars
+    for given in (pd.Series(counts), ascending, LabelFrequency.from_counts(ascending, 64)):
+        assert evaluate(run, qrels, metrics=metrics, label_counts=given).scalars == expected.scalars
+    buckets = LabelBuckets.deciles(ascending)
+    assert evaluate(run, qrels, metrics=metrics, buckets=buckets).scalars == expected.scalars
+    more = evaluate(run, qrels, metrics=metrics, label_counts={**counts, "never shown": 10**6})
+    assert next(row.labels for row in more.buckets if row.name == "decile_10") == 1
+
+
+def test_label_counts_of_other_names_are_refused(data):
+    """Counts none of whose names a file has would make every label unseen."""
+    with pytest.raises(DataFileError, match="label counts: has no label in common with"):
+        evaluate(*data, label_counts={"x": 1, "y": 2})
+    with pytest.raises(ValueError, match="label_counts names a label twice"):
+        evaluate(*data, label_counts={7: 1, "7": 2})
