@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+import warnings
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -23,6 +24,7 @@ from contract.forms import candidates, csr_scores
 from exactness.bits import bits_of
 from oracle import Setting, evaluate
 from tailmetrics import F1AtThreshold, LabelBuckets, RecallAtThreshold, TopKCollection, rank
+from tailmetrics.evaluation import compare_runs
 from tailmetrics.metrics import REGISTRY
 from tailmetrics.metrics.areas import _sum_of_precisions
 
@@ -147,6 +149,62 @@ def test_bounds_are_narrow_and_exact_where_each_score_has_its_bin(name: str, dty
     whole = scores.round().clamp(-4, 4)
     found = fed(REGISTRY[name](num_labels=4), whole, target).compute()
     assert float(found) == pytest.approx(peer(target, whole.double(), average="macro"), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
+def test_squeezed_scores_are_told_and_never_called_worse(name: str) -> None:
+    """``sigmoid(logit / 200)`` has the order of the logits: one warning, intervals that hold 0, and no star."""
+    generator, kind = torch.Generator().manual_seed(3), REGISTRY[name]
+    logits = torch.randn(400, 6, generator=generator) * 2
+    target = torch.rand(logits.shape, generator=generator) < (logits - 1).sigmoid()
+    squeezed = (logits / 200).sigmoid()
+    buckets = LabelBuckets.from_assignment([0, 0, 0, 1, 1, 1], ["head", "tail"])
+    metric = fed(kind(num_labels=6), squeezed, target)
+    with pytest.warns(UserWarning, match="may be off by up to 0.*Pass logits") as said:
+        metric.compute()
+    assert len(said) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.compute()
+        fed(kind(num_labels=6), logits, target).compute()
+        metrics = [kind(num_labels=6), kind(num_labels=6, buckets=buckets)]
+        found = compare_runs({"logits": logits, "squeezed": squeezed}, target, metrics=metrics, resamples=200)
+    assert len(found.comparisons) == 4
+    for one in found.comparisons:
+        assert one.p.randomisation < 0.05 or one.statistic == "gap"  # what is in the bins does differ
+        assert not one.significant
+        assert one.interval.low <= 0 <= one.interval.high
+    off = [
+        float((end - area.compute()).abs())
+        for area in (fed(kind(num_labels=6), scores, target) for scores in (logits, squeezed))
+        for end in area.error_bounds()
+    ]
+    # two scores of a bin are taken for equal in 1 of 256 cases
+    assert found.comparisons[0].bin_error == pytest.approx(max(off[:2]) + max(off[2:]), rel=1e-3)
+    assert "better" not in (found.verdict or "")
+    assert "worse" not in (found.verdict or "")
+
+
+@pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
+def test_equal_scores_leave_nothing_open(name: str) -> None:
+    """Scores of five votes tie in their bins: intervals are not wider, and a difference is called one."""
+    generator = torch.Generator().manual_seed(3)
+    target = torch.rand(400, 6, generator=generator) < 0.3
+    noise = torch.randn(2, 400, 6, generator=generator)
+    votes = {run: (noise[place] + place * target).round().clamp(-2, 2) / 3 for place, run in enumerate("ab")}
+    found = compare_runs(votes, target, metrics=[REGISTRY[name](num_labels=6)], resamples=200)
+    (one,) = found.comparisons
+    assert one.bin_error == 0
+    assert one.significant
+
+
+@pytest.mark.parametrize("name", ["LabelAUC", "LabelAP"])
+def test_labels_that_are_not_stored_tie_and_leave_nothing_open(name: str) -> None:
+    """Most rows lack most labels, whose order is known: bounds are the value."""
+    scores = torch.tensor([1.0, 2.0, -math.inf, -math.inf, -math.inf, -math.inf])[:, None]
+    metric = fed(REGISTRY[name](num_labels=1), scores, torch.tensor([1, 0, 1, 0, 0, 0])[:, None].bool())
+    low, high = metric.error_bounds()
+    assert float(low) == float(high) == float(metric.compute())
 
 
 @pytest.mark.parametrize("unit", [1, 1000, 10**12])

@@ -90,6 +90,8 @@ class Evaluation:
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)
         self.collection._tells_ties = False  # the report tells it, with the values of other orders
+        for one in self.members:
+            vars(one)["_tells_bins"] = False  # the report tells it
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
         self.examples: RowExamples | None = None
         self.confidence = intervals
@@ -338,7 +340,7 @@ class Evaluation:
             if most >= SHOWN_DIGIT:
                 yield (
                     f"{key} counts scores of a label in one of {bins} bins as equal: it may be off by up to "
-                    f"{most:.1g}. error_bounds() of the metric has the ends."
+                    f"{most:.1g}. error_bounds() of the metric has the ends; pass logits in place of probabilities."
                 )
 
     def _notes_on_misses(self) -> Iterator[str]:

@@ -26,6 +26,7 @@ from tailmetrics.metrics import (
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._states import AtCells, InBlocks
 from tailmetrics.ranking import Ranking
+from tailmetrics.ranking._scores import dense_blocks
 from tailmetrics.significance.labels import AreaRows, Exposure, LabelRows, OverLabels, ShownRows
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -34,8 +35,9 @@ Lists: TypeAlias = tuple[Ints, Ints]
 
 MOST = 2**24
 """Codes that are kept of a cut-off, 128 MB; with more, averages over labels have no interval."""
-BINS = 8192
-"""Codes of a bin and whether the label is relevant: of 4,096 bins at most."""
+BINS, MARKS = 8192, 256
+"""Codes of a bin and whether the label is relevant, of 4,096 bins at most; and marks, which tell scores of a bin apart:
+two different scores have one mark in 1 of 256 cases."""
 
 
 EXPOSURES: dict[type[TopKMetric], Exposure] = {
@@ -99,11 +101,14 @@ def over_labels(spec: Mapping[str, Any], bucket: int, lists: Lists, inside: NDAr
     kept = inside[rows]
     if "area" in spec:
         of_bucket = (
-            codes.reshape(lengths.size, -1) // BINS == bucket if codes.size else np.zeros((lengths.size, 0), bool)
+            codes.reshape(lengths.size, -1) // (BINS * MARKS) == bucket
+            if codes.size
+            else np.zeros((lengths.size, 0), bool)
         )
         columns = of_bucket[0] if len(of_bucket) else np.zeros(0, bool)
-        found = (codes % BINS).reshape(of_bucket.shape)[:, columns]
-        return AreaRows(found // 2, found % 2 > 0, inside, spec["area"], spec["average"])
+        found = codes.reshape(of_bucket.shape)[:, columns]
+        bins, marks = found % BINS // 2, found // BINS % MARKS
+        return AreaRows(bins, found % 2 > 0, inside, spec["area"], spec["average"], marks)
     label, flags = codes // 4, codes % 4
     kept &= label % number == bucket
     if "exposure" in spec:
@@ -127,9 +132,12 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
         entries = metric._relevant(ranking).targets.entries
         some = (entries.ids >= 0).cpu().numpy()
         relevant[entries.rows.cpu().numpy()[some], entries.ids.cpu().numpy()[some]] = True
-        blocks = [part.cells.cpu().numpy() for part in metric._blocks(ranking)]
-        bins = np.concatenate([*blocks, np.zeros(0, np.int64)]).reshape(size, -1) % metric.bins
-        return [(np.full(size, num_labels), (bucket * BINS + 2 * bins + relevant).ravel())]
+        blocks = [block for _, block in dense_blocks(ranking, num_labels)]
+        scores = torch.cat([torch.empty(0, num_labels), *(block.cpu() for block in blocks)])
+        marks = mixed((scores.double() + 0.0).view(torch.int64)) & (MARKS - 1)  # + 0.0 makes both zeros one
+        bins = metric._cells(torch.tensor(0), scores)
+        cells = (torch.from_numpy(bucket) * MARKS + marks) * BINS + 2 * bins + torch.from_numpy(relevant)
+        return [(np.full(size, num_labels), cells.numpy().ravel())]
     averaged = isinstance(metric, LabelAveragedMetric)
     prepared = dict(metric.cells_of_rows(ranking) if averaged else metric._prepare(ranking))
     name: Callable[[str], str] = metric._label_state if averaged else str
@@ -139,9 +147,9 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
         hit = _one_of(prepared, map(name, (f"hits_at_{k}", f"hit_at_{k}")))
         predicted = _one_of(prepared, map(name, (f"predicted_at_{k}", f"shown_at_{k}")))
         codes = [num_labels * rows + labels for rows, labels in (hit, predicted, held)]
-        cells = np.unique(np.concatenate(codes))
-        rows, label = np.divmod(cells, num_labels)
-        own, made = (np.isin(cells, np.concatenate([codes[0], one])) for one in (codes[2], codes[1]))
+        every = np.unique(np.concatenate(codes))
+        rows, label = np.divmod(every, num_labels)
+        own, made = (np.isin(every, np.concatenate([codes[0], one])) for one in (codes[2], codes[1]))
         coded = (label * (1 if buckets is None else len(buckets)) + bucket[label]) * 4 + 2 * own + made
         found.append((np.bincount(rows, minlength=size), coded))
     return found

@@ -23,6 +23,7 @@ from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._scores import PairCounts, count_pairs, dense_blocks
+from tailmetrics.ranking._warnings import warn_outside
 
 AreaAverage: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
@@ -31,6 +32,12 @@ BLOCK_SCORES = 2**18
 
 FINEST = 4096
 """Most bins: 64 for each octave from 2^-8 to 2^8 of either sign, 4 for each other octave, two for infinities."""
+
+UNSTORED = 67
+"""The bin of -inf among ``FINEST``, and of nothing else: labels that are not stored tie there, and nothing is lost."""
+
+WIDE = 0.01
+"""How far a value may be off before ``compute`` warns: a point of a percentage, as papers report areas."""
 
 
 def _bin_of(scores: Tensor) -> Tensor:
@@ -94,6 +101,9 @@ class _LabelArea(LabelValues):
     withheld: ClassVar[tuple[str, ...]] = ("k",)
     key_words: ClassVar = {**TopKMetric.key_words, "average": "", "bins": ""}
     needs: tuple[str, ...] = ("num_labels",)
+    peer: ClassVar[str]
+    """The function of scikit-learn."""
+    _tells_bins = True
 
     def __init__(self, *, average: AreaAverage = "macro", bins: int = FINEST, **kwargs: Unpack[TopKArguments]) -> None:
         self.average = check_choice(self._caller, "average", average, AreaAverage)
@@ -155,7 +165,22 @@ class _LabelArea(LabelValues):
         return label * self.bins + _bin_of(scores) // (FINEST // self.bins)
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
-        return [self._areas(states)[1].tolist()]
+        found = self._areas(states)
+        self._tell_of_bins(found)
+        return [found[1].tolist()]
+
+    def _tell_of_bins(self, areas: Tensor) -> None:
+        """Warn once where bins leave much open: of areas (3, G), or (3, L) of labels, which count as their mean."""
+        off = (areas - areas[1]).abs().amax(dim=0)
+        most = float(off.nanmean() if self.average == "none" else off.nan_to_num().max())
+        if self._tells_bins and most > WIDE:
+            self._tells_bins = False
+            more = "" if self.bins == FINEST else f", or bins={FINEST}"
+            warn_outside(
+                f"{self._caller}: the value may be off by up to {most:.2g}: scores of a label that lie in one of "
+                f"{self.bins} bins count as equal, as probabilities in a narrow range or near 1 do. Pass logits{more}; "
+                f"or, where memory holds all scores, use scikit-learn's {self.peer}. Equal scores lose nothing."
+            )
 
     def _areas(self, states: Mapping[str, Tensor]) -> Tensor:
         """Return the least, the middle and the largest area of all labels or of each bucket, (3, G), or of labels."""
@@ -187,7 +212,11 @@ class _LabelArea(LabelValues):
             float64, as :meth:`TopKMetric.compute`; with ``average="none"`` of shape (L,), or with row groups
             (1 + groups, L): first all rows, then each group. NaN for a label that has no area.
         """
-        return super().compute() if self.average != "none" else self._of_groups()[1]
+        if self.average != "none":
+            return super().compute()
+        found = self._of_groups()
+        self._tell_of_bins(torch.stack(found))
+        return found[1]
 
     def error_bounds(self) -> tuple[Tensor, Tensor]:
         """Return bounds, of the shape of :meth:`compute`, that hold the exact value over all batches and processes."""
@@ -246,13 +275,16 @@ class LabelAUC(_LabelArea):
     """
 
     stem = "auc"
+    peer = "roc_auc_score"
 
     def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
         ends = relevant.sum(dim=1, keepdim=True), irrelevant.sum(dim=1, keepdim=True)
         pairs = _sum_of_products(*ends)
         below = irrelevant.cumsum(dim=1) - irrelevant
         right, unsure = (_sum_of_products(relevant, others) for others in (below, irrelevant))
-        return torch.stack([(right + unsure * part) / pairs for part in (0.0, 0.5, 1.0)]).clamp(max=1.0)
+        tied = (relevant * irrelevant)[:, UNSTORED].double() if self.bins == FINEST else 0.0
+        found = right + tied / 2, right + unsure * 0.5, right + unsure - tied / 2
+        return torch.stack([one / pairs for one in found]).clamp(max=1.0)
 
 
 @final
@@ -283,6 +315,7 @@ class LabelAP(_LabelArea):
     """
 
     stem = "ap"
+    peer = "average_precision_score"
 
     def _area(self, relevant: Tensor, irrelevant: Tensor) -> Tensor:
         label, place = relevant.nonzero(as_tuple=True)
@@ -295,6 +328,8 @@ class LabelAP(_LabelArea):
         found = (above + own).double()
         middle, high = (own * (found / (found + wrong)) for wrong in (worse_above + others, worse_above))
         low = torch.minimum(_sum_of_precisions(above, own, worse_above + others), middle)
+        tied = (place == UNSTORED) & (self.bins == FINEST)
+        low, high = (torch.where(tied, middle, end) for end in (low, high))
         sums = torch.zeros(3, *relevant.shape, dtype=torch.float64)
         sums[:, label, place] = torch.stack([low, middle, high])
         return (ordered_sum(sums) / total).clamp(max=1.0)

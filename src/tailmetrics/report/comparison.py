@@ -406,7 +406,13 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
         for one in part:
             if one.interval.method.startswith("none: "):
                 without.setdefault(one.interval.method.removeprefix("none: "), []).append(one.key)
-        lacking = (f"no interval, {why}: {', '.join(keys)}" for why, keys in without.items())
+        lacking = [f"no interval, {why}: {', '.join(keys)}" for why, keys in without.items()]
+        open_keys = [one.key for one in part if abs(one.difference) < one.bin_error]
+        if open_keys:
+            lacking.append(
+                f"smaller than what bins of scores leave open, so that no * stands there: {', '.join(open_keys)}; pass "
+                "logits in place of probabilities, or scores of a wider range"
+            )
         stand_out = [line for line, one in enumerate(part) if one.significant]
         yield Section(
             "comparisons",

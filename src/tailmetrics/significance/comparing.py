@@ -80,6 +80,8 @@ class Comparison:
         relative_difference: Difference over ``baseline_value``; NaN if that is 0.
         least_difference: The least true difference that so many rows show with a power of 0.8, at the level that the
             correction leaves the first of the comparisons; NaN where no error is known.
+        bin_error: How far the difference may be off, because scores of areas that share a bin count as equal: the sum
+            of what the bins of both leave open. No smaller difference is significant.
     """
 
     key: str
@@ -97,6 +99,7 @@ class Comparison:
     cohens_dz: float
     relative_difference: float
     least_difference: float = nan
+    bin_error: float = 0.0
 
     @property
     def n(self) -> int:
@@ -110,8 +113,8 @@ class Comparison:
 
     @property
     def significant(self) -> bool:
-        """Whether the corrected decisive p-value is at most 1 - confidence."""
-        return self.p_corrected.decisive <= 1 - self.interval.confidence
+        """Whether the corrected decisive p-value is at most 1 - confidence, and bins leave no room for the opposite."""
+        return self.p_corrected.decisive <= 1 - self.interval.confidence and abs(self.difference) >= self.bin_error
 
 
 class Contrast(Estimate):
@@ -165,7 +168,7 @@ class Contrast(Estimate):
         p, interval = PValues(swapped, by_total), self.interval(draws, confidence)
         relative = self.value / baseline_value if baseline_value else nan
         of_runs = self.key, run, baseline, self.kind, value, baseline_value
-        return Comparison(*of_runs, interval, p, p, *self._wins(), effect, relative)
+        return Comparison(*of_runs, interval, p, p, *self._wins(), effect, relative, bin_error=self.off)
 
     def least_difference(self, level: float) -> float:
         """Return the true difference that a test at a level finds with a power of ``POWER``."""
@@ -174,7 +177,7 @@ class Contrast(Estimate):
         error, degrees = self.found_error
         if isnan(error) or error == 0:
             return nan
-        return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, POWER)) * error
+        return float(stdtrit(degrees, 1 - level / 2) + stdtrit(degrees, POWER)) * error + self.off
 
     def _wins(self) -> tuple[int, int, int]:
         if self.kind == "gap":

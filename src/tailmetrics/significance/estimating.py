@@ -21,10 +21,10 @@ Biometrika 26 (1934); Korn and Graubard, Survey Methodology 24 (1998), for rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, inf, isfinite, nan, sqrt
+from math import ceil, inf, isfinite, isnan, nan, sqrt
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -271,6 +271,7 @@ class Estimate:
         self.value, smooth = total(statistic), None
         if isinstance(statistic, Ratios) and isfinite(self.value):
             smooth = Studentised(statistic)
+        self.off = sum(side.off for side in sides)
         self.smooth, self._labels_too = smooth, resample == "rows,labels"
         self._drawn_are = "rows" if clusters is None else "clusters"
         shares = sides[0].shares and all(
@@ -337,7 +338,11 @@ class Estimate:
                 return low, high, f"{method} of {self._drawn_are}, runs and labels" if self.extra else method
             return self._resampled(draws, confidence)
 
-        return choose(self.facts, confidence, spread)
+        found, off = choose(self.facts, confidence, spread), self.off
+        if not off or isnan(found.low):
+            return found
+        low, high = max(found.low - off, self.bounds[0]), min(found.high + off, self.bounds[1])
+        return replace(found, low=low, high=high, method=f"{found.method}, wider by what bins leave open")
 
     def _resampled(self, draws: Array | None, confidence: float) -> Ends:
         assert draws is not None

@@ -40,6 +40,7 @@ class Influence:
         touched: Rows that change the value at all.
         units: How many rows of equal weight say as much.
         of_labels: Shape (L,), the value of each label; NaN for labels that are left out.
+        off: How far the value may be from the exact one.
     """
 
     value: float
@@ -50,6 +51,7 @@ class Influence:
     touched: int
     units: float
     of_labels: Array
+    off: float = 0.0
 
     def plus(self, other: Influence, mine: float = 1.0, its: float = 1.0) -> Influence:
         """Return what ``mine`` times this value plus ``its`` times another one depends on."""
@@ -240,6 +242,8 @@ class AreaRows:
         inside: Shape (N,), the rows that count.
         area: ``"roc"``, or ``"precision"`` for average precision.
         average: Over labels.
+        marks: Shape (N, L), a number of each score; the area is known within bounds alone where scores of one bin of a
+            label have several. None where scores of one bin are equal.
     """
 
     bins: NDArray[np.integer]
@@ -247,15 +251,17 @@ class AreaRows:
     inside: Flags
     area: Literal["roc", "precision"] = "roc"
     average: Literal["macro", "weighted", "micro"] = "macro"
+    marks: NDArray[np.integer] | None = None
 
     def influence(self) -> Influence:
         """Return what the value depends on."""
         bins, relevant = np.asarray(self.bins)[self.inside], self.relevant[self.inside]
+        marks = np.zeros_like(bins) if self.marks is None else np.asarray(self.marks)[self.inside]
         places = np.broadcast_to(np.arange(bins.shape[1]), bins.shape)
         if self.average == "micro":
             places = np.zeros_like(places)
         num_labels, size = bins.shape[1] if self.average != "micro" else 1, int(bins.max(initial=0)) + 1
-        areas, slopes = np.full(num_labels, np.nan), np.zeros(bins.shape)
+        areas, slopes, off = np.full(num_labels, np.nan), np.zeros(bins.shape), np.zeros(num_labels)
         support = np.bincount(places[relevant], minlength=num_labels)
         step = max(1, BLOCK // max(size, 1))
         for start in range(0, num_labels, step):
@@ -268,6 +274,10 @@ class AreaRows:
             )
             found, of_relevant, of_others = (_roc if self.area == "roc" else _precision)(above, below)
             areas[start : start + step] = found
+            last = np.zeros(shape[0] * size, np.int64)
+            last[cell] = marks[some]
+            differ = np.bincount(cell[marks[some] != last[cell]], minlength=last.size).reshape(shape) > 0
+            off[start : start + step] = self._off(above, below, differ)
             slopes[some] = np.where(relevant[some], of_relevant.reshape(-1)[cell], of_others.reshape(-1)[cell])
         known = ~np.isnan(areas)
         weights = np.where(known, support if self.average == "weighted" else 1.0, 0.0)
@@ -280,10 +290,38 @@ class AreaRows:
         cells = np.where(leaves, 0.0, cells) + np.where(weighs, beyond[places] / max(total, 1), 0.0)
         rows = np.broadcast_to(np.flatnonzero(self.inside)[:, None], bins.shape)
         shares = np.where(relevant, 1 / np.maximum(support[places], 1), 0.0)
-        return influence_of(
+        influence = influence_of(
             value, cells.ravel(), rows.ravel(), places.ravel().astype(np.int64), self.inside,
             weights * beyond / max(total, 1), areas, shares.ravel(),
         )  # fmt: skip
+        return replace(influence, off=float((weights * np.where(known, off, 0)).sum() / max(total, 1)))
+
+    def _off(self, relevant: Array, others: Array, differ: Flags) -> Array:
+        """Return how far the area of each label may be from that of its scores, shape (L,).
+
+        As the ``error_bounds()`` of :class:`tailmetrics.LabelAUC` and :class:`tailmetrics.LabelAP`: of a bin all others
+        come before its relevant rows, or behind.
+
+        Args:
+            relevant: Shape (L, B), how many relevant rows each bin has.
+            others: Shape (L, B), how many other rows.
+            differ: Shape (L, B), where scores of a bin differ.
+        """
+        m, n = relevant.sum(axis=1), others.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.area == "roc":
+                return np.asarray((relevant * others * differ).sum(axis=1) / (2 * m * n))
+            from scipy.special import digamma  # tailmetrics.significance is imported without the extras
+
+            at = (relevant > 0) & differ
+            true, false = (np.flip(np.flip(some, 1).cumsum(axis=1), 1)[at] for some in (relevant, others))
+            r, wrong = relevant[at], false - others[at]
+            middle = r * true / (true + false)
+            best = r * true / (true + wrong) - middle
+            # the sum of (true - r + i) / (true - r + i + false) over i = 1 to r
+            worst = middle - r + false * (digamma(true + false + 1) - digamma(true - r + false + 1))
+            ends = (np.bincount(at.nonzero()[0], weights=end, minlength=len(m)) for end in (best, worst))
+            return np.asarray(np.maximum(*ends) / m)
 
 
 Exposure: TypeAlias = Literal["coverage", "gini", "entropy", "mean", "lift", "personalization"]

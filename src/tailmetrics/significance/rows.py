@@ -43,6 +43,7 @@ class KeyRows:
         runs: The value of each run of the model.
         influence: Of averages over labels, what they depend on; of several runs, that of the first.
         shares: Whether no value can lie outside [0, 1].
+        off: How far the value may be from the exact one, because scores share bins.
     """
 
     kind: Kind
@@ -50,6 +51,7 @@ class KeyRows:
     runs: tuple[float, ...]
     influence: Influence | None = None
     shares: bool = True
+    off: float = 0.0
 
     @property
     def plain(self) -> bool:
@@ -289,7 +291,7 @@ def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyR
         ones = np.where(found.inside, 1.0, np.nan)
         # values of which the mean is the value, and whose spread is that of the value: N times what a row changes
         term = 1, found.value + found.inside.sum() * found.rows + 0 * ones, ones
-        return KeyRows("labels", (term,), (found.value,), found)
+        return KeyRows("labels", (term,), (found.value,), found, off=found.off)
     parts = value if isinstance(value, tuple) else (value,)
     if len(parts) != 1 + isinstance(value, tuple):
         raise ValueError(f"{caller}: {key!r} in {run} has {len(parts)} parts; pass a pair (numerator, denominator).")
@@ -328,11 +330,13 @@ def _of_runs(runs: Sequence[KeyRows]) -> KeyRows:
         worth.append(mean + changed if is_ratio else top)
     rows = np.mean(worth, axis=0)
     term = 1, rows, np.where(np.isnan(rows), np.nan, 1.0)
-    return replace(runs[0], terms=(term,), runs=tuple(one.runs[0] for one in runs))
+    off = float(np.mean([one.off for one in runs]))
+    return replace(runs[0], terms=(term,), runs=tuple(one.runs[0] for one in runs), off=off)
 
 
 def _gap(first: KeyRows, last: KeyRows, shares: bool) -> KeyRows:
     terms = (*first.terms, *((-sign, top, bottom) for sign, top, bottom in last.terms))
     runs = tuple(a - b for a, b in zip(first.runs, last.runs, strict=True))
     mine, its = first.influence, last.influence
-    return KeyRows("gap", terms, runs, mine.beside(its) if mine is not None and its is not None else None, shares)
+    beside = mine.beside(its) if mine is not None and its is not None else None
+    return KeyRows("gap", terms, runs, beside, shares, first.off + last.off)
