@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tailmetrics"
@@ -38,6 +39,24 @@ PAIRS = [
 ]
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr, ast.Is: ast.IsNot}
 SWAPS |= {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
+
+
+def parsed(path: Path) -> ast.Module:
+    """Return the tree of a file, each operator a node of its own: ``ast.parse`` uses one for all places of a sign."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, (ast.operator, ast.boolop, ast.unaryop)):
+                setattr(node, name, _own(value, node))
+        if isinstance(node, ast.Compare):
+            node.ops = [_own(value, node) for value in node.ops]
+    return tree
+
+
+def _own(sign: ast.AST, node: ast.AST) -> Any:
+    own = type(sign)()
+    vars(own)["lineno"] = vars(node)["lineno"]
+    return own
 
 
 def candidates(tree: ast.Module) -> list[ast.AST]:
@@ -95,12 +114,12 @@ def main() -> None:
     chance, count = random.Random(int(os.environ.get("SEED", "0"))), int(os.environ.get("N", "30"))
     files = [SOURCE / place for place in WHERE if place.endswith(".py")]
     files += [path for place in WHERE for path in sorted((SOURCE / place).rglob("*.py"))]
-    if not survives(files[0], ast.unparse(ast.parse(files[0].read_text()))):
+    if not survives(files[0], ast.unparse(parsed(files[0]))):
         raise SystemExit("The tests fail without a mistake: repair that first.")
-    nodes = [(path, place) for path in files for place in range(len(candidates(ast.parse(path.read_text()))))]
+    nodes = [(path, place) for path in files for place in range(len(candidates(parsed(path))))]
     survived = 0
     for path, place in chance.sample(nodes, count):
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         chosen = candidates(tree)[place]
         what = ast.unparse(chosen) or type(chosen).__name__
         lives = survives(path, ast.unparse(ast.fix_missing_locations(_Swap(chosen).visit(tree))))

@@ -241,14 +241,14 @@ def test_combinations_that_contradict_each_other_are_refused() -> None:
 
 
 def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
-    """NumPy's numbers of any width, and vectors of them, mean what Python's mean: keys and values are the same."""
+    """NumPy's numbers of any width mean what Python's mean, its vectors what tensors mean: keys and values are the same."""
     scores, target = torch.tensor([[0.9, 0.6, 0.2, 0.4]]), torch.tensor([[0, 3]])
     pairs: list[tuple[TopKMetric, TopKMetric]] = [
         (tm.RecallAtK(k=np.array([1, 3])), tm.RecallAtK(k=[1, 3])),
         (tm.RecallAtK(k=torch.tensor([1, 3])), tm.RecallAtK(k=[1, 3])),
         (tm.RecallAtK(k=np.int16(3)), tm.RecallAtK(k=3)),
         (tm.F1AtThreshold(np.float32(0.5)), tm.F1AtThreshold(0.5)),
-        (tm.F1AtThreshold(np.linspace(0.25, 0.75, 3)), tm.F1AtThreshold([0.25, 0.5, 0.75])),
+        (tm.F1AtThreshold(np.linspace(0.1, 0.7, 4)), tm.F1AtThreshold(torch.linspace(0.1, 0.7, 4).double())),
         (tm.F1AtThreshold(np.array(0.5)), tm.F1AtThreshold(0.5)),
         (tm.KForRecall(np.float32(0.5), num_labels=4), tm.KForRecall(0.5, num_labels=4)),
         (tm.RecallAtK(k=1, min_gain=np.float32(0.5)), tm.RecallAtK(k=1, min_gain=0.5)),
@@ -267,7 +267,15 @@ def test_numbers_and_arrays_of_numpy_are_numbers() -> None:
     for wrong in (np.array([[1]]), np.array([1.5]), np.array([True]), np.array([]), np.bool_(True), np.float64(5)):
         with pytest.raises((TypeError, ValueError), match="RecallAtK: k"):
             tm.RecallAtK(k=wrong)
-    for wrong in (np.array([[0.5]]), np.array([True]), np.array(["a"]), np.bool_(True), np.array([])):
+    for wrong in (
+        np.array([[0.5]]),
+        np.array([True]),
+        np.array(["a"]),
+        np.bool_(True),
+        np.array([]),
+        np.array([1]),
+        torch.tensor([torch.nan]),
+    ):
         with pytest.raises(ValueError, match="F1AtThreshold: threshold="):
             tm.F1AtThreshold(wrong)
 

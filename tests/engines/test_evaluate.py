@@ -1,5 +1,8 @@
 """One call on the parts of a data set: the report of all rows at once, and errors that are not tried again."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,6 +10,7 @@ import torch
 
 import tailmetrics
 from tailmetrics import F1AtK, LabelFrequency, NDCGAtK, RecallAtK
+from tailmetrics.engines.dask import DaskCluster
 
 ROWS, LABELS = 700, 30
 
@@ -137,3 +141,10 @@ def test_lists_that_became_text(alone, form):
     message = r"column 'ids' holds text, such as '\[.*\]'; it needs lists of numbers. Dask .*dataframe.convert-string"
     with pytest.raises(ValueError, match=message):
         alone.evaluate([text], METRICS, label_counts=COUNTS)
+
+
+def test_a_cluster_of_dask_gets_tasks_before_its_workers_join(monkeypatch):
+    """It has no threads then; without tasks no worker of a cluster that grows on demand would ever start."""
+    found = SimpleNamespace(get_client=lambda: SimpleNamespace(nthreads=dict))
+    monkeypatch.setitem(sys.modules, "distributed", found)
+    assert DaskCluster().connect() > 0

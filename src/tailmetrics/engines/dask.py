@@ -1,4 +1,4 @@
-"""Dask: a task for each partition of a DataFrame, and a tree of tasks that add up."""
+"""Dask: one task evaluates each partition of a DataFrame, and a tree of tasks adds the results up."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any, Final
 
 from tailmetrics.engines.cluster import Cluster, Work, in_groups
 
+EXPECTED: Final = 8
+"""Threads that a cluster without a worker is taken to get: tasks for a few workers, and not too many for one."""
+
 
 class DaskCluster(Cluster):
-    """The scheduler of the ``Client`` that is there; without one, the threads of this process."""
+    """Runs tasks on the scheduler of the current ``Client``. Without a client, the threads of this process run them."""
 
     name = "dask"
 
@@ -17,7 +20,7 @@ class DaskCluster(Cluster):
         """Return the sum of the results of all partitions."""
         from dask.delayed import delayed
 
-        kept = delayed(work, pure=True, traverse=False)  # once in the graph, however large its tables are
+        kept = delayed(work, pure=True, traverse=False)  # the graph holds ``work`` once, and all tasks share it
         evaluate, merge = delayed(Work.__call__, pure=True), delayed(Work.merged, pure=True)
         results = [evaluate(kept, [part]) for part in dataset[list(work.columns)].to_delayed()]
         while len(results) != 1:
@@ -26,19 +29,23 @@ class DaskCluster(Cluster):
         return total
 
     def numbers(self, count: int) -> Any:
-        """Return a DataFrame of numbers, a partition for each."""
+        """Return a DataFrame with the numbers 0 to ``count - 1``; each number is a partition of its own."""
         import pandas as pd
 
         return import_module("dask.dataframe").from_pandas(pd.DataFrame({"id": range(count)}), npartitions=count)
 
     def connect(self) -> int:
-        """Return the threads of all workers, which are started on this machine where no scheduler is named."""
+        """Return the number of threads of all workers.
+
+        If there is no client and Dask's settings name no scheduler, workers are started on this machine. A cluster
+        whose workers have not joined yet, or start with the first tasks, counts as :data:`EXPECTED` threads.
+        """
         distributed = import_module("distributed")
         try:
             self._client: Any = distributed.get_client()
         except ValueError:
-            self._client = distributed.Client(threads_per_worker=1)  # kept: its workers end with it
-        return sum(self._client.nthreads().values())
+            self._client = distributed.Client(threads_per_worker=1)  # kept: workers end with their client
+        return sum(self._client.nthreads().values()) or EXPECTED
 
 
 CLUSTER: Final = DaskCluster()

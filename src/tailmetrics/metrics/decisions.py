@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -24,11 +25,11 @@ from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._scores import suggested_per_row, suggestions, targets_above
 from tailmetrics.ranking._warnings import warn_of_logits
 
-Thresholds: TypeAlias = float | Sequence[float] | Tensor
+Thresholds: TypeAlias = "float | Sequence[float] | Tensor | NDArray[np.floating[Any]]"
 
 
 class ThresholdArguments(TopKArguments, total=False):
-    """What metrics of thresholds take by name."""
+    """Keyword arguments of metrics with a threshold."""
 
     labels: LabelSet
     macro: MacroOf | None
@@ -39,16 +40,18 @@ class ThresholdArguments(TopKArguments, total=False):
 class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
     """A metric of decisions: a label is suggested where its score is above a threshold.
 
-    ``preds`` are dense scores (N, L), CSR or scored candidates, whose labels that are not stored are not suggested, or
-    decisions, bool (N, L). Scores are compared as they are, in their own type: a threshold for probabilities needs
-    probabilities, and bfloat16 scores of .3 are not above .3.
+    ``preds`` are dense scores (N, L), a CSR matrix, scored candidates, or decisions, bool (N, L). A label that a CSR
+    matrix or a list of candidates does not hold is not suggested. Scores are compared as they are, so a threshold for
+    probabilities needs probabilities. The threshold is rounded to the type of the scores: a bfloat16 score of 0.3 is
+    not above 0.3.
 
     Args:
-        threshold: A number, several, or a tensor (L,) with a threshold for each label.
+        threshold: A number, a list of numbers, or a floating tensor or NumPy array (L,) with one threshold for each
+            label.
         average: ``"micro"``, ``"macro"``, ``"weighted"``, ``"samples"`` or ``"none"``, as in
             :class:`LabelAveragedMetric`.
         kwargs: See :class:`LabelAveragedMetric`, :class:`RelevanceMetric`, :class:`TopKMetric`. ``scope="global"``
-            changes ``average="samples"`` alone: precision then divides by all that a row is suggested.
+            changes only ``average="samples"``: precision of a bucket then divides by the suggestions of all buckets.
     """
 
     withheld: ClassVar[tuple[str, ...]] = ("k", "denominator", "depth", "ties")
@@ -63,17 +66,17 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         super().__init__(threshold, average=average, **kwargs)  # type: ignore[arg-type]
 
     def _check_cutoffs(self, k: Any) -> tuple[Any, ...]:
-        """Return the thresholds as numbers, or "" for one per label."""
-        if isinstance(k, Tensor) and k.ndim == 1 and k.is_floating_point():
-            self._limits: list[float | Tensor] = [k.detach().cpu()]
+        """Return the thresholds as numbers, or ``("",)`` where there is a threshold for each label."""
+        if isinstance(k, Tensor) and k.ndim == 1 and len(k) and k.is_floating_point() and not k.isnan().any():
+            self._limits: list[float | Tensor] = [k.detach().to("cpu", copy=True)]
             return ("",)
         given = list(k) if isinstance(k, Sequence) and not isinstance(k, str) else [k]
         numbers = [number for number in map(real_number, given) if number is not None and number == number]
         if not given or len(numbers) != len(given) or len(set(numbers)) != len(numbers):
             shown = shape_of(k) if isinstance(k, Tensor) else repr(k)
             raise ValueError(
-                f"{self._caller}: threshold={shown}; pass a number, several distinct numbers, or a floating tensor "
-                "(L,) with a threshold for each label."
+                f"{self._caller}: threshold={shown}; pass a number, a list of distinct numbers, or a floating "
+                "tensor or array (L,) with one threshold for each label; none may be NaN."
             )
         self._limits = list(numbers)
         return tuple(self._limits)
@@ -85,11 +88,11 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """The places of the thresholds."""
+        """The places of the thresholds in ``cutoffs``, from 0, in the part of the k of other metrics."""
         return tuple(range(len(self.cutoffs)))
 
     def cut_names(self) -> list[str]:
-        """Return how keys write the thresholds."""
+        """Return the text that stands for each threshold in a key, such as ``t0.5``."""
         return [f"t{number_text(cut)}" if isinstance(cut, float) else "t" for cut in self.cutoffs]
 
     def _key(self, k: Any) -> str:
@@ -110,13 +113,13 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
             ranking.remembered(key, lambda: warn_of_logits(ranking.context(self._caller), scores, self._limits))
 
     def _bucket_of(self, ids: Tensor) -> Tensor:
-        """Return the bucket of each id, the number of buckets for -1."""
+        """Return the bucket of each id; the id -1 gets the number of buckets, which is no bucket."""
         if self.bound_buckets is None:
             return torch.where(ids >= 0, 0, 1)
         return self.bound_buckets.of(ids)
 
     def _row_counts(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> Tensor:
-        """Return hits, predictions and support of each row, shape (N, T, G, 3), 0 for rows that do not count."""
+        """Return hits, suggestions and support of each row, shape (N, T, G, 3). Rows that do not count have 0."""
         counts = torch.stack([*self._hits_and_suggested(ranking), self._support(ranks)], dim=-1)
         return counts * counted.view(ranking.num_rows, 1, self._num_buckets, 1)
 
@@ -127,7 +130,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
     def _hits_and_suggested(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return the number of hits and of suggestions of each row, threshold and bucket, shape (N, T, G) each."""
         shape = ranking.num_rows, len(self.ks), self._num_buckets
-        cells = shape[0] * shape[1] * shape[2] + 1  # the last one takes what is void
+        cells = shape[0] * shape[1] * shape[2] + 1  # the last cell takes entries without a label (id -1)
         hits, suggested = torch.zeros(2, cells, dtype=torch.int64, device=ranking.ids.device)
         if self.bound_buckets is None and ranking.scores is not None:
             suggested[:-1] = suggested_per_row(ranking, self._limits).view(-1)
@@ -168,7 +171,7 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         return AtCells(ids.clamp(min=0), (ids >= 0) & counts, rows)
 
     def _joined(self, parts: Sequence[Any], rows_apart: bool) -> AtCells:
-        """Return the increments of all blocks as one; by label where rows need not be told apart, to bound memory."""
+        """Return the increments of all blocks as one. If rows may be mixed, sum by label, to bound memory."""
         if rows_apart:
             sides = zip(*((part.cells, part.amounts, part.rows) for part in parts), strict=True)
             return AtCells(*map(torch.cat, sides))
@@ -181,9 +184,11 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
 
 
 def _plain(threshold: Any) -> Any:
-    """Return NumPy's numbers and arrays as Python's numbers and lists, anything else as it is."""
-    if isinstance(threshold, (np.ndarray, np.number)):
-        return threshold.tolist()
+    """Return a number of NumPy as one of Python, its floating array (L,) as a tensor, anything else as it is."""
+    if isinstance(threshold, np.ndarray) and threshold.ndim == 1 and threshold.dtype.kind == "f":
+        return torch.tensor(threshold)
+    if isinstance(threshold, np.number) or (isinstance(threshold, np.ndarray) and threshold.ndim == 0):
+        return threshold.item()
     return [_plain(one) for one in threshold] if isinstance(threshold, (list, tuple)) else threshold
 
 
@@ -191,14 +196,14 @@ def _plain(threshold: Any) -> Any:
 class PrecisionAtThreshold(ThresholdMetric):
     """Share of the suggested labels that is relevant; a label is suggested where its score is above the threshold.
 
-    Higher is better, in [0, 1]; 0 where nothing is suggested, NaN before any row.
+    Higher is better, in [0, 1]; 0 where nothing is suggested. NaN before the first row.
 
     Use it when a model decides for each label by itself, as in medical coding or tagging.
 
     ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        threshold: A number, several, or a tensor (L,) with a threshold for each label.
+        threshold: A number, a list of numbers, or a tensor or array (L,) with one threshold for each label.
         kwargs: See :class:`ThresholdMetric`.
 
     >>> import torch
@@ -218,14 +223,14 @@ class PrecisionAtThreshold(ThresholdMetric):
 class RecallAtThreshold(ThresholdMetric):
     """Share of the relevant labels that is suggested; a label is suggested where its score is above the threshold.
 
-    Higher is better, in [0, 1]; 0 where nothing is relevant, NaN before any row.
+    Higher is better, in [0, 1]; 0 where nothing is relevant. NaN before the first row.
 
-    Use it when a model decides for each label by itself, and a missed label is what costs.
+    Use it when a model decides for each label by itself, and a missed label is the costly error.
 
     ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        threshold: A number, several, or a tensor (L,) with a threshold for each label.
+        threshold: A number, a list of numbers, or a tensor or array (L,) with one threshold for each label.
         kwargs: See :class:`ThresholdMetric`.
 
     >>> import torch
@@ -245,14 +250,14 @@ class RecallAtThreshold(ThresholdMetric):
 class F1AtThreshold(ThresholdMetric):
     """Harmonic mean of precision and recall of the labels whose score is above the threshold.
 
-    Higher is better, in [0, 1]; 0 where nothing is suggested or relevant, NaN before any row.
+    Higher is better, in [0, 1]; 0 where nothing is suggested or nothing is relevant. NaN before the first row.
 
     Use it when papers of medical coding or product tagging report micro and macro F1.
 
     ``preds`` are scores or bool (N, L), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        threshold: A number, several, or a tensor (L,) with a threshold for each label.
+        threshold: A number, a list of numbers, or a tensor or array (L,) with one threshold for each label.
         kwargs: See :class:`ThresholdMetric`.
 
     >>> import torch

@@ -1,4 +1,4 @@
-"""The steps of a batch in the form of the CPU, where values can be looked at and sizes may depend on them."""
+"""The steps of a batch on the CPU. Here a step may look at values, and sizes may depend on them."""
 
 from __future__ import annotations
 
@@ -19,32 +19,35 @@ from tailmetrics.ranking._matrices import plain_top_k
 CPU_DEVICE = torch.device("cpu")
 
 RANKED = 2**20
-"""Scores that are ranked together: their candidates take a few megabytes."""
+"""This many scores are ranked at a time. Their candidates take a few megabytes."""
 
 COMPARED = 2**22
-"""Comparisons of hits with places of lists that are made at once: 4 MB of flags, which stay in the cache."""
+"""This many comparisons of a hit with a place of a list are made at a time: 4 MB of flags, which fit the cache."""
 
 
 LOOKED_UP = 2**18
-"""Places of lists that are compared with one relevant label after the other: 2 MB, which stay in the cache."""
+"""This many places of lists are compared with the relevant labels at a time. They take 2 MB, which fit the cache."""
 
 COMPARED_EACH = 16
-"""Relevant labels up to which lists are compared with one after the other; with more they are searched for."""
+"""Up to this many relevant labels of a row, each is compared with the whole list. More are found by a search."""
 
 GROUPS = 2048
-"""Groups of a wide row whose maxima are looked at, or more: 8 KB of scores, which are compared in one go."""
+"""A wide row is cut into at most this many groups, or into more if the depth asks for more.
+
+One score of each group takes 8 KB of float32, which NumPy compares with the maxima so far in one go.
+"""
 
 ALL_BUT_SIGN = np.int32(2**31 - 1)
-"""The bits of a number of four bytes behind its sign."""
+"""All bits of a number of 32 bits except its sign."""
 
 FEW_GROUPS = 8
-"""Only the groups that reach the bar are looked into where that is less than one of so many."""
+"""If the depth is at most one eighth of the groups, only the groups that reach the bar are looked into."""
 
 SMALL = 2**17
-"""Scores up to which ``torch.topk`` takes less time than the dozen calls of NumPy: it does where none are equal."""
+"""Up to this many scores ``torch.topk`` is faster than a dozen calls of NumPy. It is used if no scores are equal."""
 
 MANY = 512
-"""Given scores of a row up to which a look at the row for each of them is faster than sorting it."""
+"""Up to this many labels of a row that are counted above, one pass over the row for each is faster than sorting it."""
 
 
 class CpuKernels(Kernels):
@@ -57,9 +60,11 @@ class CpuKernels(Kernels):
             return *plain_top_k(scores, k), False, False
         depth = min(k + 1, scores.shape[1])
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        height = max(1, RANKED * min(4, num_threads()) // scores.shape[1])  # threads wait less for each other
-        distinct = scores.numel() <= SMALL
-        if distinct:
+        height = max(
+            1, RANKED * min(4, num_threads()) // scores.shape[1]
+        )  # large blocks: threads wait less for each other
+        distinct = False
+        if scores.numel() <= SMALL:
             values, ids = torch.topk(scores, depth, dim=1)
             values, distinct = values + 0.0, bool((values[:, :-1] > values[:, 1:]).all())
         if not distinct:
@@ -74,7 +79,7 @@ class CpuKernels(Kernels):
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         gains, wanted = None, targets.padded
         if wanted is not None and wanted.shape[1] <= COMPARED_EACH:
-            # -2 instead of the -1 that pads them, so that the -1 of a list is none of them
+            # targets are padded with -2 instead of -1: the -1 that pads a list then equals no target
             wanted, height = wanted.where(targets.padded_with_labels, -2), max(1, LOOKED_UP // max(1, ids.shape[1]))
 
             def compared(part: Tensor, first: int) -> np.ndarray[Any, Any]:
@@ -111,10 +116,10 @@ class CpuKernels(Kernels):
     def of_buckets(self, found: Any, buckets: LabelBuckets, deepest: int) -> Hits:
         return self.split(found, buckets)
 
-    # what stands above it
+    # sums
 
     TERMS = 2**18
-    """2 MB, which stay in the cache from step to step."""
+    """This many terms are added up at a time. They take 2 MB, which stay in the cache from step to step."""
 
     def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
         torch.sum(terms.mul_(2.0**bits).floor(), dim=1, dtype=added.dtype, out=added[0])
@@ -122,10 +127,11 @@ class CpuKernels(Kernels):
 
 
 def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
-    """Return the best values of each row and their labels, both (N, depth), of equal scores the lower label first.
+    """Return the best values of each row and their labels, both (N, depth). Of equal scores the lower label is first.
 
-    NumPy finds the candidates and sorts them in a third of the time of ``torch.topk``, which knows no order of equal
-    scores. A candidate reaches a bar: of the maxima of more than ``depth`` groups, that in place ``depth``.
+    A wide row is cut into more than ``depth`` groups. The bar is the maximum in place ``depth`` among the maxima of
+    the groups. At least ``depth`` scores reach the bar, and only these candidates are sorted. In a narrow row all
+    scores are candidates. NumPy takes a third of the time of ``torch.topk``, which does not order equal scores.
 
     Args:
         scores: Shape (N, L), float32 or float64.
@@ -161,7 +167,7 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
     bits = (values + np.float32(0)).view(np.int32)  # 0 for -0
     filled = np.arange(counts.max()) < counts[:, None]
     keys = np.full(filled.shape, np.iinfo(np.int64).max)
-    keys[filled] = (~(bits ^ (bits >> 31 & ALL_BUT_SIGN))).astype(np.int64) << 32 | labels  # the best is the lowest
+    keys[filled] = (~(bits ^ (bits >> 31 & ALL_BUT_SIGN))).astype(np.int64) << 32 | labels  # the lowest key is the best
     keys = np.partition(keys, depth - 1, axis=1)[:, :depth] if filled.shape[-1] > 2 * depth else keys
     keys = np.sort(keys, axis=1)[:, :depth]
     bits = ~(keys >> 32).astype(np.int32)
@@ -169,7 +175,7 @@ def best_of_rows(scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
 
 
 class NativeKernels(CpuKernels):
-    """The steps of a batch on the CPU, those that read much in C, over the threads of the program."""
+    """The steps of a batch on the CPU. Steps that read many values run in C, on the threads of the program."""
 
     def look_through(self, ids: Tensor) -> ListCheck:
         return native.check_lists(ids, num_threads())
@@ -217,9 +223,9 @@ CPU = NativeKernels() if native.available() else CpuKernels()
 
 
 def kernels_for(device: torch.device) -> Kernels:
-    """Return the form in which a batch is read, asked once for each batch.
+    """Return the form in which a batch is read. It is asked for once for each batch.
 
-    Reading a value costs nothing on the CPU, but where ``torch.compile`` traces. Elsewhere the program would wait for
-    the device, or the graph would break.
+    The forms of the CPU look at values, which costs nothing there. The plain form never does: on a device the program
+    would have to wait, and while ``torch.compile`` traces the graph would break.
     """
     return CPU if device.type == "cpu" and not FORCED[0] and not is_compiling() else PLAIN

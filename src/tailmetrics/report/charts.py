@@ -1,4 +1,4 @@
-"""Drawings as marks in a unit square: one value that pages draw as SVG and pictures draw with matplotlib."""
+"""Drawings as marks in a unit square. Pages draw them as SVG, and pictures draw them with matplotlib."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ RUNS = (
     ("#a63a50", "#f08ca0"),
     ("#5b6470", "#a9b3bd"),
 )
-"""Of runs, on light and on dark paper; a seventh run begins again."""
+"""Colours of runs, on a light and on a dark page. The seventh run has the first colour again."""
 SHAPES = ("circle", "square", "triangle", "diamond")
-"""Of runs too, so that they are not told apart by colour alone."""
+"""Shapes of runs: a reader who does not see the colours can tell runs apart by them."""
 FAR_APART = 50
-"""Largest over median value of a metric from which heights are logarithmic: the median would have 2 of 112 pixels."""
+"""If the largest value is more than this many times the median, heights are logarithmic.
+
+A linear height of the median would be 2 of 112 pixels.
+"""
 CHARACTER, GAP = 6.2, 4.5
 """Pixels of a digit at the size of the numbers, with some reserve, and pixels between two of them."""
 FAR = 4
-"""How much narrower an axis must become without a run for that run to be drawn at its edge."""
+"""A run is drawn at the edge of an axis if the axis becomes this many times narrower without it."""
 
 Place = tuple[float, float]
 """Where a mark is: across from the left and up from below, 0 to 1."""
@@ -93,8 +96,8 @@ class Chart:
 
     Attributes:
         title: What is drawn, such as the key of a metric.
-        aside: What stands behind the title.
-        caption: What its values are of.
+        aside: Text after the title, in brackets in a picture.
+        caption: Text that says what the values are.
         marks: In the order in which they are drawn.
         opening: What the drawing is, in words; the texts of its marks follow.
         across: Ticks of the axis across; below the drawing.
@@ -104,7 +107,7 @@ class Chart:
         height: Pixels of the square on a page.
         gutter: Pixels left of it for ticks.
         min_width: Pixels that the texts need side by side; a narrower page scrolls the drawing.
-        in_picture: Whether the picture of the report has it too.
+        in_picture: Whether the picture of the report shows this drawing, as pages do.
     """
 
     title: str
@@ -123,7 +126,7 @@ class Chart:
 
     @property
     def margin(self) -> int:
-        """Pixels right of it for the half of the last tick that may stand beyond its edge."""
+        """Pixels to the right of the square, for the part of the last tick's text that stands beyond its edge."""
         last = self.across[-1] if self.across else Tick(0.0, ("",))
         room = 6 + (328 - self.gutter) * (1 - last.at)  # a phone of 360 pixels shows 328, and 6 beyond the edge
         return max(0, math.ceil(CHARACTER * max(map(len, last.texts)) / 2 - room))
@@ -137,7 +140,13 @@ class Chart:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where values are on an axis: in proportion, by the logarithm, or by that of one more."""
+    """Where values are on an axis.
+
+    Attributes:
+        low: The value at the lower end.
+        high: The value at the upper end.
+        kind: ``"linear"``, ``"log"`` or ``"log1p"``, the logarithm of the value plus one.
+    """
 
     low: float
     high: float
@@ -156,7 +165,7 @@ class Scale:
     def ticks(self, text: str = "{:g}") -> list[Tick]:
         """Return a few round numbers on the axis, or powers of ten on a logarithmic one."""
         if self.kind == "linear":
-            # 1, 2 or 5 times a power of ten, of which 3 to 6 make up the width
+            # a step is 1, 2 or 5 times a power of ten, and the axis has 3 to 7 steps
             third = (self.high - self.low or 1.0) / 3
             power = 10.0 ** math.floor(math.log10(third))
             step = max(power * one for one in (1, 2, 5) if power * one <= third * (1 + 1e-9))
@@ -176,7 +185,7 @@ def _power(value: float) -> str:
 
 
 def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
-    """Return the scale that shows 0 and all values; logarithmic where a few of ``drawn`` would hide the others."""
+    """Return the scale that shows 0 and all values. It is logarithmic if a few of ``drawn`` would hide the others."""
     ends = [0.0, *(value for value in values if math.isfinite(value))]
     ordered = sorted(value for value in drawn if math.isfinite(value))
     middle = ordered[len(ordered) // 2] if ordered else 0.0
@@ -187,11 +196,11 @@ def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
 HEIGHT = 112
 """Pixels that the highest bar fills."""
 TALL = 15 / HEIGHT
-"""What a number above a bar takes of that."""
+"""The height of a number above a bar, as a share of :data:`HEIGHT`."""
 
 
 def free_above(top: float, marks: Iterable[Mark]) -> float:
-    """Return where a number may stand: above a place, and above each mark that it would cross there."""
+    """Return the height at which a number may stand: at ``top``, or above the marks that it would cross there."""
     reaches = ((max(ups), min(ups)) for ups in ([up for _, up in mark.places] for mark in marks))
     for high, low in sorted(reaches):
         top = high if high > top and low < top + TALL else top
@@ -199,7 +208,7 @@ def free_above(top: float, marks: Iterable[Mark]) -> float:
 
 
 def needed_width(bars: Sequence[tuple[str, ...]]) -> int:
-    """Return the pixels at which the texts of bars, above and below, do not touch those of their neighbours."""
+    """Return the width in pixels that bars need so that their texts do not touch those of their neighbours."""
     lines = list(zip(*bars, strict=True))
     apart = (CHARACTER * (len(one) + len(other)) / 2 + GAP for line in lines for one, other in pairwise(line))
     return math.ceil(max(apart, default=0.0) * len(bars))
@@ -211,7 +220,7 @@ def bar_ticks(texts: Sequence[tuple[str, ...]]) -> list[Tick]:
 
 
 def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale, colour: Shade) -> Iterator[Mark]:
-    """Yield a line with its band, of points (across, value, low, high); the band has gaps where it is not known."""
+    """Yield the band and the line of points (across, value, low, high). The band has gaps where ``low`` is unknown."""
     for known, band in groupby(points, key=lambda point: math.isfinite(point[2])):
         stretch = list(band) if known else []
         if len(stretch) > 1:
@@ -223,8 +232,9 @@ def band_marks(points: Sequence[tuple[float, float, float, float]], scale: Scale
 def axis_of(values: Sequence[float]) -> Scale:
     """Return an axis of values, with room at its ends, that one far value does not squeeze.
 
-    While the axis becomes :data:`FAR` times narrower without the value that is farthest from the middle one, and three
-    are left, that value is left out: it is drawn at the edge.
+    The lowest or the highest value is far if the axis becomes :data:`FAR` times narrower without it. A far value is
+    left out, and it is drawn at the edge. This is repeated as long as three values remain. If all values that remain
+    are equal, nothing more is left out.
     """
     kept = sorted(values)
     while len(kept) > 3:
@@ -238,5 +248,5 @@ def axis_of(values: Sequence[float]) -> Scale:
 
 
 def clipped(share: float) -> float:
-    """Return a place inside of the drawing."""
+    """Return the share, or the nearest share between 0 and 1."""
     return min(1.0, max(0.0, share))

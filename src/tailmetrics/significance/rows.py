@@ -1,4 +1,4 @@
-"""What is known of each row: a value, a numerator and a denominator, or what it adds to the counts of labels."""
+"""Values of rows as comparisons read them: a value, a numerator and denominator, or counts of labels for each row."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from tailmetrics.significance.labels import Influence, OverLabels
 
 Array: TypeAlias = NDArray[np.float64]
 RowValues: TypeAlias = "Mapping[str, ArrayLike | tuple[ArrayLike, ArrayLike] | OverLabels]"
-"""Key -> values of shape (N,); or (numerator, denominator) of shape (N,) each; NaN in rows that do not count; or, of an
-average over labels, what rows add to the counts of labels."""
+"""Key -> values of its rows, in one of three forms.
+
+Values are of shape (N,). A ratio is a pair (numerator, denominator), each of shape (N,). An average over labels is what
+rows add to the counts of labels. A row that does not count has NaN.
+"""
 
 Kind: TypeAlias = Literal["mean", "ratio", "median", "labels", "gap"]
 Term: TypeAlias = "tuple[int, Array, Array]"
 """Sign, numerators (N,), denominators (N,); NaN in rows that do not count."""
 
 Identities: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Run -> what its values depend on, the entries that ``tailmetrics.evaluation.digest`` makes."""
+"""Run -> entries on which its values depend. ``tailmetrics.evaluation.digest`` makes the entries."""
 
 MEANT: Final = {
     "version": "versions of their digests",
@@ -37,11 +40,13 @@ class KeyRows:
     """One key of one model.
 
     Attributes:
-        kind: What is made of the rows.
-        terms: Its value is the sum of ratios of sums over rows, with their signs; a mean has denominators of 1. Of a
-            median the one numerator is the value of each row.
+        kind: Which statistic is computed from the rows.
+        terms: Each term is a ratio: the sum of its numerators over rows, divided by the sum of its denominators. The
+            value is the sum of these ratios with their signs. A mean has denominators of 1. A median has one term,
+            whose numerators are the values of rows.
         runs: The value of each run of the model.
-        influence: Of averages over labels, what they depend on; of several runs, that of the first.
+        influence: How rows and labels change an average over labels; None for other keys. Of several runs, it is that
+            of the first.
         shares: Whether no value can lie outside [0, 1].
         off: How far the value may be from the exact one, because scores share bins.
     """
@@ -55,12 +60,12 @@ class KeyRows:
 
     @property
     def plain(self) -> bool:
-        """Whether terms have values of rows: not what rows are worth to an average over labels or over runs."""
+        """Whether terms hold the rows' own values; False for an average over labels, and for several runs."""
         return self.influence is None and len(self.runs) == 1
 
     @property
     def values(self) -> Array:
-        """The value of each row, shape (N,), of a key that has them; a ratio of 0 to 0 is 0."""
+        """The value of each row, shape (N,); only for a key with one term. A denominator of 0 gives 0."""
         ((_, top, bottom),) = self.terms
         return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
 
@@ -71,7 +76,7 @@ def counted(term: Term) -> NDArray[np.bool_]:
 
 
 def value_of(kind: Kind, term: Term) -> float:
-    """Return the value over all rows that count, of a key of one term."""
+    """Return the statistic of a key with one term, over all rows that count."""
     top, bottom = (column[counted(term)] for column in term[1:])
     if kind == "median":
         return float(np.median(top)) if top.size else float("nan")
@@ -96,10 +101,10 @@ class Clusters:
 
 
 def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clusters | None:
-    """Return the clusters as numbers; None where each row stands alone.
+    """Return the clusters as numbers; None if each row stands alone.
 
     Args:
-        caller: Opens messages.
+        caller: Name of the function with which error messages begin.
         clusters: Shape (N,), the name or number of each row's cluster, in any order.
         num_rows: N.
 
@@ -150,9 +155,9 @@ def read_models(
         clusters: Shape (N,), the cluster of each row; None where each row stands alone.
         medians: Keys, with or without their bucket, of which the median is meant.
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1].
-        gaps: Name of a gap -> the keys of its buckets, head first: the value of the first one minus that of the last
-            one, of those measured in all models. Medians have none.
-        parts: Keys that are then left out.
+        gaps: Name of a gap -> the keys of its buckets, head first. Buckets that a model has not measured are skipped.
+            The gap is the value of the first of the others minus that of the last. Medians have no gap.
+        parts: Keys that are left out after the gaps have been computed.
     """
     keys = keys_of(next(iter(runs.values())))
     of_median = check_names(caller, "medians", medians, keys)
@@ -207,7 +212,7 @@ def _check_alike(caller: str, runs: Mapping[str, Mapping[str, KeyRows]]) -> None
             if (rows.kind, other) != (first[key].kind, size):
                 raise ValueError(
                     f"{caller}: {key!r} is a {first[key].kind} of {size} rows in {first_name}, "
-                    f"but a {rows.kind} of {other} rows in {name}; pass the same rows for all runs."
+                    f"but a {rows.kind} of {other} rows in {name}; pass the same rows and kind for all runs."
                 )
 
 
@@ -229,9 +234,9 @@ def check_names(caller: str, argument: str, names: Collection[str], keys: Iterab
 
 
 def check_identities(caller: str, identities: Identities | None, runs: Collection[str], keys: Collection[str]) -> None:
-    """Refuse runs that are not about the same thing: other targets, buckets, training counts or options.
+    """Refuse runs whose targets, buckets, training counts, options or arguments of keys differ.
 
-    An entry that is None or missing says nothing: that run has no buckets or counts, or does not know.
+    An entry that is None or missing is not compared.
 
     Args:
         caller: Opens messages.
@@ -240,7 +245,7 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
         keys: What is compared.
 
     Raises:
-        ValueError: If an entry of two runs differs, or a run has none.
+        ValueError: If an entry differs between two runs, or if ``identities`` does not name a run.
     """
     if identities is None:
         return
@@ -260,7 +265,7 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any], keys: Collection[str]) -> list[str]:
-    """Return in words what differs; digests of different versions are not held against one another."""
+    """Return in words what differs. If the versions of the digests differ, only that: nothing else can be compared."""
 
     def differ(mine: Any, its: Any) -> bool:
         return mine is not None and its is not None and mine != its
@@ -289,7 +294,7 @@ def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyR
     if isinstance(value, OverLabels):
         found = value.influence()
         ones = np.where(found.inside, 1.0, np.nan)
-        # values of which the mean is the value, and whose spread is that of the value: N times what a row changes
+        # numbers of rows whose mean is the value; each differs from it by N times what its row changes
         term = 1, found.value + found.inside.sum() * found.rows + 0 * ones, ones
         return KeyRows("labels", (term,), (found.value,), found, off=found.off)
     parts = value if isinstance(value, tuple) else (value,)
@@ -317,14 +322,14 @@ def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
 
 
 def _of_runs(runs: Sequence[KeyRows]) -> KeyRows:
-    """Return a model of several runs as one: the mean over the runs of what a row is worth in each."""
+    """Return several runs of a model as one key: each row has the mean of its values in all runs."""
     if len(runs) == 1:
         return runs[0]
     worth = []
     for one in runs:
         ((_, top, bottom),) = one.terms
         mean, inside = one.runs[0], counted(one.terms[0])
-        # of a ratio its value and what the row changes, times N: the mean over rows is the ratio
+        # a ratio has no values of rows: take the ratio plus N times what the row changes; their mean is the ratio
         is_ratio = one.kind == "ratio"
         changed = inside.sum() * (top - mean * bottom) / max(bottom[inside].sum(), 1e-300)
         worth.append(mean + changed if is_ratio else top)
