@@ -140,6 +140,31 @@ def test_frequency_counts_every_form_of_target_alike() -> None:
         assert frequency.num_rows == 3
 
 
+def test_tokens_of_width_l_are_ids_where_a_label_is_ignored() -> None:
+    """A byte model may have blocks as long as its vocabulary: what is ignored says that each label is a row."""
+    tokens = torch.tensor([[0, 1, 1, 3], [2, 1, -100, -100]])  # as wide as there are labels
+    frequency = LabelFrequency(4)
+    frequency.update(tokens, ignore_index=-100)
+    frequency.update(target_ids=tokens[:, :2], ignore_index=-100)
+    frequency.update(tokens.reshape(-1)[:3], torch.tensor([True, False, False]), ignore_index=-100)
+    frequency.update(torch.eye(4, dtype=torch.int64), ignore_index=-100)
+    assert frequency.compute().tolist() == [1 + 1 + 1 + 1, 3 + 2 + 1, 1 + 1 + 1, 1 + 1]
+    assert frequency.num_rows == 6 + 4 + 1 + 4
+
+
+@pytest.mark.parametrize("holds", [2, -100])
+def test_integers_that_may_be_ids_or_gains_are_refused(holds: int) -> None:
+    """Read as gains, tokens would count each label about as often as any other: a flattering tail, with no word."""
+    ambiguous = torch.tensor([[0, 1, 1], [holds, 0, 1]])
+    message = f"LabelFrequency: target is .*, as wide as there are labels, and holds {holds}: these may be label ids"
+    with pytest.raises(ValueError, match=message):
+        LabelFrequency(3).update(ambiguous)
+    ways_out = [(ambiguous > 0,), (ambiguous.clamp(min=-1).reshape(-1),)]
+    for arguments in ways_out:
+        LabelFrequency(3).update(*arguments)
+    LabelFrequency(3).update(target_ids=ambiguous.clamp(min=-1))
+
+
 def test_buckets_stay_what_they_were_made_of() -> None:
     """Neither a tensor that the caller changes later nor an attribute that is set makes other buckets of them."""
     counts, assignment = torch.tensor([9, 5, 1]), torch.tensor([0, 1, 1])

@@ -115,9 +115,9 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._share_states()
         self.with_references(references)
 
-    def _with_members(self, metrics: Sequence[TopKMetric], row_groups: Sequence[str] | None = None) -> TopKCollection:
+    def _with_members(self, metrics: Sequence[TopKMetric], **given: Any) -> TopKCollection:
         """Return a collection of these metrics with the prefix, postfix, references and training counts of this one."""
-        found = TopKCollection(metrics, prefix=self.prefix, postfix=self.postfix, row_groups=row_groups)
+        found = TopKCollection(metrics, prefix=self.prefix, postfix=self.postfix, **given)
         found._training_counts = self._training_counts
         return found.with_references(self._references)
 

@@ -73,15 +73,22 @@ class LabelFrequency(ExactMetric):
         """Return the number of labels, for ``repr``."""
         return f"num_labels={self.num_labels}"
 
-    def update(self, target: Any = None, row_mask: Any = None, *, target_ids: Any = None) -> None:
+    def update(
+        self, target: Any = None, row_mask: Any = None, *, target_ids: Any = None, ignore_index: int | None = None
+    ) -> None:
         """Count the labels of a batch.
 
         Args:
-            target: Integer (N,) or (N, M) label ids, -1 pads, each counted as often as it stands there; bool, integer
-                or floating (N, L), relevant where > 0; sparse CSR (N, L). Integers of width L are a matrix, never ids.
-                Or a :class:`Ranking`, alone.
+            target: Integer (N,) or (N, M) label ids, -1 pads, each counted as often as it stands there; bool or
+                floating (N, L), relevant where > 0; integer (N, L) of 0 and 1; sparse CSR (N, L). Or a
+                :class:`Ranking`, alone.
             row_mask: Shape (N,), bool; False drops a row.
             target_ids: Label ids (N,) or (N, M), where the width M may happen to be L.
+            ignore_index: The label of rows that do not count. Each label is then a row: of tokens (B, T) there are
+                B·T rows, whether T is L or not.
+
+        Raises:
+            ValueError: If integers (N, L) hold more than 0 and 1: they may be ids or gains.
         """
         if isinstance(target, Ranking) and target_ids is None and row_mask is None:
             targets = target.targets
@@ -90,7 +97,7 @@ class LabelFrequency(ExactMetric):
                 got = "both target and target_ids" if target is not None else "neither target nor target_ids"
                 raise TypeError(f"LabelFrequency: got {got}; pass one of them.")
             given = target if target_ids is None else ExplicitTarget(ids=target_ids)
-            context = Context("LabelFrequency", validate=self.validate_args)
+            context = Context("LabelFrequency", validate=self.validate_args, ignore_index=ignore_index)
             targets = read_training_target(context, Batch(None, given, row_mask), self.num_labels)
         if targets.device != self.counts.device:
             raise ValueError(

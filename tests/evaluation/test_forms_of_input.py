@@ -12,6 +12,7 @@ import torch
 from tailmetrics import (
     MAP,
     MRR,
+    AccuracyAtK,
     CatalogCoverageAtK,
     CrossEntropy,
     LabelBuckets,
@@ -220,6 +221,33 @@ def test_sequences_as_a_model_returns_them():
     assert whole.scalars == pytest.approx(by_row.scalars, nan_ok=True)
     compared = compare_runs({"a": scores, "b": -scores}, target, **given)
     assert compared.values["precision@1"]["a"] == evaluate(scores, target, **given).scalars["precision@1"]
+
+
+@pytest.mark.parametrize("ignored", [None, -100])
+def test_training_tokens_are_counted_one_by_one(ignored):
+    """(B, T) tokens where T is L: with scores (B, T, L) beside ids (B, T), or a label that is ignored, they are ids."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 3, 5, generator=generator)
+    target, train = torch.tensor([[0, 1, 2], [3, 4, 1]]), torch.tensor([[0, 1, 1, 0, 0], [0, 2, 2, 3, 0]])
+    if ignored is not None:
+        target[1, 2] = train[1, 4] = ignored
+    counts = torch.bincount(train[train >= 0], minlength=5)
+    metrics = [AccuracyAtK(k=1, buckets="deciles", scope="global")]
+    more = {"metrics": metrics, "ignore_index": ignored}
+    expected = evaluate(scores, target, label_counts=counts, **more)
+    assert evaluate(scores, target, train_target=train, **more).scalars == pytest.approx(expected.scalars, nan_ok=True)
+    assert evaluate(scores, target, train_target=train.reshape(-1), **more).scalars == pytest.approx(
+        expected.scalars, nan_ok=True
+    )
+    assert expected.label_counts.tolist() == counts.tolist()
+    assert expected.rows == (6 if ignored is None else 5)
+    if ignored is not None:
+        said = [AccuracyAtK(k=1, buckets="deciles", scope="global", ignore_index=ignored)]
+        assert evaluate(scores, target, train_target=train, metrics=said).scalars == pytest.approx(
+            expected.scalars, nan_ok=True
+        )
+        with pytest.raises(ValueError, match="evaluate: train_target: .* -100: these may be label ids or gains"):
+            evaluate(scores[0], torch.tensor([0, 1, 2]), train_target=train)
 
 
 def test_more_labels_than_tables_name_are_refused():

@@ -326,6 +326,8 @@ def _count(frequency: LabelFrequency, ranks: Ranks, *, files: Files, train: Targ
     with progress("training labels", train.stop - train.start, ranks) as advance:
         for batch in train:
             target = batch.target
+            if target.shape[1:] == (frequency.num_labels,) and not target.is_sparse_csr:  # files tell ids from gains
+                target = target > 0
             frequency.update(target if ignored is None or target.ndim > 1 else target[target != ignored])
             advance(int(batch.rows[-1]) + 1 - train.start)
 

@@ -31,6 +31,7 @@ def compare_runs(
     row_groups: Any = None,
     labels: bool = False,
     missing: Missing = "skip",
+    ignore_index: int | None = None,
     batch_rows: int = 4096,
     baseline: str | None = None,
     title: str | None = None,
@@ -54,6 +55,7 @@ def compare_runs(
         row_groups: The group of each row.
         labels: Whether metrics are drawn as functions of the training count, too.
         missing: What becomes of queries without predictions; runs have to answer the same ones, or take ``"zero"``.
+        ignore_index: Rows with this label do not count.
         batch_rows: Rows that are ranked at a time.
         baseline: The run that others are held against; None compares all pairs.
         title: Heads the comparison; None takes the names.
@@ -78,6 +80,7 @@ def compare_runs(
         metrics = list(metrics)  # each run reads them
     more: dict[str, Any] = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
+    more |= {"ignore_index": ignore_index}
     found = {name: evaluated(preds, target, rows=True, missing=missing, **more) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():

@@ -46,6 +46,7 @@ def evaluate(
     examples: bool = False,
     row_names: Sequence[str] | None = None,
     missing: Missing = "skip",
+    ignore_index: int | None = None,
     intervals: bool | int | None = None,
     title: str = "Evaluation",
     batch_rows: int = 4096,
@@ -82,6 +83,8 @@ def evaluate(
         row_names: The name of each row, shape (N,), for the examples.
         missing: What becomes of a query of a table or dict without predictions: ``"skip"`` leaves it out, ``"zero"``
             counts it as an empty list.
+        ignore_index: Rows with this label in ``target`` do not count, for every metric that does not say so, nor do
+            such labels of ``train_target``.
         intervals: 95 % confidence intervals of every value with values per row. None makes them from sums over the
             rows, which needs no resampling (and scipy, which ``tailmetrics[report]`` brings); False leaves them out,
             which is faster; True resamples 10,000 times, or say how often.
@@ -97,6 +100,7 @@ def evaluate(
     more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"label_names": label_names, "examples": examples, "row_names": row_names, "row_groups": row_groups}
     more |= {"train_target": train_target, "row_mask": row_mask, "missing": missing, "batch_rows": batch_rows}
+    more |= {"ignore_index": ignore_index}
     quick = None if intervals is False else CONFIDENCE
     report, rows, _ = evaluated(preds, target, title=title, rows=bool(intervals), quick=quick, **more)
     columns = {} if rows is None else rows.columns()
@@ -124,6 +128,8 @@ def evaluated(
     row_names: Sequence[str] | None = None,
     missing: Missing = "skip",
     batch_rows: int = 4096,
+    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
+    ignore_index: int | None = None,
     **more: Any,
 ) -> tuple[Report, Any, Data]:
     """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` asks for them), and the data.
@@ -131,8 +137,12 @@ def evaluated(
     The other arguments are those of :func:`evaluate`; ``quick`` is the confidence of intervals from sums over rows.
     """
     check_count(CALLER, "batch_rows", batch_rows)
+    metrics = metrics if isinstance(metrics, TopKCollection) or metrics is None else list(metrics)
+    given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
+    known = (getattr(one, "ignore_index", None) for one in given)
+    ignored = next((one for one in known if one is not None), ignore_index)
     counted = _by_name(label_counts)
-    data = read_data(preds, target, train_target, row_mask, label_names, missing, counted or ())
+    data = read_data(preds, target, train_target, row_mask, label_names, missing, counted or (), ignored)
     names = data.label_names if label_names is None else label_names
     if counted is not None:
         label_counts = _counts_of(counted, range(data.columns or 0) if names is None else names)
@@ -147,6 +157,8 @@ def evaluated(
             f"{CALLER}: row_names holds {len(row_names)} names for {data.num_rows} rows; pass one for each."
         )
     evaluation = prepared(
+        metrics,
+        ignore_index=ignore_index,
         label_counts=data.train if label_counts is None else label_counts,
         groups=None if row_groups is None else group_names(row_groups),
         label_names=names,
@@ -202,6 +214,7 @@ def prepared(
     row_names: Sequence[str] | None = None,
     num_labels: int | None = None,
     label_order: Tensor | None = None,
+    ignore_index: int | None = None,
     confidence: float | None = None,
 ) -> Evaluation:
     """Return an evaluation that has seen no row, of copies of the metrics, with all known that they left open.
@@ -230,7 +243,7 @@ def prepared(
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
         found = training if isinstance(training, LabelBuckets) else _deciles(training.compute(), label_order)
         members += by_bucket(members, found)
-    collection = collection._with_members(members, row_groups=groups)
+    collection = collection._with_members(members, row_groups=groups, ignore_index=ignore_index)
     if labels:
         collection = with_label_values(collection, num_labels)
     if training is not None:
@@ -429,6 +442,7 @@ def read_data(
     label_names: Sequence[str] | None = None,
     missing: Missing = "skip",
     counted: Iterable[str] = (),
+    ignore_index: int | None = None,
 ) -> Data:
     """Return predictions and targets of any form as batches of tensors."""
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
@@ -440,7 +454,7 @@ def read_data(
     tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
     if any(tables):
         return _of_tables(preds, target, train_target, row_mask, missing, counted)
-    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask)
+    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, ignore_index)
 
 
 def is_table(value: Any) -> bool:
@@ -451,8 +465,9 @@ def is_table(value: Any) -> bool:
 # -- tensors --------------------------------------------------------------------------------------------------------
 
 
-def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any) -> Data:
+def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any, ignore_index: int | None) -> Data:
     batch = Batch(preds, target, row_mask)
+    of_tokens = getattr(preds, "ndim", 2) > getattr(target, "ndim", 2) > 1  # (B, T, L) beside ids (B, T)
     as_tensors(Context(CALLER), batch)
     given = batch.preds if isinstance(batch.preds, tuple) else None
     first = batch.preds if given is None else given[0]
@@ -475,7 +490,11 @@ def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any) -> Da
         labels = as_tensor(CALLER, "train_target", train_target)
         known = columns or 1 + _largest_id(first if given is None else given[1], relevant, labels)
         train = LabelFrequency(known)
-        train.update(labels)
+        ignored = -1 if of_tokens and ignore_index is None else ignore_index
+        try:
+            train.update(labels, ignore_index=ignored)
+        except ValueError as error:
+            raise ValueError(f"{CALLER}: train_target: {error}") from error
     return Data(len(first), columns, first.device, batches, batch.row_mask, train=train)
 
 

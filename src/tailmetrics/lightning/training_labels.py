@@ -181,7 +181,7 @@ class TrainingLabels:
                         if padding.sampler is not None:
                             kept = padding.first_seen(len(target), "train_target", masked=False)
                             target = target if kept is None else target[kept.to(target.device)]
-                        counter.update(*_labels(target, num_labels, ignored, counter.device))
+                        counter.update(_labels(target, counter.device), ignore_index=ignored)
                     except (TypeError, ValueError) as error:
                         what = f"counting training labels{of}, with {num_labels} labels by {source}"
                         raise ValueError(f"HeadToTailReport: {what}: {error}") from error
@@ -200,27 +200,20 @@ class TrainingLabels:
             ) from None
 
 
-def _labels(target: Any, num_labels: int, ignored: int | None, device: torch.device) -> tuple[Any, Tensor | None]:
-    """Return a training target as it is counted, and which of its rows count.
-
-    Metrics with an ``ignore_index`` have one label in each row, so that each label of a training text is a row, too.
-    """
+def _labels(target: Any, device: torch.device) -> Any:
+    """Return a training target as it is counted; refuse shares of labels."""
     if not isinstance(target, Tensor):
-        return target, None
+        return target
     target = target.to(device)
-    if target.is_floating_point():
-        shares = target.values() if target.is_sparse_csr else target
-        if bool(((shares > 0) & (shares < 1)).any()):
-            raise ValueError(
-                "the target holds numbers between 0 and 1, such as those of Mixup, CutMix and label smoothing, which "
-                "do not say how often a label occurs; pass label_counts=, or train_target=, a function of the batch "
-                "that returns the labels before they are mixed. Where each number above 0 is a label, it returns "
-                "target > 0."
-            )
-    elif ignored is not None and target.dtype != torch.bool and (target.ndim < 2 or target.shape[1] != num_labels):
-        target = target.reshape(-1)
-        return target, target != ignored
-    return target, None
+    shares = target.values() if target.is_sparse_csr else target
+    if target.is_floating_point() and bool(((shares > 0) & (shares < 1)).any()):
+        raise ValueError(
+            "the target holds numbers between 0 and 1, such as those of Mixup, CutMix and label smoothing, which "
+            "do not say how often a label occurs; pass label_counts=, or train_target=, a function of the batch "
+            "that returns the labels before they are mixed. Where each number above 0 is a label, it returns "
+            "target > 0."
+        )
+    return target
 
 
 def _sampler(loader: Any) -> Any:

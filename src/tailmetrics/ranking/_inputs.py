@@ -124,7 +124,7 @@ def as_tensors(context: Context, batch: Batch) -> None:
         if not plain or first.ndim != 2:
             _in_rows(caller, batch, first)
         if context.ignore_index is not None:
-            _without_ignored(caller, batch, context.ignore_index)
+            without_ignored(caller, batch, context.ignore_index)
         if isinstance(batch.preds, tuple):
             check_pair(caller, "preds", *batch.preds)
     context.row_mask, context.kernels = batch.row_mask, kernels_for(first.device)
@@ -193,7 +193,7 @@ def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, dev
     return value.to(device, {"row_mask": torch.bool, "row_groups": torch.int64, "row_weights": torch.float64}[argument])
 
 
-def _without_ignored(caller: str, batch: Batch, ignored: int) -> None:
+def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
     """Leave the rows of ``ignore_index`` out of a batch."""
     target = batch.target
     if target.ndim != 1 or target.dtype not in INTEGERS:
