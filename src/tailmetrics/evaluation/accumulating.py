@@ -7,7 +7,7 @@ import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -26,10 +26,9 @@ from tailmetrics.evaluation.description import (
     with_label_values,
     with_values_over_all,
 )
-from tailmetrics.evaluation.label_cells import from_all
 from tailmetrics.evaluation.row_examples import RowExamples
 from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scipy, quick_intervals
-from tailmetrics.evaluation.row_values import RowValues
+from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
     CoverageError,
@@ -44,7 +43,6 @@ from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
-from tailmetrics.ranking._kernels import Targets
 from tailmetrics.ranking._warnings import TOLD
 from tailmetrics.report.labels import LabelTable
 from tailmetrics.report.report import MANY_TIES, BucketRow, GroupRow, Report
@@ -74,6 +72,8 @@ class Evaluation:
         intervals: Confidence of the intervals that the report has, from sums over rows; None for none.
     """
 
+    counts: RowCounts
+
     def __init__(
         self,
         metrics: TopKCollection | Iterable[TopKMetric],
@@ -97,10 +97,8 @@ class Evaluation:
         self.confidence = intervals
         self.over_labels: RowValues | None = None
         self.moments = dict[tuple[str, bool], RowMoments]()  # by metric, and whether values are adjusted for chance
-        self.positives: Positives | None = None
         self.started = False
         self.told: list[str] = []
-        self.group_rows: LabelFrequency | None = None
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
         """Complete what the metrics left open."""
@@ -132,13 +130,12 @@ class Evaluation:
         self.collection.reset()
         if self._num_labels is not None:  # of ids alone nobody knows how many labels chance draws from
             self.collection.with_references(REFERENCES)
-            of_relevance = (one for one in self.members if isinstance(one, RelevanceMetric) and not one.reads_gains)
-            least = {metric.min_gain for metric in of_relevance}
-            self.positives = Positives(self.bucketings, least.pop() if len(least) == 1 else None).to(device)
         self.collection.with_orders()
+        of_relevance = (one for one in self.members if isinstance(one, RelevanceMetric) and not one.reads_gains)
+        least = {metric.min_gain for metric in of_relevance}
         groupings = {metric.row_groups for metric in self.members if metric.row_groups is not None}
-        # rows of groups are counted where all metrics have the same ones
-        self.group_rows = LabelFrequency(len(self.row_groups)).to(device) if len(groupings) == 1 else None
+        groups = len(self.row_groups) if len(groupings) == 1 else 0  # counted where all metrics have the same ones
+        self.counts = RowCounts(self.bucketings, least.pop() if len(least) == 1 else None, groups).to(device)
         self.started = True
         if self.confidence is not None:
             having = [name for name, one in members.items() if has_moments(one, device)]
@@ -177,8 +174,7 @@ class Evaluation:
         with self._keeping():
             self.collection.update(ranking)
         with one_thread():
-            if self.positives is not None:
-                self.positives.update(ranking)
+            self.counts.update(ranking)
             above_chance = self.collection.above_chance(ranking) if any(of for _, of in self.moments) else {}
             for (name, adjusted), moments in self.moments.items():
                 if not adjusted or name in above_chance:
@@ -187,14 +183,12 @@ class Evaluation:
                 self.over_labels.add(ranking)
             if self.examples is not None:
                 self.examples.update(ranking, _checked_numbers(rows, ranking.num_rows))
-            if self.group_rows is not None and ranking.rows.groups is not None:
-                self.group_rows.update(target_ids=ranking.rows.groups, row_mask=ranking.row_mask)
 
     def _counted(self) -> list[Any]:
         """Return everything that has states."""
         if not self.started:
             self.start()
-        parts = (self.collection, self.positives, self.group_rows, self.examples, self.over_labels)
+        parts = (self.collection, self.counts, self.examples, self.over_labels)
         return [one for one in (*parts, *self.moments.values()) if one is not None]
 
     def merge_state(self, other: Evaluation) -> None:
@@ -235,6 +229,8 @@ class Evaluation:
 
     def report(self, title: str) -> Report:
         """Return everything accumulated, over all ranks; call it on every rank."""
+        if not self.started:
+            self.start()
         computed = self.scalars()
         scalars = _read(computed)
         summaries = _read(self.collection.summaries(computed))
@@ -242,14 +238,11 @@ class Evaluation:
         bounds = None
         if max(ties.values(), default=0.0) > MANY_TIES:
             bounds = {name: _read(values) for name, values in self.collection.orders().items()}
-        num_rows, positives, of_buckets = (None, None, []) if self.positives is None else self.positives.by_bucket()
+        num_rows, positives, group_rows, of_buckets = self.counts.by_bucket()
         with_counts = enumerate(zip_longest(self.bucketings, of_buckets))
         rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
-        group_rows: list[int | None] = [None] * len(self.row_groups)
-        if self.group_rows is not None:
-            group_rows = self.group_rows.compute().reshape(-1).tolist()
         told = dict.fromkeys(text for share in from_all(self.told) for text in share)
         labels = examples = None
         if self.labels:
@@ -280,7 +273,7 @@ class Evaluation:
                 *self._notes_on_buckets(),
                 *told,
             ),
-            row_groups=[GroupRow(name, count) for name, count in zip(self.row_groups, group_rows, strict=True)],
+            row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
             captions={named(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
@@ -428,50 +421,45 @@ def _read(scalars: dict[str, Tensor]) -> dict[str, float]:
     return dict(zip(scalars, torch.stack(list(scalars.values())).tolist(), strict=True)) if scalars else {}
 
 
-ROWS, ALL, BUCKETS = 0, 1, 2
-"""Places of the state: the rows, the relevant labels of all rows, and behind them those of each bucket."""
-
-
-class Positives(ExactMetric):
-    """Rows, and their relevant labels in all and by bucket; a number for each, however many labels there are.
+class RowCounts(ExactMetric):
+    """Rows, those of each group, and their relevant labels in all and by bucket, however many labels there are.
 
     Args:
         bucketings: The buckets, any number of times.
         min_gain: The least gain that counts as relevant, that of the metrics; None for any above 0.
+        groups: Number of row groups.
     """
 
     counts: Tensor
 
-    def __init__(self, bucketings: Sequence[LabelBuckets], min_gain: float | None = None) -> None:
+    def __init__(self, bucketings: Sequence[LabelBuckets], min_gain: float | None = None, groups: int = 0) -> None:
         super().__init__()
-        self.bucketings, self.min_gain = tuple(bucketings), min_gain
-        self.add_state("counts", torch.zeros(BUCKETS + sum(map(len, bucketings)), dtype=torch.int64), "sum")
+        self.bucketings, self.min_gain, self.groups = tuple(bucketings), min_gain, groups
+        self.sizes = [1, 1, groups, *map(len, bucketings)]
+        self.add_state("counts", torch.zeros(sum(self.sizes), dtype=torch.int64), "sum")
 
     def update(self, ranking: Ranking) -> None:
-        """Count the relevant labels of a ranking."""
+        """Count the rows and the relevant labels of a ranking."""
         targets = ranking.at_least(self.min_gain).targets
-        rows = torch.tensor([targets.num_rows]) if targets.row_mask is None else targets.row_mask.sum()[None]
-        added = torch.cat([rows.to(self.counts), self._of_buckets(targets)])
-        self.counts = writable(self.counts)
-        self.counts += added
-
-    def _of_buckets(self, targets: Targets) -> Tensor:
-        """Return the relevant labels of all rows, and of each bucket."""
         ids, times = targets.kernels.occurrences(targets)
-        found = [times.sum()[None].to(torch.int64)]
-        for buckets in self.bucketings:
-            padded = torch.zeros(len(buckets) + 1, dtype=torch.int64, device=ids.device)
-            found.append(padded.scatter_add_(0, buckets.of(ids), times)[:-1])
-        return torch.cat(found)
+        every = torch.ones(targets.num_rows, dtype=torch.int64, device=ids.device)
+        rows = every if targets.row_mask is None else targets.row_mask.to(torch.int64)
+        added = [rows.sum()[None], times.sum()[None].to(torch.int64)]
+        kinds = [(len(one), one.of(ids), times) for one in self.bucketings]
+        if self.groups:
+            assert ranking.rows.groups is not None  # the metrics have asked for them
+            kinds.insert(0, (self.groups, ranking.rows.groups % (self.groups + 1), rows))
+        for size, place, amount in kinds:
+            padded = torch.zeros(size + 1, dtype=torch.int64, device=ids.device)  # the last one takes what is in none
+            added.append(padded.scatter_add_(0, place, amount)[:-1])
+        self.counts = writable(self.counts)
+        self.counts += torch.cat(added)
 
     def compute(self) -> Tensor:
         """Return the state over all processes."""
         return self.counts.clone()
 
-    def by_bucket(self) -> tuple[int, int, list[list[int]]]:
-        """Return over all processes the rows, the relevant labels, and those of each bucket of all bucketings."""
-        rows, positives, *counts = self.compute().tolist()
-        ends = [0]
-        for buckets in self.bucketings:
-            ends.append(ends[-1] + len(buckets))
-        return rows, positives, [counts[start:stop] for start, stop in pairwise(ends)]
+    def by_bucket(self) -> tuple[int, int, list[int], list[list[int]]]:
+        """Return over all processes the rows, the relevant labels, the rows of each group, and the labels by bucket."""
+        (rows,), (positives,), groups, *found = (part.tolist() for part in torch.split(self.compute(), self.sizes))
+        return rows, positives, groups, found

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.evaluation.label_cells import from_all, mixed
+from tailmetrics.evaluation.row_values import from_all, mixed
 from tailmetrics.ranking import Ranking
 from tailmetrics.report.report import Example, ExampleLabel
 
