@@ -60,7 +60,8 @@ class RowExamples:
             rows: Shape (N,), int64: the number of each row, to be told beside it.
         """
         targets = ranking.targets.without_void()
-        entries, shown = targets.entries, _first(ranking.ids, self.k)
+        entries, ids = targets.entries, ranking.ids[:, : self.k]
+        shown = torch.nn.functional.pad(ids, (0, self.k - ids.shape[1]), value=-1)
         if entries.ids.numel():
             missed = ~(shown[entries.rows] == entries.ids[:, None]).any(dim=1)
             hashes = _hashes(shown, entries.rows, entries.ids)
@@ -72,15 +73,12 @@ class RowExamples:
                     kept = torch.cat([kept[:-1], (labels == label).nonzero()[0]])
                 number = None if rows is None else int(rows[row])
                 listed = (shown[row].tolist(), labels[kept].tolist(), ranks[kept].tolist())
-                self._keep(slot, Kept(key, number, len(labels), label, *listed))
-
-    def _keep(self, slot: int, row: Kept) -> None:
-        self.kept[slot] = min(row, self.kept.get(slot, row))
+                self.merge_state({slot: Kept(key, number, len(labels), label, *listed)})
 
     def merge_state(self, other: RowExamples | dict[int, Kept]) -> None:
         """Keep what another share of the rows has, where it comes first."""
         for slot, row in (other if isinstance(other, dict) else other.kept).items():
-            self._keep(slot, row)
+            self.kept[slot] = min(row, self.kept.get(slot, row))
 
     def state_bytes(self) -> bytes:
         """Return what is kept as bytes."""
@@ -133,12 +131,6 @@ class RowExamples:
             num_relevant=row.num_relevant,
             shown=[told(label, place, label in hits) for place, label in enumerate(row.shown, start=1) if label >= 0],
         )
-
-
-def _first(ids: Tensor, k: int) -> Tensor:
-    """Return the first k ids of each list, padded with -1."""
-    ids = ids[:, :k]
-    return torch.nn.functional.pad(ids, (0, k - ids.shape[1]), value=-1)
 
 
 def _hashes(shown: Tensor, rows: Tensor, labels: Tensor) -> Tensor:

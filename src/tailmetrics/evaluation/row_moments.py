@@ -5,7 +5,7 @@ Nothing grows with the number of rows, and batches, processes and the order of r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
@@ -91,7 +91,8 @@ class RowMoments(ExactMetric):
         self._are_shares = metric.bounds == (0.0, 1.0) and not adjusted
         self._fixed_point = UNIT if self._are_shares and not self._is_ratio else REAL
         keys = len(metric.row_keys()) * (1 + self._groups)
-        shape = (keys, metric.depth + 2) if self._is_median else (self._terms, keys, self._fixed_point.columns)
+        terms = 5 if self._is_ratio else 2
+        shape = (keys, metric.depth + 2) if self._is_median else (terms, keys, self._fixed_point.columns)
         self.add_state("sums", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("rows", torch.zeros(2, keys, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("ends", torch.full((2, keys), SMALLEST), dist_reduce_fx="max")
@@ -110,11 +111,6 @@ class RowMoments(ExactMetric):
         self._pairs = {pair: at for at, pair in enumerate(pairs)}
         self.add_state("products", torch.zeros(4, len(pairs), self._fixed_point.columns, dtype=torch.int64), "sum")
         self.add_state("both", torch.zeros(2, len(pairs), dtype=torch.int64), "sum")
-
-    @property
-    def _terms(self) -> int:
-        """How many sums there are of a key."""
-        return 5 if self._is_ratio else 2
 
     def update(self, ranking: Ranking, values: Mapping[str, Any] | None = None) -> None:
         """Add a batch; ``values`` of its rows take the place of those of the metric."""
@@ -140,12 +136,9 @@ class RowMoments(ExactMetric):
             self.products = self.products + self._fixed_point.add_up(torch.stack(pairs), dim=2)
             self.both = self.both + torch.stack([(side[one] & side[other]).sum(dim=1) for side in (counted, told)])
         self.rows = self.rows + torch.stack([counted.sum(dim=1), told.sum(dim=1)])
-        ends = (
-            torch.stack([torch.where(told, end, -inf).amax(dim=1) for end in (value, -value)])
-            if ranking.num_rows
-            else None
-        )
-        self.ends = self.ends if ends is None else torch.maximum(self.ends, _ordered(ends))
+        if ranking.num_rows:
+            ends = torch.stack([torch.where(told, end, -inf).amax(dim=1) for end in (value, -value)])
+            self.ends = torch.maximum(self.ends, _ordered(ends))
 
     def _of_rows(self, ranking: Ranking, values: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
         """Return the values of all rows by key, shape (keys, N) each, NaN where a row does not count."""
@@ -185,13 +178,20 @@ class RowMoments(ExactMetric):
         self._update_count = max(1, self._update_count)
         states = self.compute()
         keys = [named(key) for group in self._metric.group_keys() for key in self._metric.row_keys(group)]
+        highest, lowest = (_real(end).tolist() for end in (states["ends"][0], states["ends"][1]))
         if self._is_median:
-            found = [
-                quick_median(scalars[key], list(_histogram(counts, self._end(states, 0, place))), confidence)
-                for place, (key, counts) in enumerate(zip(keys, states["sums"].tolist(), strict=True))
-            ]
-            return dict(zip(keys, found, strict=True))
-        sums = [self._sums(None if self.adjusted else scalars[key], states, place) for place, key in enumerate(keys)]
+            found = {}
+            for key, counts, last in zip(keys, states["sums"].tolist(), highest, strict=True):
+                values = [
+                    *map(float, range(len(counts) - 1)),
+                    last,
+                ]  # the last place counts those of the greatest value
+                histogram = [pair for pair in zip(values, counts, strict=True) if pair[1]]
+                found[key] = quick_median(scalars[key], histogram, confidence)
+            return found
+        ends = [(-low, high) for low, high in zip(lowest, highest, strict=True)]
+        values = [None if self.adjusted else scalars[key] for key in keys]
+        sums = [self._sums(values[place], states, place, ends[place]) for place in range(len(keys))]
         of_keys = {}
         if not self.adjusted:
             of_keys = {key: quick_interval(one, confidence) for key, one in zip(keys, sums, strict=True)}
@@ -206,15 +206,11 @@ class RowMoments(ExactMetric):
                 of_keys[named(name)] = gap
         return as_valued(of_keys, scalars)
 
-    def _end(self, states: Mapping[str, Tensor], which: int, place: int) -> float:
-        return float(_real(states["ends"][which, place]))
-
-    def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int) -> Any:
+    def _sums(self, value: float | None, states: Mapping[str, Tensor], place: int, ends: tuple[float, float]) -> Any:
         from tailmetrics.significance.estimating import Sums
 
         totals = self._fixed_point.totals(states["sums"][:, place])
         n, units = (int(count) for count in states["rows"][:, place])
-        ends = -self._end(states, 1, place), self._end(states, 0, place)
         if inf in totals:
             return Sums(inf, n, (Fraction(0), Fraction(0)), (inf, inf), self._are_shares)
         top, squares, *bottoms = (Fraction(int(total), self._fixed_point.unit) for total in totals)
@@ -222,13 +218,6 @@ class RowMoments(ExactMetric):
             value = float(top / bottoms[0]) if bottoms[0] else nan
         below = (bottoms[0], bottoms[1], bottoms[2]) if bottoms else None
         return Sums(value, n, (top, squares), ends, self._are_shares, below, units)
-
-
-def _histogram(counts: list[int], last: float) -> Iterator[tuple[float, int]]:
-    """Yield each value, ascending, and how many rows have it; the last place counts those of the greatest value."""
-    for value, count in enumerate(counts):
-        if count:
-            yield (float(value) if value < len(counts) - 1 else last), count
 
 
 def _ordered(values: Tensor) -> Tensor:

@@ -216,12 +216,10 @@ class ConfiguredMetric(ExactMetric):
 
     def unusual_settings(self) -> dict[str, Any]:
         """Return the settings that are not the default."""
-        return {name: value for name, value in self.settings().items() if self._is_unusual(name, value)}
-
-    def _is_unusual(self, name: str, value: Any) -> bool:
-        known = arguments(type(self)).get(name)
-        default = None if known is None else self._default(name, known.default)
-        return identity(value) != identity(default)
+        known = arguments(type(self))
+        defaults = {name: self._default(name, known[name].default) for name in known}
+        settings = self.settings().items()
+        return {name: value for name, value in settings if identity(value) != identity(defaults.get(name))}
 
     def _default(self, name: str, default: Any) -> Any:
         """Return the value of an argument that goes without saying."""
@@ -282,8 +280,7 @@ class ConfiguredMetric(ExactMetric):
     @cached_property  # what enters the key is never completed by bind, and keys are made at each compute
     def _convention(self) -> str:
         """What arguments that are not the default add to the key: a text as it is, a number behind its name."""
-        settings = {name: value for name, value in self.settings().items() if self._enters_key(name)}
-        unusual = {name: value for name, value in settings.items() if self._is_unusual(name, value)}
+        unusual = {name: value for name, value in self.unusual_settings().items() if self._enters_key(name)}
         return "".join(_in_key(self.key_words.get(name, name), value) for name, value in unusual.items())
 
     def _enters_key(self, name: str) -> bool:
@@ -308,13 +305,16 @@ class ConfiguredMetric(ExactMetric):
         told = ("num_labels",) if missing else ()  # by the buckets
         return missing + [name for name in self.needs if getattr(self, name) is None and name not in told]
 
-    def _still_open(self, when: str) -> str:
+    def _check_bound(self, when: str) -> None:
+        """Raise if something is left open: states are made once nothing is."""
+        if self._defaults or self.is_bound:
+            return
         missing = self._missing()
         lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not known yet"
         if "buckets" in missing:
             lacking = f"buckets={self.buckets!r} has no label counts yet"
         passed = " and ".join(f"{name}=" for name in missing)
-        return (
+        raise ValueError(
             f"{self._caller}: {lacking}; call bind(frequency) with a LabelFrequency {when}, or pass {passed} to the "
             "metric."
         )

@@ -288,10 +288,6 @@ class TopKMetric(ConfiguredMetric):
                 check_cells(self._caller, name, increment.cells, state)
             addition.note(state, increment, rows, self._declared[name].reduce)
 
-    def _check_bound(self, when: str) -> None:
-        if not self._defaults and not self.is_bound:
-            raise ValueError(self._still_open(when))
-
     def _relevant(self, ranking: Ranking) -> Ranking:
         """Return the ranking with what the metric counts as relevant."""
         return ranking.at_least(self.min_gain)
@@ -333,7 +329,7 @@ class TopKMetric(ConfiguredMetric):
         if num_labels is not None and ranking.num_labels is None and ranking.documents is None and self.validate_args:
             ranking.check_ids_below(self._caller, num_labels)
         if self.row_groups is not None or self.weighted:
-            _check_rows(self._caller, self.row_groups, self.weighted, ranking, self.validate_args)
+            self._check_rows(ranking.rows)
         if self._device != ranking.ids.device:
             raise ValueError(
                 f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {self._device}; "
@@ -347,6 +343,25 @@ class TopKMetric(ConfiguredMetric):
             self._warns = False
             if self.validate_args:
                 self._warn_of(ranking)
+
+    def _check_rows(self, rows: BatchRows) -> None:
+        """Raise unless a batch has the row groups and weights that the metric asks for."""
+        names, groups = self.row_groups, rows.groups
+        if names is not None and groups is None:
+            raise ValueError(
+                f"{self._caller}: row_groups is missing; the metric has the groups {', '.join(names)}: pass "
+                "update(preds, target, row_groups=ids), the group of each row from 0, -1 for none."
+            )
+        if self.weighted and rows.weights is None:
+            raise ValueError(
+                f"{self._caller}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights)."
+            )
+        largest = int(groups.max()) if groups is not None and groups.numel() and self.validate_args else -1
+        if names is not None and largest >= len(names):
+            raise ValueError(
+                f"{self._caller}: row_groups holds {largest}, but there are {len(names)} groups "
+                f"({', '.join(names)}); numbers of groups start at 0."
+            )
 
     def _check_ties(self, ranking: Ranking) -> None:
         """Raise unless equal scores can be found in ``ranking``; called where they do not rank by label id."""
@@ -496,29 +511,6 @@ def ties_in_words(caller: str, share: float, remedies: Sequence[str]) -> str:
         "id first there: if labels are numbered by frequency, that favours the head. Pass "
         f"{', or '.join(part for part in (what, bounds) if part)}."
     )
-
-
-def _check_rows(
-    caller: str, row_groups: tuple[str, ...] | None, weighted: bool, ranking: Ranking, validate: bool
-) -> None:
-    """Raise unless a batch has the row groups and weights that a metric asks for, and no others."""
-    rows = ranking.rows
-    if row_groups is not None and rows.groups is None:
-        raise ValueError(
-            f"{caller}: row_groups is missing; the metric has the groups {', '.join(row_groups)}: pass "
-            "update(preds, target, row_groups=ids), the group of each row from 0, -1 for none."
-        )
-    if weighted and rows.weights is None:
-        raise ValueError(
-            f"{caller}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights)."
-        )
-    if row_groups is not None and rows.groups is not None and validate and rows.groups.numel():
-        largest = int(rows.groups.max())
-        if largest >= len(row_groups):
-            raise ValueError(
-                f"{caller}: row_groups holds {largest}, but there are {len(row_groups)} groups "
-                f"({', '.join(row_groups)}); numbers of groups start at 0."
-            )
 
 
 def _bars(metric: TopKMetric, val: Tensor, ax: Any) -> Any:
