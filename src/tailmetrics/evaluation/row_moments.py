@@ -182,10 +182,7 @@ class RowMoments(ExactMetric):
         if self._is_median:
             found = {}
             for key, counts, last in zip(keys, states["sums"].tolist(), highest, strict=True):
-                values = [
-                    *map(float, range(len(counts) - 1)),
-                    last,
-                ]  # the last place counts those of the greatest value
+                values = [*map(float, range(len(counts) - 1)), last]  # the last place counts the greatest value
                 histogram = [pair for pair in zip(values, counts, strict=True) if pair[1]]
                 found[key] = quick_median(scalars[key], histogram, confidence)
             return found

@@ -347,17 +347,19 @@ class TopKMetric(ConfiguredMetric):
     def _check_rows(self, rows: BatchRows) -> None:
         """Raise unless a batch has the row groups and weights that the metric asks for."""
         names, groups = self.row_groups, rows.groups
-        if names is not None and groups is None:
-            raise ValueError(
-                f"{self._caller}: row_groups is missing; the metric has the groups {', '.join(names)}: pass "
-                "update(preds, target, row_groups=ids), the group of each row from 0, -1 for none."
-            )
         if self.weighted and rows.weights is None:
             raise ValueError(
                 f"{self._caller}: row_weights is missing; the metric is weighted: pass update(…, row_weights=weights)."
             )
-        largest = int(groups.max()) if groups is not None and groups.numel() and self.validate_args else -1
-        if names is not None and largest >= len(names):
+        if names is None:
+            return
+        if groups is None:
+            raise ValueError(
+                f"{self._caller}: row_groups is missing; the metric has the groups {', '.join(names)}: pass "
+                "update(preds, target, row_groups=ids), the group of each row from 0, -1 for none."
+            )
+        largest = int(groups.max()) if self.validate_args and groups.numel() else -1
+        if largest >= len(names):
             raise ValueError(
                 f"{self._caller}: row_groups holds {largest}, but there are {len(names)} groups "
                 f"({', '.join(names)}); numbers of groups start at 0."
