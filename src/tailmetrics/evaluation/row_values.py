@@ -228,9 +228,9 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
         hit = _one_of(prepared, map(name, (f"hits_at_{k}", f"hit_at_{k}")))
         predicted = _one_of(prepared, map(name, (f"predicted_at_{k}", f"shown_at_{k}")))
         codes = [num_labels * rows + labels for rows, labels in (hit, predicted, held)]
-        cells = np.unique(np.concatenate(codes))
-        rows, label = np.divmod(cells, num_labels)
-        own, made = (np.isin(cells, np.concatenate([codes[0], one])) for one in (codes[2], codes[1]))
+        every = np.unique(np.concatenate(codes))
+        rows, label = np.divmod(every, num_labels)
+        own, made = (np.isin(every, np.concatenate([codes[0], one])) for one in (codes[2], codes[1]))
         coded = (label * (1 if buckets is None else len(buckets)) + bucket[label]) * 4 + 2 * own + made
         found.append((np.bincount(rows, minlength=size), coded))
     return found
