@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tailmetrics import RecallAtK
-from tailmetrics.io import DataFileError, DataFileNote, read, read_target
+from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_target
 
 QUERIES = {"n1": ["A00.0", "X83.0", "B20"], "n2": ["X83.0"], "n3": [], "n4": ["B20", "A00.0"]}
 
@@ -52,6 +52,46 @@ def test_labels_are_separated_by_what_stands_between_them(tmp_path, rows_of, hea
         query: sorted(codes, key=codes.get, reverse=True) for query, (codes, _) in named(dataset, rows_of).items()
     }
     assert ranked == QUERIES
+
+
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize("columns", [None, Columns(query="0", item="1")])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["17,C41;C10", "18,C31", "19,"],
+        ["17,C41;C10;C31", "18,C31", "19,C10"],
+        ["n17,C41;C10", "n18,C31", "n19,C10"],
+        ["17,C41", "18,C31;C10;C41", "19,C10"],
+        ["17;C41 C10", "18;C31", "19;C10"],
+    ],
+)
+def test_lists_without_names_of_columns(tmp_path, lines, columns):
+    """A number or a list in the first line is data: the first column is the query, the second its labels."""
+    path = tmp_path / "y.csv"
+    path.write_text("\n".join(lines) + "\n")
+    found = read_target(path, columns=columns)
+    pairs = [line.replace(";", ",", 1).split(",") if lines[0][2] == ";" else line.split(",") for line in lines]
+    assert dict(zip(found.row_names, labels_of(found), strict=True)) == {
+        query: cell.replace(";", " ").split() for query, cell in pairs
+    }
+
+
+CAML = 'SUBJECT_ID,HADM_ID,TEXT,LABELS,length\n7,101,"chest pain, 3 days",401.9;38.93,4\n7,102,well,V30.00,1\n'
+
+
+@pytest.mark.parametrize("field", ["item", "labels"])
+def test_a_column_of_lists_among_others(tmp_path, field):
+    """The notes of CAML: the column that --columns.item or --columns.labels names is split as one of two columns is."""
+    path = tmp_path / "y.csv"
+    path.write_text(CAML)
+    with pytest.warns(DataFileNote, match="'HADM_ID' is the query, 'LABELS' the list of its labels, separated by ';'"):
+        found = read_target(path, columns=Columns(query="HADM_ID", **{field: "LABELS"}))
+    assert list(found.row_names) == ["101", "102"]
+    assert labels_of(found) == [["401.9", "38.93"], ["V30.00"]]
+    with pytest.raises(DataFileError, match=r"y\.csv, line 1: has no column of lists 'CODES'") as caught:
+        read_target(path, columns=Columns(query="HADM_ID", labels="CODES"))
+    assert caught.value.hint.startswith("its columns are SUBJECT_ID, HADM_ID, TEXT, LABELS, length;")
 
 
 @pytest.mark.parametrize(("separator", "said"), [(" ", "labels; "), ("; ", "labels, separated by ';'; ")])

@@ -152,9 +152,10 @@ def test_kaggle(write, rows_of):
         "8": ({}, ["b"]),
         "9": ({"c": 0.0}, ["c"]),
     }
-    for first in ("7,b a c", "7,x", "id,b a c"):
-        with pytest.raises(DataFileError, match=r"headless\.csv, line 1: .* are no names of columns"):
-            read(write("headless.csv", f"{first}\n8,x\n"), target, format="lists")
+    headless = read(write("headless.csv", "7,b a c\n8,x\n"), target, format="lists")
+    assert named(headless, rows_of)["7"] == ({"b": 0.0, "a": -1.0, "c": -2.0}, ["a", "x"])
+    with pytest.raises(DataFileError, match=r"headless\.csv, line 1: .* are no names of columns"):
+        read(write("headless.csv", "id,b a c\n8,x\n"), target, format="lists")
     for form in ("lists", None):
         with pytest.raises(DataFileError, match=r"twice\.csv, line 4: has a second list of query '7'"):
             read(write("twice.csv", "id,predicted\n7,b a\n8,a\n7,c\n"), target, format=(form, None))

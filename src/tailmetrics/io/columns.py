@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -64,6 +64,11 @@ class Columns:
         given = [getattr(self, one.name) for one in fields(self) if self.is_given(one.name)]
         given = [name for name in given if name != NO_GAIN]
         return bool(given) and all(name.isdecimal() for name in given)
+
+    def by_names(self, header: Sequence[str]) -> Columns:
+        """Return the names that places stand for in a file that names its columns."""
+        names = {str(place): name for place, name in enumerate(header) if str(place) not in header}
+        return replace(self, **{field: names.get(name, name) for field, name in vars(self).items()})
 
 
 _DEFAULTS = {one.name: one.default for one in fields(Columns)}

@@ -55,25 +55,27 @@ class Head:
         return [split(line, delimiter) for line in self.lines]
 
     def delimiter(self, first: str, form: str) -> str:
-        """Return what stands between the fields of a table, by its first line."""
+        """Return what stands between the fields of a table: by its first line, in lists by all of them."""
         if form == "TSV":
             return "\t"
         possible = ["::", ",", ";", "\t"] if form == "CSV" else [",", "\t", ";"]
         counts = {one: len(split(first, one) or first.split(one)) for one in possible}
-        return "::" if counts.get("::", 0) > 2 else max(possible, key=lambda one: counts[one])
+        alike = [one for one in possible if form == "lists" and {*map(len, self.fields(one))} == {counts[one]} != {1}]
+        return "::" if counts.get("::", 0) > 2 else max(alike or possible, key=lambda one: counts[one])
+
+    def knows(self, fields: Sequence[str]) -> bool:
+        """Whether one of some fields is the name of a column: one that was given, or a usual one."""
+        given = {value for value in vars(self.columns).values() if not value.isdecimal()}
+        known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values())))
+        return any(name in given or plain(TYPED.sub("", name)) in known for name in fields)
 
     def has_names(self, fields: Sequence[str]) -> bool:
-        """Whether the first line names the columns: it holds no number, or a name that is known."""
-        given = {value for value in vars(self.columns).values() if not value.isdecimal()}
-        return not any(map(is_number, fields)) or any(
-            name in given or is_usual(name, "query") or is_usual(name, "item") for name in fields
-        )
+        """Whether the first line names the columns: it holds no number and no list, or a name that is known."""
+        return self.knows(fields) or not any(is_number(name) or re.search("[;|]", name) for name in fields)
 
     def check_names(self, delimiter: str, fields: Sequence[str], where: str) -> None:
         """Raise if nothing tells whether the first line holds names or data: no known name, no column of numbers."""
-        given = vars(self.columns).values()
-        known = IDS.union(*(usual.split() for usual in (*USUAL.values(), *LISTED.values())))
-        if any(name in given or plain(TYPED.sub("", name)) in known for name in fields):
+        if self.knows(fields):
             return
         rows = [row for row in self.fields(delimiter)[1:] if len(row) == len(fields)]
         if not rows or not any(all(map(is_number, column)) for column in zip(*rows, strict=True)):
@@ -189,30 +191,41 @@ def is_lists(head: Head) -> bool:
     """Whether lines hold a query and its labels, as submissions of Kaggle do.
 
     A column that is known to hold one item per line says otherwise, unless it holds several words that look like ids;
-    and so does a query in the place of the list.
+    and so does a query in the place of the list. Of more columns than two, one has to be named as the list.
     """
     for delimiter in (",", "\t", ";"):
         header, *rows = head.fields(delimiter) or [[]]
-        if not rows or any(len(row) != 2 for row in (header, *rows)) or not names_lists(header):
+        if len(header) < 2 or any(len(row) != len(header) for row in rows):
             continue
-        if head.columns.by_place and not any(is_usual(name, "query") for name in header):
+        columns, has_names = head.columns, names_lists(header)
+        if columns.by_place:
+            has_names = head.knows(header)
+            columns = columns.by_names(header) if has_names else columns
+        if not has_names:
+            header, rows = [str(place) for place in range(len(header))], [header, *rows]
+        if any(columns.is_given(one) and getattr(columns, one) in header for one in ("ids", "labels")):
+            return True
+        listed = header.index(columns.item) if columns.item in header else 1
+        query = header.index(columns.query) if columns.query in header else 1 - listed
+        if not rows or listed == query or (len(header) > 2 and columns.item not in header):
             continue
         single = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
-        known = head.columns.item in header or any(is_usual(name, "item") or name.lower() in single for name in header)
-        listed = [re.findall(r"[^\s;|,]+", field) for _, field in rows]
-        several = max(map(len, listed)) > 1
-        if len({query for query, _ in rows}) == len(rows):
+        known = not has_names or head.columns.item in header
+        known = known or any(is_usual(name, "item") or name.lower() in single for name in header)
+        words = [re.findall(r"[^\s;|,]+", row[listed]) for row in rows]
+        several = max(map(len, words)) > 1
+        if len({row[query] for row in rows}) == len(rows):
             # every word has a digit, as ids do and titles do not
-            ids = several and all(re.search(r"\d", word) for words in listed for word in words)
-            return (ids or not known) and not is_usual(header[1], "query")
+            ids = several and all(re.search(r"\d", word) for some in words for word in some)
+            return (ids or not known) and not is_usual(header[listed], "query")
         if several and not known:  # lists of which a query has two
-            return not is_usual(header[1], "query")
+            return not is_usual(header[listed], "query")
     return False
 
 
 def names_lists(header: Sequence[str]) -> bool:
     """Whether two words can be the names of columns: not a query and its list already, such as ``7`` and ``a b``."""
-    return not any(is_number(name) or len(name.split()) != 1 for name in header)
+    return not any(is_number(name) or len(re.split(r"[\s;|]", name)) != 1 for name in header)
 
 
 def _is_table(head: Head, delimiter: str) -> bool:

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tailmetrics.io.columns import TYPED, USUAL, Chosen, Columns, Opening, choose, is_usual
+from tailmetrics.io.columns import NO_GAIN, TYPED, USUAL, Chosen, Columns, Opening, choose, is_usual
 from tailmetrics.io.database import literal, named, quoted, trimmed
 from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import EMPTY_HINT, FilePath, Plain, check_file, head, size_of, stream
@@ -148,12 +148,14 @@ class Table:
         delimiter: What stands between fields.
         header: Names of the columns; their places, from 0, where the file does not name them.
         skipped: Lines up to the names, included; 0 where there are none.
+        columns: What was said of the names, as it holds here.
     """
 
     path: FilePath
     delimiter: str
     header: list[str]
     skipped: int
+    columns: Columns
 
     @classmethod
     def of(cls, asked: Opening, form: str) -> Table:
@@ -166,16 +168,16 @@ class Table:
             raise DataFileError(path, "has a quote that does not close", f"line {line}", QUOTE_HINT)
         fields = split(first, delimiter)
         names = [TYPED.sub("", name) for name in fields]
-        if columns.by_place and not any(is_usual(name, "query") for name in names):
-            return cls(path, delimiter, [str(place) for place in range(len(fields))], 0)
+        if columns.by_place and not head.knows(fields):
+            return cls(path, delimiter, [str(place) for place in range(len(fields))], 0, columns)
         if head.has_names(fields):
             head.check_names(delimiter, fields, f"line {line}")
-            return cls(path, delimiter, names, line)
+            return cls(path, delimiter, names, line, columns.by_names(names))
         header = head.guessed(delimiter, "gain" if role == "target" else "score")
         if role is not None:
             said = ", ".join(f"column {place} is the {name}" for place, name in enumerate(header))
             note(path, f"has no line of names: {said}; columns=Columns(query='0', item='1') chooses others.")
-        return cls(path, delimiter, header, 0)
+        return cls(path, delimiter, header, 0, Columns(gain=NO_GAIN) if columns.without_gain else Columns())
 
     @property
     def where(self) -> str:
@@ -205,13 +207,11 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
     path = check_file(asked.path)
     with reading(path, form):
         table = Table.of(asked, form)
-        unnamed = Columns(gain=asked.columns.gain) if asked.columns.without_gain else Columns()
-        columns = asked.columns if table.skipped or asked.columns.by_place else unnamed
-        if table.skipped and columns.by_place:  # meant for the other file, which has no names
-            by_place = {str(place): name for place, name in enumerate(table.header)}
-            held = {one: by_place.get(name, name) for one, name in vars(columns).items() if name not in table.header}
-            columns = replace(columns, **held)
-        chosen = choose(path, table.header, asked.role, columns, table.where)
+        listed = "ids" if asked.role == "preds" else "labels"
+        if asked.role is not None and asked.columns.is_given(listed):
+            hint = f"its columns are {', '.join(table.header)}; format='lists' reads a column of lists."
+            raise DataFileError(path, f"has no column of lists {getattr(asked.columns, listed)!r}", table.where, hint)
+        chosen = choose(path, table.header, asked.role, table.columns, table.where)
         plain = Plain(path)
         blanks = [one.encode() for one in " \t\r" if one != table.delimiter]
         has_quotes, has_underscores, *has_blanks = _holds(path, b'"', b"_", *blanks)
@@ -253,21 +253,25 @@ def read_tsv(asked: Opening) -> SqlLines:
 
 def read_lists(asked: Opening) -> Iterator[Triples]:
     """Read lists of predictions, the best first, or of targets: a query and its labels on every line."""
-    path, columns = check_file(asked.path), asked.columns
+    path = check_file(asked.path)
     with reading(path, "lists"):
         table = Table.of(asked, "lists")
-        if len(table.header) != 2:
-            hint = "a line is a query and the labels of its list: id,a b c."
-            raise DataFileError(path, f"has {len(table.header)} columns, not 2", table.where, hint)
-        if not table.skipped or not names_lists(table.header):
-            first = split(next(numbered_lines(path))[1], table.delimiter)
-            problem = f"{' and '.join(map(repr, first))} are no names of columns"
+        header, columns = table.header, table.columns
+        column = next((one for one in (columns.ids, columns.labels, columns.item) if one in header), None)
+        if column is None and table.skipped and not names_lists(header):
+            problem = f"{' and '.join(map(repr, header))} are no names of columns"
             raise DataFileError(path, problem, table.where, "the first line names the two columns: id,predicted.")
-    query = 1 if columns.query in ("1", table.header[1]) or columns.item in ("0", table.header[0]) else 0
-    cells = [row[1 - query] for row in Head(path).fields(table.delimiter) if len(row) == 2]
+        if column is None and len(header) != 2:
+            hint = "columns=Columns(query=NAME, item=NAME) names the column of the query and that of the lists."
+            raise DataFileError(path, f"has {len(header)} columns, not 2", table.where, hint)
+        listed = int(columns.query != header[1]) if column is None else header.index(column)
+        query = 1 - listed
+        if len(header) > 2:
+            query = header.index(choose(path, header, None, replace(columns, item=header[listed]), table.where).query)
+    cells = [row[listed] for row in Head(path).fields(table.delimiter) if len(row) == len(header)]
     between = next((one for one in BETWEEN_LABELS if any(one in cell for cell in cells)), None)
     if asked.role is not None:
-        said = f"column {table.header[query]!r} is the query, {table.header[1 - query]!r} the list of its labels"
+        said = f"column {header[query]!r} is the query, {header[listed]!r} the list of its labels"
         said += "" if between is None else f", separated by {between!r}"
         note(path, f"{said}; format='csv' reads pairs.")
     seen: set[str] = set()
@@ -276,12 +280,12 @@ def read_lists(asked: Opening) -> Iterator[Triples]:
         fields = table.fields(line, text)
         if fields is None:
             return
-        name, listed = fields[query], fields[1 - query]
+        name = fields[query]
         if name in seen:
             hint = "a query has one line, with all of its list; format='csv' reads pairs of query and item."
             raise DataFileError(path, f"has a second list of query {name!r}", f"line {line}", hint)
         seen.add(name)
-        for place, word in enumerate(_labels_of(path, line, listed, between) or [None]):
+        for place, word in enumerate(_labels_of(path, line, fields[listed], between) or [None]):
             yield name, word, -float(place) if asked.role == "preds" else None
 
     return read_by_line(path, "lists", parse)
