@@ -129,6 +129,46 @@ def test_several_runs_decide_by_the_variance_between_them():
     assert found.p.total == pytest.approx(peer.pvalue, abs=0.01)
 
 
+def test_a_verdict_names_the_values_that_are_worse():
+    """The first metric is better in deciles: a loss over all labels, in deciles, and of a loss is named; no gap is."""
+    rows = np.random.default_rng(0).random(40)
+    better, worse = rows + 1, rows - 1
+    old = {f"{name}/decile_{number}": rows for name in ("first", "lost", "loss") for number in (3, 2, 1)}
+    new = {key: better if key.startswith(("first", "loss")) else worse for key in old}
+    new["lost/decile_3"] = rows
+    more = dict.fromkeys(("first", "lost", "metric"), rows)
+    found = compare(
+        {"old": old | more, "new": new | dict.fromkeys(more, worse)},
+        lower_is_better=["loss"],
+        unbounded=[*old, *more],
+        gaps={"first/gap": ["first/decile_3", "first/decile_1"]},
+        resamples=999,
+    )
+    deciles = ["decile_3", "decile_2", "decile_1"]
+    first = "new against old: first is better in deciles 1 to 3. Other values that are worse: first; lost; metric; "
+    assert verdict(found, deciles, ["loss"]) == f"{first}2 more."
+    by_decile = [one for one in found if "/" in one.key]
+    assert verdict(by_decile, deciles, ["loss"]) == (
+        "new against old: first is better in deciles 1 to 3. Other values that are worse: lost in deciles 1 to 2; "
+        "loss in deciles 1 to 3."
+    )
+
+
+def test_a_verdict_says_where_rows_are_too_few():
+    """A bucket of one row, and one of nine clusters, are no buckets where no difference was shown."""
+    rng = np.random.default_rng(0)
+    old = {f"r/{name}": rng.random(40) for name in ("head", "tail", "unseen")}
+    new = {"r/head": old["r/head"] / 2, "r/tail": old["r/tail"] + 0.0, "r/unseen": old["r/unseen"] / 2}
+    old["r/unseen"][1:], new["r/unseen"][1:] = np.nan, np.nan
+    found = compare({"old": old, "new": new}, resamples=999)
+    buckets = ["head", "tail", "unseen"]
+    assert verdict(found, buckets) == (
+        "new against old: r: no difference shown in tail, worse in head, too few rows in unseen."
+    )
+    of_nine = compare({"old": old, "new": {**new, "r/head": old["r/head"]}}, clusters=np.arange(40) % 9, resamples=999)
+    assert verdict(of_nine, buckets) == "new against old: r: too few rows in head, tail and unseen."
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_the_verdict_says_what_the_numbers_say(seed):
     """Deciles better, worse or not shown: read from the numbers alone, by another sentence of the same facts."""

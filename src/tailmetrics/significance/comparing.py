@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import copysign, inf, isfinite, isnan, nan
+from operator import itemgetter
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tailmetrics._checks import check_choice, check_count, check_number
-from tailmetrics.significance.estimating import RESAMPLE, Estimate, Interval, Resample, enough
+from tailmetrics.significance.estimating import FEW, RESAMPLE, Estimate, Interval, Resample, enough
 from tailmetrics.significance.resampling import ROUNDING, Swapped, bootstrap, groups, swap, total
 from tailmetrics.significance.rows import (
     Array,
@@ -358,10 +359,12 @@ def correct(p_values: Sequence[float], correction: Correction = "holm") -> list[
 def verdict(
     comparisons: Iterable[Comparison], buckets: Sequence[str] = (), lower_is_better: Collection[str] = ()
 ) -> str:
-    """Return what comparisons found, in a sentence for each pair of models.
+    """Return what comparisons found, in one or two sentences for each pair of models.
 
-    Where keys are by bucket, it is about the first metric that is: in which buckets the model is better, in which no
-    difference was shown, in which it is worse. Else it is about all keys. What could not be compared is left out.
+    Where keys are by bucket, the first sentence is about the first metric that is: in which buckets the model is
+    better, in which no difference was shown, in which it is worse, and which have fewer than 10 rows. A second sentence
+    names the other keys that are worse, values over all labels first. Where no key is by bucket, there is one sentence
+    about all keys. What could not be compared is left out.
 
     Args:
         comparisons: What :func:`compare` returned.
@@ -382,25 +385,44 @@ def verdict(
     return " ".join(f"{run} against {other}: {sentence}." for (run, other), sentence in said.items())
 
 
-OUTCOMES = ("better", "no difference shown", "worse")
+OUTCOMES = ("better", "no difference shown", "worse", "too few rows")
+SAID = 3
+"""How many other values a verdict names that are worse; of more it says the number."""
 
 
 def _of_pair(found: Sequence[Comparison], buckets: Sequence[str], less: frozenset[str]) -> str:
     split = [(one, *one.key.rpartition("/")[::2]) for one in found]
     stem = next((stem for _, stem, bucket in split if bucket in buckets), None)
     names: dict[str, list[str]] = {outcome: [] for outcome in OUTCOMES}
+    worse: dict[tuple[bool, str], list[str]] = {}
     for one, stem_of_one, bucket in split:
+        outcome = _outcome(one, less)
         if stem is None or (stem_of_one == stem and bucket in buckets):
-            place = 1 if not one.significant else 0 if (one.difference > 0) != covers(less, one.key) else 2
-            names[OUTCOMES[place]].append(one.key if stem is None else bucket)
-    if stem is None:
-        return ", ".join(f"{outcome} in {_in_words(some)}" for outcome, some in names.items() if some)
-    parts, said = [], False
+            names[outcome].append(one.key if stem is None else bucket)
+        elif outcome == "worse" and one.statistic != "gap":  # no gap is better than another
+            by_bucket = bucket in buckets
+            worse.setdefault((by_bucket, stem_of_one if by_bucket else one.key), []).append(bucket)
+    parts, said = [], stem is None
     for outcome, some in names.items():
         if some:
             parts.append(f"{outcome} in {_in_words(some, said)}")
             said = said or any(name.startswith("decile_") for name in some)
-    return f"{stem} is {', '.join(parts)}" if not parts[0].startswith("no") else f"{stem}: {', '.join(parts)}"
+    first = ", ".join(parts)
+    if stem is not None:
+        first = f"{stem}{' is' if parts[0].startswith(('better', 'worse')) else ':'} {first}"
+    others = [
+        f"{key} in {_in_words(worse[by, key], False)}" if by else key for by, key in sorted(worse, key=itemgetter(0))
+    ]
+    more = [f"{len(others) - SAID} more"] if len(others) > SAID else []
+    return f"{first}. Other values that are worse: {'; '.join(others[:SAID] + more)}" if others else first
+
+
+def _outcome(one: Comparison, less: frozenset[str]) -> str:
+    """Return which of :data:`OUTCOMES` a comparison has."""
+    if one.significant:
+        return OUTCOMES[0 if (one.difference > 0) != covers(less, one.key) else 2]
+    drawn = one.n if one.interval.clusters is None else one.interval.clusters
+    return OUTCOMES[3 if drawn < FEW else 1]
 
 
 def _in_words(names: Sequence[str], said: bool = True) -> str:
