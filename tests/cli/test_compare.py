@@ -248,15 +248,19 @@ AVERAGES = [
 
 
 def test_averages_over_labels_of_several_runs(runs, tables, tailmetrics, tmp_path):
-    """Tables hold the labels of each row: what is compared is what Python compares, seeds and their variance included."""
-    old, new = (tables(name, *AVERAGES) for name in ("old", "new"))
+    """Tables hold the labels of each row: what is compared is what Python compares, seeds and their variance included.
+
+    Several runs have no median together: it is left out.
+    """
+    old, new = (tables(name, *AVERAGES, MEDIAN) for name in ("old", "new"))
     words = ["compare", f"{old},{new}", f"{new},{new}", "--names", "a", "b", "--out", tmp_path, "--resamples", 600]
     status, out, err = tailmetrics(*words)
     assert (status, err) == (0, "")
     assert "b against a: global_macro_recall@1" in " ".join(out.split())
     found = compared(tmp_path)
     one, other = (RowTable.open(path) for path in (old, new))
-    keys = list(one.pairs)
+    keys = [key for key in one.pairs if not key.startswith("median")]
+    assert len(keys) == len(one.pairs) - 1
     expected = compare(
         {"a": [one.values(keys), other.values(keys)], "b": [other.values(keys)] * 2},
         gaps={f"global_macro_recall@{k}/gap": [key for key in keys if f"recall@{k}/decile" in key] for k in (1, 3)},
@@ -322,7 +326,7 @@ def test_tables_of_five_formats_in_any_order(config, tailmetrics, tmp_path):
         found.append(compared(tmp_path))
     assert json.dumps(found[0]) == json.dumps(found[1])
     assert {"precision_k@1/de", "global_micro_recall@2/gap"} <= found[0].keys()
-    assert any(key.startswith("median") and key.endswith("/fr") for key in found[0]), sorted(found[0])
+    assert not any(key.startswith("median") for key in found[0])  # several runs have none together
     means = {name: np.nanmean(table["precision_k@1"].to_numpy()) for name, table in tables.items()}
     expected = np.mean([means[f"b{seed}"] for seed in range(3)]) - np.mean([means[f"a{seed}"] for seed in range(3)])
     assert found[0]["precision_k@1"]["difference"] == pytest.approx(expected)

@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
@@ -88,13 +89,29 @@ def test_clusters_that_agree_count_once():
     assert found.method == "Clopper-Pearson, all clusters agree"
 
 
+@pytest.mark.parametrize("users", [[1, "1", 2], [2**53, 2**53 + 1, 1.0], [1, 2**63, 2**63 + 1]])
+def test_clusters_stay_apart_whatever_a_list_mixes(users):
+    """Numbers, texts and large ids in one list: three users of 20 rows each are three clusters."""
+    assert intervals({"k": np.arange(60) % 2}, clusters=users * 20)["k"].clusters == 3
+
+
+def test_clusters_may_be_a_list_of_tensors():
+    """Numbers of torch and NumPy are told apart by what they are, not by which object they are."""
+    users = [torch.tensor(1), np.int64(1), 1] * 20 + [torch.tensor(2)] * 20
+    assert intervals({"k": np.arange(80) % 2}, clusters=users)["k"].clusters == 2
+
+
 @pytest.mark.parametrize(
     ("clusters", "message"),
     [
         ([1, 2], r"clusters is of shape \[2\] for 3 rows; pass the cluster of each row"),
-        ([[1], [2], [3]], r"clusters is of shape \[3, 1\] for 3 rows"),
+        (np.ones((3, 1)), r"clusters is of shape \[3, 1\] for 3 rows"),
+        ([[1], [2], [3]], "clusters holds lists; pass one cluster for each row"),
         (["a", None, "b"], "clusters has no value in row 1; pass a cluster for each row"),
         ([1.0, 1.0, NAN], "clusters has no value in row 2"),
+        (["u", "u", NAN], "clusters has no value in row 2"),
+        (pd.array(["u", pd.NA, "v"], dtype="string"), "clusters has no value in row 1"),
+        (np.array(["2020", "2020", "NaT"], "M8[ns]"), "clusters has no value in row 2"),
         ("user", r"clusters is of shape \[\] for 3 rows"),
     ],
 )

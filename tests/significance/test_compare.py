@@ -207,14 +207,21 @@ def test_resamples_suffice_for_the_comparisons():
     assert strict[0].significant
 
 
+TWO = {"a": {"k": [1]}, "b": {"k": [1]}}
+
+
 @pytest.mark.parametrize(
     ("runs", "arguments", "message"),
     [
         ({"a": {"k": [1]}}, {}, r"1 run\(s\) given; pass at least two"),
         ({"a": {"k": [1]}, "b": {"k": [1]}}, {"baseline": "c"}, "baseline='c' is not known; choose one of 'a', 'b'"),
         ({"a": {"k": [1]}, "b": {"j": [1]}}, {}, "only one of a and b has 'j', 'k'"),
-        ({"a": {"k": [1]}, "b": {"k": [1, 2]}}, {}, "is a mean of 1 rows in a, but a mean of 2 rows in b"),
-        ({"a": {"k": [1]}, "b": {"k": ([1], [1])}}, {}, "is a mean of 1 rows in a, but a ratio of 1 rows in b"),
+        ({"a": {"k": [1]}, "b": {"k": [1, 2]}}, {}, "'k' has 1 rows in a, but 2 in b; pass the same rows for all runs"),
+        (
+            {"a": {"k": [1]}, "b": {"k": ([1], [1])}},
+            {},
+            "'k' is a mean in a, but a ratio in b; evaluate both with the same metrics",
+        ),
         ({"a": {"k": [1], "j": [1, 2]}, "b": {"k": [1]}}, {}, "a has 1 rows for 'k', but 2 for 'j'"),
         ({"a": {}, "b": {}}, {}, "a has no keys"),
         ({"a": {"k": [[1]]}, "b": {"k": [1]}}, {}, r"'k' in a is of shape \[1, 1\]"),
@@ -225,6 +232,15 @@ def test_resamples_suffice_for_the_comparisons():
             {"a": {"k": [1]}, "b": {"k": [1]}},
             {"medians": ["kk"]},
             "medians holds 'kk', which is no key; the keys are k",
+        ),
+        (TWO, {"parts": ["r"]}, "parts holds 'r', which is no key; the keys are k"),
+        (TWO, {"gaps": {"k/gap": ["k", "r"]}}, "gaps holds 'r', which is no key"),
+        ({"a": [{"k": [1, 2]}, {"k": [1]}], "b": {"k": [1]}}, {}, "'k' has 2 rows in run 1 of a, but 1 in run 2 of a"),
+        ({"a": [{"k": [1]}, {"k": ([1], [1])}], "b": {"k": [1]}}, {}, "is a mean in run 1 of a, but a ratio in run 2"),
+        (
+            {"a": [{"k": [1]}] * 2, "b": {"k": [1]}},
+            {"medians": ["k"]},
+            "'k' is a median, which several runs of a model",
         ),
         ({"a": {"k": [1]}, "b": {"k": [1]}}, {"correction": "fdr"}, "correction='fdr' is not known"),
         ({"a": {"k": [1]}, "b": {"k": [1]}}, {"confidence": 95}, "confidence=95 is out of range"),

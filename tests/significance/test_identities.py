@@ -31,7 +31,8 @@ def test_runs_about_the_same_thing_are_compared():
 )
 def test_what_differs_is_named(change, words):
     """The message names both runs, each entry that differs, and the remedy."""
-    with pytest.raises(ValueError, match=f"compare: 'old' and 'new' have {words} evaluate both on the same targets"):
+    remedy = "with the same version of tailmetrics" if "version" in change else "on the same targets"
+    with pytest.raises(ValueError, match=f"compare: 'old' and 'new' have {words} evaluate both {remedy}"):
         compare(RUNS, identities={"old": SAME, "new": {**SAME, **change}})
 
 

@@ -129,6 +129,34 @@ def test_several_runs_decide_by_the_variance_between_them():
     assert found.p.total == pytest.approx(peer.pvalue, abs=0.01)
 
 
+def test_rows_that_count_in_one_run_alone_count_in_none():
+    """Two runs of different rows, of a mean and of a ratio: values, and their difference, are of the rows of both."""
+    rng = np.random.default_rng(0)
+    tops, bottoms = rng.random((2, 50)), rng.integers(1, 4, (2, 50)).astype(float)
+    tops[0, :5], tops[1, 45:] = np.nan, np.nan
+    both = slice(5, 45)
+    runs = [{"mean": top, "ratio": (top, bottom)} for top, bottom in zip(tops, bottoms, strict=True)]
+    found = intervals(runs, unbounded=["ratio"], resamples=0)
+    assert found["mean"].value == pytest.approx(tops[:, both].mean())
+    ratios = tops[:, both].sum(axis=1) / bottoms[:, both].sum(axis=1)
+    assert found["ratio"].value == pytest.approx(ratios.mean())
+    assert found["mean"].n == found["ratio"].n == 40
+    one = {"mean": np.zeros(50), "ratio": (np.zeros(50), np.ones(50))}
+    assert [of.value for of in compare({"one": one, "two": runs}, unbounded=["ratio"], resamples=100)] == pytest.approx(
+        [tops[:, both].mean(), ratios.mean()]
+    )
+
+
+def test_a_mean_and_a_median_have_no_gap():
+    """Nor have two medians; denominators that sum to 0 make no value."""
+    rows = np.random.default_rng(0).random(30)
+    models = {name: {"r/head": rows, "r/tail": rows**2} for name in "ab"}
+    for medians in (["r/tail"], ["r/head"], ["r"]):
+        found = compare(models, medians=medians, gaps={"r/gap": ["r/head", "r/tail"]}, resamples=100)
+        assert [one.key for one in found] == ["r/head", "r/tail"]
+    assert np.isnan(intervals({"k": ([1, 1], [1, -1])})["k"].value)
+
+
 def test_a_verdict_names_the_values_that_are_worse():
     """The first metric is better in deciles: a loss over all labels, in deciles, and of a loss is named; no gap is."""
     rows = np.random.default_rng(0).random(40)

@@ -144,8 +144,13 @@ def compared(
     """
     from tailmetrics.significance import compare, verdict
 
-    first = next(iter(runs.values()))
-    keys = first if isinstance(first, Mapping) else first[0]
+    models = {name: [some] if isinstance(some, Mapping) else some for name, some in runs.items()}
+    if any(len(some) > 1 for some in models.values()):  # several runs of a model have no median together
+        runs = models = {
+            name: [{key: rows for key, rows in one.items() if key not in facts.medians} for one in some]
+            for name, some in models.items()
+        }
+    keys = [*next(iter(models.values()))[0]]
     lower_is_better = [key for key in facts.lower_is_better if key in keys]
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
     return ComparisonReport(

@@ -64,6 +64,11 @@ class KeyRows:
         return self.influence is None and len(self.runs) == 1
 
     @property
+    def num_rows(self) -> int:
+        """N."""
+        return self.terms[0][1].size
+
+    @property
     def values(self) -> Array:
         """The value of each row, shape (N,); only for a key with one term. A denominator of 0 gives 0."""
         ((_, top, bottom),) = self.terms
@@ -80,7 +85,8 @@ def value_of(kind: Kind, term: Term) -> float:
     top, bottom = (column[counted(term)] for column in term[1:])
     if kind == "median":
         return float(np.median(top)) if top.size else float("nan")
-    return float(top.sum()) / float(bottom.sum()) if bottom.any() else float("nan")
+    total = float(bottom.sum())
+    return float(top.sum()) / total if total else float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,24 +119,36 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
     """
     if clusters is None:
         return None
-    try:
-        names = np.asarray(clusters)
-    except ValueError:
-        raise ValueError(f"{caller}: clusters holds lists of several lengths; pass one cluster for each row.") from None
+    given: Any = clusters
+    if isinstance(clusters, (list, tuple)):  # as they are: NumPy makes texts of ["u", 1], and floats of [1, 2**63]
+        given = np.empty(len(clusters), dtype=object)
+        given[:] = [one.item() if hasattr(one, "item") else one for one in clusters]
+    names = np.asarray(given)
     if names.shape != (num_rows,):
         raise ValueError(
             f"{caller}: clusters is of shape {list(names.shape)} for {num_rows} rows; pass the cluster of each row, "
             "such as its user."
         )
     codes: dict[object, int] = {}
-    numbers = np.array([codes.setdefault(name, len(codes)) for name in names.tolist()], dtype=np.int64)
-    if any(name is None or name != name for name in codes):
-        row = next(row for row, name in enumerate(names.tolist()) if name is None or name != name)
+    try:
+        numbers = np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int64)
+    except TypeError:
+        raise ValueError(f"{caller}: clusters holds lists; pass one cluster for each row.") from None
+    if any(map(_is_missing, codes)):
+        row = next(row for row, name in enumerate(names) if _is_missing(name))
         raise ValueError(
             f"{caller}: clusters has no value in row {row}; pass a cluster for each row, one of its own for a row that "
             "stands alone."
         )
     return Clusters(numbers, len(codes))
+
+
+def _is_missing(name: Any) -> bool:
+    """Whether a name is None, NaN, NaT or the NA of pandas, for which ``==`` has no truth value."""
+    try:
+        return name is None or bool(name != name)
+    except TypeError:
+        return True
 
 
 def keys_of(rows: RowValues | Sequence[RowValues]) -> tuple[str, ...]:
@@ -158,21 +176,24 @@ def read_models(
         gaps: Name of a gap -> the keys of its buckets, head first. Buckets that a model has not measured are skipped.
             The gap is the value of the first of the others minus that of the last. Medians have no gap.
         parts: Keys that are left out after the gaps have been computed.
+
+    Raises:
+        ValueError: If an argument names a key there is not, or models or runs have other keys, rows or kinds of values.
     """
     keys = keys_of(next(iter(runs.values())))
     of_median = check_names(caller, "medians", medians, keys)
     free = check_names(caller, "unbounded", unbounded, (*keys, *gaps))
+    check_names(caller, "parts", parts, keys, whole=True)
+    check_names(caller, "gaps", [key for of_gap in gaps.values() for key in of_gap], keys, whole=True)
     models = {name: _read_rows(caller, name, rows, of_median, free) for name, rows in runs.items()}
     _check_alike(caller, models)
     for name, of_gap in gaps.items():
-        buckets = [
-            [model[key] for model in models.values()] for key in of_gap if all(key in m for m in models.values())
-        ]
+        buckets = [[model[key] for model in models.values()] for key in of_gap]
         measured = [one for one in buckets if not any(np.isnan(key.runs).any() for key in one)]
-        if len(measured) > 1 and all(key.kind != "median" for key in measured[0]):
+        if len(measured) > 1 and all(key.kind != "median" for one in (measured[0], measured[-1]) for key in one):
             for model, first, last in zip(models.values(), measured[0], measured[-1], strict=True):
                 model[name] = _gap(first, last, not covers(free, name))
-    num_rows = next(iter(models[next(iter(runs))].values())).terms[0][1].size
+    num_rows = next(iter(models[next(iter(runs))].values())).num_rows
     models = {name: {key: of for key, of in model.items() if key not in parts} for name, model in models.items()}
     return models, read_clusters(caller, clusters, num_rows), num_rows
 
@@ -185,7 +206,7 @@ def _read_rows(
     if not runs or not all(runs):
         raise ValueError(f"{caller}: {name} has no keys; pass a dict of key -> values per row.")
     read = [{key: _read_key(caller, name, key, one[key], covers(medians, key)) for key in one} for one in runs]
-    sizes = {key: term[1].size for one in read for key, rows in one.items() for term in rows.terms}
+    sizes = {key: rows.num_rows for key, rows in read[0].items()}
     first, size = next(iter(sizes.items()))
     for key, other in sizes.items():
         if other != size:
@@ -193,8 +214,12 @@ def _read_rows(
                 f"{caller}: {name} has {size} rows for {first!r}, but {other} for {key!r}; "
                 "pass one value per row for every key, NaN where a row does not count."
             )
-    if any(one.keys() != read[0].keys() for one in read):
-        raise ValueError(f"{caller}: the runs of {name} have different keys; evaluate all with the same metrics.")
+    _check_alike(caller, {f"run {number} of {name}": one for number, one in enumerate(read, 1)})
+    if several := [key for key, rows in read[0].items() if rows.kind == "median" and len(read) > 1]:
+        raise ValueError(
+            f"{caller}: {several[0]!r} is a median, which several runs of a model have none of together; leave it out, "
+            f"or name each run of {name} as a model of its own."
+        )
     found = {key: _of_runs([one[key] for one in read]) for key in read[0]}
     return {key: replace(one, shares=not covers(unbounded, key)) for key, one in found.items()}
 
@@ -208,11 +233,15 @@ def _check_alike(caller: str, runs: Mapping[str, Mapping[str, KeyRows]]) -> None
                 "evaluate both with the same metrics and buckets."
             )
         for key, rows in run.items():
-            size, other = first[key].terms[0][1].size, rows.terms[0][1].size
-            if (rows.kind, other) != (first[key].kind, size):
+            if rows.num_rows != first[key].num_rows:
                 raise ValueError(
-                    f"{caller}: {key!r} is a {first[key].kind} of {size} rows in {first_name}, "
-                    f"but a {rows.kind} of {other} rows in {name}; pass the same rows and kind for all runs."
+                    f"{caller}: {key!r} has {first[key].num_rows} rows in {first_name}, but {rows.num_rows} in {name}; "
+                    "pass the same rows for all runs."
+                )
+            if rows.kind != first[key].kind:
+                raise ValueError(
+                    f"{caller}: {key!r} is a {first[key].kind} in {first_name}, but a {rows.kind} in {name}; evaluate "
+                    "both with the same metrics."
                 )
 
 
@@ -221,12 +250,14 @@ def covers(names: frozenset[str], key: str) -> bool:
     return not names.isdisjoint(_itself_and_stems(key))
 
 
-def check_names(caller: str, argument: str, names: Collection[str], keys: Iterable[str]) -> frozenset[str]:
-    """Return ``names`` if each covers a key."""
+def check_names(
+    caller: str, argument: str, names: Collection[str], keys: Iterable[str], whole: bool = False
+) -> frozenset[str]:
+    """Return ``names`` if each covers a key; or, if ``whole``, is one."""
     if isinstance(names, str):
         raise TypeError(f"{caller}: {argument}={names!r} is one string; pass a list of keys, such as [{names!r}].")
     keys = tuple(keys)
-    known = {stem for key in keys for stem in _itself_and_stems(key)}
+    known = {*keys} if whole else {stem for key in keys for stem in _itself_and_stems(key)}
     for name in names:
         if name not in known:
             raise ValueError(f"{caller}: {argument} holds {name!r}, which is no key; the keys are {', '.join(keys)}.")
@@ -258,9 +289,10 @@ def check_identities(caller: str, identities: Identities | None, runs: Collectio
         for other in list(runs)[:place]:
             wrong = _differing(identities[other], identities[name], keys)
             if wrong:
+                same = "on the same targets, with the same buckets, training labels, metrics and options"
+                same = "with the same version of tailmetrics" if wrong == [MEANT["version"]] else same
                 raise ValueError(
-                    f"{caller}: {other!r} and {name!r} have different {' and '.join(wrong)}; evaluate both on the same "
-                    "targets, with the same buckets, training labels, metrics and options."
+                    f"{caller}: {other!r} and {name!r} have different {' and '.join(wrong)}; evaluate both {same}."
                 )
 
 
@@ -322,21 +354,21 @@ def _read_array(caller: str, run: str, key: str, value: Any) -> Array:
 
 
 def _of_runs(runs: Sequence[KeyRows]) -> KeyRows:
-    """Return several runs of a model as one key: each row has the mean of its values in all runs."""
+    """Return several runs of a model as one key: each row that counts in all has the mean of its values in them."""
     if len(runs) == 1:
         return runs[0]
-    worth = []
+    inside = np.logical_and.reduce([counted(one.terms[0]) for one in runs])
+    worth, values = [], []
     for one in runs:
-        ((_, top, bottom),) = one.terms
-        mean, inside = one.runs[0], counted(one.terms[0])
+        ((sign, *sides),) = one.terms
+        top, bottom = (np.where(inside, side, np.nan) for side in sides)
+        values.append(value_of(one.kind, (sign, top, bottom)))
         # a ratio has no values of rows: take the ratio plus N times what the row changes; their mean is the ratio
         is_ratio = one.kind == "ratio"
-        changed = inside.sum() * (top - mean * bottom) / max(bottom[inside].sum(), 1e-300)
-        worth.append(mean + changed if is_ratio else top)
-    rows = np.mean(worth, axis=0)
-    term = 1, rows, np.where(np.isnan(rows), np.nan, 1.0)
-    off = float(np.mean([one.off for one in runs]))
-    return replace(runs[0], terms=(term,), runs=tuple(one.runs[0] for one in runs), off=off)
+        changed = inside.sum() * (top - values[-1] * bottom) / max(bottom[inside].sum(), 1e-300)
+        worth.append(values[-1] + changed if is_ratio else top)
+    term = 1, np.mean(worth, axis=0), np.where(inside, 1.0, np.nan)
+    return replace(runs[0], terms=(term,), runs=tuple(values), off=float(np.mean([one.off for one in runs])))
 
 
 def _gap(first: KeyRows, last: KeyRows, shares: bool) -> KeyRows:
