@@ -23,6 +23,7 @@ def call(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("p.npy", SCORES)
     np.save("counts.npy", np.array([1, 2, 3]))
+    np.save("visits.npy", np.array([0, 2, 1, 1, 0]))
     files = {
         "y.csv": "note_id,codes\nn1,C9;A1\nn2,A1\nn3,A1;B2\n",  # two of three best columns are right
         "numbers.csv": "note_id,codes\nn1,0 1\nn2,1\nn3,1 2\n",
@@ -31,6 +32,8 @@ def call(tmp_path, capsys, monkeypatch):
         "uses.csv": "year,icd,uses\n1999,A1,2\n1998,B2,1\n",
         "numbered.csv": "label,count\n1,2\n2,1\n",
         "short.csv": "note_id,codes\nn1,C9;A1\n",
+        "unknown.csv": "note_id,codes\nn1,C9;A1\nn2,A1;Q9\nn3,B2\n",
+        "more.txt": "C9\nA1\nB2\nQ9",
         "vocab.txt": "\n".join(VOCAB),
         "few.txt": "C9\nA1",
     }
@@ -82,6 +85,19 @@ def test_hints_lead_to_a_number(call, more):
         (("--target", "y.csv", "--label-names", "few.txt"), "p.npy: has 3 labels, but --label-names names 2"),
         (("--target", "short.csv", "--label-names", "vocab.txt"), "short.csv: holds 1 rows, but p.npy holds 3"),
         (("--target", "y.csv", "--string-ids", "true"), "hint: leave --string-ids out"),
+        (
+            ("--target", "unknown.csv", "--label-names", "vocab.txt"),
+            "unknown.csv, query 'n2': unknown label 'Q9'\nhint: --label-names lacks it: add it there and, where",
+        ),
+        (
+            ("--target", "y.csv", "--label-names", "more.txt", "--train-target", "train.csv"),
+            "p.npy: has 3 labels, but --label-names names 4",
+        ),
+        (
+            ("--target", "numbers.csv", "--label-counts", "visits.npy"),
+            "p.npy: has 3 labels, but visits.npy has 5\nhint: --label-counts has one count per label; training labels "
+            "that nobody has counted are --train-target.",
+        ),
     ],
 )
 def test_what_does_not_fit(call, options, problem):

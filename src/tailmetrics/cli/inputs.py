@@ -147,6 +147,14 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
             if files.num_labels is None:
                 files = replace(files, num_labels=runs[0].num_labels)
                 train = files.train(ranks)
+        except DataFileError as error:
+            told_by = options.label_counts or options.train_target
+            if options.num_labels is not None or told_by is None:
+                raise
+            problem, hint = error.problem.replace("num_labels says", f"{told_by} has"), error.hint
+            if problem != error.problem and options.label_counts is not None:
+                hint = "label_counts has one count per label; training labels that nobody has counted are train_target."
+            raise DataFileError(error.path, problem, error.where, hint) from error
         finally:
             WATCHER.reset(token)
     if train is not None and train.num_labels is None:

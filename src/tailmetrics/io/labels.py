@@ -18,7 +18,7 @@ from tailmetrics.io.errors import DataFileError, note, reading
 from tailmetrics.io.files import FilePath, Plain, check_file, suffix_of
 from tailmetrics.io.heads import Head
 from tailmetrics.io.lines import KeyedFile
-from tailmetrics.io.rows import Array, Source
+from tailmetrics.io.rows import UNKNOWN_HINT, Array, Source
 from tailmetrics.io.text import LARGEST, Table, numbered_lines, parse_int64
 
 WHOLE = "0|[1-9][0-9]{0,17}"
@@ -425,9 +425,7 @@ def _counted(path: FilePath, num_labels: int | None, names: Sequence[str] | None
         if name is not None:
             are_named = True
             if ids is not None and name not in ids:
-                raise DataFileError(
-                    path, f"unknown label {name!r}", where, "label_names holds the name of every label."
-                )
+                raise DataFileError(path, f"unknown label {name!r}", where, UNKNOWN_HINT)
             label = parse_int64(path, "label", name, line) if ids is None else ids[name]
             if label in counts:
                 raise DataFileError(path, f"counts the label {label} twice", where, "add its counts up.")

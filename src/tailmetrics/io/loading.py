@@ -383,7 +383,7 @@ def _check_rows(source: Source, path: FilePath, num_rows: int) -> None:
 def _common_labels(sources: Sequence[Source], num_labels: int | None, names: Sequence[str] | None) -> int | None:
     """Return the number of labels that the argument, the names and the files agree on."""
     known, said = num_labels, "num_labels says"
-    if known is None and names is not None:
+    if names is not None and known in (None, len(names)):
         known, said = len(names), "label_names names"
     for source in sources:
         if source.num_labels is None:

@@ -140,7 +140,10 @@ def _concatenated(parts: list[Any]) -> Any:
 # -- files of rows ----------------------------------------------------------------------------------------------------
 
 
-UNKNOWN_HINT = "number the labels over all files at once: label_names=read_label_names(preds, target, train)."
+UNKNOWN_HINT = (
+    "label_names lacks it: add it there and, where predictions are a matrix, a column of the lowest score, so that the "
+    "label counts as missed; or leave the label out of this file."
+)
 KEY_HINT = "a column query says which row is which, columns=Columns(query=NAME) that it has another name."
 
 
