@@ -147,14 +147,11 @@ def test_what_a_metric_says_of_itself_is_so() -> None:
 @pytest.mark.filterwarnings("ignore:.*as logits are")
 @pytest.mark.parametrize(("name", "cut"), [("RecallAtK", [1, 3]), ("PrecisionAtThreshold", [0.25, 0.5])])
 def test_what_is_known_of_single_labels(name: str, cut: Any) -> None:
-    """Columns are named by cut-offs; cells of rows add up to the states."""
+    """Columns are named by cut-offs."""
     metric, of_means = (REGISTRY[name](cut, average=average, num_labels=NUM_LABELS) for average in ("none", "macro"))
     assert (metric.keeps_labels, of_means.keeps_labels) == (True, True)
     found = fed(TopKCollection([metric]), BATCH.scores, BATCH.target).per_label()
     assert {f"{metric.stem}@{text}" for text in metric.cut_names()} <= found.keys()
-    for state, cells in metric.cells_of_rows(rank(BATCH.scores, BATCH.target)).items():
-        summed = torch.zeros_like(metric._state(state)).flatten().index_add(0, cells.cells, cells.amounts.long())
-        assert torch.equal(summed, metric._state(state).flatten())
 
 
 def test_references_and_orders_may_be_asked_for_later() -> None:

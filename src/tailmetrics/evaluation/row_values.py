@@ -220,7 +220,7 @@ def lists_of(metric: Any, ranking: Ranking) -> list[Lists]:
         cells = (torch.from_numpy(bucket) * MARKS + marks) * BINS + 2 * bins + torch.from_numpy(relevant)
         return [(np.full(size, num_labels), cells.numpy().ravel())]
     averaged = isinstance(metric, LabelAveragedMetric)
-    prepared = dict(metric.cells_of_rows(ranking) if averaged else metric._prepare(ranking))
+    prepared = dict(metric._prepare(ranking))
     name: Callable[[str], str] = metric._label_state if averaged else str
     held = _one_of(prepared, map(name, ("support", "observed", "relevant")))
     found = []

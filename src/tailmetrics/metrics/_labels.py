@@ -195,29 +195,13 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
                 "counts": PerRow(self._row_counts(ranking, ranks, counted)),
                 "counted": PerRow(with_bucket_axis(counted)),
             }
-        rows_apart = self.row_groups is not None or self.weighted
-        increments = self._of_labels(ranking, ranks, counted, rows_apart)
-        return increments | {self._label_state("counted"): PerRow(with_bucket_axis(counted))}
+        increments = self._label_increments(ranking, ranks, counted)
+        if "support" in self._counts_kept:
+            increments[self._label_state("support")] = at_targets(ranking)
+        return {**increments, self._label_state("counted"): PerRow(with_bucket_axis(counted))}
 
-    def cells_of_rows(self, ranking: Ranking) -> dict[str, Increment]:
-        """Return what each row of a batch adds to true positives, predictions and support of the labels."""
-        ranks, ranking = self._ranks_of(ranking), self._relevant(ranking)
-        return self._of_labels(ranking, ranks, self._counted(ranking, ranks), rows_apart=True)
-
-    def _of_labels(
-        self, ranking: Ranking, ranks: TargetRanks, counted: Tensor, rows_apart: bool
-    ) -> dict[str, Increment]:
-        increments = self._label_increments(ranking, ranks, counted, rows_apart)
-        support = {self._label_state("support"): at_targets(ranking)} if "support" in self._counts_kept else {}
-        return {**increments, **support}
-
-    def _label_increments(
-        self, ranking: Ranking, ranks: TargetRanks, counted: Tensor, rows_apart: bool
-    ) -> dict[str, Increment]:
-        """Return what a batch adds to true positives and predictions of the labels.
-
-        Where ``rows_apart`` is false, the rows of what is added may be any.
-        """
+    def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
+        """Return what a batch adds to true positives and predictions of the labels."""
         increments: dict[str, Increment] = {}
         for k in self.ks:
             hits = ranks.within(k) & counted.unsqueeze(-1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
@@ -18,7 +19,7 @@ from tailmetrics.metrics._arguments_of_metrics import TopKArguments
 from tailmetrics.metrics._formula import divide
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
 from tailmetrics.metrics._rows import Average, EmptyTargetAction, ScoreMetric
-from tailmetrics.metrics._states import AtCells, Increment
+from tailmetrics.metrics._states import AtCells, InBlocks, Increment
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth
@@ -153,34 +154,25 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         values = torch.where(self._support(ranks) > 0, values, 0.0)
         return values.movedim(1, 0).reshape(len(self.ks), *ranks.n_relevant.shape)
 
-    def _label_increments(
-        self, ranking: Ranking, ranks: TargetRanks, counted: Tensor, rows_apart: bool
-    ) -> dict[str, Increment]:
-        found: dict[str, list[Increment]] = {}
-        for number, rows, ids in suggestions(ranking, self._limits) if "predicted" in self._counts_kept else ():
-            shown = self._in_rows_counted(rows, ids, counted)
-            found.setdefault(self._label_state(f"predicted_at_{number}"), []).append(shown)
+    def _label_increments(self, ranking: Ranking, ranks: TargetRanks, counted: Tensor) -> dict[str, Increment]:
+        found: dict[str, Increment] = {}
         for number, threshold in enumerate(self._limits):
             hits = self._in_rows_counted(*targets_above(ranking, threshold), counted)
-            found[self._label_state(f"hits_at_{number}")] = [hits]
-        return {name: self._joined(parts, rows_apart) for name, parts in found.items()}
+            found[self._label_state(f"hits_at_{number}")] = hits
+            if "predicted" in self._counts_kept:
+                blocks = partial(self._suggested, ranking, threshold, counted)
+                found[self._label_state(f"predicted_at_{number}")] = InBlocks(blocks)
+        return found
+
+    def _suggested(self, ranking: Ranking, threshold: float | Tensor, counted: Tensor) -> Iterator[AtCells]:
+        """Yield the suggestions of a few rows at a time: a low threshold suggests half of all labels."""
+        for _, rows, ids in suggestions(ranking, [threshold]):
+            yield self._in_rows_counted(rows, ids, counted)
 
     def _in_rows_counted(self, rows: Tensor, ids: Tensor, counted: Tensor) -> AtCells:
         bucket = self._bucket_of(ids).clamp(max=self._num_buckets - 1)
         counts = counted[rows] if counted.ndim == 1 else counted[rows, bucket]
         return AtCells(ids.clamp(min=0), (ids >= 0) & counts, rows)
-
-    def _joined(self, parts: Sequence[Any], rows_apart: bool) -> AtCells:
-        """Return the increments of all blocks as one. If rows may be mixed, sum by label, to bound memory."""
-        if rows_apart:
-            sides = zip(*((part.cells, part.amounts, part.rows) for part in parts), strict=True)
-            return AtCells(*map(torch.cat, sides))
-        assert self.num_labels is not None
-        total = torch.zeros(self.num_labels, dtype=torch.int64, device=parts[0].cells.device)
-        for part in parts:
-            total.scatter_add_(0, part.cells, part.amounts.to(torch.int64))
-        labels = torch.arange(self.num_labels, device=total.device)
-        return AtCells(labels, total, torch.zeros_like(labels))
 
 
 def _plain(threshold: Any) -> Any:
