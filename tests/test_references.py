@@ -182,12 +182,19 @@ def test_references_are_of_the_rows_of_every_update_and_forward(background: bool
 class _Cells(TorchDispatchMode):
     """How many cells the results of steps of torch have, views left out."""
 
-    found = 0
+    def __init__(self, of: str = "") -> None:
+        """Count the steps whose name holds ``of``."""
+        super().__init__()
+        self.of, self.found = of, 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Count the cells of one step, and take it."""
         result = function(*args, **(kwargs or {}))
-        made = isinstance(result, torch.Tensor) and function._schema.returns[0].alias_info is None
+        made = (
+            self.of in str(function)
+            and isinstance(result, torch.Tensor)
+            and function._schema.returns[0].alias_info is None
+        )
         self.found += result.numel() if made else 0
         return result
 
@@ -211,3 +218,14 @@ def test_references_take_steps_for_relevant_labels_alone() -> None:
         found.append(cells.found)
     assert found[1] == pytest.approx(found[0], rel=0.1)
     assert found[0] > 10_000
+
+
+def test_a_reciprocal_rank_of_ties_takes_steps_for_different_rows_alone() -> None:
+    """Where all 5,000 labels tie, the products of 1 and of 50 queries with three relevant labels have as many cells."""
+    found = []
+    for num_rows in (1, 50):
+        target = torch.arange(3).expand(num_rows, 3).contiguous()
+        with _Cells("cumprod") as cells:
+            MRR(ties="expected").update(torch.zeros(num_rows, 5_000), target)
+        found.append(cells.found)
+    assert found[0] == found[1] >= 5_000 - 2

@@ -35,6 +35,8 @@ SCORES_TOGETHER = 2**22
 
 PLACES_TOGETHER = 2**12
 """Places of a span that are looked at together where the first of several relevant labels is: 32 kB for each row."""
+FEW_PLACES = 64
+"""Up to so many, looking at them in every row takes less time than finding the rows that are alike."""
 
 
 NEGLIGIBLE = 1e-18
@@ -234,17 +236,12 @@ class ExpectedRanks(TargetRanks):
     def _reciprocal_of_first(self, k: int | Tensor) -> Tensor:
         above, equal, tied = (side[..., :1] for side in (self.above, self.equal, self.tied_relevant))
         last = (k - above).clamp(min=0).minimum(equal - tied + 1)
-        chance = divide(tied, equal)
-        total = torch.zeros_like(chance[..., 0])
         deepest = int(last.max()) if last.numel() else 0
-        for start in range(0, deepest, PLACES_TOGETHER):
-            before = start + whole_numbers(min(PLACES_TOGETHER, deepest - start), above.device)
-            steps = divide((equal - before - tied).clamp(min=0), equal - before - 1)
-            chances = chance * torch.cumprod(torch.cat([torch.ones_like(chance), steps], dim=-1), dim=-1)
-            terms = chances[..., :-1] / (above + before + 1)
-            total = total + ordered_sum(torch.where(before < last, terms, 0.0))
-            chance = chances[..., -1:]
-        return total
+        if deepest <= FEW_PLACES:
+            return _mean_reciprocal_of_first(above, equal, tied, last, deepest)
+        # a span of all labels, as that of chance, is the same in every row with as many relevant labels
+        spans, row = torch.stack([above, equal, tied, last], dim=-1).reshape(-1, 4).unique(dim=0, return_inverse=True)
+        return _mean_reciprocal_of_first(*spans.split(1, dim=-1), deepest)[row].reshape(above.shape[:-1])
 
     def sum_of_precisions(self, k: Cutoff) -> Tensor:
         """Return the mean of the sum, over the hits within the top ``k``, of the precision there, shape (...), float64.
@@ -264,6 +261,20 @@ class ExpectedRanks(TargetRanks):
         others = divide(self.tied_relevant - 1, self.equal - 1)
         rising = torch.where(self.equal == 1, 0.0, others * (places - (start + 1) * reciprocal))
         return ordered_sum(((self.hits_above + 1) * reciprocal + rising) / self.equal)
+
+
+def _mean_reciprocal_of_first(above: Tensor, equal: Tensor, tied: Tensor, last: Tensor, deepest: int) -> Tensor:
+    """Return the mean of 1 / rank of the first of tied labels, 0 beyond place ``last``; sides have shape (..., 1)."""
+    chance = divide(tied, equal)
+    total = torch.zeros_like(chance[..., 0])
+    for start in range(0, deepest, PLACES_TOGETHER):
+        before = start + whole_numbers(min(PLACES_TOGETHER, deepest - start), above.device)
+        steps = divide((equal - before - tied).clamp(min=0), equal - before - 1)
+        chances = chance * torch.cumprod(torch.cat([torch.ones_like(chance), steps], dim=-1), dim=-1)
+        terms = chances[..., :-1] / (above + before + 1)
+        total = total + ordered_sum(torch.where(before < last, terms, 0.0))
+        chance = chances[..., -1:]
+    return total
 
 
 @made_once

@@ -467,6 +467,11 @@ def rows_of_documents(context: Context, batch: Batch) -> tuple[Tensor, Tensor | 
 
 def _check_documents(caller: str, documents: dict[str, Tensor]) -> None:
     scores, labels = documents["preds"], documents.get("ids")
+    if isinstance(scores, tuple):
+        raise TypeError(
+            f"{caller}: preds is a pair, but with indexes= it is the score of each document, shape [n]; ids= takes "
+            "their labels."
+        )
     for name, value in documents.items():
         if name not in OF_ROWS and (value.ndim != 1 or len(value) != len(scores)):
             raise ValueError(
