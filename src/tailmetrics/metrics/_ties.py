@@ -240,8 +240,11 @@ class ExpectedRanks(TargetRanks):
         if deepest <= FEW_PLACES:
             return _mean_reciprocal_of_first(above, equal, tied, last, deepest)
         # a span of all labels, as that of chance, is the same in every row with as many relevant labels
-        spans, row = torch.stack([above, equal, tied, last], dim=-1).reshape(-1, 4).unique(dim=0, return_inverse=True)
-        return _mean_reciprocal_of_first(*spans.split(1, dim=-1), deepest)[row].reshape(above.shape[:-1])
+        spans, row = torch.unique(
+            torch.stack([above, equal, tied, last], dim=-1).reshape(-1, 4), dim=0, return_inverse=True
+        )
+        above, equal, tied, last = spans.split(1, dim=-1)
+        return _mean_reciprocal_of_first(above, equal, tied, last, deepest)[row].reshape(self.above.shape[:-1])
 
     def sum_of_precisions(self, k: Cutoff) -> Tensor:
         """Return the mean of the sum, over the hits within the top ``k``, of the precision there, shape (...), float64.
