@@ -224,10 +224,14 @@ def test_a_comparison_draws_a_curve_for_each_run(evaluated):
         (Scale(0.7, 24000, "log"), ["1", "10", "100", "1k", "10k"]),
         (Scale(0, 5141, "log1p"), ["0", "1", "10", "100", "1k"]),
         (Scale(0, 0), ["0"]),
+        (Scale(-1e-13, 1e-13), ["-1e-13", "-5e-14", "0", "5e-14", "1e-13"]),
+        (Scale(20, 80, "log"), ["20", "40", "60", "80"]),
+        (Scale(0.7, 3.6, "log"), ["1", "2", "3"]),
+        (Scale(10**13, 10**15, "log"), ["10T", "100T", "1P"]),
     ],
 )
 def test_ticks_are_few_and_round(scale, ticks):
-    """3 to 7 numbers that are 1, 2 or 5 times a power of ten apart, or powers of ten."""
+    """3 to 7 numbers that are 1, 2 or 5 times a power of ten apart, or powers of ten where an axis has two."""
     found = scale.ticks()
     assert [text for tick in found for text in tick.texts] == ticks
     assert all(-1e-9 <= tick.at <= 1 + 1e-9 for tick in found)

@@ -181,6 +181,15 @@ def test_a_value_far_above_the_others_does_not_hide_them():
     assert "| a | 1 | 1 | 1 |" in markdown(report)
 
 
+def test_shares_are_drawn_in_proportion():
+    """Log(1 + x) of a share is close to the share: it would show no more, and have a tick of 1 outside the drawing."""
+    values = dict(zip("abcd", (0.6, 0.011, 0.01, 0.005), strict=True))
+    rows = [BucketRow(name, 1, 1, 1) for name in values]
+    chart = charts(Report("", {f"recall@5/{name}": value for name, value in values.items()}, buckets=rows))["recall@5"]
+    assert [mark.places[1][1] for mark in marks(chart, "bar")] == pytest.approx([v / 0.6 for v in values.values()])
+    assert "logarithmic" not in chart.caption
+
+
 @pytest.mark.parametrize(
     ("buckets", "said"),
     [

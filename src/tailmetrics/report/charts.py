@@ -29,6 +29,8 @@ A linear height of the median would be 2 of 112 pixels.
 """
 CHARACTER, GAP = 6.2, 4.5
 """Pixels of a digit at the size of the numbers, with some reserve, and pixels between two of them."""
+LEAST_LOGARITHMIC = 10
+"""Largest value from which heights may be logarithmic: log(1 + x) of smaller values is close to a proportion of x."""
 FAR = 4
 """A run is drawn at the edge of an axis if the axis becomes this many times narrower without it."""
 
@@ -163,25 +165,26 @@ class Scale:
         return math.log(value) if self.kind == "log" else math.log1p(value)
 
     def ticks(self, text: str = "{:g}") -> list[Tick]:
-        """Return a few round numbers on the axis, or powers of ten on a logarithmic one."""
-        if self.kind == "linear":
-            # a step is 1, 2 or 5 times a power of ten, and the axis has 3 to 7 steps
-            third = (self.high - self.low or 1.0) / 3
-            power = 10.0 ** math.floor(math.log10(third))
-            step = max(power * one for one in (1, 2, 5) if power * one <= third * (1 + 1e-9))
-            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-            found = [round(place * step, 12) for place in range(first, last + 1)]
-        else:
-            least = math.ceil(math.log10(max(self.low, 1)) - 1e-9)
-            found = [10.0**power for power in range(least, math.floor(math.log10(max(self.high, 1)) + 1e-9) + 1)]
-            found = ([0.0] if self.low <= 0 else []) + found
-            return [Tick(self.share(value), (_power(value),)) for value in found]
-        return [Tick(self.share(value), (text.format(value) if value else "0",)) for value in found]
+        """Return a few round numbers on the axis: powers of ten on a logarithmic one that has at least two."""
+        if self.kind != "linear":
+            least, most = (math.log10(max(end, 1)) for end in (self.low, self.high))
+            powers = range(math.ceil(least - 1e-9), math.floor(most + 1e-9) + 1)
+            if len(powers) > 1:
+                found = [(0.0, "0")] * (self.low <= 0) + [(10.0**power, _power(power)) for power in powers]
+                return [Tick(self.share(value), (name,)) for value, name in found]
+        # a step is 1, 2 or 5 times a power of ten, and the axis has 3 to 7 steps
+        third = (self.high - self.low or 1.0) / 3
+        power = 10.0 ** math.floor(math.log10(third))
+        step = max(power * one for one in (1, 2, 5) if power * one <= third * (1 + 1e-9))
+        step = step if self.kind == "linear" else max(step, 1.0)  # logarithmic axes are of counts
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        values = (float(f"{place * step:.12g}") for place in range(first, last + 1))
+        return [Tick(self.share(value), (text.format(value) if value else "0",)) for value in values]
 
 
-def _power(value: float) -> str:
-    power = round(math.log10(value)) if value else 0
-    return f"{10 ** (power % 3)}{' kMGT'[power // 3].strip()}" if value else "0"
+def _power(power: int) -> str:
+    """Return a power of ten as a tick, such as ``10k``."""
+    return f"{10 ** (power % 3)}{' kMGTPE'[power // 3].strip()}"
 
 
 def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
@@ -189,7 +192,8 @@ def scale_from_zero(values: Iterable[float], drawn: Sequence[float]) -> Scale:
     ends = [0.0, *(value for value in values if math.isfinite(value))]
     ordered = sorted(value for value in drawn if math.isfinite(value))
     middle = ordered[len(ordered) // 2] if ordered else 0.0
-    hidden = bool(ordered) and ordered[0] >= 0 and middle > 0 and ordered[-1] > FAR_APART * middle
+    hidden = bool(ordered) and ordered[0] >= 0 and middle > 0
+    hidden = hidden and ordered[-1] > max(FAR_APART * middle, LEAST_LOGARITHMIC)
     return Scale(min(ends), max(ends), "log1p" if hidden and min(ends) > -1 else "linear")
 
 
