@@ -200,8 +200,16 @@ def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
 
 
 def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
-    """Rows without names: a header would count as a row, and the error says what is wanted."""
+    """Rows without names: an array or lines are taken; a header would count as a row, and the error says what to do."""
     paths = [tables(name, OVERALL) for name in ("old", "new")]
+    users = np.arange(NUM_ROWS) // 4
+    np.save(tmp_path / "users.npy", users)
+    np.savetxt(tmp_path / "users.txt", users, fmt="%d")
+    for name in ("users.npy", "users.txt"):
+        tailmetrics("compare", *paths, "--clusters", tmp_path / name, "--out", tmp_path / name[-3:])
+    by_array, by_lines = ((tmp_path / form / "compare.md").read_text() for form in ("npy", "txt"))
+    assert by_array.replace("users.npy", "users.txt") == by_lines
+    assert "100 clusters" in by_lines
     (tmp_path / "users.csv").write_text("query,group\n" + "1,u\n" * NUM_ROWS)
     problem, hint = tailmetrics("compare", *paths, "--clusters", tmp_path / "users.csv")[2].splitlines()
     assert problem == f"error: --clusters {tmp_path / 'users.csv'}: holds 401 rows, but 400 are compared"

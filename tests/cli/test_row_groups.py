@@ -40,6 +40,7 @@ def grouped(made, tmp_path_factory):
     columns = {"labels": pa.array(made.relevant, pa.list_(pa.int32())), "lang": [language(r) for r in range(NUM_ROWS)]}
     pq.write_table(pa.table(columns), folder / "target.parquet")
     (folder / "languages.txt").write_text("".join(f"{language(row) or ''}\n" for row in range(NUM_ROWS)))
+    np.save(folder / "languages.npy", [language(row) or "" for row in range(NUM_ROWS)])
     files = ["--preds", made.preds, "--target", folder / "target.parquet", "--num-labels", NUM_LABELS]
     return folder, [*files, "--train-target", made.train]
 
@@ -48,11 +49,11 @@ def metrics_of(folder):
     return json.loads((folder / "report.json").read_text())["metrics"]
 
 
-@pytest.mark.parametrize("groups", ["column", "file"])
+@pytest.mark.parametrize("groups", ["lang", "languages.txt", "languages.npy"])
 def test_values_of_groups(made, grouped, config, tailmetrics, tmp_path, groups):
-    """From a column or a file: keys of each group, overall and by bucket, equal to a loop over its rows."""
+    """From a column, a file or an array: keys of each group, overall and by bucket, equal to a loop over its rows."""
     folder, files = grouped
-    spec = "lang" if groups == "column" else folder / "languages.txt"
+    spec = groups if groups == "lang" else folder / groups
     arguments = [*files, "--config", config(*METRICS), "--row-groups", spec, "--batch-rows", 7, "--quiet"]
     status, _, err = tailmetrics("evaluate", *arguments, "--overwrite", "--out", tmp_path / "out")
     assert (status, err) == (0, "")
@@ -91,12 +92,19 @@ def test_groups_of_queries(made, config, tailmetrics, tmp_path):
 
 @pytest.mark.parametrize(
     ("spec", "said"),
-    [("country", "there is no such file"), ("short.txt", "holds the groups of 2 rows, but 60 are evaluated")],
+    [
+        ("country", "there is no such file"),
+        ("short.txt", "holds the groups of 2 rows, but 60 are evaluated"),
+        ("short.npy", "holds the groups of 2 rows, but 60 are evaluated"),
+        ("pairs.npy", "pairs.npy: holds int64 [60, 2]"),
+    ],
 )
 def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, said):
     """An unknown column or a file of another length is one clear error."""
     (tmp_path / "short.txt").write_text("a\nb\n")
-    spec = tmp_path / spec if spec.endswith("txt") else spec
+    np.save(tmp_path / "short.npy", np.array([7, 8]))
+    np.save(tmp_path / "pairs.npy", np.zeros((60, 2), int))
+    spec = tmp_path / spec if "." in spec else spec
     status, _, err = tailmetrics("evaluate", *grouped[1], "--config", config(*METRICS), "--row-groups", spec)
     assert status == 2
     assert said in err

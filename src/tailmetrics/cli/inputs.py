@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,6 +33,7 @@ from tailmetrics.io.errors import reading
 from tailmetrics.io.files import (
     FilePath,
     Part,
+    Plain,
     StoredFile,
     check_file,
     find,
@@ -300,8 +302,14 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
 
 
 def _lines(path: str) -> list[str]:
-    """Return the lines of a text file, compressed or not, without the blanks around them; an empty line is ""."""
+    """Return the lines of a text file, without the blanks around them, or the entries of an array [N] of numpy."""
     file = check_file(path)
+    if suffix_of(file) == "npy":
+        with reading(file, "a .npy array"):
+            array = np.load(Plain(file).path, allow_pickle=False)
+        if array.ndim != 1 or array.dtype.kind not in "biuU":
+            raise CommandError(f"{path}: holds {array.dtype} {list(array.shape)}", "give whole numbers or names, [N].")
+        return list(map(str, array.tolist()))
     with reading(file, "text"):
         return [line.strip() for _, line in every_line(file)]
 
