@@ -123,7 +123,7 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
         given: Tensor = torch.as_tensor(counts, device=device).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(
-            f"{caller}: {argument} is a {type(counts).__name__}; pass whole numbers, one per label, as tensor or list."
+            f"{caller}: {argument} is a {type(counts).__name__}; pass a tensor or list of whole numbers, one per label."
         ) from None
     if given.dtype not in INTEGERS or given.ndim > 1:
         raise TypeError(

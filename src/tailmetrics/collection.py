@@ -147,7 +147,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         return {f"{one} of {name}": metric for one, some in self._twins.items() for name, metric in some.items()}
 
     def check_update(self, caller: str) -> None:
-        """Raise if the class overrides ``update``, for those who hand rankings to it."""
+        """Raise if the class overrides ``update``: ``caller`` hands it rankings and never calls it."""
         if type(self).update is not TopKCollection.update:
             raise TypeError(
                 f"{caller}: {type(self).__name__} overrides update(), which would not be called here; "
@@ -230,7 +230,9 @@ class TopKCollection(Mergeable, LoggedCollection):
         members = self.members().values()
         for name, asked in (("row_weights", "weighted"), ("row_groups", "row_groups")):
             if getattr(batch, name) is not None and not any(getattr(metric, asked) for metric in members):
-                raise ValueError(f"TopKCollection: no member takes {name}; make those that should with {asked}=.")
+                raise ValueError(
+                    f"TopKCollection: no member takes {name}; pass {asked}= to the metrics that should take them."
+                )
         if self._reading is None:
             for metric in members:
                 metric._check_bound("before update")

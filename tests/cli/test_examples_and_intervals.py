@@ -68,7 +68,7 @@ def test_intervals_by_default_and_not(made: Any, config: Any, tailmetrics: Any, 
     assert "±" not in tailmetrics(*options, "--no-intervals")[1]
     assert report_of(tmp_path / "out")["intervals"] == {}
     status, _, err = tailmetrics(*options, "--no-intervals", "--intervals")
-    assert (status, err.splitlines()[0]) == (2, "error: --intervals and --no-intervals are both there")
+    assert (status, err.splitlines()[0]) == (2, "error: --intervals and --no-intervals are both given")
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_long_tables(tmp_path, rows_of, write, kind):
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        ({"query": ["a", None], "item": ["x", "y"]}, "row 1: has no 'query'"),
+        ({"query": ["a", None], "item": ["x", "y"]}, "row 1: has no value in column 'query'"),
         ({"query": ["a", "b"], "item": [0.5, 1.5]}, "its column 'item' is double"),
         ({"query": ["a", "a"], "item": ["x", "x"]}, "query 'a': holds the label 'x' twice"),
         ({"query": ["a"], "item": ["x"], "gain": ["much"]}, "its column 'gain' is string"),

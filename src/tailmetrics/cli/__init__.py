@@ -27,7 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: Words behind the program's name; None takes them from the process, which then ends on SIGINT and SIGTERM.
+        argv: The arguments after the program's name. None reads them from ``sys.argv``; SIGINT and SIGTERM then end the
+            process at once, with status 130 or 143.
 
     Returns:
         Exit status: 0, 2 after an error, 130 after Ctrl-C.

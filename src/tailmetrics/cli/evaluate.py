@@ -63,7 +63,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
     if options.preds is None:
         raise CommandError("there are no predictions", "add --preds FILE.")
     if options.intervals and options.no_intervals:
-        raise CommandError("--intervals and --no-intervals are both there", "leave one of them out.")
+        raise CommandError("--intervals and --no-intervals are both given", "leave one of them out.")
     if options.shares is not None and options.engine is None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
     metrics = chosen_metrics(request)
@@ -286,7 +286,7 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
         collection.bind(LabelBuckets.from_assignment(torch.zeros(num_labels, dtype=torch.int64), ["all"]))
     unbound = [type(metric).__name__ for metric in collection.members().values() if not metric.is_bound]
     if unbound:
-        raise CommandError(f"{unbound[0]}: the number of labels is not known; no file declares it", "add --num-labels.")
+        raise CommandError(f"{unbound[0]}: the number of labels is unknown: no file tells it", "add --num-labels.")
 
 
 def _note_unread(collection: TopKCollection, option: str) -> None:

@@ -331,7 +331,7 @@ class RowGroups:
         names: Names of the groups of all rows, sorted.
         numbers: Shape (rows of this rank,), int16: places among the names, -1 for none.
         start: Number of this rank's first row.
-        lacking: How many of all rows have none.
+        lacking: Number of all rows that have no group.
     """
 
     names: tuple[str, ...]

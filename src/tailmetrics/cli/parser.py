@@ -61,7 +61,7 @@ class Request:
 
     @property
     def configs(self) -> list[Path]:
-        """Files that options were read from."""
+        """The config files that were given."""
         return [Path(path.absolute) for path in self.options.config or []]
 
     def get(self, kind: type[Options]) -> Options:
@@ -170,7 +170,7 @@ class _Preset(Action):
 
 
 def preset_paths() -> dict[str, Path]:
-    """Return the presets by name: a config is one if it is a list of metrics."""
+    """Return the presets by name. A preset is a config of the library that has a list ``metrics:``."""
     package = Path(tailmetrics.__file__).parent
     # inside the package when installed, beside src in a checkout
     paths = sorted(package.glob("configs/*.yaml")) or sorted(package.parents[1].glob("configs/*.yaml"))

@@ -246,10 +246,10 @@ class RowTableWriter:
         path: Parquet file to write.
         evaluation: Its metrics; those without values per row are left out.
         dataset: The data; the names of the rows come from it.
-        options: The options that values depend on, kept as the identity of the run; None keeps none.
+        options: The options on which values depend; the file keeps them as the run's identity. None keeps no identity.
 
     Attributes:
-        notes: What to know before believing the values, kept behind the last row.
+        notes: Warnings about the values; the file keeps them in its metadata.
     """
 
     def __init__(

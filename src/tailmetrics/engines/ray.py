@@ -1,4 +1,4 @@
-"""Ray: tasks of Ray Data, one for each block, and a tree of tasks that add up."""
+"""Ray: one task of Ray Data evaluates each block, and a tree of tasks adds the results up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RayCluster(Cluster):
         import pyarrow as pa
         import ray
 
-        kept = ray.put(work)  # once, however large its tables are
+        kept = ray.put(work)  # the cluster holds ``work`` once, and all tasks share it
 
         def evaluate(block: Any) -> Any:
             return pa.table({"result": [ray.get(kept)([block])]})
@@ -35,7 +35,7 @@ class RayCluster(Cluster):
         return result
 
     def numbers(self, count: int) -> Any:
-        """Return a data set of numbers, a block for each."""
+        """Return a data set with the numbers 0 to ``count - 1``; each number is a block of its own."""
         import ray
 
         return ray.data.range(count, override_num_blocks=count)

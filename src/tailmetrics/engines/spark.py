@@ -1,4 +1,4 @@
-"""Spark: a task for each partition by ``mapInArrow``, and a shuffle of the results to tasks that add up."""
+"""Spark: one task of ``mapInArrow`` evaluates each partition; a shuffle sends the results to tasks that add them up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SparkCluster(Cluster):
         return work.merged(bytes(row["result"]) for row in merged)
 
     def numbers(self, count: int) -> Any:
-        """Return a DataFrame of numbers, a partition for each."""
+        """Return a DataFrame with the numbers 0 to ``count - 1``; each number is a partition of its own."""
         return _session().range(0, count, 1, count)
 
     def connect(self) -> int:

@@ -125,7 +125,7 @@ class Evaluation:
         return next((metric.num_labels for metric in self.members if metric.num_labels is not None), None)
 
     def start(self, device: torch.device | str = "cpu") -> None:
-        """Forget what was accumulated and move to ``device``; the same on every rank, rows or not."""
+        """Forget all rows and move to ``device``. Every rank calls it, also one that has no rows."""
         members = self.collection.to(device).members()
         self.collection.reset()
         if self._num_labels is not None:  # of ids alone nobody knows how many labels chance draws from

@@ -26,7 +26,7 @@ from weakref import finalize
 
 from tailmetrics.io.errors import DataFileError, reading
 
-ALIKE_HINT = "all parts must be written alike; a pattern such as 'folder/*.parquet' chooses some of them."
+ALIKE_HINT = "all parts need the same form; a pattern such as 'folder/*.parquet' chooses some of them."
 EMPTY_HINT = "the program that wrote it may have failed: write it again."
 STORE_HINT = "check the address, the credentials and the network; pyarrow.fs.FileSystem.from_uri says what it may hold."
 

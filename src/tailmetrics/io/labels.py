@@ -63,9 +63,9 @@ def check_agreement(
     if may_differ:
         note(paths[lonely[0]], problem)
         return
-    hint = "do the two files belong together?"
+    hint = "check that the two files belong together."
     if word == "label":
-        hint += " If they do, and no prediction is right, string_ids=False takes whole numbers as they are."
+        hint += " If they do and no prediction is right, pass string_ids=False, which reads labels as whole numbers."
     raise DataFileError(paths[lonely[0]], problem, hint=hint)
 
 
@@ -164,7 +164,7 @@ class LabelRule:
 
     def _named(self, path: FilePath, names: Sequence[str]) -> Labels:
         if self.num_labels is not None and self.num_labels < len(names):
-            hint = "give as many labels as there are names, or leave num_labels out."
+            hint = f"pass num_labels={len(names)} or more, or leave num_labels out."
             raise DataFileError(path, f"there are {len(names)} names for {self.num_labels} labels", hint=hint)
         num_labels = self.num_labels or len(names)
         return Labels(names, num_labels, num_labels)

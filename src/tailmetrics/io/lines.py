@@ -122,7 +122,7 @@ class KeyedFile:
             elif values.given != found.given:
                 raise _some_gains(path)
             elif values.ranked != found.ranked:
-                hint = "all parts must be written alike: evaluate parts with ranks and parts with scores one by one."
+                hint = "all parts need the same form: evaluate parts with ranks apart from parts with scores."
                 problem = "its numbers are ranks" if found.ranked else "its numbers are no ranks"
                 raise DataFileError(path, f"{problem}, unlike those of {self.parts[0][0]}", hint=hint)
             if not lines.source or not self._takes(database, table, path, lines):

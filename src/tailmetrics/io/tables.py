@@ -211,7 +211,7 @@ class ListSource(Source):
         column = batch.column(self.key)
         if column.null_count:
             row = int(pc.index(pc.is_null(column), True).as_py())
-            raise self.error(first + row, f"has no {self.key!r}", "every row names its query.")
+            raise self.error(first + row, f"has no value in column {self.key!r}", "every row needs a query.")
         return pc.cast(column, pa.string())
 
     def entries(self) -> Iterator[Triples]:
@@ -352,7 +352,7 @@ def _column(table: Table, name: str, fits: Any, needed: str, also: Any = None) -
     kind = table.schema.field(name).type
     if _is_list(kind) and (fits(kind.value_type) or (also is not None and also(kind.value_type))):
         return Column(name, None, kind.value_type)
-    raise DataFileError(table.path, f"column {name!r} is {kind}", hint=f"one list of {needed} per row is needed.")
+    raise DataFileError(table.path, f"column {name!r} is {kind}", hint=f"it needs one list of {needed} per row.")
 
 
 def _lacks(table: Table, name: str) -> DataFileError:
@@ -423,8 +423,8 @@ def _long(
             for name in stored:
                 if batch.column(name).null_count:
                     row = first + int(pc.index(pc.is_null(batch.column(name)), True).as_py())
-                    hint = "every row names its query and its item, and has a number: leave out what was not scored."
-                    raise DataFileError(path, f"has no {name!r}", f"row {row}", hint)
+                    hint = "every row needs a query, an item and a number; leave out rows that were not scored."
+                    raise DataFileError(path, f"has no value in column {name!r}", f"row {row}", hint)
             query, item = (
                 pc.cast(batch.column(name), pa.string()) if name in kinds else pa.repeat(partition[name], len(batch))
                 for name in (chosen.query, chosen.item)

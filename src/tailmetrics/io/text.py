@@ -282,7 +282,7 @@ def read_lists(asked: Opening) -> Iterator[Triples]:
             return
         name = fields[query]
         if name in seen:
-            hint = "a query has one line, with all of its list; format='csv' reads pairs of query and item."
+            hint = "a query needs one line with its whole list; format='csv' reads pairs of query and item."
             raise DataFileError(path, f"has a second list of query {name!r}", f"line {line}", hint)
         seen.add(name)
         for place, word in enumerate(_labels_of(path, line, fields[listed], between) or [None]):

@@ -151,7 +151,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
     def on_validation_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Add what the step returned."""
+        """Add the output of ``validation_step``, or of ``test_step`` while testing."""
         if not trainer.sanity_checking:
             step = "test_step" if trainer.testing else "validation_step"
             self._running.add(outputs, dataloader_idx, step)

@@ -375,7 +375,7 @@ class PairMetric(ScoreMetric):
     def _check(self, ranking: Ranking) -> None:
         super()._check(ranking)
         if self._num_labels_of(ranking) is None:
-            raise ValueError(f"{self._caller}: candidates do not tell the number of labels; pass num_labels=.")
+            raise ValueError(f"{self._caller}: candidates do not tell the number of labels; pass num_labels.")
 
     def _num_labels_of(self, ranking: Ranking) -> int | None:
         if ranking.documents is not None:

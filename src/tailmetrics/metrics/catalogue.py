@@ -542,7 +542,8 @@ class PositiveCoverageAtK(ShownMetric):
 class PredictionProportionAtK(ShownMetric):
     """Share of the k places of all rows that show a label of the bucket.
 
-    Neither direction is better, in [0, 1]; NaN before any row. Without buckets: the share of places that are filled.
+    Neither direction is better, in [0, 1]; NaN before the first row. Without buckets: the share of places that are
+    filled.
 
     Use it with buckets when the question is how much of the lists head and tail take up.
 

@@ -87,7 +87,7 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
 @formula
 def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
-    """DCG of the best ranks there is: the min(k, n) largest gains in descending order.
+    """DCG of the best possible ranking: the min(k, n) largest gains stand at the top, in descending order.
 
     Args:
         ranks: Leading axes (...).
@@ -158,7 +158,7 @@ class _GainMetric(RowMeanMetric):
 class CGAtK(_GainMetric):
     """Sum of the gains in the top k.
 
-    Higher is better, in [0, inf); NaN before any row.
+    Higher is better, in [0, inf); NaN before the first row.
 
     Use it when gains add up and the order within the top k makes no difference.
 
@@ -188,7 +188,7 @@ class CGAtK(_GainMetric):
 class DCGAtK(_GainMetric):
     """Sum of the gains in the top k, each divided by log2(rank + 1).
 
-    Higher is better, in [0, inf); NaN before any row.
+    Higher is better, in [0, inf); NaN before the first row.
 
     Use it when gains add up, early ranks count more, and rows with more to find may weigh more.
 
@@ -218,7 +218,7 @@ class DCGAtK(_GainMetric):
 class NDCGAtK(_GainMetric):
     """DCG divided by the DCG of the best ranking there is.
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when gains are graded, or early ranks count more, and every row is to weigh the same.
 
@@ -276,7 +276,7 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
 class ERRAtK(RowMeanMetric):
     """Expected reciprocal rank: one over the rank at which a reader is expected to be satisfied.
 
-    Higher is better, in [0, 1); NaN before any row.
+    Higher is better, in [0, 1); NaN before the first row.
 
     Use it when gains are grades and one very good label makes the labels below it worth less.
 
@@ -352,7 +352,7 @@ def _worth(persistence: float, k: int) -> Tensor:
 class RBPAtK(RowMeanMetric):
     """Rank-biased precision: the expected share of relevant labels for a reader who stops at any rank by chance.
 
-    Higher is better, in [0, 1); NaN before any row.
+    Higher is better, in [0, 1); NaN before the first row.
 
     Use it when users read from the top and stop at any rank: a small persistence looks at the first labels alone.
 

@@ -46,7 +46,7 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
 class PrecisionAtK(LabelAveragedMetric):
     """Share of the top k that is relevant.
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when each of the k places is seen, and a wrong label in one of them costs the same.
 
@@ -133,7 +133,7 @@ def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 class RecallAtK(LabelAveragedMetric):
     """Share of the relevant labels that is among the top k.
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when a missed label costs, and the list goes to a second stage or a patient reader.
 
@@ -162,7 +162,7 @@ class RecallAtK(LabelAveragedMetric):
 class NormalizedRecallAtK(RowMeanMetric):
     """Hits among the top k, divided by the most that are possible there: min(k, n).
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when rows may have more than k relevant labels: recall could not reach 1 there.
 
@@ -215,8 +215,8 @@ def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted
 class F1AtK(LabelAveragedMetric):
     """Harmonic mean of precision and recall at k.
 
-    Higher is better, in [0, 1]; NaN before any row. ``F1AtK(k=1, average="weighted")`` on class-index targets is the
-    weighted F1 of classification.
+    Higher is better, in [0, 1]; NaN before the first row. ``F1AtK(k=1, average="weighted")`` on class-index targets
+    is the weighted F1 of classification.
 
     Use it when finding labels and showing few wrong ones weigh the same, and one number is asked for.
 
@@ -268,7 +268,7 @@ def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: D
 class FBetaAtK(LabelAveragedMetric):
     """Harmonic mean of precision and recall at k in which recall weighs beta^2.
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when a missed label costs more than a wrong one (beta above 1), or less (beta below 1).
 
@@ -345,7 +345,7 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
 class HitRateAtK(RowMeanMetric):
     """Share of rows with a relevant label among the top k.
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when one good suggestion is enough, such as the next location or the next item.
 
@@ -375,7 +375,7 @@ class HitRateAtK(RowMeanMetric):
 class AccuracyAtK(RowMeanMetric):
     """Share of rows with a relevant label among the top k: :class:`HitRateAtK` as classification calls it.
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when each row has one class, as in classification: k=1 is its accuracy.
 
@@ -405,7 +405,7 @@ class AccuracyAtK(RowMeanMetric):
 class RelevanceAtK(RowMeanMetric):
     """Share of rows whose label at rank k is relevant.
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when a place in the list matters by itself, such as the one that is shown largest.
 
@@ -459,7 +459,7 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
     if num_labels is None:
         num_labels = ranks.documents  # those of a flat query are all there are
     if num_labels is None:
-        raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels=.")
+        raise ValueError("fall_out_at_k: ids do not tell the number of labels; pass num_labels.")
     return divide(ranks.length_at(k) - ranks.hits_at(k), num_labels - ranks.n_relevant)
 
 
@@ -467,9 +467,9 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
 class FallOutAtK(RowMeanMetric):
     """Share of the irrelevant labels that is among the top k.
 
-    Lower is better, in [0, 1]; NaN before any row. ``empty_target_action`` says what a row counts if every label (of
-    the bucket) is relevant: as in TorchMetrics the default is ``"pos"``, which is 1; within buckets it is ``"skip"``.
-    A row without a relevant label counts its own fall-out. A list that shows a label twice is refused.
+    Lower is better, in [0, 1]; NaN before the first row. ``empty_target_action`` says what a row counts if every label
+    (of the bucket) is relevant: as in TorchMetrics the default is ``"pos"``, which is 1; within buckets it is
+    ``"skip"``. A row without a relevant label counts its own fall-out. A list that shows a label twice is refused.
 
     Use it when showing a wrong label has a cost of its own, as in screening.
 
@@ -546,7 +546,7 @@ def r_precision(ranks: TargetRanks) -> Tensor:
 class RPrecision(RowMeanMetric):
     """Precision at the cut-off n, the row's number of relevant labels.
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when rows have very different numbers of relevant labels, and no k fits all of them.
 

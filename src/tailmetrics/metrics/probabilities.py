@@ -169,8 +169,8 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
 class CrossEntropy(_SoftmaxMetric, ScoreMetric):
     """Mean over rows of the cross-entropy of the relevant labels under the softmax of dense scores.
 
-    Lower is better, in [0, inf]; NaN before any row. A row without a relevant label is left out, as a padded token
-    is: counted as 0 it would be a row of which the model is certain and right.
+    Lower is better, in [0, inf]; NaN before the first row. A row without a relevant label is left out, as a padded
+    token is: counted as 0 it would be a row of which the model is certain and right.
 
     Use it when probabilities are what the model is trained for, or are used as such.
 

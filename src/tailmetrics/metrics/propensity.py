@@ -205,7 +205,7 @@ class _PropensityMetric(RatioMetric):
             self.weights = None if weights is None else torch.as_tensor(weights).detach().cpu().double().reshape(-1)
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(
-                f"{caller}: weights is a {type(weights).__name__}; pass one number per label, as tensor or list."
+                f"{caller}: weights is a {type(weights).__name__}; pass a tensor or list of numbers, one per label."
             ) from None
         if self.weights is not None and (label_counts is not None or num_train is not None):
             raise ValueError(

@@ -54,7 +54,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
 class MRR(RowMeanMetric):
     """Mean over rows of one divided by the rank of the first relevant label.
 
-    Higher is better, in [0, 1]; NaN before any row. 1 / MRR is a harmonic mean of ranks, not an average rank.
+    Higher is better, in [0, 1]; NaN before the first row. 1 / MRR is a harmonic mean of ranks, not an average rank.
 
     Use it when users stop at the first relevant label, as in question answering.
 
@@ -128,7 +128,7 @@ def _numbers(size: int) -> Tensor:
 class MAP(RowMeanMetric):
     """Mean over rows of the average precision: of the precision at the rank of each relevant label.
 
-    Higher is better, in [0, 1]; NaN before any row.
+    Higher is better, in [0, 1]; NaN before the first row.
 
     Use it when all relevant labels count, the earlier the better, and gains are 0 and 1.
 

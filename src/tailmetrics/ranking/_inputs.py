@@ -300,7 +300,7 @@ def _from_scipy(caller: str, argument: str, matrix: Any) -> Tensor:
         )
     if matrix.shape[0] * matrix.shape[1] >= 2**63:
         raise ValueError(
-            f"{caller}: {argument} is sparse of shape {list(matrix.shape)}, more than 2^63 cells; number the labels "
+            f"{caller}: {argument} is sparse of shape {list(matrix.shape)}, 2^63 cells or more; number the labels "
             "from 0 without gaps."
         )
     with warnings.catch_warnings():

@@ -99,7 +99,7 @@ class Targets:
 
     @property
     def binary(self) -> bool:
-        """Whether every relevant label has gain 1."""
+        """Whether the form tells that every relevant label has gain 1; it does not look at gains."""
         if self.dense is not None:
             return self.dense.dtype == torch.bool
         return self.given is None or self.given.gains is None

@@ -42,15 +42,16 @@ def counts_by_bucket(
 
 @dataclass(eq=False)
 class Beyond:
-    """What metrics without a cut-off read where the label space came in pieces.
+    """What metrics without a cut-off read if the scores of the labels come in pieces.
 
     Attributes:
-        entries: The relevant labels, rows ascending, none of them void.
+        entries: The T relevant labels, sorted by row; no padding.
         num_labels: L.
         own: Shape (T,): the scores of the relevant labels.
-        count: Counts, over all labels, what scores more than each of them, the same, and the same with a lower id,
-            shape (3, T); and returns the largest score of each row and log Σ exp(score - largest), shape (N,) each.
-        pieces: Yields the first label and the scores (N, C) of every piece, once more.
+        count: Reads all pieces and returns a pair. The first part, shape (3, T), holds for each relevant label the
+            number of labels with a higher score, with the same score, and with the same score and a lower id. The
+            second part holds the largest score of each row, and log Σ exp(score - largest), shape (N,) each.
+        pieces: Reads the pieces again and yields the first label and the scores (N, C) of each.
     """
 
     entries: Entries
@@ -89,7 +90,7 @@ class Beyond:
     def counts_of(self, entries: Entries, buckets: LabelBuckets | None = None) -> Tensor:
         """Return how many labels score more, the same, and the same with a lower id, shape (3, T).
 
-        With buckets among the labels of the same bucket, and without the last, shape (2, T).
+        With buckets, only labels of the same bucket are counted, and the third count is left out: shape (2, T).
         """
         if buckets is None:
             return self._of(entries, self._counted[0])

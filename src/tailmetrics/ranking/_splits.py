@@ -106,7 +106,7 @@ def _dense_scores(caller: str, argument: str, value: Any) -> Tensor:
 
 
 class ChunkReader:
-    """Reads chunks, as often as they can be read, and checks that they are the columns of one matrix."""
+    """Reads chunks, more than once if they allow it, and checks that they are the columns of one matrix."""
 
     def __init__(self, caller: str, num_labels: int, chunks: Chunks) -> None:
         self._caller, self._num_labels = caller, num_labels

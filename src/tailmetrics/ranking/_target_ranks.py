@@ -182,7 +182,7 @@ class TargetRanks:
         return within
 
     def first_within(self, k: Cutoff) -> Tensor:
-        """Return whether the first hit is within the top ``k``, shape (...), bool; raises as :meth:`within` does."""
+        """Return whether the first hit is within the top ``k``, shape (...), bool. It raises like :meth:`within`."""
         memo = self._memo
         if ("first within", k) not in memo:
             if (k if isinstance(k, int) else max(k)) > self.max_k:

@@ -230,11 +230,11 @@ def compare(
 ) -> list[Comparison]:
     """Return every key of every pair of models, compared row by row.
 
-    Rows, or whole clusters of rows, are taken for independent of one another. The randomisation test swaps the models'
-    results within each row or cluster, for a ratio numerator and denominator together, and takes the statistic of each
-    side anew; of an average over labels it swaps what rows change of it. The bootstrap draws rows or clusters, both
-    models' results together; intervals are made as in :func:`tailmetrics.significance.intervals`. How often tests and
-    intervals err in simulation: docs/significance.md.
+    Rows, or whole clusters of rows, are assumed to be independent. The randomisation test swaps the results of the two
+    models within each row or cluster, and computes the statistic of each side again. Numerator and denominator of a
+    ratio are swapped together. Of an average over labels, the test swaps the changes that the rows make to it. The
+    bootstrap draws rows or clusters with the results of both models. Intervals are made as in
+    :func:`tailmetrics.significance.intervals`. docs/significance.md says how often they err in simulation.
 
     Args:
         runs: Name -> key -> values of rows as for :func:`tailmetrics.significance.intervals`; a list of such dicts are
@@ -249,8 +249,8 @@ def compare(
         lower_is_better: Keys, with or without their bucket, where the lower value wins.
         unbounded: Keys, with or without their bucket, whose values can lie outside [0, 1], such as DCG or ranks, even
             if none of these rows' does.
-        gaps: Name -> the keys of its buckets, head first: the change of the gap between the first and the last one
-            that all models have measured.
+        gaps: Name of a gap -> the keys of its buckets, head first. The gap is the first minus the last bucket that all
+            models have measured, and models are compared by it.
         parts: Keys that are read for gaps alone, and not compared themselves.
         resample: ``"rows"``, or ``"rows,labels"``, where other labels could have been drawn, too.
         correction: Over all keys and pairs that have a p-value: ``"holm"``, ``"bonferroni"``, ``"bh"`` or ``"none"``.
