@@ -96,10 +96,12 @@ class _Swap(ast.NodeTransformer):
 def survives(path: Path, text: str) -> bool:
     """Whether every test passes on the package with another text of one file."""
     with TemporaryDirectory() as folder:
-        shutil.copytree(SOURCE, Path(folder, "tailmetrics"))
-        Path(folder, "tailmetrics", path.relative_to(SOURCE)).write_text(text)
+        copy = Path(folder, "src", "tailmetrics")
+        shutil.copytree(SOURCE, copy)
+        Path(folder, "configs").symlink_to(ROOT / "configs")  # presets stand beside src
+        Path(copy, path.relative_to(SOURCE)).write_text(text)
         command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", "-W", "ignore", "-m", "not slow"]
-        environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
         read = OF_SIGNIFICANCE if "significance" in path.parts else TESTS
         tests = [str(ROOT / "tests" / name) for name in read]
         try:

@@ -110,7 +110,7 @@ PropensityScoredPrecisionAtK(k=3, weights=torch.ones(4), label_counts=[1] * 4, n
 F1AtK(2, macro="of_averages") -> says what average='macro' is
 rank(np.ma.masked_array(SCORES.numpy(), SCORES.numpy() > 0.8), TARGET) -> is a masked array, .*\.filled\(-np.inf\)
 rank(sp.bsr_matrix(SCORES.numpy()), TARGET) -> preds is in the BSR format, whose blocks store zeros
-rank(sp.csr_matrix((2, 2 ** 62)), TARGET) -> is sparse of shape \[2, 4611686018427387904\], more than 2\^63
+rank(sp.csr_matrix((2, 2 ** 62)), TARGET) -> is sparse of shape \[2, 4611686018427387904\], 2\^63 cells or more
 CalibrationErrorAtK().update(torch.tensor([[torch.inf, 0.0]]), torch.tensor([0]))
     -> CalibrationErrorAtK: preds holds inf, for which softmax is undefined; pass finite scores
 TieRateAtK(k=2).update(rank((SCORES[:, :2], IDS), TARGET, depth=2, num_labels=4, complete=False))
