@@ -79,7 +79,7 @@ def test_evaluate_of_frames_says_it_too():
     """The same holds in Python."""
     preds = pd.DataFrame({"query": ["q"], "item": ["7"], "score": [1.0]})
     with pytest.raises(ValueError, match=r"has the label '7.0' where preds"):
-        evaluate(preds, pd.DataFrame({"query": ["q"], "item": ["7.0"]}), metrics=HitRateAtK(k=1))
+        evaluate(preds, pd.DataFrame({"query": ["q"], "item": ["7.0"]}), metrics=[HitRateAtK(k=1)])
 
 
 def test_ratings_with_a_time_are_no_qrels(tmp_path, csv):
