@@ -339,9 +339,12 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(tailmetrics, tm
     files = [f"--{name}={tmp_path / file}" for name, file in (("preds", "s.npy"), ("target", "y.npy"))]
     words = [*files, f"--train-target={tmp_path / 't.npy'}", f"--ignore-index={padding}", "--out", tmp_path / "out"]
     metrics = ["--metrics+=AccuracyAtK", "--metrics.k=1", "--buckets", "thresholds:1"]
-    assert tailmetrics("evaluate", *metrics, *words, "--quiet")[0] == 0
+    status, out, _ = tailmetrics("evaluate", *metrics, "--metrics+=CrossEntropy", *words)
+    assert (status, "exp(cross_entropy): perplexity" in " ".join(out.split())) == (0, True)
     found = json.loads((tmp_path / "out" / "report.json").read_text())
     counts = target != padding
+    assert found["rows"] == counts.sum()
+    assert f"{(~counts).sum()} of 30 rows are left out by --ignore-index {padding}." in found["warnings"]
     assert found["metrics"]["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
     assert found["buckets"][0]["occurrences"] == (train != padding).sum()
     assert sum(bucket["positives"] for bucket in found["buckets"]) == counts.sum()

@@ -35,7 +35,7 @@ from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.evaluating import notes_on_queries
+from tailmetrics.evaluation.evaluating import notes_on_left_out, notes_on_queries
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
@@ -157,7 +157,8 @@ def report_of(
         # a process without rows never calls update, but its synchronised states hold the rows of all
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method.*")
         report = evaluation.report(f"{preds} against {target}")
-    notes = [in_options(note) for note in report.notes]
+    left_out = notes_on_left_out(evaluation, report, dataset.num_rows)
+    notes = [in_options(note) for note in (*report.notes, *left_out)]
     notes += notes_on_queries(dataset, data.missing, preds, target)
     if dataset.label_names is not None and data.num_labels is None and any(map(_is_of_catalogue, evaluation.members)):
         notes.append(
@@ -166,7 +167,7 @@ def report_of(
         )
     if groups is not None and groups.lacking:
         notes.append(f"{groups.lacking:,} rows have no group and count only overall.")
-    return replace(report, rows=dataset.num_rows, tie_winner=dataset.tie_winner, notes=tuple(notes))
+    return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
 
 
 def _is_of_catalogue(metric: TopKMetric) -> bool:

@@ -197,9 +197,9 @@ def evaluated(
         if values is not None:
             values.add(ranking)
     report = evaluation.report(title)
-    if report.rows is None:
-        report = replace(report, rows=data.num_rows if data.row_mask is None else int(data.row_mask.sum()))
-    return replace(report, tie_winner=data.tie_winner, notes=(*report.notes, *data.notes)), values, data
+    kept = data.num_rows if data.row_mask is None else int(data.row_mask.sum())
+    left_out = notes_on_left_out(evaluation, report, kept)
+    return replace(report, tie_winner=data.tie_winner, notes=(*report.notes, *left_out, *data.notes)), values, data
 
 
 def prepared(
@@ -300,6 +300,14 @@ def _by_id(label_counts: Any, buckets: Any, order: Tensor) -> tuple[Any, Any]:
 
 def _deciles(counts: Any, order: Tensor | None) -> LabelBuckets:
     return buckets_of("deciles", counts, order)
+
+
+def notes_on_left_out(evaluation: Evaluation, report: Report, num_rows: int) -> tuple[str, ...]:
+    """Return how many of the rows that were given have the label that the metrics ignore."""
+    ignored, fewer = evaluation.members[0].ignore_index, num_rows - (report.rows or 0)
+    if ignored is None or not fewer:
+        return ()
+    return (f"{fewer:,} of {num_rows:,} rows are left out by ignore_index={ignored}.",)
 
 
 def _training(
