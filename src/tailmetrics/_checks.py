@@ -6,6 +6,7 @@ A message names the caller, the argument with its value or shape, what is needed
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import index
 from typing import Any, get_args
 
@@ -43,24 +44,17 @@ def check_choice(caller: str, argument: str, value: Any, choices: Any) -> Any:
 
 def check_count(caller: str, argument: str, value: Any, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:
     """Return ``value`` as int if it is a whole number from ``minimum`` to ``maximum``."""
-    number = whole_number(value)
-    if number is None:
+    is_bool = isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
+    number = None
+    with suppress(TypeError):
+        number = index(value)  # NumPy's numbers are included
+    if number is None or is_bool:
         raise TypeError(f"{caller}: {argument}={value!r} is not a whole number; pass an int of at least {minimum}.")
     if number < minimum:
         raise ValueError(f"{caller}: {argument}={number} is too small; pass an int of at least {minimum}.")
     if number > maximum:
         raise ValueError(f"{caller}: {argument}={number} is too large; pass an int of at most {maximum}.")
     return number
-
-
-def whole_number(value: Any) -> int | None:
-    """Return an int, NumPy's included, as int; None for anything else, a bool included."""
-    if isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
-        return None
-    try:
-        return index(value)
-    except TypeError:
-        return None
 
 
 def check_cutoffs(caller: str, k: Any, optional: bool) -> tuple[int | None, ...]:

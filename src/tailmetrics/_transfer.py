@@ -15,7 +15,6 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
@@ -164,7 +163,12 @@ def over_processes(
     _check_agreement(caller, [one.fingerprint for one in held], group, device)
     totals: dict[int, Tensor] = {}
     for (reduction, dtype), states in sorted(_by_kind(held).items(), key=lambda item: str(item[0])):
-        totals |= _reduced(states, reduction, dtype, group)
+        packed = torch.cat([state.detach().reshape(-1).to(dtype) for state in states])
+        if packed.numel():
+            operation = distributed.ReduceOp.SUM if reduction == "sum" else distributed.ReduceOp.MAX
+            distributed.all_reduce(packed, op=operation, group=group)
+        parts = zip(states, torch.split(packed, [state.numel() for state in states]), strict=True)
+        totals |= {id(state): part.view(state.shape).to(state.dtype) for state, part in parts}
     return [{name: totals[id(state)] for name, state in one.states.items()} for one in held]
 
 
@@ -180,25 +184,17 @@ def _by_kind(held: Sequence[MetricStates]) -> dict[tuple[Reduction, torch.dtype]
     return {kind: list(states.values()) for kind, states in kinds.items()}
 
 
-def _reduced(states: Sequence[Tensor], reduction: Reduction, dtype: torch.dtype, group: Any) -> dict[int, Tensor]:
-    packed = torch.cat([state.detach().reshape(-1).to(dtype) for state in states])
-    if packed.numel():
-        operation = distributed.ReduceOp.SUM if reduction == "sum" else distributed.ReduceOp.MAX
-        distributed.all_reduce(packed, op=operation, group=group)
-    parts = torch.split(packed, [state.numel() for state in states])
-    return {id(state): part.view(state.shape).to(state.dtype) for state, part in zip(states, parts, strict=True)}
-
-
 def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: Any, device: torch.device) -> None:
     """Raise on every process unless all have the same fingerprints: the largest and the smallest digest are one."""
     text = json.dumps(fingerprints).encode()
     words = unpack(">8I", sha256(text).digest())
-    sent = torch.tensor([*words, *(-word for word in words), len(text)], device=device)
+    sent = torch.tensor([*words, *(-word for word in words)], device=device)
     distributed.all_reduce(sent, op=distributed.ReduceOp.MAX, group=group)
-    *found, longest = sent.tolist()
+    found = sent.tolist()
     if found[:8] == [-word for word in found[8:]]:
         return
-    texts = _texts_of_all(text, longest, group, device)
+    texts: list[Any] = [None] * distributed.get_world_size(group)
+    distributed.all_gather_object(texts, text, group=group)
     other = next(place for place, one in enumerate(texts) if one != texts[0])
     first, second = (f"on process {distributed.get_global_rank(group, place)}" for place in (0, other))
     here, there = ([Fingerprint(*one) for one in json.loads(texts[place])] for place in (0, other))
@@ -207,16 +203,6 @@ def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: An
         f"{caller}: processes do not hold the same metrics, so nothing was added up: {differs}. Make the same metrics, "
         "with the same arguments, buckets and counts, in the same order on every process."
     )
-
-
-def _texts_of_all(text: bytes, longest: int, group: Any, device: torch.device) -> list[str]:
-    """Return the text of each process, in a call that only processes make which know already that they differ."""
-    sent = torch.zeros(longest, dtype=torch.uint8)
-    sent[: len(text)] = torch.tensor(list(text), dtype=torch.uint8)
-    sent = sent.to(device)
-    received = [torch.empty_like(sent) for _ in range(distributed.get_world_size(group))]
-    distributed.all_gather(received, sent, group=group)
-    return [bytes(one.tolist()).rstrip(b"\0").decode() for one in received]
 
 
 def order_of(group: Any) -> tuple[Any, ...]:
@@ -253,49 +239,39 @@ def from_bytes(
         TypeError: If ``data`` is not bytes.
         ValueError: If ``data`` is damaged, or of other metrics.
     """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{caller}: data is a {type(data).__name__}; pass the bytes that state_bytes() returned.")
+    damaged = ValueError(
+        f"{caller}: data is not what state_bytes() of this release returned; pass those bytes unchanged."
+    )
     own = _once_each(held)
     sizes = [state.nbytes for state in own]
-    found = _unpacked(caller, data, LONGEST_JSON + sum(sizes))
+    given, start = bytes(data), len(MAGIC) + 32
+    if given[:start] != MAGIC + sha256(given[start:]).digest():
+        raise damaged
+    unpacker = zlib.decompressobj()
     try:
+        found = unpacker.decompress(given[start:], LONGEST_JSON + sum(sizes))  # whatever it would unpack to
         start = found.index(b"\n") + 1
         about = json.loads(found[:start])
         fingerprints = [Fingerprint(*one) for one in about["metrics"]]
         updates = [int(count) for count in about["updates"]]
-    except (KeyError, TypeError, ValueError):
-        raise _not_states(caller) from None
+    except (KeyError, TypeError, ValueError, zlib.error):
+        raise damaged from None
     differs = difference([one.fingerprint for one in held], fingerprints, "here", "in data", names)
     if differs is not None:
         raise ValueError(
             f"{caller}: data holds the states of other metrics: {differs}. Load them where the same metrics were made, "
             "with the same arguments, buckets and counts, in the same order."
         )
-    if len(found) != start + sum(sizes):
-        raise _not_states(caller)
+    if len(found) != start + sum(sizes) or not unpacker.eof:
+        raise damaged
     ends = accumulate(sizes, initial=start)
     states = {id(state): _state(found, begin, state) for begin, state in zip(ends, own, strict=False)}
     return [
         ({name: states[id(state)] for name, state in one.states.items()}, count)
         for one, count in zip(held, updates, strict=True)
     ]
-
-
-def _unpacked(caller: str, data: Any, longest: int) -> bytes:
-    """Return what was packed, and never more than ``longest`` bytes, whatever the data would unpack to."""
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"{caller}: data is a {type(data).__name__}; pass the bytes that state_bytes() returned.")
-    given, start = bytes(data), len(MAGIC) + 32
-    if given[:start] != MAGIC + sha256(given[start:]).digest():
-        raise _not_states(caller)
-    unpacker, found = zlib.decompressobj(), b""
-    with suppress(zlib.error):
-        found = unpacker.decompress(given[start:], longest + 1)
-    if len(found) > longest or not unpacker.eof:
-        raise _not_states(caller)
-    return found
-
-
-def _not_states(caller: str) -> ValueError:
-    return ValueError(f"{caller}: data is not what state_bytes() of this release returned; pass those bytes unchanged.")
 
 
 def _once_each(held: Sequence[MetricStates]) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import attrgetter, itemgetter
@@ -99,10 +99,16 @@ class TopKCollection(Mergeable, LoggedCollection):
         self._training_counts: Tensor | None = None
         self._background = Background() if background else None
         given = {"row_groups": row_groups, "duplicates": duplicates, "ignore_index": ignore_index}
-        for _, metric in members:
-            metric._complete("TopKCollection", {name: one for name, one in given.items() if one is not None})
-        _check_unique([metric for _, metric in members])
+        seen: dict[str, str] = {}
         for name, metric in members:
+            metric._complete("TopKCollection", {name: one for name, one in given.items() if one is not None})
+            for key in list(metric.keys()):
+                if key in seen:
+                    raise ValueError(
+                        f"TopKCollection: {seen[key]} and {type(metric).__name__} both have the key {key!r}; give one "
+                        "of them another name=."
+                    )
+                seen[key] = type(metric).__name__
             if not isinstance(name, str) or not name or "." in name or hasattr(self, name):  # it is stored under it
                 raise ValueError(
                     f"TopKCollection: name={name!r} cannot be the name of a metric, because a collection has something "
@@ -111,7 +117,12 @@ class TopKCollection(Mergeable, LoggedCollection):
             self.add_module(name, metric)
             vars(metric).update(_background=self._background, _tells_ties=False)
         for argument in ("duplicates", "ignore_index"):
-            _agreed(argument, self.members().values())
+            values = dict.fromkeys(repr(getattr(metric, argument)) for _, metric in members)
+            if len(values) > 1:
+                raise ValueError(
+                    f"TopKCollection: members have {argument}={' and '.join(values)}, but share one ranking; "
+                    "give all the same, or make two collections."
+                )
         self._share_states()
         self.with_references(references)
 
@@ -237,7 +248,13 @@ class TopKCollection(Mergeable, LoggedCollection):
             for metric in members:
                 metric._check_bound("before update")
             twins = [metric for name in self._orders for metric in self._twins[name].values()]
-            self._reading = _reading_of([*members, *twins])
+            depths: list[Any] = [metric.reads for metric in (*members, *twins)]
+            lists = [depth.lists for depth in depths]
+            whole = None if None in lists else max(lists)
+            decisions = all(depth.decisions for depth in depths)
+            known = {name: getattr(next(iter(members)), name) for name in ("duplicates", "ignore_index")}
+            known["num_labels"] = next((one.num_labels for one in members if one.num_labels is not None), None)
+            self._reading = known, Depth(max(depth.scores for depth in depths), whole, decisions=decisions)
         known, depth = self._reading
         context = Context("TopKCollection", **known, warns=self._warns)
         context.validate = any(map(attrgetter("validate_args"), members))
@@ -604,49 +621,10 @@ def _by_name(metrics: Sequence[TopKMetric] | Mapping[str, TopKMetric] | TopKMetr
         for name, metric in metrics.items():
             vars(metric).update(name=metric.name or name)
         return list(metrics.items())
-    return list(_member_names(values))
-
-
-def _member_names(metrics: list[TopKMetric]) -> Iterator[tuple[str, TopKMetric]]:
-    for number, metric in enumerate(metrics):
+    named = []
+    for number, metric in enumerate(values):
         stems = dict.fromkeys(metric._key(k) for k in metric.cutoffs)
         by = "_by_bucket" if metric.buckets is not None else ""
         label_values = "" if metric.keys() else f"_{number}"
-        yield sub(r"\W+", "_", "_".join(stems)) + by + label_values, metric
-
-
-def _check_unique(members: Sequence[TopKMetric]) -> None:
-    seen: dict[str, str] = {}
-    for metric in members:
-        for key in list(metric.keys()):
-            if key in seen:
-                raise ValueError(
-                    f"TopKCollection: {seen[key]} and {type(metric).__name__} both have the key {key!r}; give one of "
-                    "them another name=."
-                )
-            seen[key] = type(metric).__name__
-
-
-def _agreed(argument: str, members: Iterable[TopKMetric]) -> Any:
-    """Return the value of an argument that all members must have alike, since they share one ranking."""
-    values = {repr(getattr(metric, argument)): getattr(metric, argument) for metric in members}
-    if len(values) > 1:
-        raise ValueError(
-            f"TopKCollection: members have {argument}={' and '.join(values)}, but share one ranking; "
-            "give all the same, or make two collections."
-        )
-    return next(iter(values.values()))
-
-
-def _reading_of(members: Iterable[TopKMetric]) -> tuple[dict[str, Any], Depth]:
-    """Return what holds for each batch, by attribute, and how deep it has to be ranked so that all have enough."""
-    metrics = list(members)
-    known = {
-        "num_labels": next((metric.num_labels for metric in metrics if metric.num_labels is not None), None),
-        "duplicates": _agreed("duplicates", metrics),
-        "ignore_index": _agreed("ignore_index", metrics),
-    }
-    depths = [metric.reads for metric in metrics]
-    scores, lists = ([getattr(depth, what) for depth in depths] for what in ("scores", "lists"))
-    decisions = all(depth.decisions for depth in depths)
-    return known, Depth(max(scores), None if None in lists else max(lists), decisions=decisions)
+        named.append((sub(r"\W+", "_", "_".join(stems)) + by + label_values, metric))
+    return named

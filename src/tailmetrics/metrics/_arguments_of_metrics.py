@@ -138,6 +138,8 @@ class ConfiguredMetric(ExactMetric):
     can_be_weighted: ClassVar[bool] = False
     key_words: ClassVar[Mapping[str, str]] = {"min_gain": "min"}
     """Other words for arguments that enter the key; "" keeps an argument out of it."""
+    usual_settings: Mapping[str, Any] = {}
+    """Values that go without saying, of arguments that are None in the signature."""
     row_groups: tuple[str, ...] | None
     duplicates: Duplicates
     ignore_index: int | None
@@ -216,14 +218,8 @@ class ConfiguredMetric(ExactMetric):
 
     def unusual_settings(self) -> dict[str, Any]:
         """Return the settings that are not the default."""
-        known = arguments(type(self))
-        defaults = {name: self._default(name, known[name].default) for name in known}
-        settings = self.settings().items()
-        return {name: value for name, value in settings if identity(value) != identity(defaults.get(name))}
-
-    def _default(self, name: str, default: Any) -> Any:
-        """Return the value of an argument that goes without saying."""
-        return default
+        usual = {name: one.default for name, one in arguments(type(self)).items()} | {**self.usual_settings}
+        return {name: one for name, one in self.settings().items() if identity(one) != identity(usual.get(name))}
 
     @property
     def _identity(self) -> str:

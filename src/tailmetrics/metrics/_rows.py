@@ -123,23 +123,13 @@ class RelevanceMetric(TopKMetric):
         if average not in self.averages:
             raise ValueError(f"{caller}: average={average!r} means nothing here; only average='samples' does.")
         self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
-        self.empty_target_action: EmptyTargetAction = empty_target_action or self._empty_default(
-            kwargs.get("buckets") is not None
-        )
+        # a ratio of counts over labels without the rows that have no relevant label of a bucket would be without most
+        # of their false positives: the rarer the labels of a bucket, the better it would look
+        by_bucket = kwargs.get("buckets") is not None
+        usual = self.empty_defaults[by_bucket] if average == "samples" else "neg"
+        self.usual_settings = {**type(self).usual_settings, "empty_target_action": usual}
+        self.empty_target_action: EmptyTargetAction = empty_target_action or usual
         super().__init__(k, **kwargs)
-
-    def _empty_default(self, by_bucket: bool) -> EmptyTargetAction:
-        """Return what a row without a relevant label counts unless the caller says so.
-
-        A ratio of counts over labels without the rows that have no relevant label of a bucket would be without most of
-        their false positives: the rarer the labels of a bucket, the better it would look.
-        """
-        return self.empty_defaults[by_bucket] if self.average == "samples" else "neg"
-
-    def _default(self, name: str, default: Any) -> Any:
-        if name == "empty_target_action":
-            return self._empty_default(self.buckets is not None)
-        return super()._default(name, default)
 
     def _enters_key(self, name: str) -> bool:
         if name == "depth":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, cast, final
 
 import torch
@@ -179,6 +180,7 @@ class _PropensityMetric(RatioMetric):
     tie_rules = EVERY_RULE
     needs: tuple[str, ...] = ("label_counts", "num_train")
     key_words: ClassVar = {**RatioMetric.key_words, "preset": ""}
+    usual_settings = MappingProxyType(dict(zip("ab", PRESETS["default"], strict=True)))
 
     def __init__(
         self,
@@ -214,9 +216,6 @@ class _PropensityMetric(RatioMetric):
         if self.weights is not None:
             self.needs = ()
         super().__init__(k, **kwargs)
-
-    def _default(self, name: str, default: Any) -> Any:
-        return PRESETS["default"][name == "b"] if name in ("a", "b") else super()._default(name, default)
 
     def _settle_facts(self) -> None:
         super()._settle_facts()
