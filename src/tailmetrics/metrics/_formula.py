@@ -74,6 +74,7 @@ def formula(function: Callable[..., Value], reads: Depth | None = None) -> Calla
     """
     shape = signature(function)
     first, *others = shape.parameters.values()
+    ranking_name = first.name
     arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
     of_arrays = shape.replace(parameters=[*arrays, *others])
     names = list(of_arrays.parameters)
@@ -85,8 +86,8 @@ def formula(function: Callable[..., Value], reads: Depth | None = None) -> Calla
             if name in kwargs and kwargs[name] not in known:  # only then: formulas are called often
                 check_choice(either.__name__, name, kwargs[name], known)
         if "ranking" in kwargs:
-            kwargs[first.name] = kwargs.pop("ranking")
-        if first.name in kwargs or (args and isinstance(args[0], TargetRanks)):
+            kwargs[ranking_name] = kwargs.pop("ranking")
+        if ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
             return function(*args, **kwargs)
         try:
             rest = of_arrays.bind(*args, **kwargs).arguments

@@ -28,7 +28,7 @@ Reference: TypeAlias = Literal["chance", "popularity", "attainable"]
 REFERENCES: Final[tuple[Reference, ...]] = ("chance", "popularity", "attainable")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ReferenceRanking(Ranking):
     """The rows of a batch as a reference would rank them: no list, but where each relevant label stands.
 

@@ -364,7 +364,7 @@ class Addition:
                 if id(one) not in counts:
                     counts[id(one)] = one.values.sum(dim=one.row_axis, dtype=torch.int64)
                 states.append(state)
-                amounts.append(counts[id(one)].view(state.shape))
+                amounts.append(counts[id(one)].view_as(state))
             elif one.row_axis == 0:
                 alike[id(one)] = [(state, one)]
             else:
@@ -374,13 +374,13 @@ class Addition:
             state, first = pairs[0]
             if len(pairs) == 1:
                 states.append(state)
-                amounts.append(first.fixed_point.add_up(first.values, first.row_axis).view(state.shape))
+                amounts.append(first.fixed_point.add_up(first.values, first.row_axis).view_as(state))
                 continue
             joined = first.fixed_point.add_up(torch.cat([one.values for _, one in pairs]), first.row_axis)
             totals = torch.split(joined, [len(one.values) for _, one in pairs])
             for (state, _), total in zip(pairs, totals, strict=True):
                 states.append(state)
-                amounts.append(total.view(state.shape))
+                amounts.append(total.view_as(state))
         return states, amounts
 
 

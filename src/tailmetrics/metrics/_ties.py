@@ -294,7 +294,7 @@ def _discount_sums(size: int) -> Tensor:
 
 def discounts_within(ranks: TargetRanks, k: Cutoff) -> Tensor:
     """Return 1 / log2(rank + 1) of the hits within the top ``k``, 0 of others, shape (..., W), float64."""
-    return ranks.discounts_within(k) if isinstance(ranks, ExpectedRanks) else ranks.discounts * ranks.within(k)
+    return ranks.discounts_within(k) if isinstance(ranks, ExpectedRanks) else ranks.discounts * ranks.real_within(k)
 
 
 def in_order(

@@ -127,7 +127,9 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
 
     Source: Järvelin and Kekäläinen, ACM TOIS 20 (2002).
     """
-    return divide(dcg_at_k(ranks, k, gain), ideal_dcg_at_k(ranks, k, gain)).clamp(max=1.0)
+    share = divide(dcg_at_k(ranks, k, gain), ideal_dcg_at_k(ranks, k, gain))
+    # of gains of 1 no rounding makes more than 1: the j-th hit stands at j or behind, and is added in the same order
+    return share if ranks.binary and not isinstance(ranks, ExpectedRanks) else share.clamp(max=1.0)
 
 
 class _GainMetric(RowMeanMetric):

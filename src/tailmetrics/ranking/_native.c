@@ -355,9 +355,9 @@ CLONES static int check_rows(const void *argument, int64_t first, int64_t end, c
     int64_t num_stamps = stamps_for(task->length);
     Table table = table_for(task->length, room, &used);
     uint32_t *stamps = part(room, &used, num_stamps, sizeof(uint32_t)); /* rows, by the last bits of their ids */
+    int64_t low = INT64_MAX, high = INT64_MIN, first_gap = INT64_MAX, first_twice = INT64_MAX;
     for (int64_t row = first; row < end; row++) {
         const int64_t *ids = task->ids + row * task->ids_stride;
-        int64_t low = INT64_MAX, high = INT64_MIN;
         uint32_t number = (uint32_t)row + 1;
         bool gap = false, stamped = false, twice = false;
         for (int64_t i = 0; i < task->length; i++) {
@@ -376,11 +376,13 @@ CLONES static int check_rows(const void *argument, int64_t first, int64_t end, c
             twice |= slot->row == number && ids[i] >= 0;
             *slot = (Slot){ids[i], number, 0};
         }
-        lower(&task->found[0], low);
-        lower(&task->found[1], ~high);
-        lower(&task->found[2], gap ? row : INT64_MAX);
-        lower(&task->found[3], twice ? row : INT64_MAX);
+        first_gap = smaller(first_gap, gap ? row : INT64_MAX);
+        first_twice = smaller(first_twice, twice ? row : INT64_MAX);
     }
+    lower(&task->found[0], low);
+    lower(&task->found[1], ~high);
+    lower(&task->found[2], first_gap);
+    lower(&task->found[3], first_twice);
     return DONE;
 }
 

@@ -34,7 +34,7 @@ DEFAULT_DEPTH = 500
 Scope: TypeAlias = Literal["bucket", "global"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Ranking(TargetRanks):
     """A batch of N rows ranked once, with what is relevant in each; made by :func:`rank` or the ``from_`` methods.
 

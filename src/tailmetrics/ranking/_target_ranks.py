@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.ranking._device import made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
+from tailmetrics.ranking._device import looked_up, made_once, once, ordered_prefix_sums, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import EVERYTHING, NOT_RANKED, Hits, LabelWeights
 from tailmetrics.ranking._kernels import Targets
 
@@ -217,9 +217,17 @@ class TargetRanks:
         """Return :meth:`hits_at` as float64."""
         memo = self._memo
         if ("real hits", k) not in memo:
-            found = self.within(k)
-            memo["real hits", k] = found.sum(dim=-1, dtype=real_dtype(found.device))
+            memo["real hits", k] = self.real_within(k).sum(dim=-1)
         real: Tensor = memo["real hits", k]
+        return real
+
+    def real_within(self, k: Cutoff) -> Tensor:
+        """Return :meth:`within` as float64: to multiply by it takes a third of the time of bools."""
+        memo = self._memo
+        if ("real within", k) not in memo:
+            found = self.within(k)
+            memo["real within", k] = found.to(real_dtype(found.device))
+        real: Tensor = memo["real within", k]
         return real
 
     def length_at(self, k: Cutoff) -> Tensor:
@@ -248,13 +256,13 @@ class TargetRanks:
     def discounts(self) -> Tensor:
         """1 / log2(rank + 1) at ``target_ranks``, 0 where not ranked, shape (..., W), float64."""
         size = _size(self.deepest)
-        return _by_rank(size, self.target_ranks.device)[self.target_ranks.clamp(max=size)]
+        return looked_up(_by_rank(size, self.target_ranks.device), self.target_ranks.clamp(max=size))
 
     def ideal_discount(self, k: Cutoff) -> Tensor:
         """Return the ideal DCG of binary relevance: the first min(k, n) discounts added up, shape (...), float64."""
         most = min(k if isinstance(k, int) else max(k), self.relevant.most)
         attainable = self.attainable_at(k)
-        return _sums(_size(most), attainable.device)[attainable]
+        return looked_up(_sums(_size(most), attainable.device), attainable)
 
     def weights_at_targets(self, weights: LabelWeights) -> Tensor:
         """Return the weights of the labels at ``target_ids``, shape (..., W)."""

@@ -67,11 +67,9 @@ def description() -> str:
     return _loaded()[1]
 
 
-def _run(name: str, threads: int, *task: Tensor | int | None) -> None:
-    """Call a function of the C file. ``task`` are the words of its struct, in order: a tensor goes as its address."""
-    words = array("q")
-    for one in task:
-        words.append(0 if one is None else one if isinstance(one, int) else one.data_ptr())
+def _run(name: str, threads: int, *task: int) -> None:
+    """Call a function of the C file. ``task`` are the words of its struct, in order: addresses, 0 for none; numbers."""
+    words = array("q", task)
     code = getattr(_loaded()[0], f"tailmetrics_{name}")(words.buffer_info()[0], threads)
     if code == NO_MEMORY:
         raise MemoryError(f"{name}: no memory for what a thread needs beside its rows; rank fewer rows at once.")
@@ -101,8 +99,8 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
     ids = torch.empty(num_rows, k, dtype=torch.int64)
     found = array("q", [0])
     if num_rows and k:
-        of_scores = scores, SCORE_TYPES[scores.dtype], scores.stride(0), num_rows, width
-        _run("top_k", threads, *of_scores, k, depth, values, ids, found.buffer_info()[0])
+        of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), num_rows, width
+        _run("top_k", threads, *of_scores, k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0])
     return values, ids, not found[0] & 1, not found[0] & 2
 
 
@@ -131,14 +129,16 @@ def hits(
     target = target if target.stride(-1) == 1 else target.contiguous()
     starts = None if starts is None else starts.contiguous()
     gains = None if gains is None else gains.contiguous()
-    is_mask = target.dtype == torch.bool
-    wanted = (target, None) if is_mask else (None, target)
+    num_rows, length = ids.shape
+    lists = ids.data_ptr(), ids.stride(0), num_rows, length
     of_target = (target.stride(0), target.shape[1]) if starts is None else (0, 0)
-    lists = ids, ids.stride(0), *ids.shape
-    # a mask needs no table of labels
-    task = *lists, *wanted, *of_target, 0 if is_mask else most, starts, gains
-    shape = len(ids), max(1, min(most, ids.shape[1]))
-    return _found("hits", threads, shape, (1, len(ids)), gains is not None, *task)
+    if target.dtype == torch.bool:  # a mask needs no table of labels
+        wanted = target.data_ptr(), 0, *of_target, 0
+    else:
+        wanted = 0, target.data_ptr(), *of_target, most
+    beside = 0 if starts is None else starts.data_ptr(), 0 if gains is None else gains.data_ptr()
+    shape = num_rows, max(1, min(most, length))
+    return _found("hits", threads, shape, (1, num_rows), gains is not None, *lists, *wanted, *beside)
 
 
 def _found(
@@ -147,7 +147,7 @@ def _found(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     with_gains: bool,
-    *task: Tensor | int | None,
+    *task: int,
 ) -> Hits:
     """Return the hits that a function writes, as wide as the most of a row, and 1 at least.
 
@@ -160,10 +160,12 @@ def _found(
         task: What is in front of W, the hits, and how many a row holds at most, in the task.
     """
     width, fewest = shape[-1], array("q", [0])
-    ranks, ids = torch.empty_strided((2, *shape), (width * strides[-1], *strides), dtype=torch.int64).unbind()
-    gains = torch.empty_like(ranks, dtype=torch.float64) if with_gains else None
+    ranks = torch.empty_strided(shape, strides, dtype=torch.int64)
+    ids = torch.empty_strided(shape, strides, dtype=torch.int64)
+    gains = torch.empty_strided(shape, strides, dtype=torch.float64) if with_gains else None
     if shape[0]:
-        _run(name, threads, *task, width, ranks, ids, gains, fewest.buffer_info()[0])
+        written = ranks.data_ptr(), ids.data_ptr(), 0 if gains is None else gains.data_ptr()
+        _run(name, threads, *task, width, *written, fewest.buffer_info()[0])
     most = max(1, -fewest[0])
     if most >= width:
         return Hits(ranks, ids, gains)
@@ -180,7 +182,7 @@ def check_lists(ids: Tensor, threads: int) -> ListCheck:
     if not ids.numel():
         return ListCheck(0, -1, None, None)
     ids, found = ids if ids.stride(1) == 1 else ids.contiguous(), array("q", [NONE] * 4)
-    _run("check_lists", threads, ids, ids.stride(0), *ids.shape, found.buffer_info()[0])
+    _run("check_lists", threads, ids.data_ptr(), ids.stride(0), *ids.shape, found.buffer_info()[0])
     lowest, below_highest, gap, repeat = found
     return ListCheck(lowest, ~below_highest, None if gap == NONE else gap, None if repeat == NONE else repeat)
 
@@ -206,13 +208,14 @@ def within_buckets(
         IndexError: If an id or a bucket is too large.
     """
     num_rows, width = given.ranks.shape
-    of_hits = [None if part is None else part.t().contiguous() for part in (given.ranks, given.ids, given.gains)]
+    columns = [None if part is None else part.t().contiguous() for part in (given.ranks, given.ids, given.gains)]
+    of_hits = [0 if part is None else part.data_ptr() for part in columns]
     lengths = torch.empty(num_rows, num_buckets, dtype=torch.int64)
     ids = ids if ids is None or ids.stride(1) == 1 else ids.contiguous()
-    lists = (0, 0, num_rows, 0) if ids is None else (ids, ids.stride(0), *ids.shape)
-    of_buckets = bucket_of, bucket_of.element_size(), len(bucket_of), num_buckets
+    lists = (0, 0, num_rows, 0) if ids is None else (ids.data_ptr(), ids.stride(0), *ids.shape)
+    of_buckets = bucket_of.data_ptr(), bucket_of.element_size(), len(bucket_of), num_buckets
     shape, strides = (num_rows, num_buckets, width), (num_buckets, 1, num_rows * num_buckets)
-    task = *lists, *of_buckets, *of_hits, lengths
+    task = *lists, *of_buckets, *of_hits, lengths.data_ptr()
     return _found("within_buckets", threads, shape, strides, given.gains is not None, *task), lengths
 
 
@@ -234,8 +237,9 @@ def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, thr
     starts, wanted, own = starts.contiguous(), wanted.contiguous(), own.contiguous()
     counts = torch.zeros(3, len(wanted), dtype=torch.int64)
     if len(wanted):
-        of_scores = scores, SCORE_TYPES[scores.dtype], scores.stride(0), *scores.shape
-        _run("rank_counts", threads, *of_scores, starts, wanted, own, *counts)
+        of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), *scores.shape
+        others = (one.data_ptr() for one in (starts, wanted, own, *counts))
+        _run("rank_counts", threads, *of_scores, *others)
     return counts
 
 
@@ -253,9 +257,9 @@ def add_up(values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool, thr
     Returns:
         Shape (..., limbs + 1), int64: the sums of the limbs, and the number of values that are too large for them.
     """
-    before, behind = values.shape[:dim], values.shape[dim + 1 :]
+    values, before, behind = values.contiguous(), values.shape[:dim], values.shape[dim + 1 :]
     sums = torch.zeros(*before, *behind, limbs + 1, dtype=torch.int64)
     if sums.numel():
         shape = prod(before), values.shape[dim], prod(behind)
-        _run("add_up", threads, values.contiguous(), *shape, limbs, lowest, bounded, sums)
+        _run("add_up", threads, values.data_ptr(), *shape, limbs, lowest, bounded, sums.data_ptr())
     return sums
