@@ -33,6 +33,7 @@ def call(tmp_path, capsys, monkeypatch):
         "numbered.csv": "label,count\n1,2\n2,1\n",
         "short.csv": "note_id,codes\nn1,C9;A1\n",
         "unknown.csv": "note_id,codes\nn1,C9;A1\nn2,A1;Q9\nn3,B2\n",
+        "one.csv": "codes\nC9;A1\nA1\nB2\n",
         "more.txt": "C9\nA1\nB2\nQ9",
         "vocab.txt": "\n".join(VOCAB),
         "few.txt": "C9\nA1",
@@ -85,6 +86,7 @@ def test_hints_lead_to_a_number(call, more):
         (("--target", "y.csv", "--label-names", "few.txt"), "p.npy: has 3 labels, but --label-names names 2"),
         (("--target", "short.csv", "--label-names", "vocab.txt"), "short.csv: holds 1 rows, but p.npy holds 3"),
         (("--target", "y.csv", "--string-ids", "true"), "hint: leave --string-ids out"),
+        (("--target", "one.csv"), "Targets of a matrix can be lists: a line 'id,a b c' for each row."),
         (
             ("--target", "unknown.csv", "--label-names", "vocab.txt"),
             "unknown.csv, query 'n2': unknown label 'Q9'\nhint: --label-names lacks it: add it there and, where",

@@ -224,6 +224,11 @@ class NpzSource(ArraySource):
 
         if self._matrix is None:
             with self._plain.path.open("rb") as file:  # numpy leaves one open that is no archive
+                arrays = np.load(file, allow_pickle=False).files
+                if "format" not in arrays:
+                    problem = f"holds the arrays {', '.join(arrays)}, and no matrix of scipy"
+                    raise DataFileError(self.path, problem, hint="numpy.save writes one array to a file.")
+                file.seek(0)
                 matrix = load_npz(file)
             hint = "write it with scipy.sparse.save_npz(path, matrix.tocsr())."
             if matrix.format != "csr":

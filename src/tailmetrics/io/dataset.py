@@ -331,7 +331,7 @@ NEGATIVE_HINTS = {
 }
 REPEAT_HINTS = {
     "preds": "duplicates='first' leaves the later one in its place as a miss; to drop it would move up what follows.",
-    "target": "a label is relevant to a row or not: list it once.",
+    "target": "a label is relevant to a row or not: list it once; duplicates='first' is for predictions alone.",
 }
 WIDTH_HINT = "whole numbers as many as there are labels are multi-hot; label ids need one more column of -1."
 VALUE_HINTS = {

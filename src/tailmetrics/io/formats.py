@@ -138,7 +138,7 @@ def format_of(caller: str, path: FilePath, named: str | None, columns: Columns) 
             return form
     if suffix in FORMATS:
         return FORMATS[suffix]
-    hint = f"name it: format= is one of {', '.join(FORMATS)}."
+    hint = f"name it: format= is one of {', '.join(FORMATS)}. One label for each row is an array: numpy.save writes it."
     raise DataFileError(path, "neither its name nor its first lines tell its format", hint=hint)
 
 

@@ -324,6 +324,8 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         keyed = ", ".join(form.name for form in FORMATS.values() if form.has_queries)
         problem = f"is {target.form.name}, which cannot be matched with {preds.found.name} ({preds.form.name})"
         hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
+        with_lists = opened[0] is not None and opened[0].num_labels is not None
+        hint += " Targets of a matrix can be lists: a line 'id,a b c' for each row." if with_lists else ""
         raise DataFileError(target.found.name, problem, hint=hint)
     if keyed_rows and not preds.form.has_queries and not target.form.has_queries:
         (named,) = keyed_rows
