@@ -267,8 +267,12 @@ def test_averages_over_labels_of_several_runs(runs, tables, tailmetrics, tmp_pat
     assert "b against a: global_macro_recall@1" in " ".join(out.split())
     found = compared(tmp_path)
     one, other = (RowTable.open(path) for path in (old, new))
-    keys = [key for key in one.pairs if not key.startswith("median")]
-    assert len(keys) == len(one.pairs) - 1
+    (median,) = (key for key in one.pairs if key.startswith("median"))
+    keys = [key for key in one.pairs if key != median]
+    known = [table.scalars[median] for table in (one, other)]
+    assert json.loads((tmp_path / "compare.json").read_text())["not_compared"] == {
+        median: {"a": (known[0] + known[1]) / 2, "b": known[1]}
+    }
     expected = compare(
         {"a": [one.values(keys), other.values(keys)], "b": [other.values(keys)] * 2},
         gaps={f"global_macro_recall@{k}/gap": [key for key in keys if f"recall@{k}/decile" in key] for k in (1, 3)},

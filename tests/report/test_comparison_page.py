@@ -8,7 +8,7 @@ import torch
 
 from report.conftest import NAMES
 from report.test_page import Tags
-from tailmetrics import F1AtThreshold, PrecisionAtK
+from tailmetrics import CalibrationErrorAtK, CatalogCoverageAtK, F1AtThreshold, PrecisionAtK, evaluate
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report.comparison import SUPERSCRIPTS
 from tailmetrics.report.formatting import number
@@ -68,6 +68,21 @@ def test_a_difference_of_one_row_has_a_dash_and_the_reason():
     (line,) = [line for line in said.splitlines() if line.startswith("| micro_f1@t0.5 |") and "1/299/0" in line]
     assert "| – | 0.5000 |" in line
     assert "No interval, too few rows differ: micro_f1@t0.5." in said
+
+
+def test_what_is_not_compared_is_listed():
+    """Coverage and calibration of all lists together: both values beside the comparison; alone, they are refused."""
+    generator = torch.Generator().manual_seed(3)
+    target, runs = torch.arange(90) % 9, {name: torch.randn(90, 9, generator=generator) for name in "ab"}
+    metrics = [PrecisionAtK(k=1), CatalogCoverageAtK(k=1, num_labels=9), CalibrationErrorAtK(k=1)]
+    report = compare_runs(runs, target, metrics=metrics, resamples=100)
+    alone = {name: evaluate(preds, target, metrics=metrics).scalars for name, preds in runs.items()}
+    keys = ["catalog_coverage@1", "calibration_error@1"]
+    assert report.not_compared == {key: {name: alone[name][key] for name in "ab"} for key in keys}
+    line = " | ".join([keys[1], *(number(alone[name][keys[1]]) for name in "ab")])
+    assert f"| {line} |" in markdown(report).partition("## Not compared")[2].replace("\\_", "_")
+    with pytest.raises(ValueError, match="compare: no row has values of catalog_coverage@1, so that nothing can be"):
+        compare_runs(runs, target, metrics=metrics[1:2], resamples=100)
 
 
 def test_the_verdict_stands_first_and_least_differences_beside_each(compared, tmp_path):

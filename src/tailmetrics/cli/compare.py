@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
+from math import nan
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
@@ -102,6 +104,7 @@ def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]
             stream(dataset, one, alone, of_rows, data, writer.write)
             report = report_of(one, given, dataset, data, of_rows)
             writer.notes = replace(report, tie_bounds=None).warnings  # a comparison shows no other orders
+            writer.scalars = report.scalars
     return paths
 
 
@@ -142,9 +145,15 @@ def _compared(
                 raise DataFileError(table.path, f"lacks {missing[0]!r}, which {first.path} has", hint=hint)
         digests = {str(table.path): table.identity for table in some}
         check_identities("compare", digests, list(digests), keys)
+    scalars = {
+        name: {key: fmean(one.scalars.get(key, nan) for one in some) for key in some[0].scalars}
+        for name, some in models.items()
+        if options.only is None
+    }
     return compared(
         {name: [table.values(keys) for table in some] for name, some in models.items()},
         facts,
+        values=scalars,
         title=options.title,
         correction=options.correction,
         baseline=options.baseline,

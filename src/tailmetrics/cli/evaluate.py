@@ -117,6 +117,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         report = replace(report, notes=(*report.notes, *more))
         with ranks.agreement():
             if writer is not None:
+                writer.scalars = report.scalars
                 writer.notes = [
                     *replace(report, tie_bounds=None).warnings,
                     *(one for one, of_file in said.items() if of_file),

@@ -43,7 +43,7 @@ ROW, QUERY = "row", "query"
 METADATA = b"tailmetrics"
 IDENTITY = b"tailmetrics.identity"
 """Key of what the values depend on: digests of the targets, buckets, counts and options."""
-NOTES = b"tailmetrics.notes"
+NOTES, VALUES = b"tailmetrics.notes", b"tailmetrics.values"
 FORMS = {".csv": "csv", ".arrow": "feather", ".feather": "feather", ".ipc": "feather", ".orc": "orc"}
 FORMS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
 """Formats of tables by suffix; any other file is Parquet. CSV, JSON Lines and ORC hold values, but no facts."""
@@ -82,6 +82,7 @@ class RowTable:
         facts: What the values do not tell by themselves; None where the file does not say it.
         identity: What the values depend on, as :mod:`tailmetrics.evaluation.digest` has it; empty if nothing is known.
         notes: What to know before believing the values.
+        scalars: The values of the run by key, those that rows have no values of included; empty if nothing is known.
         order: Shape (N,), the place in the files of each row of ``names``; None for the order of the files.
     """
 
@@ -92,6 +93,7 @@ class RowTable:
     facts: RowFacts | None
     identity: dict[str, Any]
     notes: list[str]
+    scalars: dict[str, float]
     order: Any = None
 
     @classmethod
@@ -126,7 +128,9 @@ class RowTable:
                 raise DataFileError(path, problem, hint=TOGETHER)
         ends = [_at_the_end(file) for file in files]
         notes = list(dict.fromkeys(note for end in ends for note in json.loads(end.get(NOTES, "[]"))))
-        return cls(path, files, columns, names, facts, _identity(path, ends), notes)
+        return cls(
+            path, files, columns, names, facts, _identity(path, ends), notes, json.loads(ends[0].get(VALUES, "{}"))
+        )
 
     @property
     def pairs(self) -> dict[str, bool]:
@@ -250,6 +254,7 @@ class RowTableWriter:
 
     Attributes:
         notes: Warnings about the values; the file keeps them in its metadata.
+        scalars: The values of the run by key; the file keeps them, too.
     """
 
     def __init__(
@@ -264,6 +269,7 @@ class RowTableWriter:
         told = {"facts": asdict(self._columns.facts), "num_rows": dataset.num_rows}
         self._metadata = {METADATA: json.dumps(told)}
         self.notes: Sequence[str] = ()
+        self.scalars: Mapping[str, float] = {}
         self._path = path
         self._file: Any = None
         self._pending: list[Any] = []
@@ -278,7 +284,8 @@ class RowTableWriter:
             self._flush()
             if self._file is not None:
                 known = {} if self._identity is None else {IDENTITY: json.dumps(self._identity.entries())}
-                self._file.add_key_value_metadata({NOTES: json.dumps(list(self.notes)), **known})
+                told = {NOTES: json.dumps(list(self.notes)), VALUES: json.dumps(dict(self.scalars))}
+                self._file.add_key_value_metadata({**told, **known})
         if self._file is not None:
             self._file.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from tailmetrics.buckets import LabelBuckets
@@ -92,6 +93,7 @@ def compare_runs(
     return compared(
         {name: values.columns() for name, (_, values, _) in found.items()},
         rows.facts,
+        values={name: one.scalars for name, (one, *_) in found.items()},
         title=title,
         correction=correction,
         shown={
@@ -129,6 +131,7 @@ def compared(
     *,
     title: str | None = None,
     correction: Any = "holm",
+    values: Mapping[str, Mapping[str, float]] | None = None,
     shown: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> ComparisonReport:
@@ -139,6 +142,7 @@ def compared(
         facts: What the values do not tell by themselves.
         title: Heads the comparison; None takes the names.
         correction: As for :func:`tailmetrics.significance.compare`.
+        values: Name of a model -> its values by key, of which some are not compared.
         shown: What else the report shows.
         more: What else :func:`tailmetrics.significance.compare` takes.
     """
@@ -151,6 +155,14 @@ def compared(
             for name, some in models.items()
         }
     keys = [*next(iter(models.values()))[0]]
+    values, others = values or {}, dict[str, dict[str, float]]()
+    for key in (key for key in next(iter(values.values()), {}) if key not in keys):
+        others[key] = {name: of.get(key, nan) for name, of in values.items()}
+    if not keys:
+        raise ValueError(
+            f"compare: no row has values of {', '.join(others) or 'any metric'}, so that nothing can be compared. Add "
+            "a metric of rows, such as RecallAtK."
+        )
     lower_is_better = [key for key in facts.lower_is_better if key in keys]
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
     return ComparisonReport(
@@ -163,6 +175,7 @@ def compared(
         over_all=facts.over_all,
         verdict=verdict(found, facts.buckets, facts.lower_is_better),
         lower_is_better=facts.lower_is_better,
+        not_compared=others,
         what_buckets_are=facts.what_buckets_are,
         versions=versions(),
         **(shown or {}),

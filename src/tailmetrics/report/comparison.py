@@ -51,6 +51,8 @@ class ComparisonReport(Shown):
         captions: For each metric by bucket what its values are of.
         over_all: For each metric by bucket the key of its value over all labels.
         lower_is_better: Keys of which less is better.
+        not_compared: Values by key and run that no comparison reads: rows have none, or a model has several runs, which
+            have no median together.
         what_buckets_are: One or two sentences that say it.
         verdict: What was found, in one sentence that stands first.
         warnings: What to know before believing the numbers.
@@ -70,6 +72,7 @@ class ComparisonReport(Shown):
     captions: Mapping[str, str] = field(default_factory=dict)
     over_all: Mapping[str, str] = field(default_factory=dict)
     lower_is_better: Sequence[str] = ()
+    not_compared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     what_buckets_are: str = ""
     verdict: str | None = None
     warnings: Sequence[str] = ()
@@ -81,7 +84,7 @@ class ComparisonReport(Shown):
     clusters: str = ""
 
     stem = "compare"
-    in_json = "title date verdict warnings correction corrected_for comparisons settings versions"
+    in_json = "title date verdict warnings correction corrected_for comparisons not_compared settings versions"
 
     @cached_property
     def runs(self) -> list[str]:
@@ -159,7 +162,7 @@ class ComparisonReport(Shown):
     def document(self, brief: bool = False, references: bool = False) -> Document:
         """Return what every renderer shows; a terminal has no room for the tables by bucket."""
         drawn = [] if brief else [*_runs_by_bucket(self), *_curves(self), _scatters(self), _over_all_differences(self)]
-        sections = [*_runs(self), *drawn, *_pairs(self)]
+        sections = [*_runs(self), *drawn, *_pairs(self), _not_compared(self, brief)]
         rows = max((one.n for one in self.comparisons), default=0)
         named = f" ({self.clusters})" if self.clusters else ""
         clusters = [f"{self.num_clusters:,} clusters{named}"] if self.num_clusters else []
@@ -424,6 +427,18 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
             order=BY_NEED,
             folded=True,
         )
+
+
+def _not_compared(report: ComparisonReport, brief: bool) -> Section:
+    """Return the values that no comparison reads; in a terminal only those over all labels and rows."""
+    parts = {key: split(key, report.row_groups, report.buckets, report.postfix) for key in report.not_compared}
+    keys = [key for key, part in parts.items() if not (part.group or (brief and part.bucket))]
+    lines = [[key, *(number(report.not_compared[key].get(run, math.nan)) for run in report.runs)] for key in keys]
+    caption = (
+        "Rows have no values of these, or a model has several runs, which have no median together: nothing tells "
+        "whether a difference is chance."
+    )
+    return Section("not_compared", "Not compared", caption, header=["metric", *report.runs], lines=lines)
 
 
 def _cells(comparison: Comparison) -> list[str]:
