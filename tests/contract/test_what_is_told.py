@@ -49,6 +49,29 @@ def test_rows_without_a_class_are_said_to_count_as_misses_once() -> None:
         tm.CrossEntropy().update(SCORES, SOME)  # leaves such rows out
 
 
+def test_a_recall_of_one_label_per_row_is_said_to_be_its_rank() -> None:
+    """By a plain sort: whatever min_recall, the value is the median rank; the list that finds 80 % is much longer."""
+    own = SCORES.gather(1, CLASSES[:, None])
+    ranks = (own < SCORES).sum(dim=1) + 1
+    said_once = "each row has one relevant label, so that min_recall=0.8 makes no difference.* 80% .*AccuracyAtK"
+    metric = tm.KForRecall(min_recall=0.8)
+    with pytest.warns(UserWarning, match=said_once) as said:
+        metric.update(SCORES, CLASSES)
+    assert len(said) == 1
+    middle = ranks.sort().values
+    assert metric.compute() == (middle[4] + middle[5]) / 2
+    shares = {k: float((ranks <= k).double().mean()) for k in range(1, 21)}
+    accuracy = tm.TopKCollection([tm.AccuracyAtK(k=[*shares])])
+    accuracy.update(SCORES, CLASSES)
+    assert {f"accuracy@{k}": share for k, share in shares.items()} == accuracy.compute()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.update(SCORES, CLASSES)
+        tm.KForRecall(min_recall=1.0).update(SCORES, CLASSES)
+        tm.KForRecall(min_recall=0.8).update(SCORES, torch.stack([CLASSES, CLASSES + 10], dim=1))
+        evaluate(SCORES, CLASSES, metrics=[tm.KForRecall(min_recall=1.0)], label_counts=COUNTS)
+
+
 def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
     """With the cut-off; not where a list holds all labels, or few lists are short."""
     ids = SCORES.argsort(dim=1, descending=True)

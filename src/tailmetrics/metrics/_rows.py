@@ -121,7 +121,10 @@ class RelevanceMetric(TopKMetric):
         self.scope: Scope = check_choice(caller, "scope", scope, Scope)
         self.average: Average = check_choice(caller, "average", average, Average)
         if average not in self.averages:
-            raise ValueError(f"{caller}: average={average!r} means nothing here; only average='samples' does.")
+            by_class = " Accuracy by class is RecallAtK(k=1, average='macro')." if caller == "AccuracyAtK" else ""
+            raise ValueError(
+                f"{caller}: average={average!r} means nothing here; only average='samples' does.{by_class}"
+            )
         self.depth = check_count(caller, "depth", depth, maximum=LARGEST_CUTOFF)
         # a ratio of counts over labels without the rows that have no relevant label of a bucket would be without most
         # of their false positives: the rarer the labels of a bucket, the better it would look

@@ -22,6 +22,7 @@ from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once, real_dtype
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.ranking._warnings import warn_outside
 
 
 @formula
@@ -210,12 +211,13 @@ class KForRecall(RelevanceMetric):
     Lower is better, in [1, inf), or 0 with ``miss_value=0``; NaN if no row has a relevant label. Rows without one are
     always skipped.
 
-    Use it when the length of the list is still to be chosen: it answers in numbers of suggestions.
+    Use it when the length of the list is still to be chosen: it answers in numbers of suggestions. A median of 9 says
+    that half of the rows need 9 or fewer.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
     Args:
-        min_recall: Recall to reach, in (0, 1].
+        min_recall: Recall to reach in a row, in (0, 1]. With one relevant label per row it makes no difference.
         statistic: ``"median"``, the middle row (the mean of the two middle ones), or ``"mean"``.
         miss_value: What a row counts whose list of ``depth`` labels ends before; None for half the number of labels
             (of all labels, not of the bucket's). A miss can thus cost less than a late hit.
@@ -277,7 +279,18 @@ class KForRecall(RelevanceMetric):
         return ranking.by_bucket(buckets, self.scope, self.depth, up_to=self.depth)
 
     def _warn_of(self, ranking: Ranking) -> None:
-        """Nothing: rows without a label are left out, and ``compute`` notes how many lists end too early."""
+        """Warn where rows have one label each, so that half of the rows stand for a share of labels.
+
+        Rows without a label are left out, and ``compute`` notes how many lists end too early.
+        """
+        padded = ranking.targets.padded
+        if padded is not None and padded.shape[1] == 1 and self.min_recall < 1:
+            warn_outside(
+                f"{self._caller}: each row has one relevant label, so that min_recall={number_text(self.min_recall)} "
+                f"makes no difference: the value is the {self.statistic} rank of this label. How long a list must be "
+                f"to find {self.min_recall:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) tells: the first k "
+                "that reaches this share."
+            )
 
     def _states(self) -> dict[str, State]:
         return {
