@@ -64,7 +64,7 @@ def test_label_counts_by_name(data):
 
 def test_label_counts_of_other_names_are_refused(data):
     """Counts none of whose names a file has would make every label unseen."""
-    with pytest.raises(DataFileError, match="label counts: has no label in common with"):
+    with pytest.raises(DataFileError, match="label_counts: has no label in common with"):
         evaluate(*data, label_counts={"x": 1, "y": 2})
     with pytest.raises(ValueError, match="label_counts names a label twice"):
         evaluate(*data, label_counts={7: 1, "7": 2})

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tailmetrics import CatalogCoverageAtK, GiniAtK, LabelBuckets, LabelFrequency, TopKCollection
+from tailmetrics import LabelBuckets, LabelFrequency, TopKCollection
 from tailmetrics.cli.inputs import (
     Files,
     Inputs,
@@ -35,7 +35,12 @@ from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.evaluating import notes_on_left_out, notes_on_queries
+from tailmetrics.evaluation.evaluating import (
+    note_on_catalogue,
+    note_on_unseen,
+    notes_on_left_out,
+    notes_on_queries,
+)
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset
@@ -161,19 +166,12 @@ def report_of(
     left_out = notes_on_left_out(evaluation, report, dataset.num_rows)
     notes = [in_options(note) for note in (*report.notes, *left_out)]
     notes += notes_on_queries(dataset, data.missing, preds, target)
-    if dataset.label_names is not None and data.num_labels is None and any(map(_is_of_catalogue, evaluation.members)):
-        notes.append(
-            f"The catalogue is the {len(dataset.label_names):,} items that these files name, {preds} included. Before "
-            "coverage and Gini of runs are compared, give all one catalogue: --string-ids true --num-labels L."
-        )
+    if dataset.label_names is not None and data.num_labels is None:
+        named, hint = f"these files name, {preds} included", "--string-ids true --num-labels L"
+        notes += note_on_catalogue(evaluation.members, len(dataset.label_names), named, hint)
     if groups is not None and groups.lacking:
         notes.append(f"{groups.lacking:,} rows have no group and count only overall.")
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
-
-
-def _is_of_catalogue(metric: TopKMetric) -> bool:
-    """Whether the value of a metric depends on how many labels there are that no list shows."""
-    return isinstance(metric, (CatalogCoverageAtK, GiniAtK))
 
 
 # -- which metrics --------------------------------------------------------------------------------------------------
@@ -272,14 +270,9 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
                 counted = engine.total(counted, partial(_count, files=inputs.files.everywhere()))
     counts = inputs.counts if counted is None else counted.compute().reshape(-1)  # TorchMetrics squeezes one label
     if counts is not None:
-        unseen = int((counts == 0).sum())
-        if unseen > counts.numel() / 2:  # as where ids have gaps: coverage, Gini and "unseen" would count the gaps
-            warnings.warn(
-                f"{unseen:,} of {counts.numel():,} labels never occur in training. If the numbers of labels have gaps, "
-                "add --string-ids true and leave --num-labels out, so that each number met is one label.",
-                CommandWarning,
-                stacklevel=2,
-            )
+        hint = "add --string-ids true and leave --num-labels out" if inputs.files.names is None else None
+        for said in note_on_unseen(counts, hint):
+            warnings.warn(said, CommandWarning, stacklevel=2)
         num_rows = num_train if counted is None else counted.num_rows
         order = order_of_names(inputs.files.names or (), len(counts))
         collection._bind(Training(len(counts), counts, num_rows, order=order))

@@ -31,6 +31,7 @@ def compare_runs(
     row_mask: Any = None,
     row_groups: Any = None,
     labels: bool = False,
+    label_names: Sequence[str] | None = None,
     missing: Missing = "skip",
     ignore_index: int | None = None,
     batch_rows: int = 4096,
@@ -55,6 +56,7 @@ def compare_runs(
         row_mask: Shape (N,), bool; False drops a row.
         row_groups: The group of each row.
         labels: Whether metrics are drawn as functions of the training count, too.
+        label_names: The name of each label; beside tables and dicts, all labels.
         missing: What becomes of queries without predictions; runs have to answer the same ones, or take ``"zero"``.
         ignore_index: Rows with this label do not count.
         batch_rows: Rows that are ranked at a time.
@@ -81,7 +83,7 @@ def compare_runs(
         metrics = list(metrics)  # each run reads them
     more: dict[str, Any] = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
-    more |= {"ignore_index": ignore_index}
+    more |= {"ignore_index": ignore_index, "label_names": label_names}
     found = {name: evaluated(preds, target, rows=True, missing=missing, **more) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():

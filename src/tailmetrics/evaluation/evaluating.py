@@ -19,7 +19,15 @@ from tailmetrics.evaluation.description import by_bucket, with_label_values
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
-from tailmetrics.metrics import NDCGAtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
+from tailmetrics.metrics import (
+    CatalogCoverageAtK,
+    GiniAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    PredictionProportionAtK,
+    RecallAtK,
+    TopKMetric,
+)
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, per_row
 from tailmetrics.report.report import Report
@@ -65,9 +73,9 @@ def evaluate(
             counts. Each metric is reported by bucket too, of the row's one list (``scope="global"``). A metric with
             ``buckets`` of its own keeps its scope, and takes these where it leaves them open (``buckets="deciles"``).
         label_counts: Training counts: a dict or Series by the name of the label, where a label without one has 0;
-            shape (L,), by label id or, of labels with names, by ascending name; or a
-            :class:`tailmetrics.LabelFrequency`. Where no metric is by bucket, each is reported by their deciles too,
-            as with ``buckets="deciles"``.
+            shape (L,), by label id or, where tables or dicts name labels, in the order of ``label_names``, by default
+            ascending; or a :class:`tailmetrics.LabelFrequency`. Where no metric is by bucket, each is reported by
+            their deciles too, as with ``buckets="deciles"``.
         train_target: Training targets in any form that ``target`` has; they are counted for deciles, and for metrics
             that need counts.
         row_mask: Shape (N,), bool; False drops a row.
@@ -77,6 +85,7 @@ def evaluate(
         labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,): scores then go with targets that are lists of names, too.
+            Beside tables and dicts, all labels: a catalogue, of which they hold a part.
         examples: Whether the report shows a few rows: for each bucket one that misses a label of it, with its relevant
             labels, their ranks and its list. Rows are chosen by a hash of their content, so that the order of rows
             makes no difference.
@@ -142,12 +151,17 @@ def evaluated(
     known = (getattr(one, "ignore_index", None) for one in given)
     ignored = next((one for one in known if one is not None), ignore_index)
     counted = _by_name(label_counts)
-    data = read_data(preds, target, train_target, row_mask, label_names, missing, counted or (), ignored)
-    names = data.label_names if label_names is None else label_names
+    named = {} if counted is None else {"label_counts": counted}
+    data = read_data(preds, target, train_target, row_mask, label_names, missing, named, ignored)
+    names = label_names if data.label_names is None else data.label_names
+    if data.label_names is not None:
+        _check_made_for(given, data)
     if counted is not None:
         label_counts = _counts_of(counted, range(data.columns or 0) if names is None else names)
-    elif data.label_order is not None:
-        label_counts, more["buckets"] = _by_id(label_counts, more.get("buckets"), data.label_order)
+    elif data.given_order is not None and label_counts is not None:
+        label_counts = _counts_by_id(label_counts, data.given_order)
+    if data.given_order is not None and isinstance(more.get("buckets"), LabelBuckets):
+        more["buckets"] = _buckets_by_id(more["buckets"], data.given_order)
     if getattr(row_groups, "ndim", 1) > 1 and not is_table(row_groups):  # of sequences (B, T)
         row_groups = row_groups.reshape(-1)
     row_groups = of_rows(row_groups, "row_groups", data, is_table(preds) or is_table(target))
@@ -168,13 +182,6 @@ def evaluated(
         confidence=quick,
         **more,
     )
-    declared = (one.num_labels for one in evaluation.members if one.num_labels not in (None, data.columns))
-    other = None if data.label_names is None else next(declared, None)
-    if other is not None:
-        raise ValueError(
-            f"{CALLER}: metrics have num_labels={other}, but the data name {data.columns} labels; "
-            "leave num_labels out, or, to count labels that none of them names, pass label ids in the place of names."
-        )
     numbers = None
     if row_groups is not None:
         if not evaluation.row_groups:
@@ -198,8 +205,17 @@ def evaluated(
             values.add(ranking)
     report = evaluation.report(title)
     kept = data.num_rows if data.row_mask is None else int(data.row_mask.sum())
-    left_out = notes_on_left_out(evaluation, report, kept)
-    return replace(report, tie_winner=data.tie_winner, notes=(*report.notes, *left_out, *data.notes)), values, data
+    notes = [*report.notes, *notes_on_left_out(evaluation, report, kept), *data.notes]
+    if data.label_names is not None and label_names is None:
+        notes += note_on_catalogue(
+            evaluation.members, len(data.label_names), "preds and the other arguments name", "label_names=ITEMS"
+        )
+    counts = data.train.compute() if counted is None and data.train is not None else None
+    if counted is not None:
+        counts = torch.tensor(label_counts)
+    if counts is not None and (data.columns is None or data.label_names is not None):
+        notes += note_on_unseen(counts, "pass lists of strings or a table" if data.label_names is None else None)
+    return replace(report, tie_winner=data.tie_winner, notes=tuple(notes)), values, data
 
 
 def prepared(
@@ -240,6 +256,9 @@ def prepared(
     collection.check_update("evaluate")
     collection.reset()
     members = list(collection.members().values())
+    for metric in members if training is None else ():
+        if metric._missing() == ["num_labels"]:
+            metric._settle({"num_labels": num_labels})
     if training is not None and (buckets is not None or all(metric.buckets is None for metric in members)):
         found = training if isinstance(training, LabelBuckets) else _deciles(training.compute(), label_order)
         members += by_bucket(members, found)
@@ -282,20 +301,38 @@ def _counts_of(counted: Mapping[str, Any], names: Iterable[Any]) -> list[Any]:
     return [counted.get(name, 0) for name in known]
 
 
-def _by_id(label_counts: Any, buckets: Any, order: Tensor) -> tuple[Any, Any]:
-    """Return what was given by ascending name in the order of label ids."""
+def _by_id(given: Tensor, order: Tensor) -> Tensor:
+    return given if given.shape != order.shape else torch.empty_like(given).scatter_(0, order, given)
 
-    def by_id(given: Tensor) -> Tensor:
-        return given if given.shape != order.shape else torch.empty_like(given).scatter_(0, order, given)
 
-    if isinstance(buckets, LabelBuckets):
-        counts = None if buckets.counts is None else by_id(buckets.counts)
-        buckets = LabelBuckets.from_assignment(by_id(buckets.assignment), buckets.names, counts)
+def _counts_by_id(label_counts: Any, order: Tensor) -> Any:
+    """Return counts in the order of label ids; ``order`` has the label id of each place."""
     if isinstance(label_counts, LabelFrequency):
-        label_counts = LabelFrequency.from_counts(by_id(label_counts.compute()), label_counts.num_rows)
-    elif label_counts is not None:
-        label_counts = by_id(check_counts(CALLER, "label_counts", label_counts))
-    return label_counts, buckets
+        return LabelFrequency.from_counts(_by_id(label_counts.compute(), order), label_counts.num_rows)
+    return _by_id(check_counts(CALLER, "label_counts", label_counts), order)
+
+
+def _buckets_by_id(buckets: LabelBuckets, order: Tensor) -> LabelBuckets:
+    counts = None if buckets.counts is None else _by_id(buckets.counts, order)
+    return LabelBuckets.from_assignment(_by_id(buckets.assignment, order), buckets.names, counts)
+
+
+def _check_made_for(metrics: Iterable[TopKMetric], data: Data) -> None:
+    """Raise if a metric was made for other labels than those that the data name, or in another order."""
+    is_ordered = data.given_order is None or bool((data.given_order.diff() > 0).all())
+    for metric in metrics:
+        name, number = type(metric).__name__, getattr(metric, "num_labels", None)
+        if number not in (None, data.columns):
+            raise ValueError(
+                f"{CALLER}: {name} was made for {number:,} labels, but the data name {data.columns:,}; leave its "
+                "num_labels out, and pass all names as label_names=."
+            )
+        own = (metric.bound_buckets, getattr(metric, "label_counts", None))
+        if not is_ordered and any(one is not None for one in own):
+            raise ValueError(
+                f"{CALLER}: {name} has buckets or counts of its own by label id, but labels of dicts have names; make "
+                f"it with buckets='deciles', without counts, and pass buckets= or label_counts= to {CALLER}."
+            )
 
 
 def _deciles(counts: Any, order: Tensor | None) -> LabelBuckets:
@@ -423,6 +460,8 @@ class Data(NamedTuple):
         row_mask: Shape (N,), bool; False drops a row.
         label_names: The name of each label; None where labels are numbers.
         label_order: Label ids by ascending name, shape (L,), int64; None where ids are in this order.
+        given_order: The label id of each place of what has one number per label, alike: of ``label_names``, or else as
+            ``label_order``.
         tie_winner: As for :class:`Report`.
         row_names: The query of each row; None where rows are numbered.
         train: Counts of training targets; None without any.
@@ -436,6 +475,7 @@ class Data(NamedTuple):
     row_mask: Tensor | None = None
     label_names: Sequence[str] | None = None
     label_order: Tensor | None = None
+    given_order: Tensor | None = None
     tie_winner: str = Report.tie_winner
     row_names: Sequence[str] | None = None
     train: LabelFrequency | None = None
@@ -449,7 +489,7 @@ def read_data(
     row_mask: Any = None,
     label_names: Sequence[str] | None = None,
     missing: Missing = "skip",
-    counted: Iterable[str] = (),
+    known: Mapping[str, Iterable[Any]] | None = None,
     ignore_index: int | None = None,
 ) -> Data:
     """Return predictions and targets of any form as batches of tensors."""
@@ -461,7 +501,9 @@ def read_data(
         )
     tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
     if any(tables):
-        return _of_tables(preds, target, train_target, row_mask, missing, counted)
+        named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
+        as_text = {argument: [str(name) for name in names] for argument, names in named.items()}
+        return _of_tables(preds, target, train_target, row_mask, missing, as_text)
     return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, ignore_index)
 
 
@@ -572,7 +614,7 @@ def _cut(value: Tensor, rows: slice) -> Tensor:
 
 
 def _of_tables(
-    preds: Any, target: Any, train_target: Any, row_mask: Any, missing: Missing, counted: Iterable[str]
+    preds: Any, target: Any, train_target: Any, row_mask: Any, missing: Missing, known: Mapping[str, list[str]]
 ) -> Data:
     from tailmetrics.io import DataFileNote, read, read_target
     from tailmetrics.io.labels import order_of_names
@@ -582,7 +624,10 @@ def _of_tables(
     given = {"preds": preds, "target": target, "train_target": train_target}
     tables = {name: _as_table(name, value) for name, value in given.items() if value is not None}
     last_wins = any(is_run_in_memory(value) for value in given.values())
-    names = names_in_memory(CALLER, tables, counted, last_wins)
+    names = names_in_memory(CALLER, tables, known, last_wins)
+    order = given_order = order_of_names(names, len(names))
+    if "label_names" in known:
+        given_order = _places(known["label_names"], names)
     with catch_warnings(record=True) as guesses:
         simplefilter("always", DataFileNote)
         dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing)
@@ -603,8 +648,35 @@ def _of_tables(
     cpu = torch.device("cpu")
     mask = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
     mask = per_row(CALLER, "row_mask", mask, dataset.num_rows, cpu)
-    order, winner = order_of_names(names, len(names)), dataset.tie_winner
-    return Data(dataset.num_rows, len(names), cpu, batches, mask, names, order, winner, dataset.row_names, train, notes)
+    return Data(
+        dataset.num_rows,
+        len(names),
+        cpu,
+        batches,
+        mask,
+        names,
+        order,
+        given_order,
+        dataset.tie_winner,
+        dataset.row_names,
+        train,
+        notes,
+    )
+
+
+def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
+    """Return the label id of each of ``label_names``.
+
+    Raises:
+        ValueError: If one stands there twice, or they are not all labels.
+    """
+    ids = {name: number for number, name in enumerate(names)}
+    found = set(all_names)
+    unknown = next((name for name in names if name not in found), None)
+    if unknown is not None or len(found) < len(all_names):
+        problem = "holds a name twice" if unknown is None else f"lacks {unknown!r}, which the data hold"
+        raise ValueError(f"{CALLER}: label_names {problem}; pass every label of the data once, as they write it.")
+    return torch.tensor([ids[name] for name in all_names])
 
 
 def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
@@ -615,6 +687,35 @@ def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", targe
         (dataset.unmatched_queries, f"queries of {preds} have no targets and are left out."),
     )
     return tuple(f"{number:,} {text}" for number, text in said if number)
+
+
+def note_on_catalogue(metrics: Iterable[TopKMetric], num_labels: int, named: str, hint: str) -> tuple[str, ...]:
+    """Return what the catalogue is, if a value depends on how many labels there are that no list shows."""
+    if not any(isinstance(metric, (CatalogCoverageAtK, GiniAtK)) for metric in metrics):
+        return ()
+    return (
+        f"The catalogue is the {num_labels:,} items that {named}. Before coverage and Gini of runs are compared, give "
+        f"all one catalogue: {hint}.",
+    )
+
+
+def note_on_unseen(counts: Tensor, hint: str | None) -> tuple[str, ...]:
+    """Return how many labels have no training count, if most have none.
+
+    Args:
+        counts: Shape (L,), int64.
+        hint: What makes each number met one label; None where labels have names, which leave no gaps.
+    """
+    unseen = int((counts == 0).sum())
+    if unseen <= counts.numel() / 2:  # as where ids have gaps: coverage, Gini and "unseen" would count the gaps
+        return ()
+    said = f"{unseen:,} of {counts.numel():,} labels"
+    if hint is None:
+        return (f"{said} have no training count and are unseen.",)
+    return (
+        f"{said} never occur in training. If the numbers of labels have gaps, {hint}, so that each number met is one "
+        "label.",
+    )
 
 
 def _as_table(argument: str, value: Any) -> Any:

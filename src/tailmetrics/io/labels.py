@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -233,22 +232,22 @@ class NameGathering:
         if isinstance(files, KeyedFile):
             self._paths.append(files.name)
             files.load(self._database, "lines")
-            self._add("item", "lines WHERE item IS NOT NULL", len(self._paths) - 1)
+            self._add("item", "lines WHERE item IS NOT NULL")
             self._database.run("DROP TABLE lines")
             return
-        self._paths.append(files.path)
-        for one in files.files:
-            for names in one.distinct_names():
-                self.add_more(names, len(self._paths) - 1)
+        for names in (names for one in files.files for names in one.distinct_names()):
+            self.add_more(names, files.path)
 
-    def add_more(self, names: Any, file: int | None = None) -> None:
-        """Add names of a file, or, behind those of all files, of the label counts."""
+    def add_more(self, names: Any, source: FilePath) -> None:
+        """Add names of a file, or of what else names labels, such as counts."""
         import pyarrow as pa
 
-        self._add("name", "given", len(self._paths) if file is None else file, given=pa.table({"name": names}))
+        if source not in self._paths[-1:]:
+            self._paths.append(source)
+        self._add("name", "given", given=pa.table({"name": names}))
 
-    def _add(self, column: str, source: str, file: int, **arrow: Any) -> None:
-        self._database.run(f"INSERT INTO held SELECT DISTINCT {column}, {file} FROM {source}", **arrow)
+    def _add(self, column: str, source: str, **arrow: Any) -> None:
+        self._database.run(f"INSERT INTO held SELECT DISTINCT {column}, {len(self._paths) - 1} FROM {source}", **arrow)
 
     def ordered(self, rule: LabelRule, as_written: bool) -> Sequence[str] | None:
         """Return the names in the order of their label ids; None if there are none.
@@ -258,7 +257,7 @@ class NameGathering:
             as_written: Whether names that differ only in how a number is written are different.
         """
         self._database.run("CREATE TABLE each AS SELECT DISTINCT name, file FROM held")
-        check_agreement(self._database, "each", "label", [*self._paths, Path("label counts")], as_written)
+        check_agreement(self._database, "each", "label", self._paths, as_written)
         self._database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM each")
         return rule.number(self._database, self._paths[0]).names or None
 

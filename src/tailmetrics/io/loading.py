@@ -239,26 +239,27 @@ def read_label_names(
     if numbered:
         hint = COLUMNS_HINT.format(numbered[0])
         raise DataFileError(with_names[0], f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
-    gathered.add_more(arrow_names(more))
+    gathered.add_more(arrow_names(more), Path("label counts"))
     return gathered.ordered(rule, bool(string_ids))
 
 
 def names_in_memory(
-    caller: str, tables: Mapping[str, Any], more: Iterable[str] = (), last_wins: bool = False
+    caller: str, tables: Mapping[str, Any], more: Mapping[str, Iterable[str]], last_wins: bool
 ) -> Sequence[str]:
     """Return the distinct items of several tables or dicts, in the order of their label ids.
 
     Args:
         caller: Who asks.
         tables: Tables by the argument that they were passed as.
-        more: Further names.
+        more: Further names, alike.
         last_wins: Whether the last name wins ties.
     """
     gathered = NameGathering(MEMORY)
     for argument, value in tables.items():
         found = Found(Path(argument), (Part(Path(argument), {}),))
         gathered.add(in_memory(caller, "target", value).keyed_file(found, None, Columns()))
-    gathered.add_more(arrow_names(more))
+    for argument, names in more.items():
+        gathered.add_more(arrow_names(names), Path(argument))
     return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False) or ()
 
 

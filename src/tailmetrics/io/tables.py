@@ -550,7 +550,9 @@ def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
             if not pairs:
                 yield where, str(query), None, 0.0
 
-    with reading(asked.path, "a dict"), np.errstate(over="ignore"):  # as in trec_eval, what is too large is infinite
+    with reading(asked.path, "a dict"):
         for lines in triples(entries()):
             assert lines.value is not None
-            yield replace(lines, value=lines.value.astype(np.float32).astype(np.float64)) if single else lines
+            with np.errstate(over="ignore"):  # as in trec_eval, what is too large is infinite
+                value = lines.value.astype(np.float32 if single else np.float64)
+            yield replace(lines, value=value.astype(np.float64))

@@ -1,0 +1,111 @@
+"""All labels of tables and dicts: the catalogue that label_names is, counts by place, and what is said of gaps."""
+
+import pandas as pd
+import pytest
+
+from tailmetrics import (
+    CatalogCoverageAtK,
+    GiniAtK,
+    LabelBuckets,
+    PropensityScoredPrecisionAtK,
+    RecallAtK,
+    evaluate,
+)
+from tailmetrics.evaluation import compare_runs
+
+SHOWN = {"u1": ["b", "c"], "u2": ["c", "d"]}
+WANTED = {"u1": {"b": 1}, "u2": {"b": 1}}
+CATALOGUE = [*"gfdecba"]
+
+
+def frame(lists):
+    rows = [(user, item, -place) for user, items in lists.items() for place, item in enumerate(items)]
+    return pd.DataFrame(rows, columns=["query", "item", "score"])
+
+
+def runs(lists):
+    return {user: {item: -float(place) for place, item in enumerate(items)} for user, items in lists.items()}
+
+
+@pytest.mark.parametrize("make", [frame, runs])
+def test_the_catalogue_is_the_labels_that_the_data_name_or_label_names(make):
+    """3 of 3 items that the data name are shown, and 3 of a catalogue of 7, whose Gini is of 2, 1, 1, 0, 0, 0, 0."""
+    metrics = [CatalogCoverageAtK(k=2), GiniAtK(k=2)]
+    report = evaluate(make(SHOWN), WANTED, metrics=metrics)
+    assert report.scalars["catalog_coverage@2"] == 1
+    said = "The catalogue is the 3 items that preds and the other arguments name. "
+    assert any(one.startswith(said) and one.endswith("label_names=ITEMS.") for one in report.warnings)
+    report = evaluate(make(SHOWN), WANTED, metrics=metrics, label_names=CATALOGUE)
+    assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
+    # sum over pairs |a - b| / (2 n sum): pairs (2,1) twice 1, (2,0) four times 2, (1,0) eight times 1, both orders
+    assert report.scalars["gini@2"] == pytest.approx(2 * (2 * 1 + 4 * 2 + 8 * 1) / (2 * 7 * 4))
+    assert not any("catalogue" in one for one in report.warnings)
+
+
+@pytest.mark.parametrize("make", [frame, runs])
+def test_counts_and_buckets_by_place_belong_to_label_names(make):
+    """b, the one wanted label, has the count 9 whichever way counts are passed: it is found for one user of two."""
+    counts = {"b": 9, "c": 3, "g": 1}
+    ordered = [counts.get(name, 0) for name in CATALOGUE]
+    buckets = LabelBuckets.thresholds(ordered, [1, 5])
+    metrics = [RecallAtK(k=2, buckets="thresholds:1,5", scope="global")]
+    more = {"label_names": CATALOGUE, "metrics": metrics}
+    for given in ({"label_counts": counts}, {"label_counts": ordered}, {"buckets": buckets}):
+        report = evaluate(make(SHOWN), WANTED, **more, **given)
+        assert report.scalars["global_recall@2/5+"] == 0.5
+        assert {row.name: row.labels for row in report.buckets if row.name} == {"5+": 1, "1-4": 2, "unseen": 4}
+
+
+def test_what_does_not_fit_the_catalogue_is_refused():
+    """A label beside the catalogue, one named twice, and metrics made for other labels."""
+    for names, problem in (
+        (["a", "b", "c"], "label_names lacks 'd', which the data hold"),
+        ([*CATALOGUE, "a"], "label_names holds a name twice"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            evaluate(frame(SHOWN), WANTED, label_names=names, metrics=[RecallAtK(k=1)])
+    with pytest.raises(ValueError, match="CatalogCoverageAtK was made for 7 labels, but the data name 3; leave its"):
+        evaluate(frame(SHOWN), WANTED, metrics=[CatalogCoverageAtK(k=2, num_labels=7)], train_target=WANTED)
+
+
+def test_metrics_with_counts_by_id_of_their_own_are_refused_where_ids_are_not_in_order():
+    """Labels of dicts are numbered from the last name; a table's are in order, so that their counts are by name."""
+    own = [
+        RecallAtK(k=2, buckets=LabelBuckets.deciles([9, 3, 0])),
+        PropensityScoredPrecisionAtK(k=1, label_counts=[9, 3, 0], num_train=9),
+    ]
+    for metric in own:
+        with pytest.raises(ValueError, match="has buckets or counts of its own by label id, but labels of dicts have"):
+            evaluate(runs(SHOWN), WANTED, metrics=[metric])
+    target = pd.DataFrame({"query": ["u1", "u2"], "item": ["b", "b"]})
+    report = evaluate(frame(SHOWN), target, metrics=[RecallAtK(k=2, buckets=LabelBuckets.deciles([9, 3, 0]))])
+    assert report.scalars["recall@2/decile_10"] == 0.5  # b alone is in it
+
+
+def test_gaps_between_ids_and_labels_without_a_count_are_said():
+    """2 of 100 ids occur in training; of names 3 of 4 have no count, of which nothing is a gap."""
+    lists, train = [[5, 99], [7, 5]], [[5], [99]]
+    (said,) = [one for one in evaluate(lists, [[5], [7]], train_target=train).warnings if "never occur" in one]
+    assert said.startswith(
+        "98 of 100 labels never occur in training. If the numbers of labels have gaps, pass lists of"
+    )
+    names = [[str(one) for one in row] for row in lists]
+    report = evaluate(names, [["5"], ["7"]], train_target=[["5"], ["99"]])
+    assert not any("labels have no training count" in one or "gaps" in one for one in report.warnings)  # 1 of 3
+    report = evaluate(runs(SHOWN), {"u1": {"a": 1}, "u2": {"b": 1}}, label_counts={"c": 4})
+    assert "3 of 4 labels have no training count and are unseen." in report.warnings
+
+
+def test_runs_are_compared_over_one_catalogue():
+    """compare_runs takes label_names, too: counts by its order are those of both runs."""
+    other = {"u1": ["e", "b"], "u2": ["b", "e"]}
+    compared = compare_runs(
+        {"a": frame(SHOWN), "b": frame(other)},
+        WANTED,
+        metrics=[RecallAtK(k=2)],
+        label_names=CATALOGUE,
+        label_counts=[0, 0, 1, 2, 3, 9, 0],
+        resamples=50,
+    )
+    assert compared.values["recall@2"] == {"a": 0.5, "b": 1.0}
+    assert compared.values["global_recall@2/decile_10"] == {"a": 0.5, "b": 1.0}
