@@ -38,6 +38,7 @@ WRONG: dict[str, list[Any]] = {
     "preset": ["netflix", "", None, 3, object()],
     "min_gain": [0, -1, float("nan"), float("inf"), "2", True],
     "beta": [0, -1, float("nan"), float("inf"), "2"],
+    "max_gain": [0, -1, 100.5, float("nan"), float("inf"), "2", True],
     "persistence": [0, 1, -0.5, 1.5, float("nan")],
     "threshold": [float("nan"), [], [0.5, 0.5], "half", [float("nan"), 0.5]],
     "row_groups": [["en", "en"], [], [""], "en", ["en", 3]],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable
@@ -45,6 +46,7 @@ EIGHT = torch.arange(8).expand(60, 8)
 SMALL = multilabel_f1_score(LOGITS, RELEVANT, 8, average="micro")
 LITERAL: list[Reference] = [
     ("probabilities", tm.CrossEntropy, SHARES, CLASSES, "preds.log()", cross_entropy(LOGITS, CLASSES)),
+    ("probabilities of 1", tm.CrossEntropy, torch.tensor([[1, 0, 0.0], [0.5, 0.25, 0.25]]), FOUR[1:3], "preds.log()", math.log(4) / 2),
     ("probabilities to calibrate", partial(tm.CalibrationErrorAtK, k=1), SHARES, CLASSES, "preds.log()",
      multiclass_calibration_error(SHARES, CLASSES, 8)),
     ("logits", partial(tm.F1AtThreshold, 0.5), LOGITS, RELEVANT, "preds.sigmoid()", SMALL),

@@ -26,7 +26,7 @@ from oracle import Setting, evaluate
 from tailmetrics import F1AtThreshold, LabelBuckets, RecallAtThreshold, TopKCollection, rank
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.metrics import REGISTRY
-from tailmetrics.metrics.areas import _sum_of_precisions
+from tailmetrics.metrics.areas import FINEST, _bin_of, _sum_of_precisions
 
 FUZZ = int(os.environ.get("TAILMETRICS_FUZZ_CASES", "60"))
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -62,6 +62,17 @@ def test_a_score_equal_to_the_threshold_is_not_above_it() -> None:
 
 
 # areas of labels
+
+
+def test_a_higher_score_is_never_in_a_lower_bin() -> None:
+    """In every octave of float32, of either sign, infinity included; each octave from 2^-8 to 2^8 has 64 bins."""
+    bits = (torch.arange(255)[:, None] << 23) + torch.arange(0, 2**23, 2**15)
+    above = torch.cat([bits.flatten().int().view(torch.float32), torch.tensor([math.inf])])
+    bins = _bin_of(torch.cat([-above.flip(0), above]))
+    assert bool((bins.diff() >= 0).all())
+    assert (int(bins[0]), int(bins[-1])) == (bins.min(), bins.max())
+    assert 0 <= int(bins[0]) < int(bins[-1]) < FINEST
+    assert len(_bin_of(above[(above >= 2**-8) & (above < 2**8)]).unique()) == 16 * 64
 
 
 def drawn(rng: Random, generator: torch.Generator, shape: tuple[int, int]) -> Tensor:

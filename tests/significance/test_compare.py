@@ -207,6 +207,19 @@ def test_resamples_suffice_for_the_comparisons():
     assert strict[0].significant
 
 
+def test_the_least_difference_is_that_of_the_corrected_level():
+    """One comparison needs no correction; two at .95 are each held against the level of one at .975."""
+    rng = np.random.default_rng(0)
+    runs = {name: {key: rng.random(50) for key in "kj"} for name in "ab"}
+
+    def least(keys, correction, confidence=0.95):
+        read = {name: {key: rows[key] for key in keys} for name, rows in runs.items()}
+        return compare(read, correction=correction, confidence=confidence, resamples=99)[0].least_difference
+
+    assert least("k", "holm") == least("k", "none") < least("kj", "holm")
+    assert least("kj", "holm") == pytest.approx(least("k", "none", 0.975))
+
+
 TWO = {"a": {"k": [1]}, "b": {"k": [1]}}
 
 
