@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import versions
-from tailmetrics.evaluation.evaluating import Missing, evaluated, is_table, of_rows
+from tailmetrics.evaluation.evaluating import Missing, evaluated, of_rows
 from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.metrics import TopKMetric
+from tailmetrics.ranking._inputs import check_indexes
 from tailmetrics.report.comparison import ComparisonReport
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def compare_runs(
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
     if metrics is not None and not isinstance(metrics, TopKCollection):
         metrics = list(metrics)  # each run reads them
+    check_indexes("compare_runs", runs)
     more: dict[str, Any] = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
     more |= {"ignore_index": ignore_index, "label_names": label_names}
@@ -114,7 +116,7 @@ def compare_runs(
         resamples=resamples,
         resample=resample,
         seed=seed,
-        clusters=of_rows(clusters, "clusters", data, is_table(target) or is_table(next(iter(runs.values())))),
+        clusters=of_rows(clusters, "clusters", data, {"target": target, **runs}),
     )
 
 

@@ -29,7 +29,7 @@ from tailmetrics.metrics import (
     TopKMetric,
 )
 from tailmetrics.metrics._arguments_of_metrics import Training
-from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, per_row
+from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, check_indexes, per_row
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
@@ -78,10 +78,10 @@ def evaluate(
             their deciles too, as with ``buckets="deciles"``.
         train_target: Training targets in any form that ``target`` has; they are counted for deciles, and for metrics
             that need counts.
-        row_mask: Shape (N,), bool; False drops a row.
-        row_groups: Shape (N,), or by query as a dict, or as a Series whose index names the queries of tables: the
-            group of each row, such as its language, None for none; every value is then reported for the rows of each
-            group too. Or the numbers of groups that the metrics name.
+        row_mask: Shape (N,), or by query as a dict, or as a Series whose index names the queries of tables: bool; False
+            drops a row.
+        row_groups: Shape (N,), or by query alike: the group of each row, such as its language, None for none; every
+            value is then reported for the rows of each group too. Or the numbers of groups that the metrics name.
         labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,): scores then go with targets that are lists of names, too.
@@ -164,7 +164,7 @@ def evaluated(
         more["buckets"] = _buckets_by_id(more["buckets"], data.given_order)
     if getattr(row_groups, "ndim", 1) > 1 and not is_table(row_groups):  # of sequences (B, T)
         row_groups = row_groups.reshape(-1)
-    row_groups = of_rows(row_groups, "row_groups", data, is_table(preds) or is_table(target))
+    row_groups = of_rows(row_groups, "row_groups", data, {"preds": preds, "target": target})
     row_names = data.row_names if row_names is None else row_names
     if row_names is not None and len(row_names) != data.num_rows:
         raise ValueError(
@@ -372,22 +372,25 @@ def _training(
 # -- groups of rows -------------------------------------------------------------------------------------------------
 
 
-def of_rows(given: Any, argument: str, data: Data, named: bool) -> Any:
+def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> Any:
     """Return what is given by query, as a dict or as a Series whose index names the queries, in the order of the rows.
 
     Args:
         given: A dict, a Series, or what is in the order of the rows already.
         argument: Its name, for messages.
-        data: What is evaluated.
-        named: Whether queries have names of their own; without them a Series is in the order of the rows.
+        data: What is evaluated: has ``num_rows`` and ``row_names``.
+        beside: Predictions and targets by their names. Queries of tables have names; otherwise a Series is in the order
+            of the rows, and its index is theirs.
 
     Raises:
         TypeError: If it is a table.
-        ValueError: If a query has two values, a Series lacks one, or a dict lacks all.
+        ValueError: If a query has two values, a Series lacks one, a dict lacks all, or indexes of rows differ.
     """
+    named = any(map(is_table, beside.values()))
     if is_table(given) and not isinstance(given, Mapping):
         raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a dict by query or by row.")
     if not isinstance(given, Mapping) and not (named and hasattr(given, "index") and hasattr(given, "items")):
+        check_indexes(CALLER, {**beside, argument: given})
         return given
     known: dict[str, Any] = {}
     for query, value in given.items():
@@ -395,7 +398,7 @@ def of_rows(given: Any, argument: str, data: Data, named: bool) -> Any:
             raise ValueError(f"{CALLER}: {argument} has two values for the query {str(query)!r}; pass one for each.")
     names = data.row_names or [str(row) for row in range(data.num_rows)]
     lacking = [name for name in names if name not in known]
-    if lacking and (len(lacking) == len(names) or not isinstance(given, Mapping)):
+    if lacking and (len(lacking) == len(names) or not isinstance(given, Mapping) or argument == "row_mask"):
         raise ValueError(
             f"{CALLER}: {argument} has no value for {len(lacking):,} of {len(names):,} queries, such as "
             f"{lacking[0]!r}; pass a dict by query, a Series whose index names the queries, or a list by row."
@@ -646,6 +649,7 @@ def _of_tables(
     notes = tuple(f"{str(guess.message).partition(';')[0]}; rename columns to choose others." for guess in guesses)
     notes += notes_on_queries(dataset, missing)
     cpu = torch.device("cpu")
+    row_mask = of_rows(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
     mask = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
     mask = per_row(CALLER, "row_mask", mask, dataset.num_rows, cpu)
     return Data(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import prod
 from typing import Any, Literal, TypeAlias
 
@@ -105,6 +106,8 @@ def as_tensors(context: Context, batch: Batch) -> None:
     leaves out the rows of ``ignore_index``, too.
     """
     caller, preds = context.caller, batch.preds
+    if not (isinstance(preds, Tensor) and isinstance(batch.target, Tensor)):
+        check_indexes(caller, {name: getattr(batch, name) for name in ("preds", "target", *OTHERS)})
     if isinstance(preds, (tuple, list)) and len(preds) == 2:
         batch.preds = tuple(as_tensor(caller, f"preds[{side}]", one) for side, one in enumerate(preds))
         first = batch.preds[0]
@@ -323,6 +326,36 @@ def is_column(value: Any) -> bool:
     if library == "pandas":
         return hasattr(value, "array") and value.ndim == 1
     return library == "pyarrow" and hasattr(value, "null_count")
+
+
+def check_indexes(caller: str, given: Mapping[str, Any]) -> None:
+    """Raise if columns of pandas, one row for each row of the others, have indexes that differ.
+
+    Rows are matched by their places, as everywhere; an index that names users says otherwise. Columns of unequal
+    lengths are left to the checks of shapes, because flat queries have weights of documents or of queries.
+
+    Raises:
+        ValueError: Naming the first place where two indexes differ.
+    """
+    columns: dict[str, Any] = {}
+    for argument, value in given.items():
+        if isinstance(value, ExplicitTarget):
+            columns |= {"target_ids": value.ids, "target_mask": value.mask, "target_gains": value.gains}
+        elif isinstance(value, (tuple, list)) and len(value) == 2:
+            columns |= {f"{argument}[{side}]": one for side, one in enumerate(value)}
+        else:
+            columns[argument] = value
+    series = {name: one for name, one in columns.items() if is_column(one)}
+    indexes = {name: one.index for name, one in series.items() if hasattr(getattr(one, "index", None), "equals")}
+    for one, other in combinations(indexes, 2):
+        here, there = indexes[one], indexes[other]
+        if len(here) == len(there) and not here.equals(there):
+            row = next((row for row, (a, b) in enumerate(zip(here, there, strict=True)) if a != b), 0)
+            raise ValueError(
+                f"{caller}: {one} and {other} are Series whose indexes differ: row {row} is {here[row]!r} of {one} and "
+                f"{there[row]!r} of {other}; pass {other}.loc[{one}.index], or {one}.to_numpy() and "
+                f"{other}.to_numpy() if row i of both belong together."
+            )
 
 
 def from_column(caller: str, argument: str, column: Any) -> tuple[Array, bool]:
