@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import Literal, TypeAlias
 
 import torch
@@ -120,10 +121,9 @@ class FixedPoint:
         """Return the sums in ``state`` (..., columns) as exact whole numbers of :attr:`unit`, flat; inf if infinite."""
         if self.columns == 1:
             return state.reshape(-1).tolist()
-        rows = state.reshape(-1, self.columns).tolist()
-        if self.bounded:
-            return [_compose(row) for row in rows]
-        return [float("inf") if row[-1] else _compose(row[:-1]) for row in rows]
+        rows, shifts = state.reshape(-1, self.columns).tolist(), range(LIMB_BITS * (self.limbs - 1), -1, -LIMB_BITS)
+        totals = [sum(limb << shift for limb, shift in zip(row, shifts, strict=False)) for row in rows]
+        return totals if self.bounded else [inf if row[-1] else one for row, one in zip(rows, totals, strict=True)]
 
     def floats(self, state: Tensor) -> Tensor:
         """Return the sums in ``state`` (..., columns) as float64 of shape (...), rounded."""
@@ -160,13 +160,6 @@ def _scales(kind: FixedPoint) -> Tensor:
     exponents = range(LIMB_BITS * (kind.limbs - 1), -1, -LIMB_BITS)
     scales = [0.0, *(2.0 ** -(kind.lowest + exponent) for exponent in exponents)]
     return torch.tensor(scales, dtype=torch.float64, device="cpu")
-
-
-def _compose(limbs: list[int]) -> int:
-    total = 0
-    for limb in limbs:
-        total = (total << LIMB_BITS) + limb
-    return total
 
 
 def ratios(numerators: Sequence[int | float], denominators: Sequence[int]) -> list[float]:
@@ -324,8 +317,14 @@ class Addition:
             if state.shape[0] == 1:
                 self.sums.append((state, increment))
             else:
+                assert rows.groups is not None
+                digits = increment.fixed_point.digits(increment.rows_first).reshape(-1, *state.shape[1:])
+                by_group = torch.zeros_like(state).index_add_(
+                    0, rows.groups + 1, digits
+                )  # those of no group come first
+                by_group[0] = by_group.sum(dim=0)
                 self.states.append(state)
-                self.amounts.append(_by_group(state, increment, rows))
+                self.amounts.append(by_group)
 
     def carry_out(self) -> None:
         """Add all that was noted, or nothing."""
@@ -338,7 +337,7 @@ class Addition:
         try:
             for one in self.cells:
                 added.append((one, 0))
-                for number, (state, places, amount) in enumerate(_of_blocks(*one), start=1):
+                for number, (state, places, amount) in enumerate(_of_cells(*one), start=1):
                     state.scatter_add_(0, places, amount)
                     added[-1] = (one, number)
             for state, places, amount in self.flags:
@@ -347,7 +346,7 @@ class Addition:
                 torch._foreach_add_(states, amounts)
         except BaseException:
             for one, number in added:
-                for state, places, amount in islice(_of_blocks(*one), number):
+                for state, places, amount in islice(_of_cells(*one), number):
                     state.scatter_add_(0, places, -amount)
             raise
 
@@ -411,38 +410,22 @@ def check_cells(caller: str, name: str, cells: Tensor, state: Tensor) -> None:
         )
 
 
-def _by_group(state: Tensor, increment: PerRow, rows: BatchRows) -> Tensor:
-    """Return the sums over all rows, and over those of each row group."""
-    assert rows.groups is not None
-    digits = increment.fixed_point.digits(increment.rows_first).reshape(-1, *state.shape[1:])
-    by_group = torch.zeros_like(state).index_add_(0, rows.groups + 1, digits)  # rows of no group come first
-    by_group[0] = by_group.sum(dim=0)
-    return by_group
+def in_limbs(fixed_point: FixedPoint, cells: Tensor, values: Tensor, rows: Tensor) -> AtCells:
+    """Return values to be added to cells as limbs, which lie side by side in the state."""
+    places = cells[:, None] * fixed_point.columns + torch.arange(fixed_point.columns, device=cells.device)
+    digits = fixed_point.digits(values)
+    return AtCells(places.reshape(-1), digits.reshape(-1), rows.repeat_interleave(fixed_point.columns))
 
 
-def _of_cells(state: Tensor, increment: AtCells, rows: BatchRows) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+def _of_cells(state: Tensor, increment: AtCells | InBlocks, rows: BatchRows) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield vectors of a state, places in them and amounts: overall, and for the row groups."""
-    if rows.weights is not None:
-        increment = _weighted_cells(increment, rows.weights)
-    amounts = increment.amounts.to(state.dtype)
-    yield state[0].view(-1), increment.cells, amounts
-    if rows.groups is not None and len(state) > 1:
-        group = rows.groups[increment.rows]
-        place = (group.clamp(min=0) + 1) * state[0].numel() + increment.cells
-        yield state.view(-1), place, torch.where(group >= 0, amounts, 0)
-
-
-def _of_blocks(
-    state: Tensor, increment: AtCells | InBlocks, rows: BatchRows
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     for block in increment.blocks() if isinstance(increment, InBlocks) else (increment,):
-        yield from _of_cells(state, block, rows)
-
-
-def _weighted_cells(increment: AtCells, weights: Tensor) -> AtCells:
-    """Return amounts times row weights as limbs, which lie side by side in the state."""
-    fixed_point = weighted(COUNT)
-    digits = fixed_point.digits(increment.amounts * weights[increment.rows])
-    columns = torch.arange(fixed_point.columns, device=digits.device)
-    cells = increment.cells[:, None] * fixed_point.columns + columns
-    return AtCells(cells.reshape(-1), digits.reshape(-1), increment.rows.repeat_interleave(fixed_point.columns))
+        one = block
+        if rows.weights is not None:
+            one = in_limbs(weighted(COUNT), one.cells, one.amounts * rows.weights[one.rows], one.rows)
+        amounts = one.amounts.to(state.dtype)
+        yield state[0].view(-1), one.cells, amounts
+        if rows.groups is not None and len(state) > 1:
+            group = rows.groups[one.rows]
+            place = (group.clamp(min=0) + 1) * state[0].numel() + one.cells
+            yield state.view(-1), place, torch.where(group >= 0, amounts, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from math import fsum
+from operator import mul
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import torch
@@ -253,16 +254,9 @@ def popularity(shown: Tensor, label_counts: Tensor) -> float:
     if shown.is_floating_point():
         seen = fsum(shown.tolist())
         return fsum((shown * label_counts).tolist()) / seen if seen else float("nan")
-    times = _total(shown)
-    return _exact_product_sum(shown, label_counts) / times if times else float("nan")
-
-
-def _exact_product_sum(shown: Tensor, label_counts: Tensor) -> int:
-    """Return the sum of the products of two vectors of whole numbers, however large it is."""
-    if float((shown.double() * label_counts).sum()) < 2**62:
-        return int((shown * label_counts).sum())
-    seen = (shown > 0) & (label_counts > 0)
-    return sum(times * count for times, count in zip(shown[seen].tolist(), label_counts[seen].tolist(), strict=True))
+    some, times = shown > 0, _total(shown)
+    total = sum(map(mul, shown[some].tolist(), label_counts[some].tolist()))  # exact, however large it is
+    return total / times if times else float("nan")
 
 
 def novelty(shown: Tensor, label_counts: Tensor, num_train: int) -> float:

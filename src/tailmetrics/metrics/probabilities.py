@@ -15,7 +15,7 @@ from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
 from tailmetrics.metrics._formula import divide, formula, ordered_sum
 from tailmetrics.metrics._metric import ShownMetric, TopKMetric
 from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric
-from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State
+from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._device import made_once
 from tailmetrics.ranking._reading import Depth
@@ -100,7 +100,7 @@ class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
         return {
             "shown": AtCells(cells, shown.reshape(-1), row),
             "right": AtCells(cells, hits.reshape(-1), row),
-            "confidence": _limbs(cells, chances.reshape(-1), row),
+            "confidence": in_limbs(UNIT, cells, chances.reshape(-1), row),
         }
 
     def _values(self, states: Mapping[str, Tensor]) -> list[list[float]]:
@@ -119,13 +119,6 @@ class CalibrationErrorAtK(_SoftmaxMetric, ShownMetric):
 def _edges(bins: int) -> Tensor:
     """Return the lower ends of all bins but the first."""
     return torch.tensor([number / bins for number in range(1, bins)], dtype=torch.float64)
-
-
-def _limbs(cells: Tensor, values: Tensor, rows: Tensor) -> AtCells:
-    """Return values in [0, 1] to be added to cells, as limbs that lie side by side in the state."""
-    columns = torch.arange(UNIT.columns, device=cells.device)
-    places = cells[:, None] * UNIT.columns + columns
-    return AtCells(places.reshape(-1), UNIT.digits(values).reshape(-1), rows.repeat_interleave(UNIT.columns))
 
 
 @formula
