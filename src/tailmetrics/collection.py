@@ -412,22 +412,19 @@ class TopKCollection(Mergeable, LoggedCollection):
         sides: tuple[Reference, Reference] = "chance", "attainable"
         return [name for name in means if all(name in self._twins.get(side, {}) for side in sides)]
 
-    def above_chance(self, ranking: Ranking) -> dict[str, dict[str, tuple[Tensor, Tensor]]]:
-        """Return by member and key what rows have beyond chance, and what they could have, shape (N,) each.
+    def above_chance(self, name: str, ranking: Ranking) -> dict[str, tuple[Tensor, Tensor]]:
+        """Return by key what the rows of a member have beyond chance, and what they could have, shape (N,) each.
 
         The sum of the first over the sum of the second is (value - chance) / (attainable - chance), which
-        ``adjusted_gap`` is made of. NaN in rows that do not count.
+        ``adjusted_gap`` is made of. NaN in rows that do not count. Empty of a member that is not in :attr:`adjusted`.
         """
-        found = {}
-        for name in self.adjusted:
-            values = cast("RowMeanMetric", self.members()[name]).row_values(ranking)
-            least, most = (
-                cast("RowMeanMetric", self._twins[side][name]).row_values(self._as_ranked_by(side, ranking)).values()
-                for side in ("chance", "attainable")
-            )
-            triples = zip(values.items(), least, most, strict=True)
-            found[name] = {key: (value - chance, best - chance) for (key, value), chance, best in triples}
-        return found
+        if name not in self.adjusted:
+            return {}
+        values = self.members()[name].row_values(ranking)
+        sides: tuple[Reference, Reference] = "chance", "attainable"
+        least, most = (self._twins[side][name].row_values(self._as_ranked_by(side, ranking)).values() for side in sides)
+        triples = zip(values.items(), least, most, strict=True)
+        return {key: (value - chance, best - chance) for (key, value), chance, best in triples}
 
     def _width(self, ranking: Ranking) -> int:
         """Return the number of labels that references rank."""

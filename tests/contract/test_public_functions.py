@@ -164,8 +164,9 @@ def test_references_and_orders_may_be_asked_for_later() -> None:
         fed(one, BATCH.scores, BATCH.target)
     values, found = later.compute(), later.references()
     assert str(found) == str(early.references())
-    for rows in later.above_chance(later.rank(BATCH.scores, BATCH.target)).values():
-        for key, (own, most) in rows.items():
+    assert later.adjusted
+    for name in later.adjusted:
+        for key, (own, most) in later.above_chance(name, later.rank(BATCH.scores, BATCH.target)).items():
             wanted = (values[key] - found["chance"][key]) / (found["attainable"][key] - found["chance"][key])
             assert float(own.nansum() / most.nansum()) == pytest.approx(float(wanted), nan_ok=True)
     orders = later.orders()

@@ -96,7 +96,7 @@ class Evaluation:
         self.examples: RowExamples | None = None
         self.confidence = intervals
         self.over_labels: RowValues | None = None
-        self.moments = dict[tuple[str, bool], RowMoments]()  # by metric, and whether values are adjusted for chance
+        self.moments = list[RowMoments]()
         self.started = False
         self.told: list[str] = []
 
@@ -139,11 +139,9 @@ class Evaluation:
         self.started = True
         if self.confidence is not None:
             having = [name for name, one in members.items() if has_moments(one, device)]
-            names = [
-                *((name, False) for name in having),
-                *((one, True) for one in self.collection.adjusted if one in having),
-            ]
-            self.moments = {(name, of): RowMoments(members[name], adjusted=of).to(device) for name, of in names}
+            adjusted = [name for name in self.collection.adjusted if name in having]
+            kinds = [*((name, False) for name in having), *((name, True) for name in adjusted)]
+            self.moments = [RowMoments(self.collection, *kind).to(device) for kind in kinds]
             rows = RowValues(self.collection, labels_alone=True)
             self.over_labels = rows if rows.metrics and has_scipy() else None
         deepest = max((k for metric in self.members for k in _ranks(metric)), default=0)
@@ -174,11 +172,8 @@ class Evaluation:
         with self._keeping():
             self.collection.update(ranking)
         with one_thread():
-            self.counts.update(ranking)
-            above_chance = self.collection.above_chance(ranking) if any(of for _, of in self.moments) else {}
-            for (name, adjusted), moments in self.moments.items():
-                if not adjusted or name in above_chance:
-                    moments.update(ranking, above_chance[name] if adjusted else None)
+            for one in (self.counts, *self.moments):
+                one.update(ranking)
             if self.over_labels is not None:
                 self.over_labels.add(ranking)
             if self.examples is not None:
@@ -189,7 +184,7 @@ class Evaluation:
         if not self.started:
             self.start()
         parts = (self.collection, self.counts, self.examples, self.over_labels)
-        return [one for one in (*parts, *self.moments.values()) if one is not None]
+        return [one for one in (*parts, *self.moments) if one is not None]
 
     def merge_state(self, other: Evaluation) -> None:
         """Add what another evaluation of the same metrics has accumulated; the order makes no difference.
@@ -304,8 +299,8 @@ class Evaluation:
         if self.confidence is None:
             return {}
         found: dict[str, Interval] = {}
-        with sent_together("Evaluation", [one for one in self.moments.values() if one._will_send]):
-            for one in self.moments.values():
+        with sent_together("Evaluation", [one for one in self.moments if one._will_send]):
+            for one in self.moments:
                 found |= one.intervals(scalars, self.collection._set_name, self.confidence)
         rows = {} if self.over_labels is None else self.over_labels.by_content()
         if self.over_labels is not None and rows:

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from importlib.util import find_spec
 from math import inf, isclose, isnan, nan
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from tailmetrics._exact_metric import ExactMetric
+from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.row_values import adjusted_key, gaps_of, has_row_values
 from tailmetrics.metrics import KForRecall, PredictionProportionAtK, TieRateAtK, TopKMetric
 from tailmetrics.metrics._rows import RatioMetric
@@ -68,7 +70,8 @@ class RowMoments(ExactMetric):
     """Sums over the rows of a metric, for each of its keys and groups of rows.
 
     Args:
-        metric: What has values per row; it is not updated.
+        collection: It is not updated.
+        name: Its member that has values per row.
         adjusted: Whether values are adjusted for chance, ratios as :meth:`TopKCollection.above_chance` has them: of
             these the gap alone has an interval.
         kwargs: See :class:`torchmetrics.Metric`.
@@ -80,11 +83,12 @@ class RowMoments(ExactMetric):
     products: Tensor
     both: Tensor
     _metric: Any
+    _collection: TopKCollection
 
-    def __init__(self, metric: Any, adjusted: bool = False, **kwargs: Any) -> None:
+    def __init__(self, collection: TopKCollection, name: str, adjusted: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.adjusted = adjusted
-        object.__setattr__(self, "_metric", metric)  # no part of this one: it moves and travels by itself
+        self.name, self.adjusted, metric = name, adjusted, cast("Any", collection.members()[name])
+        vars(self).update(_metric=metric, _collection=collection)  # no parts of this one: they move and travel alone
         self._groups = len(metric.group_keys()) - 1
         self._is_median = isinstance(metric, KForRecall) and metric.statistic == "median"
         self._is_ratio = adjusted or getattr(metric, "average", "samples") == "micro" or isinstance(metric, RatioMetric)
@@ -112,9 +116,9 @@ class RowMoments(ExactMetric):
         self.add_state("products", torch.zeros(4, len(pairs), self._fixed_point.columns, dtype=torch.int64), "sum")
         self.add_state("both", torch.zeros(2, len(pairs), dtype=torch.int64), "sum")
 
-    def update(self, ranking: Ranking, values: Mapping[str, Any] | None = None) -> None:
-        """Add a batch; ``values`` of its rows take the place of those of the metric."""
-        tops, bottoms = self._of_rows(ranking, self._metric.row_values(ranking) if values is None else values)
+    def update(self, ranking: Ranking) -> None:
+        """Add a batch."""
+        tops, bottoms = self._of_rows(ranking)
         counted = ~tops.isnan() if bottoms is None else ~(tops.isnan() | bottoms.isnan())
         tops = torch.where(counted, tops, 0.0)
         if self._is_median:
@@ -140,9 +144,10 @@ class RowMoments(ExactMetric):
             ends = torch.stack([torch.where(told, end, -inf).amax(dim=1) for end in (value, -value)])
             self.ends = torch.maximum(self.ends, _ordered(ends))
 
-    def _of_rows(self, ranking: Ranking, values: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
+    def _of_rows(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:
         """Return the values of all rows by key, shape (keys, N) each, NaN where a row does not count."""
-        found = list(values.values())
+        above_chance = partial(self._collection.above_chance, self.name)
+        found = list((above_chance if self.adjusted else self._metric.row_values)(ranking).values())
         pairs = isinstance(found[0], tuple)
         sides = [torch.stack([one[side] for one in found]) for side in (0, 1)] if pairs else [torch.stack(found)]
         if self._groups:

@@ -15,28 +15,16 @@ from torch import Tensor
 from tailmetrics._summaries import UNSEEN
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import bucket_rows, captions_of
-from tailmetrics.metrics import (
-    CatalogCoverageAtK,
-    EntropyAtK,
-    GiniAtK,
-    KForRecall,
-    LabelAP,
-    LabelAUC,
-    NoveltyAtK,
-    PersonalizationAtK,
-    PopularityAtK,
-    PopularityLiftAtK,
-    PositiveCoverageAtK,
-    TopKMetric,
-)
+from tailmetrics.metrics import KForRecall, LabelAP, LabelAUC, NoveltyAtK, PositiveCoverageAtK, TopKMetric
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._metric import ShownMetric
 from tailmetrics.metrics._states import AtCells, InBlocks
+from tailmetrics.metrics.catalogue import ExposureMetric
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._scores import dense_blocks
 from tailmetrics.report.report import what_buckets_are
-from tailmetrics.significance.labels import AreaRows, Exposure, LabelRows, OverLabels, ShownRows
+from tailmetrics.significance.labels import AreaRows, LabelRows, OverLabels, ShownRows
 
 Column = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -50,16 +38,6 @@ BINS, MARKS = 8192, 256
 two different scores have one mark in 1 of 256 cases."""
 
 
-EXPOSURES: dict[type[TopKMetric], Exposure] = {
-    CatalogCoverageAtK: "coverage",
-    GiniAtK: "gini",
-    EntropyAtK: "entropy",
-    PopularityAtK: "mean",
-    NoveltyAtK: "mean",
-    PopularityLiftAtK: "lift",
-    PersonalizationAtK: "personalization",
-}
-"""What is a function of how often labels are shown: neither good nor bad, so that no comparison reads it."""
 NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 LABELS, LENGTHS = "labels of ", ".lengths"
 """What columns of labels begin with: the codes of the labels that rows hit, predict and hold; and how many each has."""
@@ -138,8 +116,8 @@ def has_label_cells(metric: TopKMetric, shown: bool = False) -> bool:
     """Whether it is known what rows change: of an average over labels or, if ``shown``, a function of what is shown."""
     if metric.weighted:
         return False
-    if type(metric) in EXPOSURES:
-        return shown
+    if isinstance(metric, ExposureMetric):  # neither good nor bad, so that no comparison reads it
+        return shown and bool(metric.exposure)
     if isinstance(metric, (LabelAUC, LabelAP)):
         return metric.average != "none"
     if isinstance(metric, LabelAveragedMetric):
@@ -151,12 +129,12 @@ def spec_of(metric: Any) -> dict[str, Any]:
     """Return as plain data how the value is made of codes; ``sizes`` are the labels of each bucket."""
     buckets = metric.bound_buckets
     sizes = [metric.num_labels] if buckets is None else buckets.label_counts.tolist()
-    if type(metric) in EXPOSURES:
+    if getattr(metric, "exposure", ""):
         counts = getattr(metric, "label_counts", None)
         weights = np.zeros(metric.num_labels) if counts is None else counts.cpu().numpy().astype(np.float64)
         if isinstance(metric, NoveltyAtK):
             weights = -np.log2(np.clip(weights, 1, metric.num_train) / metric.num_train)
-        return {"exposure": EXPOSURES[type(metric)], "weights": weights, "sizes": sizes}
+        return {"exposure": metric.exposure, "weights": weights, "sizes": sizes}
     if isinstance(metric, (LabelAUC, LabelAP)):
         area = "roc" if isinstance(metric, LabelAUC) else "precision"
         return {"area": area, "average": metric.average, "sizes": sizes}
@@ -350,11 +328,10 @@ class RowColumns:
         if ranking.row_mask is not None:
             found[COUNTS] = ranking.row_mask.cpu().numpy()
         with one_thread():
-            above_chance = self._collection.above_chance(ranking) if self._means else {}
             for name, metric in self._means.items():
                 for key, value in metric.row_values(ranking).items():
                     found |= _columns(self._collection._set_name(key), value)
-                for key, value in above_chance.get(name, {}).items():
+                for key, value in self._collection.above_chance(name, ranking).items():
                     found |= _columns(self._collection._set_name(adjusted_key(key)), value)
         for metric in self._averages:
             for name, (lengths, codes) in zip(self._label_columns(metric), lists_of(metric, ranking), strict=True):

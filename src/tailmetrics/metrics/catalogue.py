@@ -27,6 +27,8 @@ class ExposureMetric(ShownMetric):
 
     withheld: ClassVar[tuple[str, ...]] = ("min_gain",)
     needs: tuple[str, ...] = ("num_labels",)
+    exposure: ClassVar[str] = ""
+    """How the value is made of what rows show, as :class:`tailmetrics.significance.labels.ShownRows` names it."""
 
     @abstractmethod
     def _of_exposure(self, shown: Tensor, inside: Tensor | None) -> float:
@@ -172,6 +174,7 @@ class CatalogCoverageAtK(ExposureMetric):
     Source: Ge, Delgado-Battenfeld and Jannach, RecSys 2010.
     """
 
+    exposure = "coverage"
     higher_is_better = True
 
     _of_exposure = _exposure_value(catalog_coverage)
@@ -201,6 +204,7 @@ class GiniAtK(ExposureMetric):
     Source: Shani and Gunawardana, Recommender Systems Handbook (2011).
     """
 
+    exposure = "gini"
     higher_is_better = False
 
     _of_exposure = _exposure_value(gini)
@@ -230,6 +234,7 @@ class EntropyAtK(ExposureMetric):
     Source: Shani and Gunawardana, Recommender Systems Handbook (2011).
     """
 
+    exposure = "entropy"
     higher_is_better = True
     bounds = (0.0, float("inf"))
 
@@ -320,6 +325,7 @@ class PopularityAtK(_TrainingMetric):
     Source: Yin et al., PVLDB 5 (2012).
     """
 
+    exposure = "mean"
     higher_is_better = False
     bounds = (0.0, float("inf"))
     can_be_weighted = True
@@ -352,6 +358,7 @@ class PopularityLiftAtK(_TrainingMetric):
     Source: Abdollahpouri et al., FLAIRS 2019, with the relevant labels in place of the users' profiles.
     """
 
+    exposure = "lift"
     higher_is_better = False
     bounds = (0.0, float("inf"))
     withheld = ()
@@ -397,6 +404,7 @@ class NoveltyAtK(_TrainingMetric):
     Source: Zhou et al., PNAS 107 (2010).
     """
 
+    exposure = "mean"
     higher_is_better = True
     bounds = (0.0, float("inf"))
 
@@ -460,6 +468,7 @@ class PersonalizationAtK(ExposureMetric):
     Source: the recommender library recmetrics, "personalization".
     """
 
+    exposure = "personalization"
     higher_is_better = True
     withheld = (*ExposureMetric.withheld, "buckets")
 
