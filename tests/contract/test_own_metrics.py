@@ -161,11 +161,12 @@ def test_what_cannot_be_added_up_without_loss_is_refused(
 
 
 def test_what_can_be_added_up_is_not_refused() -> None:
-    """A quotient rounded to just above 1; whole numbers below 0 as COUNT; 10^30 as REAL."""
+    """A quotient rounded to just above 1; whole numbers below 0 as COUNT; 10^30 as REAL, and 10^300, which counts as infinite."""
     above = 1 + 2**-52
     assert float(returning(lambda p: (p.n_relevant > 0).double() * above)(SCORES, TARGET)) == above * 2 / 3
     assert float(returning(lambda p: p.hits_at(2) - p.n_relevant, COUNT)(SCORES, TARGET)) == -2 / 3
     assert float(returning(lambda p: p.hits_at(2).double() * 1e30, REAL)(SCORES, TARGET)) == 2e30 / 3
+    assert float(returning(lambda p: p.hits_at(2).double() * 1e300, REAL)(SCORES, TARGET)) == float("inf")
 
 
 def test_terms_of_a_ratio_are_held_to_the_same() -> None:

@@ -11,6 +11,7 @@ import torch
 
 from tailmetrics import PrecisionAtK, Ranking, rank
 from tailmetrics.ranking import _inputs, _reading, _splits
+from tailmetrics.ranking._device import whole_numbers
 
 SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
 ROWS: dict[str, Any] = {"row_mask": [True, True], "row_groups": [0, 1], "row_weights": [1.0, 2.0]}
@@ -72,3 +73,9 @@ def test_gains_of_one_leave_counts_whole_numbers() -> None:
     metric = PrecisionAtK(k=2)
     metric.update(ranking)
     assert float(metric.compute()) == 0.5
+
+
+@pytest.mark.parametrize("end", [0, 1, 256, 257, 512, 513, 1025])
+def test_a_table_of_whole_numbers_is_as_long_as_asked(end: int) -> None:
+    """Around the powers of two at which the table that is kept grows."""
+    assert whole_numbers(end, torch.device("cpu")).tolist() == list(range(end))
