@@ -106,7 +106,7 @@ def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetr
         )
         return
     status, _, err = tailmetrics("evaluate", *options, *(["--string-ids", strings] if strings else []))
-    said = "each a label of its own; with --num-labels L they are label ids from 0 to L - 1"
+    said = "each a label of its own, as --string-ids true says; --num-labels L makes them label ids from 0 to L - 1"
     assert (status, said in err) == (0, strings is None and form != "trec")
     found = reported(tmp_path / "out")
     assert {key: found["metrics"][key] for key in expected(logs)} == pytest.approx(expected(logs), abs=1e-12)
@@ -211,3 +211,25 @@ def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetr
     status, _, err = tailmetrics("compare", *words, "--overwrite", "--out", tmp_path / "out", "--resamples", 400)
     assert (status, err.count("note: ")) == (0, 1)
     assert "30 whole numbers from" in err
+
+
+def test_movie_ids_in_lists_beside_tables(tmp_path, tailmetrics):
+    """Each hint for ids with gaps leads to a value: of tables with --num-labels, of lists beside tables."""
+    (tmp_path / "y.csv").write_text("userId,movieId\n1,38\n2,50\n3,199926\n")
+    (tmp_path / "p.csv").write_text("userId,movieId,score\n1,38,2\n2,77,1\n3,199926,1\n")
+    columns = {"user_id": [1, 2, 3], "item_id": [[38], [77], [199926]], "score": [[0.5], [0.4], [0.3]]}
+    pq.write_table(pa.table(columns), tmp_path / "p.parquet")
+    common = ["--target", tmp_path / "y.csv", "--metrics", "[{class_path: PrecisionAtK, init_args: {k: 1}}]"]
+    lists = ["evaluate", "--preds", tmp_path / "p.parquet", "--train-target", tmp_path / "y.csv", *common]
+    table = ["evaluate", "--preds", tmp_path / "p.csv", "--num-labels", 5000, *common]
+    _, _, of_lists = tailmetrics(*lists)
+    assert "y.csv: has names of labels, but" in of_lists
+    assert "hint: if both mean the same labels, --string-ids true takes numbers for names, too." in of_lists
+    assert "note: " not in of_lists
+    _, _, of_table = tailmetrics(*table)
+    assert f"error: {tmp_path / 'y.csv'}, query '3': has the label id 199926, but --num-labels says 5000\n" in of_table
+    assert "hint: --string-ids true takes numbers for names: each that the files hold is one label" in of_table
+    for words in (lists, table):
+        status, out, err = tailmetrics(*words, "--string-ids", "true")
+        assert (status, "0.6667" in out) == (0, True)
+        assert err.count("'item_id' holds") == ("p.parquet" in str(words[2]))

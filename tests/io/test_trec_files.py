@@ -36,7 +36,7 @@ def test_documents_are_names_also_with_num_labels(write):
     paths = write("a.run", "q Q0 1 1 0.5 me\nq Q0 77 2 0.25 me\n"), write("a.qrels", "q 0 77 1\n")
     with pytest.warns(DataFileNote, match=r"items of TREC are names, also with num_labels; string_ids=False takes"):
         assert read(*paths, num_labels=3).label_names == ("77", "1")
-    (batch,) = read(*paths, num_labels=3, string_ids=False)
+    (batch,) = read(*paths, num_labels=78, string_ids=False)
     assert batch.preds[1].tolist() == [[1, 77]]
 
 

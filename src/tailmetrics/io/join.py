@@ -18,6 +18,8 @@ from tailmetrics.io.labels import LabelRule, Labels, check_agreement
 from tailmetrics.io.lines import KeyedFile, Values
 from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source, starts
 
+BEYOND_HINT = "string_ids=True takes numbers for names: each that the files hold is one label, whatever its value."
+RANGE_HINT = "label ids are the columns of the matrix, from 0."
 NAME_BYTES = 256
 """What a name takes in a join, its place in the table of hashes included: names that fit are joined at once."""
 
@@ -166,15 +168,20 @@ def _labels(database: Database, files: dict[str, KeyedFile], rule: LabelRule) ->
     if rule.by_number:  # whole numbers, as has been seen, which are written in one way
         check_agreement(database, "held", "label", paths, True, may_differ=True)
     database.run("DROP TABLE held")
+    wrong, problem, hint = "", "", ""
     if rule.names is not None:
-        for name, file in files.items():
-            unknown = database.row(
-                f"SELECT query, item FROM {name} t ANTI JOIN labels USING (item) WHERE item IS NOT NULL "
-                "ORDER BY t.rowid LIMIT 1"
-            )
-            if unknown is not None:
-                query, item = unknown
-                raise DataFileError(file.name, f"unknown label {item!r}", f"query {query!r}", UNKNOWN_HINT)
+        wrong, problem, hint = "ANTI JOIN labels USING (item) WHERE item <> ''", "unknown label {!r}", UNKNOWN_HINT
+    elif rule.by_number and labels.declared is not None and labels.width > labels.declared:
+        is_given = rule.matrix is None
+        told_by, hint = ("num_labels says", BEYOND_HINT) if is_given else (f"{rule.matrix} has", RANGE_HINT)
+        wrong, problem = (
+            f"WHERE item::BIGINT >= {labels.declared}",
+            f"has the label id {{}}, but {told_by} {labels.declared}",
+        )
+    for name, file in files.items() if wrong else ():
+        found = database.row(f"SELECT query, item FROM {name} t {wrong} ORDER BY t.rowid LIMIT 1")
+        if found is not None:
+            raise DataFileError(file.name, problem.format(found[1]), f"query {found[0]!r}", hint)
     return labels
 
 

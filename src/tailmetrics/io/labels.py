@@ -29,6 +29,13 @@ WRITTEN_ALIKE = r"regexp_replace(trim(name), '^0*([0-9]+)(\.0*)?$', '\1')"
 COLUMNS_HINT = "label_names=NAMES says the name of each label of {}, in its order; or write numbers for names, from 0."
 
 
+def numbers_hint(source: Source) -> str:
+    """Return what to do where a file has numbers of labels, and another one their names."""
+    if source.num_labels is not None:
+        return COLUMNS_HINT.format(source.path)
+    return "if both mean the same labels, string_ids=True takes numbers for names, too."
+
+
 def check_agreement(
     database: Database, met: str, word: str, paths: Sequence[FilePath], as_written: bool, may_differ: bool = False
 ) -> None:
@@ -141,7 +148,8 @@ class LabelRule:
         database.run("CREATE VIEW labels AS SELECT item, rowid AS id FROM named")
         if self.strings is None and not self.descending and whole and count and last != count - 1:
             what = f"the items of all files are {count:,} whole numbers from {least} to {last}"
-            note(path, f"{what}, each a label of its own; with num_labels=L they are label ids from 0 to L - 1.")
+            rule = "each a label of its own, as string_ids=True says; num_labels=L makes them label ids from 0 to L - 1"
+            note(path, f"{what}, {rule}.")
         if self.descending and self.num_labels is not None and whole and count:
             note(
                 path,
@@ -275,10 +283,8 @@ def number_strings(
     if label_names is None:
         if len(written) < len(sources):
             other = next(source for source in sources if not source.string_ids)
-            hint = "write both alike."
-            if other.num_labels is not None:
-                hint = COLUMNS_HINT.format(other.path)
-            raise DataFileError(written[0].path, f"has strings for label ids, but {other.path} has numbers", hint=hint)
+            problem = f"has strings for label ids, but {other.path} has numbers"
+            raise DataFileError(written[0].path, problem, hint=numbers_hint(other))
         gathered = NameGathering(memory)
         for source in written:
             gathered.add(source)

@@ -17,7 +17,7 @@ from tailmetrics.io.errors import DataFileError, note, said_once
 from tailmetrics.io.files import FilePath, Found, Part, PathLike, find, is_path
 from tailmetrics.io.formats import FORMATS, Format, format_of_parts, in_memory
 from tailmetrics.io.join import join
-from tailmetrics.io.labels import COLUMNS_HINT, LabelRule, NameGathering, number_strings
+from tailmetrics.io.labels import LabelRule, NameGathering, number_strings, numbers_hint
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.rows import Parts, Source, share
 
@@ -224,7 +224,7 @@ def read_label_names(
     rule = LabelRule(None, string_ids, num_labels, _last_name_wins(inputs, num_labels))
     if rule.by_number and all(one.form.has_queries for one in inputs):
         return None
-    gathered, numbered = NameGathering(memory), list[FilePath]()
+    gathered, numbered = NameGathering(memory), list[Source]()
     for one in inputs:
         source = None if one.form.has_queries else one.rows()
         if source is not None and string_ids:
@@ -232,13 +232,14 @@ def read_label_names(
         if source is None or source.string_ids:
             gathered.add(one.keyed_file() if source is None else source)
         else:
-            numbered.append(one.found.name)
-    with_names = [one.found.name for one in inputs if one.found.name not in numbered]  # one may be given twice
+            numbered.append(source)
+    paths_of_numbers = [source.path for source in numbered]
+    with_names = [one.found.name for one in inputs if one.found.name not in paths_of_numbers]  # one may be given twice
     if not with_names or (numbered and num_labels is not None and string_ids is None):
         return None
     if numbered:
-        hint = COLUMNS_HINT.format(numbered[0])
-        raise DataFileError(with_names[0], f"has names of labels, but {numbered[0]} has their numbers", hint=hint)
+        problem = f"has names of labels, but {numbered[0].path} has their numbers"
+        raise DataFileError(with_names[0], problem, hint=numbers_hint(numbered[0]))
     gathered.add_more(arrow_names(more), Path("label counts"))
     return gathered.ordered(rule, bool(string_ids))
 

@@ -283,9 +283,12 @@ def open_lists(asked: Opening) -> ListSource:
     table = open_table(asked.path)
     role, columns = asked.role, asked.columns
     if role is None:
-        role = "preds" if columns.ids in table.schema.names else "target"
+        names = table.schema.names
+        is_ranked = columns.labels not in names and any(plain(name) in LISTED["preds"].split() for name in names)
+        role = "preds" if columns.ids in names or is_ranked else "target"
     without = role == "target" and columns.without_gain
-    ids, values = _columns(table, role, replace(columns, gain="gain") if without else columns)
+    columns_of_lists = replace(columns, gain="gain") if without else columns
+    ids, values = _columns(table, role, columns_of_lists, told=asked.role is not None)
     return ListSource(table, ids, None if without else values, _key(table, columns), role)
 
 
@@ -298,8 +301,8 @@ def _key(table: Table, columns: Columns) -> str | None:
     return columns.query if columns.query in whole else usual[0] if len(usual) == 1 else None
 
 
-def _columns(table: Table, role: Role, columns: Columns) -> tuple[Column, Column | None]:
-    """Return the columns of label ids and of values."""
+def _columns(table: Table, role: Role, columns: Columns, told: bool) -> tuple[Column, Column | None]:
+    """Return the columns of label ids and of values; a note says which were taken, if it is to be told."""
     names = ("ids", "scores") if role == "preds" else ("labels", "gains")
     ids, values = (getattr(columns, name) for name in names)
     schema = table.schema
@@ -311,11 +314,13 @@ def _columns(table: Table, role: Role, columns: Columns) -> tuple[Column, Column
         taken = next((one for one in (structs, usual, listed) if len(one) == 1), [])
         if taken:
             ids = taken[0]
-            note(table.path, f"column {ids!r} holds the {names[0]}; columns=Columns({names[0]}=NAME) names another.")
+            said = f"column {ids!r} holds the {names[0]}"
             numbers = [name for name, kind in lists.items() if pa.types.is_floating(kind)]
             if values not in schema.names and not columns.is_given(names[1]) and len(numbers) == 1 and ids in listed:
-                note(table.path, f"column {numbers[0]!r} holds the {names[1]}.")
                 values = numbers[0]
+                said += f", column {values!r} the {names[1]}"
+            if told:
+                note(table.path, f"{said}; columns=Columns({names[0]}=NAME) names another.")
     if ids in structs:
         return _of_structs(table, ids, role, columns)
     found = _column(table, ids, pa.types.is_integer, "whole numbers or strings", also=_is_string)
