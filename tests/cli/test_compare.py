@@ -436,3 +436,28 @@ def test_a_list_that_ends_early_is_told_with_the_name_of_its_run(config, tailmet
     assert tailmetrics("compare", *words, *preds, "--out", tmp_path / "out")[0] == 0
     said = json.loads((tmp_path / "out" / "compare.json").read_text())["warnings"]
     assert [one.partition(":")[0] for one in said if "AccuracyAtK, k=5" in one] == ["cut"]
+
+
+def test_lists_of_unequal_length_are_marked(config, tailmetrics, tmp_path):
+    """A run of the 3 best of 9 labels against all of 9: what reads more than 3 places is marked, from tables and files."""
+    scores, target = np.random.default_rng(0).normal(size=(40, 9)), np.arange(40) % 9
+    for name, array in {"full": scores, "cut": (-scores).argsort(1)[:, :3], "y": target}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    metrics = config(("RecallAtK", "{k: [3, 5]}"), ("MRR", "{}"), ("RecallAtK", "{k: [3, 5], average: macro}"))
+    words = ["--config", metrics, "--target", tmp_path / "y.npy", "--num-labels", 9, "--quiet"]
+    tables = [tmp_path / f"{name}.parquet" for name in ("full", "cut")]
+    for table in tables:
+        more = ["--preds", table.with_suffix(".npy"), "--per-row", table]
+        assert tailmetrics("evaluate", *words, *more)[0] == 0
+    preds = [word for table in tables for word in ("--preds", table.with_suffix(".npy"))]
+    for given in (["compare", *tables, "--quiet"], ["compare", *words, *preds]):
+        options = ["--resamples", 100, "--overwrite", "--out", tmp_path / "out"]
+        assert tailmetrics(*given, *options)[0] == 0
+        found = json.loads((tmp_path / "out" / "compare.json").read_text())
+        five, everything = "full 5, cut 3", "full all labels, cut 3"
+        assert found["unequal_lists"] == {"recall@5": five, "mrr": everything, "macro_recall@5": five}
+        assert f"† recall@5, macro_recall@5: lists have unequal lengths ({five}), which is part" in found["verdict"]
+        lines = (tmp_path / "out" / "compare.md").read_text().replace("\\_", "_").splitlines()
+        for key in ("recall@3", "recall@5", "mrr", "macro_recall@3", "macro_recall@5"):
+            (line,) = [one for one in lines if one.replace("*", "").startswith(f"| {key} |")]
+            assert ("†" in line) == (key in found["unequal_lists"])

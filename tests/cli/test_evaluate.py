@@ -99,7 +99,7 @@ def test_rows_are_written_as_the_metrics_have_them(made, config, tailmetrics, tm
     assert {name.rpartition(".")[0] for name in beyond_chance} == {
         f"adjusted {key}" for key in columns if key.startswith("recall@5/")
     }
-    assert [name for name in found.column_names if name not in beyond_chance] == ["row", *columns]
+    assert [name for name in found.column_names if name not in beyond_chance] == ["row", "list length", *columns]
     for name, values in columns.items():
         np.testing.assert_array_equal(found[name].to_numpy(), values.numpy())
         assert found[name].null_count == int(values.isnan().sum())

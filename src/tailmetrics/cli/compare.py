@@ -154,6 +154,7 @@ def _compared(
         {name: [table.values(keys) for table in some] for name, some in models.items()},
         facts,
         values=scalars,
+        list_lengths={name: some[0].list_lengths for name, some in models.items()},
         title=options.title,
         correction=options.correction,
         baseline=options.baseline,

@@ -26,6 +26,7 @@ from tailmetrics.evaluation.row_values import (
     GROUP,
     LABELS,
     LENGTHS,
+    LISTED,
     NUMERATOR,
     RowColumns,
     RowFacts,
@@ -135,7 +136,7 @@ class RowTable:
     @property
     def pairs(self) -> dict[str, bool]:
         """Key -> whether it is a ratio, with a numerator and a denominator."""
-        numbers = [one for one in self.columns if one != GROUP and not one.startswith(LABELS)]
+        numbers = [one for one in self.columns if one not in (GROUP, LISTED) and not one.startswith(LABELS)]
         numbers = [one for one in numbers if not one.endswith(DENOMINATOR)]
         found = {one.removesuffix(NUMERATOR): one.endswith(NUMERATOR) for one in numbers}
         facts = self.facts or RowFacts()
@@ -163,6 +164,11 @@ class RowTable:
     def groups(self) -> Any:
         """Return the group of each row by name, null for none; None where rows have no groups."""
         return self._read([GROUP])[GROUP] if self.facts is not None and self.facts.row_groups else None
+
+    @property
+    def list_lengths(self) -> Any:
+        """How many labels the list of each row has, shape (N,); None where preds were scores of all labels."""
+        return self._read([LISTED])[LISTED].to_numpy() if LISTED in self.columns else None
 
     def joined(self, names: Any) -> RowTable:
         """Return the table with its rows in the order of ``names``, where these are the same queries."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import versions
 from tailmetrics.evaluation.evaluating import Missing, evaluated, of_rows
-from tailmetrics.evaluation.row_values import RowFacts
+from tailmetrics.evaluation.row_values import RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._inputs import check_indexes
-from tailmetrics.report.comparison import ComparisonReport
+from tailmetrics.report.comparison import ComparisonReport, unequal_in_words
 
 if TYPE_CHECKING:
     from tailmetrics.significance.comparing import Correction
@@ -98,6 +100,7 @@ def compare_runs(
         {name: values.columns() for name, (_, values, _) in found.items()},
         rows.facts,
         values={name: one.scalars for name, (one, *_) in found.items()},
+        list_lengths={name: values.list_lengths for name, (_, values, _) in found.items()},
         title=title,
         correction=correction,
         shown={
@@ -129,6 +132,23 @@ def warnings_of(runs: Mapping[str, Sequence[str]]) -> list[str]:
     return [one if len(names) == len(runs) else f"{', '.join(names)}: {one}" for one, names in said.items()]
 
 
+def _unequal_lists(facts: RowFacts, lengths: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
+    """Return the keys that read more places of the lists of one run than of another, and how many of each run.
+
+    Of each run the median over its rows counts: some rows have few candidates anywhere.
+    """
+    found: dict[str, str] = {}
+    for key in (key for key in keys if key in facts.reaches):
+        cut = facts.reaches[key] or inf
+        reads = {name: cut if of is None else float(np.median(np.minimum(of, cut))) for name, of in lengths.items()}
+        if len({*reads.values()}) > 1:
+            found[key] = ", ".join(
+                f"{name} {'all labels' if size == inf else f'{size:,.0f}'}" for name, size in reads.items()
+            )
+    firsts = {key: of[0].removeprefix(adjusted_key("")) for key, of in facts.gaps.items() if key in keys}
+    return found | {key: found[first] for key, first in firsts.items() if first in found}
+
+
 def compared(
     runs: Mapping[str, Any],
     facts: RowFacts,
@@ -136,6 +156,7 @@ def compared(
     title: str | None = None,
     correction: Any = "holm",
     values: Mapping[str, Mapping[str, float]] | None = None,
+    list_lengths: Mapping[str, Any] | None = None,
     shown: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> ComparisonReport:
@@ -147,6 +168,7 @@ def compared(
         title: Heads the comparison; None takes the names.
         correction: As for :func:`tailmetrics.significance.compare`.
         values: Name of a model -> its values by key, of which some are not compared.
+        list_lengths: Name of a model -> how many labels the list of each row has, shape (N,); None for all labels.
         shown: What else the report shows.
         more: What else :func:`tailmetrics.significance.compare` takes.
     """
@@ -169,6 +191,7 @@ def compared(
         )
     lower_is_better = [key for key in facts.lower_is_better if key in keys]
     found = compare(runs, correction=correction, lower_is_better=lower_is_better, **facts.among(keys), **more)
+    unequal = _unequal_lists(facts, list_lengths or {}, [one.key for one in found])
     return ComparisonReport(
         found,
         title=title or " against ".join(runs),
@@ -177,7 +200,8 @@ def compared(
         row_groups=facts.row_groups,
         captions=facts.captions,
         over_all=facts.over_all,
-        verdict=verdict(found, facts.buckets, facts.lower_is_better),
+        unequal_lists=unequal,
+        verdict=" ".join([verdict(found, facts.buckets, facts.lower_is_better), *unequal_in_words(unequal)]),
         lower_is_better=facts.lower_is_better,
         not_compared=others,
         what_buckets_are=facts.what_buckets_are,

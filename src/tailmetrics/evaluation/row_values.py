@@ -18,6 +18,7 @@ from tailmetrics.evaluation.description import bucket_rows, captions_of
 from tailmetrics.metrics import KForRecall, LabelAP, LabelAUC, NoveltyAtK, PositiveCoverageAtK, TopKMetric
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._metric import ShownMetric
+from tailmetrics.metrics._rows import is_listed
 from tailmetrics.metrics._states import AtCells, InBlocks
 from tailmetrics.metrics.catalogue import ExposureMetric
 from tailmetrics.ranking import Ranking
@@ -42,6 +43,8 @@ NUMERATOR, DENOMINATOR = ".numerator", ".denominator"
 LABELS, LENGTHS = "labels of ", ".lengths"
 """What columns of labels begin with: the codes of the labels that rows hit, predict and hold; and how many each has."""
 GROUP, COUNTS = "row_group", "row counts"
+LISTED = "list length"
+"""Column of how many labels the list of each row has; there is none where preds are the scores of all labels."""
 
 
 def has_row_values(metric: TopKMetric) -> bool:
@@ -89,6 +92,7 @@ class RowFacts:
         captions: For each metric by bucket what its values are of.
         over_all: For each metric by bucket the key of its value over all labels.
         what_buckets_are: That in words; empty for several kinds of buckets.
+        reaches: For each key of metrics that read lists how many places it reads, 0 for all.
     """
 
     medians: list[str] = field(default_factory=list)
@@ -103,6 +107,7 @@ class RowFacts:
     captions: dict[str, str] = field(default_factory=dict)
     over_all: dict[str, str] = field(default_factory=dict)
     what_buckets_are: str = ""
+    reaches: dict[str, int] = field(default_factory=dict)
 
     def among(self, keys: Collection[str]) -> dict[str, Any]:
         """Return what :func:`tailmetrics.significance.intervals` is told of some keys."""
@@ -318,6 +323,7 @@ class RowColumns:
             captions={named(stem): text for metric in by_bucket for stem, text in captions_of(metric).items()},
             over_all=dict(over_all or {}),
             what_buckets_are=said.pop() if len(said) == 1 else "",
+            reaches=dict(one for metric in self.metrics if not metric.needs_scores for one in self._reaches(metric)),
         )
 
     def of(self, ranking: Ranking) -> dict[str, Any]:
@@ -327,6 +333,8 @@ class RowColumns:
             found[GROUP] = ranking.rows.groups.cpu().numpy().astype(np.int64)
         if ranking.row_mask is not None:
             found[COUNTS] = ranking.row_mask.cpu().numpy()
+        if is_listed(ranking) and self.facts.reaches:
+            found[LISTED] = ranking.length.cpu().numpy()
         with one_thread():
             for name, metric in self._means.items():
                 for key, value in metric.row_values(ranking).items():
@@ -340,6 +348,14 @@ class RowColumns:
 
     def _keys(self, metrics: Iterable[Any]) -> list[str]:
         return [self._collection._set_name(key) for metric in metrics for key in list(metric.keys())]
+
+    def _reaches(self, metric: Any) -> Iterator[tuple[str, int]]:
+        """Yield each key with how many places of a list it reads, 0 for all."""
+        for group in metric.group_keys():
+            keys = list(metric.row_keys(group))
+            for place, key in enumerate(keys):
+                k = metric.cutoffs[place * len(metric.cutoffs) // len(keys)]
+                yield self._collection._set_name(key), (metric.depth if metric._depth_name == "depth" else k) or 0
 
     def _label_columns(self, metric: Any) -> list[str]:
         """Return the column of each cut-off, named after the first of its keys: codes depend on the buckets."""
@@ -451,9 +467,14 @@ class RowValues(RowColumns):
         """Return the values of all rows by key; two vectors where a value is a ratio of sums; or what labels count."""
         columns = joined(self._batches)
         names = [name.removesuffix(NUMERATOR) for name in columns if not name.endswith(DENOMINATOR)]
-        plain = [name for name in names if name not in (GROUP, COUNTS) and not name.startswith(LABELS)]
+        plain = [name for name in names if name not in (GROUP, COUNTS, LISTED) and not name.startswith(LABELS)]
         keys = [*plain, *self.facts.of_groups, *self.facts.labels] if columns else ()
         return read_columns(keys, self.facts, columns)
+
+    @property
+    def list_lengths(self) -> Ints | None:
+        """How many labels the list of each row has, shape (N,); None where preds are scores of all labels."""
+        return joined(self._batches).get(LISTED)
 
     def by_content(self) -> dict[str, Any]:
         """Return what rows of all processes add to averages over labels, by key; call it in every process.

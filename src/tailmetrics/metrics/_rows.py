@@ -441,10 +441,14 @@ def _warn_of_no_class(caller: str, ranking: Ranking) -> None:
         )
 
 
+def is_listed(ranking: Ranking) -> bool:
+    """Whether rows have lists of ids or candidates, which may end anywhere, not scores of all labels."""
+    return ranking.scores is None and ranking.documents is None and ranking.complete
+
+
 def _warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
     """Warn once if most lists of ids or candidates end before a cut-off; return whether they do."""
-    listed = ranking.scores is None and ranking.documents is None and ranking.complete
-    if not listed or cut >= EVERYTHING or not ranking.num_rows:
+    if not is_listed(ranking) or cut >= EVERYTHING or not ranking.num_rows:
         return False
     length = ranking.length if ranking.row_mask is None else ranking.length[ranking.row_mask]
     if 2 * int((length < cut).sum()) <= len(length):  # some rows have few candidates anywhere

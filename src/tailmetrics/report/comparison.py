@@ -34,6 +34,8 @@ BY_NEED = (0, 3, 4, 6, 10, 1, 2, 5, 7, 8, 9)
 """The columns in the order in which they come where one table has no room for all."""
 SUPERSCRIPTS = str.maketrans(LETTERS, RAISED)
 GAPS = ("gap", "adjusted_gap")
+UNEQUAL = "†"
+"""Stands behind values that read lists of unequal length."""
 LINE = 22
 """Pixels of a line of differences."""
 
@@ -53,6 +55,7 @@ class ComparisonReport(Shown):
         lower_is_better: Keys of which less is better.
         not_compared: Values by key and run that no comparison reads: rows have none, or a model has several runs, which
             have no median together.
+        unequal_lists: Keys that read more places of the lists of one run than of another, with how many of each run.
         what_buckets_are: One or two sentences that say it.
         verdict: What was found, in one sentence that stands first.
         warnings: What to know before believing the numbers.
@@ -73,6 +76,7 @@ class ComparisonReport(Shown):
     over_all: Mapping[str, str] = field(default_factory=dict)
     lower_is_better: Sequence[str] = ()
     not_compared: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    unequal_lists: Mapping[str, str] = field(default_factory=dict)
     what_buckets_are: str = ""
     verdict: str | None = None
     warnings: Sequence[str] = ()
@@ -84,7 +88,9 @@ class ComparisonReport(Shown):
     clusters: str = ""
 
     stem = "compare"
-    in_json = "title date verdict warnings correction corrected_for comparisons not_compared settings versions"
+    in_json = (
+        "title date verdict warnings correction corrected_for comparisons not_compared unequal_lists settings versions"
+    )
 
     @cached_property
     def runs(self) -> list[str]:
@@ -196,6 +202,20 @@ class ComparisonReport(Shown):
         return found
 
 
+def unequal_in_words(lists: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each kind of lists of unequal length, from keys with how many places they read."""
+    kinds: dict[str, list[str]] = {}
+    for key, places in lists.items():
+        kinds.setdefault(places, []).append(key)
+    some = {
+        places: [*keys[:3], *([f"{len(keys) - 3} more"] if len(keys) > 3 else [])] for places, keys in kinds.items()
+    }
+    return [
+        f"{UNEQUAL} {', '.join(keys)}: lists have unequal lengths ({places}), which is part of the difference."
+        for places, keys in some.items()
+    ]
+
+
 def _flat(comparison: Comparison) -> dict[str, Any]:
     whole = asdict(comparison)
     interval, p, corrected = (whole.pop(name) for name in ("interval", "p", "p_corrected"))
@@ -221,6 +241,7 @@ def _runs(report: ComparisonReport) -> Iterator[Section]:
         caption += " No gap is better than another: a model that misses head and tail alike has a small one."
     if all(one.baseline == report.runs[0] for one in report.comparisons) and len(report.runs) > 2:
         caption += f" Runs were compared with {report.runs[0]} alone."
+    caption = " ".join([caption, *unequal_in_words(report.unequal_lists)])
     if report.overall:
         yield _run_section(report, "The runs over all labels", caption, {key: key for key in report.overall}, [])
 
@@ -233,7 +254,8 @@ def _run_section(
     for line, run in enumerate(report.runs):
         values = [report.values[key].get(run, math.nan) for key in keys.values()]
         beaten = (report.beaten(key, run).translate(SUPERSCRIPTS) for key in keys.values())
-        cells = [f"{number(value)}{letters}" for value, letters in zip(values, beaten, strict=True)]
+        marks = (UNEQUAL * (key in report.unequal_lists) for key in keys.values())
+        cells = [f"{number(value)}{letters}{mark}" for value, letters, mark in zip(values, beaten, marks, strict=True)]
         lines.append([report.letter(run), run, *cells])
         for column, (key, value) in enumerate(zip(keys.values(), values, strict=True)):
             known = [one for one in report.values[key].values() if not math.isnan(one)]
@@ -302,9 +324,9 @@ def _differences(report: ComparisonReport, keys: Mapping[str, str], what: str, g
         scale, colour = Scale(min(ends) - margin, max(ends) + margin), run_look(place)[0]
         zero = scale.share(0.0)
         marks = [Mark("line", [(zero, 0.0), (zero, 1.0)], style="thin")]
-        up = [Tick(1 - (line + 0.5) / len(found), (name,)) for line, name in enumerate(found)]
-        for tick in up:
-            (name,) = tick.texts
+        shown = [f"{name}{UNEQUAL * (keys[name] in report.unequal_lists)}" for name in found]
+        up = [Tick(1 - (line + 0.5) / len(found), (name,)) for line, name in enumerate(shown)]
+        for name, tick in zip(found, up, strict=True):
             if name not in known:
                 continue
             one = known[name]
@@ -416,13 +438,16 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
                 f"smaller than what bins of scores leave open, so that no * stands there: {', '.join(open_keys)}; pass "
                 "logits in place of probabilities, or scores of a wider range"
             )
+        lacking += unequal_in_words(
+            {one.key: report.unequal_lists[one.key] for one in part if one.key in report.unequal_lists}
+        )
         stand_out = [line for line, one in enumerate(part) if one.significant]
         yield Section(
             "comparisons",
             f"{run} against {baseline}",
             " ".join(filter(None, ["" if number_of_pair else caption, sentences(*lacking)])),
             header=COLUMNS,
-            lines=[_cells(one) for one in part],
+            lines=[_cells(one, one.key in report.unequal_lists) for one in part],
             bold=frozenset((line, column) for line in stand_out for column in range(len(COLUMNS))),
             order=BY_NEED,
             folded=True,
@@ -441,7 +466,7 @@ def _not_compared(report: ComparisonReport, brief: bool) -> Section:
     return Section("not_compared", "Not compared", caption, header=["metric", *report.runs], lines=lines)
 
 
-def _cells(comparison: Comparison) -> list[str]:
+def _cells(comparison: Comparison, unequal: bool) -> list[str]:
     """Return what is known of a comparison, in the order of the columns."""
     interval, outcomes = comparison.interval, (comparison.wins, comparison.ties, comparison.losses)
     return [
@@ -455,5 +480,5 @@ def _cells(comparison: Comparison) -> list[str]:
         number(comparison.least_difference),
         "/".join(map(str, outcomes)) if any(outcomes) else "–",
         "–" if math.isnan(comparison.cohens_dz) else f"{comparison.cohens_dz:+.2f}",
-        "*" if comparison.significant else "",
+        "*" * comparison.significant + UNEQUAL * unequal,
     ]

@@ -25,6 +25,7 @@ _OF_LATEX = str.maketrans(
         "✓": r"$\surd$",
         "∞": r"$\infty$",
         "±": r"$\pm$",
+        "†": r"$\dagger$",
         "·": r"$\cdot$",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
