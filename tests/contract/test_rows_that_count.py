@@ -162,7 +162,7 @@ def test_what_weighs_nothing_counts_nothing() -> None:
 
 
 def test_a_collection_gives_each_member_what_it_takes() -> None:
-    """A mask goes to all, weights to members that are weighted, groups to all or to one that has groups of its own."""
+    """A mask goes to all, weights to members that are weighted, groups, or a single one, to who has some."""
     masked = fed(tm.TopKCollection([tm.RecallAtK(k=3), tm.MRR()]), SCORES, GAINS, row_mask=MASK).compute()
     assert bits_of(masked["mrr"]) == bits_of(fed(tm.MRR(), SCORES[MASK], GAINS[MASK]).compute())
     weights = torch.arange(36.0)
@@ -171,6 +171,8 @@ def test_a_collection_gives_each_member_what_it_takes() -> None:
     assert set(found) == {"w", "recall@3", "mrr", "mrr/en", "mrr/de"}
     assert bits_of(found["w"]) == bits_of(fed(members[0].clone(), SCORES, GAINS, row_weights=weights).compute())
     assert bits_of(found["recall@3"]) == bits_of(fed(tm.RecallAtK(k=3), SCORES, GAINS).compute())
+    single = fed(tm.MRR(row_groups=["en"]), SCORES, GAINS, row_groups=GROUPS.where(GROUPS == 0, -1))
+    assert bits_of(single.compute()) == bits_of(torch.stack([found["mrr"], found["mrr/en"]]))
     whole = tm.TopKCollection([tm.RecallAtK(k=3, buckets=BUCKETS), tm.MRR()], prefix="val/", row_groups=NAMES)
     keys = set(fed(whole, SCORES, GAINS, row_groups=GROUPS).compute())
     by_bucket = [f"recall@3/{name}" for name in BUCKETS.names]
