@@ -13,6 +13,7 @@ from cases import BUCKETS, NUM_LABELS, registered, training_counts
 from tailmetrics import (
     AccuracyAtK,
     CrossEntropy,
+    F1AtThreshold,
     KForRecall,
     LabelBuckets,
     LabelFrequency,
@@ -292,3 +293,35 @@ def test_what_a_collection_tells_its_members_holds_for_those_that_are_added():
         collection = TopKCollection([AccuracyAtK(k=1, **more)], ignore_index=-1)
         report = evaluate(scores, target, metrics=collection, label_counts=[6, 5, 4, 3, 2, 1])
         assert report.rows == 5
+
+
+@pytest.mark.parametrize("macro", [None, "of_averages"])
+def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
+    """Of 40 labels some have no row: over all labels they count 0, and each bucket says how many labels have a row."""
+    counts = (200 / torch.arange(1, 41)).long()
+    target = torch.multinomial(counts.float(), 60, replacement=True, generator=torch.Generator().manual_seed(0))
+    perfect = torch.nn.functional.one_hot(target, 40)
+    buckets = LabelBuckets.quantiles(counts, 3)
+    kinds = {
+        kind: [
+            F1AtThreshold(0.5, average="macro", labels=kind, macro=macro, num_labels=40),
+            F1AtThreshold(0.5, average="macro", labels=kind, macro=macro, buckets=buckets),
+        ]
+        for kind in ("all", "present")
+    }
+    found = {kind: evaluate(perfect.float(), perfect.bool(), metrics=of) for kind, of in kinds.items()}
+    relevant = set(target.tolist())
+    for report in found.values():
+        with_rows = [sum(buckets.names[buckets.assignment[one]] == name for one in relevant) for name in buckets.names]
+        assert report.labels_with_rows == dict(zip(buckets.names, with_rows, strict=True))
+        (table,) = (one for one in report.document().tables if one.name == "buckets")
+        column = table.header.index("labels with rows")
+        assert [line[column] for line in table.lines] == [str(len(relevant)), *map(str, with_rows)]
+    assert [max(report.overall.values()) for report in found.values()] == pytest.approx([len(relevant) / 40, 1.0])
+    (said,) = found["all"].means.values()
+    assert said == (
+        f"the mean over all labels, of which {40 - len(relevant)} of 40 have no relevant row and count 0, so that it can "
+        f"reach {len(relevant) / 40:.4f}"
+    )
+    (said,) = found["present"].means.values()
+    assert said == "the mean over the labels that are relevant in some row"

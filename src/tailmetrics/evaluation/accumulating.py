@@ -39,6 +39,7 @@ from tailmetrics.metrics import (
     RelevanceAtK,
     TopKMetric,
 )
+from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._references import REFERENCES
 from tailmetrics.metrics._rows import RelevanceMetric
 from tailmetrics.ranking import Ranking
@@ -240,6 +241,9 @@ class Evaluation:
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
         told = dict.fromkeys(text for share in from_all(self.told) for text in share)
         labels = examples = None
+        with_rows = self._labels_with_rows()
+        at_most = {key: _at_most(m, some) for m, (some, *_) in with_rows if m.buckets is None for key in m.row_keys()}
+        of_bucket = {(m.bound_buckets.names, tuple(some)) for m, some in with_rows if m.bound_buckets is not None}
         if self.labels:
             columns = {name: one.cpu() for name, one in self.collection.per_label(zero_division=math.nan).items()}
             within = () if buckets is None else (buckets.assignment, buckets.names)
@@ -273,11 +277,12 @@ class Evaluation:
             postfix=self.collection.postfix or "",
             captions={named(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
             means={
-                named(key): mean_over(m)
+                named(key): mean_over(m) + at_most.get(key, "")
                 for m in self.members
                 if m.buckets is None and mean_over(m)
                 for key in m.row_keys()
             },
+            labels_with_rows=dict(zip(*of_bucket.pop(), strict=True)) if len(of_bucket) == 1 else {},
             places=self._stems(KForRecall, CoverageError),
             shares=self._stems(PredictionProportionAtK),
             summaries=summaries,
@@ -314,6 +319,19 @@ class Evaluation:
                 f"Evaluation: label_names holds {len(names)} names for {labels} labels; pass one for each."
             )
         return names
+
+    def _labels_with_rows(self) -> list[tuple[LabelAveragedMetric, list[int]]]:
+        """Return the macro averages that count relevant rows, with how many labels, of each bucket, have one."""
+        found: list[tuple[LabelAveragedMetric, list[int]]] = []
+        known: dict[str, Tensor] = {}
+        for metric in self.members:
+            if isinstance(metric, LabelAveragedMetric) and mean_over(metric) and "support" in metric._counts_kept:
+                name, buckets = metric._label_state("support"), metric.bound_buckets
+                known[name] = known[name] if name in known else metric.per_label()["support"].cpu() > 0
+                inside = torch.zeros_like(known[name], dtype=torch.int64) if buckets is None else buckets.assignment
+                size = 1 if buckets is None else len(buckets)
+                found.append((metric, torch.bincount(inside[known[name]], minlength=size).tolist()))
+        return found
 
     def _notes_on_bins(self) -> Iterator[str]:
         """Yield how far values from bins of scores may be from the exact ones, where it shows in four digits."""
@@ -381,6 +399,15 @@ class Evaluation:
                 f"k reaches the number of labels for {found}: every relevant label there that is ranked at all is a "
                 "hit, whatever the model; scope='global' asks for the row's overall top k."
             )
+
+
+def _at_most(metric: LabelAveragedMetric, with_rows: int) -> str:
+    """Return what a mean over all labels can reach, in words, where some of them have no relevant row."""
+    number = metric.num_labels or 0
+    if metric.labels != "all" or with_rows == number:
+        return ""
+    reach = f"so that it can reach {with_rows / number:.4f}"
+    return f", of which {number - with_rows:,} of {number:,} have no relevant row and count 0, {reach}"
 
 
 def _ranks(metric: TopKMetric) -> Iterator[int]:

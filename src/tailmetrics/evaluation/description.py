@@ -37,6 +37,7 @@ def captions_of(metric: TopKMetric) -> dict[str, str]:
     left_out = isinstance(metric, RelevanceMetric) and metric.empty_target_action == "skip"
     rows = "; rows with a relevant label there" if left_out else ""
     mean = f"; {mean_over(metric)} of the bucket" if mean_over(metric) else ""
+    mean += ", those without a relevant row with 0" if mean and getattr(metric, "labels", "") == "all" else ""
     return {metric._key(k): f"{_caption(metric, k)}{rows}{mean}" for k in metric.cutoffs}
 
 

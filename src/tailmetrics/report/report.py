@@ -214,6 +214,7 @@ class Report(Shown):
         over_all: For each metric by bucket the key of its value over all labels.
         captions: For each metric by bucket what its values are of: scope and cut-off, in words.
         means: For each key of a macro average over all labels, over which labels it is the mean, in words.
+        labels_with_rows: How many labels of each bucket have a relevant row, where macro averages are by bucket.
         places: Metrics whose values are places in a list.
         shares: Metrics whose values are the buckets' shares of what is shown.
         summaries: Gap and spread of each metric by bucket, as ``TopKCollection.summaries()`` has them.
@@ -244,6 +245,7 @@ class Report(Shown):
     over_all: Mapping[str, str] = field(default_factory=dict)
     captions: Mapping[str, str] = field(default_factory=dict)
     means: Mapping[str, str] = field(default_factory=dict)
+    labels_with_rows: Mapping[str, int] = field(default_factory=dict)
     places: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
     summaries: Mapping[str, float] = field(default_factory=dict)
@@ -479,6 +481,10 @@ def _buckets(report: Report) -> Iterator[Section]:
     for what in ("labels", "positives"):
         total = sum(getattr(row, what) for row in report.buckets if row.kind == 0)
         fixed[what] = [count(getattr(known[name], what) if name in known else total) for name in names]
+    if some := report.labels_with_rows:
+        fixed["labels with rows"] = [
+            count(some.get(name, sum(some.values()) if name == ALL_LABELS else None)) for name in names
+        ]
     rows = _denominators(report, names)
     fixed |= {"rows": rows} if rows else {}
     buckets = what_buckets_are(report.buckets)
@@ -486,12 +492,13 @@ def _buckets(report: Report) -> Iterator[Section]:
         "Under each bar: the bucket, the number of its labels, and how often they are relevant in what was evaluated"
     )
     of_rows = "rows: those that count in metrics that leave rows out" if rows else ""
+    of_labels = "labels with rows: those that are relevant in some row" if report.labels_with_rows else ""
     yield Section(
         "buckets",
         HEAD_TO_TAIL,
         sentences(report.of_rows, _scopes(report, metrics), buckets),
         lead=sentences(buckets, below),
-        columns=sentences(of_rows, _of_intervals(report)),
+        columns=sentences(of_labels, of_rows, _of_intervals(report)),
         charts=[_bars(report, metric) for metric in metrics],
         fixed=len(fixed),
         **_table(report, fixed, {metric: [_key_of(report, metric, name) for name in names] for metric in metrics}),
