@@ -348,6 +348,13 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(tailmetrics, tm
     assert found["metrics"]["accuracy@1"] == (scores.argmax(2) == target)[counts].mean()
     assert found["buckets"][0]["occurrences"] == (train != padding).sum()
     assert sum(bucket["positives"] for bucket in found["buckets"]) == counts.sum()
+    assert any("sequence are taken for independent" in one for one in found["warnings"])
+    (tmp_path / "texts.txt").write_text("one\ntwo\nthree\nfour\nfive\nsix\n")
+    more = ["--clusters", tmp_path / "texts.txt", "--overwrite", "--quiet"]
+    assert tailmetrics("evaluate", *metrics, *words, *more)[0] == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["intervals"]["accuracy@1"]["clusters"] == 6
+    assert not any("independent" in one for one in report["warnings"])
     status, _, err = tailmetrics("evaluate", *metrics[:2], *files, "--quiet")
     assert (status, "If -100 marks rows that do not count, add --ignore-index -100." in err) == (
         (2, True) if padding < 0 else (0, False)

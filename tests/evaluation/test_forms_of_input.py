@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 import pytrec_eval
 import torch
+from scipy import stats
 
 from tailmetrics import (
     MAP,
@@ -15,6 +16,7 @@ from tailmetrics import (
     AccuracyAtK,
     CatalogCoverageAtK,
     CrossEntropy,
+    KForRecall,
     LabelBuckets,
     NDCGAtK,
     PrecisionAtK,
@@ -174,6 +176,40 @@ def test_rows_of_a_cluster_are_drawn_together(form):
     runs, options = {"one": RUN, "other": other}, {"metrics": [RecallAtK(2)], "resamples": 100}
     compared = compare_runs(runs, QRELS, clusters=users[form], **options)
     assert compared.comparisons[0].interval.clusters == 1
+
+
+@pytest.mark.parametrize("form", ["sequences", "rows", "list", "flat"])
+def test_intervals_of_sequences_that_are_alike(form):
+    """By hand: Student's t of the 40 sequences' sums over 25 rows each; for single rows it is half as wide."""
+    generator = torch.Generator().manual_seed(0)
+    target = torch.randint(20, (40, 30), generator=generator)
+    above = (2 + 1.5 * torch.randn(40, 1, generator=generator)).expand(40, 30)[:, :, None]
+    scores = torch.randn(40, 30, 20, generator=generator).scatter_add(2, target[:, :, None], above)
+    right = (scores.argmax(dim=2) == target)[:, :25].double().mean(dim=1).numpy()
+    target[:, 25:] = -100
+    numbers = torch.arange(40)
+    given = {"sequences": numbers, "rows": numbers[:, None].expand(40, 30), "list": [f"s{one}" for one in range(40)]}
+    options = {"metrics": [AccuracyAtK(k=1), KForRecall(1.0)], "ignore_index": -100}
+    if form == "flat":
+        clusters, shaped = numbers.repeat_interleave(30), (scores.reshape(-1, 20), target.reshape(-1))
+    else:
+        clusters, shaped = given[form], (scores, target)
+    report = evaluate(*shaped, clusters=clusters, **options)
+    found, half = report.intervals["accuracy@1"], stats.t.ppf(0.975, 39) * right.std(ddof=1) / 40**0.5
+    assert (found.low, found.high) == pytest.approx((right.mean() - half, right.mean() + half))
+    assert (found.n, found.clusters) == (1000, 40)
+    assert report.intervals["median_k_for_recall@1"].method == "none: a median is resampled"
+    assert "for 40 independent clusters of rows" in " ".join(str(report).split())
+    drawn = evaluate(*shaped, clusters=clusters, intervals=200, **options).intervals
+    assert [one.clusters for one in drawn.values()] == [40, 40]
+    alone = evaluate(*shaped, **options)
+    width = alone.intervals["accuracy@1"].high - alone.intervals["accuracy@1"].low
+    assert width < 0.6 * 2 * half
+    said = any("of one sequence are taken for independent" in one for one in alone.warnings)
+    assert said == (form != "flat")
+    assert not any("independent: where" in one for one in report.warnings)
+    compared = compare_runs({"a": shaped[0], "b": -shaped[0]}, shaped[1], clusters=clusters, resamples=200, **options)
+    assert compared.comparisons[0].interval.clusters == 40
 
 
 def test_intervals_are_asked_for():

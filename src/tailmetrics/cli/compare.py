@@ -15,7 +15,7 @@ import pyarrow as pa
 import torch
 
 from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, report_of, stream
-from tailmetrics.cli.inputs import groups_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
+from tailmetrics.cli.inputs import clusters_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
 from tailmetrics.cli.messages import CommandError, CommandWarning
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
@@ -123,11 +123,7 @@ def _compared(
     clusters = None
     if options.clusters is not None and names_a_file(options.clusters):
         queries = None if pa.types.is_integer(names.type) else names.to_pylist()
-        clusters = groups_of_rows("--clusters", options.clusters, data, queries)
-        if len(clusters) != len(names):
-            problem = f"--clusters {options.clusters}: holds {len(clusters):,} rows, but {len(names):,} are compared"
-            hint = "these rows have no names: give a text file with the cluster of each row, one per line, no header."
-            raise CommandError(problem, hint)
+        clusters = clusters_of_rows(options.clusters, data, queries, len(names))
     elif options.clusters is not None:
         clusters = first.column(options.clusters)
     facts = known.facts or RowFacts()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from tailmetrics.cli.inputs import (
     Files,
     Inputs,
     RowGroups,
+    clusters_of_rows,
     everywhere,
     facts_of,
     label_names,
@@ -36,6 +38,7 @@ from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.evaluating import (
+    ALIKE,
     note_on_catalogue,
     note_on_unseen,
     notes_on_left_out,
@@ -69,6 +72,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         raise CommandError("there are no predictions", "add --preds FILE.")
     if options.intervals and options.no_intervals:
         raise CommandError("--intervals and --no-intervals are both given", "leave one of them out.")
+    if options.clusters and options.no_intervals:
+        raise CommandError("--clusters and --no-intervals are both given", "leave one of them out.")
     if options.shares is not None and options.engine is None:
         raise CommandError("--shares is given without --engine", "add --engine ray, dask or spark, or leave it out.")
     metrics = chosen_metrics(request)
@@ -94,7 +99,10 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         ranks.check_same(inputs.facts)
         (dataset,) = inputs.runs
         with ranks.agreement():
-            groups = read_row_groups(data, dataset)
+            groups, clusters = read_row_groups(data, dataset), None
+            if options.clusters is not None:
+                sequences = next(iter(dataset.preds.sequences), 0)
+                clusters = clusters_of_rows(options.clusters, data, dataset.row_names, dataset.num_rows, sequences)
             evaluation = Evaluation(
                 answerable(metrics, dataset, request),
                 row_groups=None if groups is None else groups.names,
@@ -102,7 +110,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 label_names=label_names(data.label_names, dataset.label_names, inputs.files.num_labels),
                 examples=options.examples,
                 row_names=dataset.row_names,
-                intervals=None if options.no_intervals else resampling.confidence,
+                intervals=None if options.no_intervals or options.clusters else resampling.confidence,
             )
         bind(evaluation.collection, inputs, ranks, engine)
         evaluation.start(ranks.device)
@@ -117,6 +125,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 files = inputs.files.everywhere()
                 evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
         report = report_of(evaluation, options.preds, dataset, data, groups)
+        if len(dataset.preds.sequences) > 1 and clusters is None and not options.no_intervals:
+            report = replace(report, notes=(*report.notes, in_options(ALIKE)))
         report = replace(report, title=options.title or report.title)
         more = [one for one, of_file in said.items() if not of_file and one not in report.notes]
         report = replace(report, notes=(*report.notes, *more))
@@ -128,8 +138,9 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                     *(one for one, of_file in said.items() if of_file),
                 ]
             stack.close()
-        if options.intervals and table is not None:
-            found = _intervals(table, dataset.num_rows, ranks, resampling)
+        if table is not None and (options.intervals or clusters is not None):
+            drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0}) | {"clusters": clusters}
+            found = _intervals(table, dataset.num_rows, ranks, drawn)
             found = as_valued(found, {**report.scalars, **report.summaries})
             report = replace(report, intervals={**report.intervals, **found})
         with ranks.agreement():
@@ -144,7 +155,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
 def _claim_row_table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -> Path | None:
     """Claim the output of --per-row; return the temporary file that this process writes its values to."""
     if options.per_row is None:
-        return folder_for(outputs) / "rows.parquet" if options.intervals else None
+        return folder_for(outputs) / "rows.parquet" if options.intervals or options.clusters else None
     table = Path(options.per_row)
     goals = [part_path(table, rank, ranks.world_size) for rank in range(ranks.world_size)]
     mine = goals[ranks.rank]
@@ -400,7 +411,7 @@ GATHERED_VALUES = 2**25
 """Most values gathered at once (256 MB). Each set of keys is resampled with the same draws, by the same seed."""
 
 
-def _intervals(path: Path, num_rows: int, ranks: Ranks, options: ResamplingOptions) -> dict[str, Interval]:
+def _intervals(path: Path, num_rows: int, ranks: Ranks, drawn: Mapping[str, Any]) -> dict[str, Interval]:
     """Return the interval of each key on the first rank, from the rows of all ranks; call it on every rank."""
     with ranks.agreement():
         table = RowTable.open(path, whole=False) if path.exists() else None
@@ -417,5 +428,5 @@ def _intervals(path: Path, num_rows: int, ranks: Ranks, options: ResamplingOptio
             if parts and ranks.is_first:
                 facts = parts[0][1] or RowFacts()
                 rows = read_columns(group, facts, joined([columns for columns, _ in parts]))
-                found |= intervals(rows, **facts.among(group), **asdict(options))
+                found |= intervals(rows, **facts.among(group), **drawn)
     return found

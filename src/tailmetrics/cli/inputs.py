@@ -373,6 +373,20 @@ def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
     return RowGroups(tuple(known), torch.tensor(numbers, dtype=torch.int16), dataset.start, lacking)
 
 
+def clusters_of_rows(
+    said: str, options: DataOptions, queries: Sequence[str] | None, num_rows: int, sequences: int = 0
+) -> list[str | None]:
+    """Return the cluster of each row that ``--clusters`` tells, one for each row or for each of the sequences."""
+    clusters = groups_of_rows("--clusters", said, options, queries)
+    if len(clusters) == sequences:
+        clusters = [one for one in clusters for _ in range(num_rows // sequences)]
+    if len(clusters) != num_rows:
+        problem = f"--clusters {said}: holds {len(clusters):,} rows, but there are {num_rows:,}"
+        hint = "these rows have no names: give a text file with the cluster of each row, one per line, no header."
+        raise CommandError(problem, hint)
+    return clusters
+
+
 def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequence[str] | None) -> list[str | None]:
     """Return the group of each row that an option names: by a file, or by a column of the targets.
 

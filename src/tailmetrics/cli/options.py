@@ -79,6 +79,11 @@ class EvaluateOptions:
     out: Annotated[str | None, "Folder for the report."] = None
     per_row: Annotated[str | None, "Parquet file for the value of every metric in every row."] = None
     intervals: Annotated[bool, "Resample for confidence intervals, instead of the quick ones."] = False
+    clusters: Annotated[
+        str | None,
+        "What makes rows dependent, such as their user: a column of the targets, or a file as --row-groups takes. "
+        "Intervals are then of clusters.",
+    ] = None
     no_intervals: Annotated[bool, "Leave confidence intervals out, which is faster."] = False
     labels: Annotated[bool, "Write labels.csv, the values of each label; the report names the worst."] = False
     examples: Annotated[bool, "Show, for each bucket, one row that misses a label of it."] = False

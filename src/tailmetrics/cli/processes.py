@@ -150,6 +150,7 @@ class Engine:
         kept = {
             "--per-row": options.per_row,
             "--intervals": options.intervals,
+            "--clusters": options.clusters,
             "--device cuda": options.device != "cpu",
         }
         asked = next((name for name, value in kept.items() if value), None)

@@ -12,7 +12,7 @@ import numpy as np
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import versions
-from tailmetrics.evaluation.evaluating import Missing, evaluated, of_rows
+from tailmetrics.evaluation.evaluating import Missing, evaluated
 from tailmetrics.evaluation.row_values import RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._inputs import check_indexes
@@ -70,8 +70,7 @@ def compare_runs(
         resamples: As for :func:`tailmetrics.significance.compare`.
         resample: ``"rows"``, or ``"rows,labels"`` where other labels could have been drawn, too.
         seed: Same seed, same numbers.
-        clusters: What rows are drawn by, such as their user: shape (N,), or by query as ``row_groups``; None draws
-            single rows.
+        clusters: What rows are drawn by, such as their user, in the forms of ``row_groups``; None draws single rows.
 
     >>> import torch
     >>> target = torch.arange(20) % 4
@@ -87,7 +86,7 @@ def compare_runs(
     check_indexes("compare_runs", runs)
     more: dict[str, Any] = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
-    more |= {"ignore_index": ignore_index, "label_names": label_names}
+    more |= {"ignore_index": ignore_index, "label_names": label_names, "clusters": clusters}
     found = {name: evaluated(preds, target, rows=True, missing=missing, **more) for name, preds in runs.items()}
     report, rows, data = next(iter(found.values()))
     for name, (_, _, other) in found.items():
@@ -119,7 +118,7 @@ def compare_runs(
         resamples=resamples,
         resample=resample,
         seed=seed,
-        clusters=of_rows(clusters, "clusters", data, {"target": target, **runs}),
+        clusters=data.clusters,
     )
 
 

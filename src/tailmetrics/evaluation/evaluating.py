@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from math import prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,6 +35,11 @@ from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tenso
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
+ALIKE = (
+    "Rows of one sequence are taken for independent: where they are alike, intervals are too narrow, and differences "
+    "seem more certain than they are. clusters= tells the sequence of each row."
+)
+"""What to know of scores (B, T, L)."""
 CONFIDENCE = 0.95
 """Of intervals that nobody has asked for."""
 Part = tuple[slice, Any, Any]
@@ -56,6 +63,7 @@ def evaluate(
     missing: Missing = "skip",
     ignore_index: int | None = None,
     intervals: bool | int | None = None,
+    clusters: Any = None,
     title: str = "Evaluation",
     batch_rows: int = 4096,
 ) -> Report:
@@ -80,8 +88,9 @@ def evaluate(
             that need counts.
         row_mask: Shape (N,), or by query as a dict, or as a Series whose index names the queries of tables: bool; False
             drops a row.
-        row_groups: Shape (N,), or by query alike: the group of each row, such as its language, None for none; every
-            value is then reported for the rows of each group too. Or the numbers of groups that the metrics name.
+        row_groups: Shape (N,), or by query alike, or (B,) or (B, T) beside scores (B, T, L): the group of each row,
+            such as its language, None for none; every value is then reported for the rows of each group too. Or the
+            numbers of groups that the metrics name.
         labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,): scores then go with targets that are lists of names, too.
@@ -97,6 +106,8 @@ def evaluate(
         intervals: 95 % confidence intervals of every value with values per row. None makes them from sums over the
             rows, which needs no resampling (and scipy, which ``tailmetrics[report]`` brings); False leaves them out,
             which is faster; True resamples 10,000 times, or say how often.
+        clusters: What rows are drawn by for intervals, such as their user: in the forms of ``row_groups``. Intervals
+            are too narrow without it where rows of one user are alike.
         title: Heads the report.
         batch_rows: Rows that are ranked at a time; makes no difference to the values.
 
@@ -109,16 +120,17 @@ def evaluate(
     more = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
     more |= {"label_names": label_names, "examples": examples, "row_names": row_names, "row_groups": row_groups}
     more |= {"train_target": train_target, "row_mask": row_mask, "missing": missing, "batch_rows": batch_rows}
-    more |= {"ignore_index": ignore_index}
-    quick = None if intervals is False else CONFIDENCE
-    report, rows, _ = evaluated(preds, target, title=title, rows=bool(intervals), quick=quick, **more)
+    more |= {"ignore_index": ignore_index, "clusters": clusters}
+    drawn = intervals is not False and (bool(intervals) or clusters is not None)
+    quick = None if intervals is False or clusters is not None else CONFIDENCE
+    report, rows, data = evaluated(preds, target, title=title, rows=drawn, quick=quick, **more)
     columns = {} if rows is None else rows.columns()
     if rows is None or not columns:
         return report
-    from tailmetrics.significance import intervals as resampled
+    from tailmetrics.significance import intervals as estimated
 
-    resamples = 10_000 if intervals is True or intervals is None else intervals
-    of_rows = resampled(columns, resamples=resamples, **rows.facts.among(columns))
+    resamples = 10_000 if intervals is True else int(intervals or 0)
+    of_rows = estimated(columns, resamples=resamples, clusters=data.clusters, **rows.facts.among(columns))
     return replace(report, intervals={**report.intervals, **as_valued(of_rows, {**report.scalars, **report.summaries})})
 
 
@@ -139,6 +151,7 @@ def evaluated(
     batch_rows: int = 4096,
     metrics: TopKCollection | Iterable[TopKMetric] | None = None,
     ignore_index: int | None = None,
+    clusters: Any = None,
     **more: Any,
 ) -> tuple[Report, Any, Data]:
     """Return the report, the values of all rows (:class:`RowValues`; None unless ``rows`` asks for them), and the data.
@@ -162,9 +175,9 @@ def evaluated(
         label_counts = _counts_by_id(label_counts, data.given_order)
     if data.given_order is not None and isinstance(more.get("buckets"), LabelBuckets):
         more["buckets"] = _buckets_by_id(more["buckets"], data.given_order)
-    if getattr(row_groups, "ndim", 1) > 1 and not is_table(row_groups):  # of sequences (B, T)
-        row_groups = row_groups.reshape(-1)
-    row_groups = of_rows(row_groups, "row_groups", data, {"preds": preds, "target": target})
+    beside = {"preds": preds, "target": target}
+    row_groups = of_rows(row_groups, "row_groups", data, beside)
+    data = data._replace(clusters=of_rows(clusters, "clusters", data, beside))
     row_names = data.row_names if row_names is None else row_names
     if row_names is not None and len(row_names) != data.num_rows:
         raise ValueError(
@@ -206,6 +219,8 @@ def evaluated(
     report = evaluation.report(title)
     kept = data.num_rows if data.row_mask is None else int(data.row_mask.sum())
     notes = [*report.notes, *notes_on_left_out(evaluation, report, kept), *data.notes]
+    if data.tokens > 1 and clusters is None and (rows or quick is not None):
+        notes.append(ALIKE)
     if data.label_names is not None and label_names is None:
         notes += note_on_catalogue(
             evaluation.members, len(data.label_names), "preds and the other arguments name", "label_names=ITEMS"
@@ -389,6 +404,9 @@ def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> 
     named = any(map(is_table, beside.values()))
     if is_table(given) and not isinstance(given, Mapping):
         raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a dict by query or by row.")
+    if given is not None and not isinstance(given, Mapping) and (data.tokens > 1 or getattr(given, "ndim", 1) > 1):
+        flat = np.asarray(given.cpu() if isinstance(given, Tensor) else given).reshape(-1)  # of (B, T), or of (B,)
+        return flat if len(flat) == data.num_rows else flat.repeat(data.tokens)
     if not isinstance(given, Mapping) and not (named and hasattr(given, "index") and hasattr(given, "items")):
         check_indexes(CALLER, {**beside, argument: given})
         return given
@@ -467,6 +485,8 @@ class Data(NamedTuple):
             ``label_order``.
         tie_winner: As for :class:`Report`.
         row_names: The query of each row; None where rows are numbered.
+        clusters: What rows are drawn by; None for rows.
+        tokens: Rows of each sequence, where scores are (B, T, L).
         train: Counts of training targets; None without any.
         notes: What to know of the rows.
     """
@@ -481,6 +501,8 @@ class Data(NamedTuple):
     given_order: Tensor | None = None
     tie_winner: str = Report.tie_winner
     row_names: Sequence[str] | None = None
+    clusters: Any = None
+    tokens: int = 1
     train: LabelFrequency | None = None
     notes: tuple[str, ...] = ()
 
@@ -520,7 +542,8 @@ def is_table(value: Any) -> bool:
 
 def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any, ignore_index: int | None) -> Data:
     batch = Batch(preds, target, row_mask)
-    of_tokens = getattr(preds, "ndim", 2) > getattr(target, "ndim", 2) > 1  # (B, T, L) beside ids (B, T)
+    axes = getattr(preds[0] if isinstance(preds, tuple) else preds, "shape", ())[1:-1]
+    of_tokens = len(axes) > 0 and getattr(target, "ndim", 0) == len(axes) + 1  # (B, T, L) beside ids (B, T)
     as_tensors(Context(CALLER), batch)
     given = batch.preds if isinstance(batch.preds, tuple) else None
     first = batch.preds if given is None else given[0]
@@ -548,7 +571,7 @@ def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any, ignor
             train.update(labels, ignore_index=ignored)
         except ValueError as error:
             raise ValueError(f"{CALLER}: train_target: {error}") from error
-    return Data(len(first), columns, first.device, batches, batch.row_mask, train=train)
+    return Data(len(first), columns, first.device, batches, batch.row_mask, tokens=prod(axes), train=train)
 
 
 def _largest_id(*ids: Tensor) -> int:
@@ -663,8 +686,8 @@ def _of_tables(
         given_order,
         dataset.tie_winner,
         dataset.row_names,
-        train,
-        notes,
+        train=train,
+        notes=notes,
     )
 
 

@@ -419,7 +419,9 @@ def _of_intervals(report: Report) -> str:
     first = next(iter(report.intervals.values()), None)
     if first is None:
         return ""
-    said = f"the {first.confidence:.0%} confidence interval, for independent rows"
+    clusters = max(one.clusters or 0 for one in report.intervals.values())
+    of = f"{clusters:,} independent clusters of rows" if clusters else "independent rows"
+    said = f"the {first.confidence:.0%} confidence interval, for {of}"
     return f"± is half the width of {said}; [low, high] are its ends where it is not symmetric"
 
 

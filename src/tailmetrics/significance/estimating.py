@@ -333,6 +333,8 @@ class Estimate:
         """Return the value with its interval, from what was drawn; ``quick`` needs nothing drawn, but no median."""
 
         def spread() -> Ends:
+            if quick and self.smooth is None:
+                return nan, nan, "none: a median is resampled"
             if quick or self.extra:
                 low, high, method = student(self.value, *self.error(), self.bounds, confidence)
                 return low, high, f"{method} of {self._drawn_are}, runs and labels" if self.extra else method
