@@ -285,12 +285,15 @@ class KForRecall(RelevanceMetric):
         """
         padded = ranking.targets.padded
         if padded is not None and padded.shape[1] == 1 and self.min_recall < 1:
-            warn_outside(
-                f"{self._caller}: each row has one relevant label, so that min_recall={number_text(self.min_recall)} "
-                f"makes no difference: the value is the {self.statistic} rank of this label. How long a list must be "
-                f"to find {self.min_recall:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) tells: the first k "
-                "that reaches this share."
-            )
+            ranking.remembered("one label per row warned of", self._warn_of_one_label)
+
+    def _warn_of_one_label(self) -> None:
+        warn_outside(
+            f"{self._caller}: each row has one relevant label, so that min_recall={number_text(self.min_recall)} makes "
+            "no difference: the value is the median or mean rank of this label. How long a list must be to find "
+            f"{self.min_recall:.0%} of the labels, AccuracyAtK(k=[10, 20, 50, 100]) tells: the first k that reaches "
+            "this share."
+        )
 
     def _states(self) -> dict[str, State]:
         return {
