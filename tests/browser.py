@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -72,10 +71,6 @@ class Browser:
         code, text = {"Tab": (9, ""), "Enter": (13, "\r")}[key]
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text)
-
-    def screenshot(self) -> bytes:
-        """Return the whole page as PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
 
     def close(self) -> None:
         """End the browser in its own way, so that its processes stop writing."""

@@ -75,10 +75,6 @@ def curve(name: str, row: Row, upto: int, **conventions: Any) -> list[float]:
     return [value(name, [row], k, **conventions) for k in range(1, upto + 1)]
 
 
-def discounted(gains: Sequence[float]) -> float:
-    return math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
-
-
 def floats(fractions: list[Fraction]) -> list[float]:
     return [float(fraction) for fraction in fractions]
 

@@ -18,7 +18,6 @@ from tailmetrics.ranking._inputs import from_column
 LISTS = [[4, 2, 7], [], [1], None, [0, 9, 3]]
 PADDED = [[4, 2, 7], [-1, -1, -1], [1, -1, -1], [-1, -1, -1], [0, 9, 3]]
 TARGET = [[2, 7], [5], None, [1], [3, 0, 8]]
-TARGET_PADDED = torch.tensor([[2, 7, -1], [5, -1, -1], [-1, -1, -1], [1, -1, -1], [3, 0, 8]])
 
 
 def chunked(lists: list[Any], kind: Any) -> Any:
