@@ -17,7 +17,7 @@ import pytrec_eval
 import scipy.sparse
 import torch
 from napkinxc.metrics import Jain_et_al_inverse_propensity, precision_at_k, psprecision_at_k
-from sklearn.metrics import f1_score, top_k_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, f1_score, top_k_accuracy_score
 
 from tailmetrics.cli import main
 
@@ -84,6 +84,24 @@ def test_next_location(typed: Any) -> None:
         assert found[f"accuracy@{k}"] == pytest.approx(expected, abs=5e-5)
     expected = f1_score(names["visited"], names["scores"].argmax(1), average="weighted", zero_division=0)
     assert found["weighted_f1@1"] == pytest.approx(expected, abs=5e-5)
+
+
+def test_long_tailed_images(typed: Any) -> None:
+    """scikit-learn's balanced accuracy, and the mean accuracy of the classes of each group, by their training images."""
+    names, printed = typed
+    found, target = printed["Long-tailed images"], names["visited"]
+    right = names["scores"].argmax(1) == target
+    images = np.zeros(200)
+    for row in names["train"]:
+        images[row] += 1
+    by_class = {one: right[target == one].mean() for one in np.unique(target)}
+    assert found["accuracy@1"] == pytest.approx(right.mean(), abs=5e-5)
+    assert found["macro_recall@1"] == pytest.approx(
+        balanced_accuracy_score(target, names["scores"].argmax(1)), abs=5e-5
+    )
+    for group, low, high in (("many", 101, np.inf), ("medium", 20, 100), ("few", 1, 19)):
+        of_group = [value for one, value in by_class.items() if low <= images[one] <= high]
+        assert found[f"macro_recall@1/{group}"] == pytest.approx(np.mean(of_group), abs=5e-5)
 
 
 def test_language_models(typed: Any) -> None:
