@@ -220,7 +220,7 @@ def test_counts_and_number_of_labels_agree() -> None:
         ({"label_names": "abc"}, r"label_names='abc' is of type str; pass a list of texts\."),
         ({"row_names": [1]}, r"row_names holds 1 of type int; pass a list of texts\."),
         ({"name": 3}, "name=3 is no part of a file name"),
-        ({"label_counts": {"a": 1}}, "label_counts is a dict; pass whole numbers, one per label"),
+        ({"label_counts": {"a": 1}}, "label_counts is a dict; pass a tensor or list of whole numbers, one per label"),
     ],
 )
 def test_the_callback_refuses_at_once(given: Mapping[str, Any], said: str) -> None:
