@@ -328,3 +328,17 @@ def test_scores_go_with_names_of_their_columns():
     assert repr(named.scalars) == repr(ids.scalars)
     with pytest.raises(ValueError, match="target holds 'D04', which is none of label_names"):
         evaluate(scores, [["A01"], ["D04"]], label_names=names)
+
+
+def test_lists_of_arrays_and_arrays_of_names():
+    """Rows as a table of Parquet gives them, arrays in a list, of ids or names, are lists of lists; 1 of 2 is right."""
+    ids, names = [[1, 2], [3]], [["b", "c"], ["d"]]
+    target_ids, target_names = [[1], [2]], [["b"], ["c"]]
+    pairs = [([array(row) for row in ids], target_ids) for array in (np.array, torch.tensor)]
+    pairs += [(ids, [np.array(row) for row in target_ids]), ([np.array([1, 2]), np.array([])], target_ids)]
+    pairs += [([np.array(row) for row in names], target_names), (pd.Series(names), pd.Series(["b", "c"]))]
+    pairs += [(pd.Series([np.array(row) for row in names]), target_names), (np.array([["b"], ["d"]]), target_names)]
+    for preds, target in pairs:
+        assert evaluate(preds, target, metrics=[RecallAtK(k=1)]).scalars["recall@1"] == 0.5
+    with pytest.raises(ValueError, match="indexes differ"):
+        evaluate(pd.Series(names), pd.Series(["b", "c"], index=[1, 0]), metrics=[RecallAtK(k=1)])

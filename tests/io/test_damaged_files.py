@@ -113,7 +113,7 @@ def test_the_error_survives_pickling():
 
     error = DataFileError("a.npy", "is empty", "row 3", "write it again.")
     again = pickle.loads(pickle.dumps(error))
-    assert str(again) == str(error) == "a.npy, row 3: is empty"
+    assert str(again) == str(error) == "a.npy, row 3: is empty; write it again."
     assert (again.path, again.where, again.hint) == (error.path, "row 3", "write it again.")
 
 

@@ -135,7 +135,7 @@ def test_ranks_that_are_no_order(tmp_path, write, rank, problem, form):
         lines = [{"query": "a", "item": item, "rank": one} for item, one in zip("xy", ranks, strict=True)]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         preds.write_text(text if form == "jsonl" else json.dumps(lines))
-    with pytest.raises(DataFileError, match=f"holds the rank {problem}$") as caught:
+    with pytest.raises(DataFileError, match=f"holds the rank {problem};") as caught:
         list(read(preds, write("y.csv", "query,item\na,x\n")))
     assert caught.value.hint.startswith("ranks are whole numbers, 1 the best, each once in a list")
 

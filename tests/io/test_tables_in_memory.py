@@ -50,7 +50,8 @@ def test_tables_beside_files_and_usual_names(tmp_path, rows_of):
     [
         (frame().assign(score=["x", "y", "z"]), ValueError, r"preds \(DataFrame\): its column 'score' is "),
         (frame([("q1", None, 1.0)]), ValueError, r"preds \(DataFrame\), row 0: has no value in column 'item'"),
-        (frame([("q1", 0.5, 1.0)]), ValueError, r"preds \(DataFrame\): its column 'item' is double"),
+        (frame([("q1", 0.5, 1.0)]), ValueError, r"its column 'item' is double; .*: table.astype\({'item': 'int64'}\)"),
+        (frame([("q1", [0], [1.0])]), ValueError, r"its column 'item' is list.*: table.explode\(\['item', 'score'\]\)"),
         (frame().drop(columns="score"), ValueError, r"preds \(DataFrame\), its columns: there is no column 'score'"),
         (frame([("q1", "a", 1.0), ("q1", "a", 2.0)]), ValueError, "query 'q1': holds the label 'a' twice"),
         ({"q1": "a"}, ValueError, r"preds \(dict\), query 'q1': holds str, not a dict"),

@@ -518,6 +518,8 @@ def read_data(
     ignore_index: int | None = None,
 ) -> Data:
     """Return predictions and targets of any form as batches of tensors."""
+    check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
+    preds, target, train_target = map(_as_lists, (preds, target, train_target))
     target, train_target = _rows_of_names(target), _rows_of_names(train_target)
     if label_names is not None and hasattr(preds, "shape") and not is_table(preds):
         target, train_target = (
@@ -577,6 +579,19 @@ def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any, ignor
 def _largest_id(*ids: Tensor) -> int:
     whole = [int(one.max()) for one in ids if one.numel() and not (one.is_floating_point() or one.is_sparse_csr)]
     return max(whole, default=0)
+
+
+def _as_lists(value: Any) -> Any:
+    """Return arrays of names, and lists of arrays of ids or names, as lists; any other value as it is."""
+    if not isinstance(value, list):
+        kind = getattr(getattr(value, "dtype", None), "kind", "")
+        rows = value.tolist() if kind in ("O", "U", "T") else []
+        first = next((row for row in rows if isinstance(row, str) or (hasattr(row, "__len__") and len(row))), ())
+        return _as_lists(rows) if any(isinstance(one, str) for one in first[:1]) else value
+    return [
+        row.tolist() if getattr(row, "ndim", 0) == 1 and (not len(row) or "float" not in str(row.dtype)) else row
+        for row in value
+    ]
 
 
 def _padded(value: Any) -> Any:

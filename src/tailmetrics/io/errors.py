@@ -21,7 +21,8 @@ class DataFileError(ValueError):
 
     def __init__(self, path: object, problem: str, where: str = "", hint: str = "") -> None:
         problem = " ".join(problem.splitlines())
-        super().__init__(f"{path}, {where}: {problem}" if where else f"{path}: {problem}")
+        said = f"{path}, {where}: {problem}" if where else f"{path}: {problem}"
+        super().__init__(f"{said}; {hint}" if hint else said)
         self.path = str(path) if "://" in str(path) else Path(str(path))
         self.problem = problem
         self.where = where

@@ -415,7 +415,11 @@ def _long(
         kind = kinds.get(name, pa.null())
         if not (_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
             problem = f"its column {name!r} is {schema.field(name).type}"
-            raise DataFileError(path, problem, hint="queries and items are whole numbers or strings.")
+            hint = f"queries and items are whole numbers or strings: table.astype({{{name!r}: 'int64'}})."
+            if hasattr(kind, "value_field"):
+                lists = [one for one in schema.names if hasattr(schema.field(one).type, "value_field")]
+                hint = f"write a line for each item: table.explode({lists})."
+            raise DataFileError(path, problem, hint=hint)
 
     kind = kinds.get(str(chosen.value), pa.float64())
     if not (_is_number(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
