@@ -393,7 +393,7 @@ def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> 
     Args:
         given: A dict, a Series, or what is in the order of the rows already.
         argument: Its name, for messages.
-        data: What is evaluated: has ``num_rows`` and ``row_names``.
+        data: What is evaluated: a :class:`Data`, or the data set of tables.
         beside: Predictions and targets by their names. Queries of tables have names; otherwise a Series is in the order
             of the rows, and its index is theirs.
 
@@ -401,12 +401,12 @@ def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> 
         TypeError: If it is a table.
         ValueError: If a query has two values, a Series lacks one, a dict lacks all, or indexes of rows differ.
     """
-    named = any(map(is_table, beside.values()))
+    named, tokens = any(map(is_table, beside.values())), getattr(data, "tokens", 1)
     if is_table(given) and not isinstance(given, Mapping):
         raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a dict by query or by row.")
-    if given is not None and not isinstance(given, Mapping) and (data.tokens > 1 or getattr(given, "ndim", 1) > 1):
+    if given is not None and not isinstance(given, Mapping) and (tokens > 1 or getattr(given, "ndim", 1) > 1):
         flat = np.asarray(given.cpu() if isinstance(given, Tensor) else given).reshape(-1)  # of (B, T), or of (B,)
-        return flat if len(flat) == data.num_rows else flat.repeat(data.tokens)
+        return flat if len(flat) == data.num_rows else flat.repeat(tokens)
     if not isinstance(given, Mapping) and not (named and hasattr(given, "index") and hasattr(given, "items")):
         check_indexes(CALLER, {**beside, argument: given})
         return given
