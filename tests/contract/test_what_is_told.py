@@ -77,7 +77,7 @@ def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
     ids = SCORES.argsort(dim=1, descending=True)
     for metric, cut in (
         (tm.RecallAtK(k=[1, 8]), "k=8"),
-        (tm.MRR(num_labels=20), "k=None"),
+        (tm.MRR(num_labels=20), "k=None, all 20 labels"),
         (tm.RecallAtK(k=1, buckets=LabelBuckets.deciles(COUNTS)), "depth=500"),
     ):
         with pytest.warns(UserWarning, match=f"{cut}: most lists end before that") as said:
@@ -142,4 +142,4 @@ def test_a_comparison_of_scores_with_a_cut_list_names_the_run_that_is_cut(tmp_pa
     more = ["--preset", "next_location", "--without", "cross_entropy", "--out", str(tmp_path / "out"), "--quiet"]
     assert main(["compare", *files, *more]) == 0
     told = [note for note in json.loads((tmp_path / "out" / "compare.json").read_text())["warnings"] if "lists" in note]
-    assert [note.partition(" that.")[0] for note in told] == ["b: MRR, k=None: most lists end before"]
+    assert [note.partition(" that.")[0] for note in told] == ["b: MRR, k=None, all 20 labels: most lists end before"]

@@ -85,6 +85,20 @@ def test_what_is_not_compared_is_listed():
         compare_runs(runs, target, metrics=metrics[1:2], resamples=100)
 
 
+def test_titles_are_in_the_order_of_the_comparison():
+    """The others against the baseline; where all pairs are compared, the names alone. Labels that win are called labels."""
+    generator = torch.Generator().manual_seed(3)
+    target, runs = torch.arange(90) % 9, {name: torch.randn(90, 9, generator=generator) for name in "abc"}
+    two = {name: runs[name] for name in "ab"}
+    metrics = [PrecisionAtK(k=1)]
+    for given, baseline, title in ((two, None, "b against a"), (runs, "b", "a, c against b"), (runs, None, "a, b, c")):
+        report = compare_runs(given, target, metrics=metrics, baseline=baseline, resamples=100)
+        assert report.title == title
+        assert "win/tie/loss are labels" not in markdown(report)
+    macro = compare_runs(two, target, metrics=[PrecisionAtK(k=1, average="macro", num_labels=9)], resamples=100)
+    assert "Of averages over labels, win/tie/loss are labels, not rows." in markdown(macro)
+
+
 def test_the_verdict_stands_first_and_least_differences_beside_each(compared, tmp_path):
     """Below the title in every text; what so many rows would have shown in the table, and where nothing was shown."""
     report, _, _ = compared

@@ -272,7 +272,19 @@ def test_an_adjusted_gap_above_one_is_explained():
     for report, above in ((head, True), (even, False)):
         gap = report.summaries["global_recall@1/adjusted_gap"]
         assert (gap > 1) == above
-        assert ("lists the relevant labels by label id" in markdown(report)) == above
+        assert ("begins with the relevant labels of the lowest ids" in markdown(report)) == above
+
+
+def test_warnings_name_counts_and_causes():
+    """Few of many positives are a count with two digits of the share; empty buckets have the cause that fits."""
+    rows = [BucketRow("many", 3, 90, 30_000), BucketRow("few", 0, 0, 0), BucketRow("unseen", 1, 0, 7)]
+    report = Report("", {}, buckets=rows, positives=30_007)
+    assert report.warnings[-1] == "7 of 30,007 positives (0.023 %) are of labels that training never showed."
+    assert report.warnings[0] == "No label in few: none belongs there."
+    counted = replace(report, label_counts=torch.tensor([30, 30, 30, 0]))
+    assert counted.warnings[0] == "No label in few: none occurs as often in training."
+    deciles = replace(report, buckets=[BucketRow("decile_2", 1, 9, 9), BucketRow("decile_1", 0, 0, 0)])
+    assert deciles.warnings[0].startswith("No label in decile_1: there are too few labels for so many buckets, or one")
 
 
 def test_the_column_rows_is_what_values_divide_by():

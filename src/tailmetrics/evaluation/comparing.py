@@ -148,6 +148,14 @@ def _unequal_lists(facts: RowFacts, lengths: Mapping[str, Any], keys: Sequence[s
     return found | {key: found[first] for key, first in firsts.items() if first in found}
 
 
+def _title(names: list[str], baseline: str | None) -> str:
+    """Return the names of runs in the order in which they are compared: the others against the baseline."""
+    if baseline is None and len(names) > 2:
+        return ", ".join(names)
+    baseline = baseline or names[0]
+    return f"{', '.join(name for name in names if name != baseline)} against {baseline}"
+
+
 def compared(
     runs: Mapping[str, Any],
     facts: RowFacts,
@@ -193,7 +201,7 @@ def compared(
     unequal = _unequal_lists(facts, list_lengths or {}, [one.key for one in found])
     return ComparisonReport(
         found,
-        title=title or " against ".join(runs),
+        title=title or _title(list(runs), more.get("baseline")),
         correction=correction,
         buckets=facts.buckets,
         row_groups=facts.row_groups,

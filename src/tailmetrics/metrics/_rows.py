@@ -250,7 +250,9 @@ class RelevanceMetric(TopKMetric):
         if isinstance(ranking, ReferenceRanking):
             return
         known = self.num_labels or ranking.num_labels or EVERYTHING
-        cuts = {f"depth={self.depth}": self.depth} if self._uses_depth else {f"k={k}": k or known for k in self.cutoffs}
+        whole = f"k=None, all {known:,} labels"
+        cuts = {f"k={k}" if k else whole: k or known for k in self.cutoffs}
+        cuts = {f"depth={self.depth}": self.depth} if self._uses_depth else cuts
         for name, cut in {} if self.needs_scores else cuts.items():
             if _warn_of_short_lists(f"{self._caller}, {name}", ranking, min(cut, known)):
                 break

@@ -424,6 +424,8 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
         "least: the smallest true difference that so many rows show in 8 of 10 samples; effect: Cohen's d of the row "
         f"differences; *: significant at {1 - report.confidence:.3g}."
     )
+    if any(one.statistic == "labels" for one in report.comparisons):
+        caption += " Of averages over labels, win/tie/loss are labels, not rows."
     pairs = dict.fromkeys((one.run, one.baseline) for one in report.comparisons)
     for number_of_pair, (run, baseline) in enumerate(pairs):
         part = [one for one in report.comparisons if (one.run, one.baseline) == (run, baseline)]

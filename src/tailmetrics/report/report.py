@@ -51,8 +51,9 @@ SUMMARIES = {
 }
 """What sums up the buckets of a metric, and what it is."""
 BEYOND_ATTAINABLE = (
-    "an adjusted gap is above 1 where the head is above attainable or the tail below chance: attainable lists the "
-    "relevant labels by label id, so where a row has more of them than places, another list can hold more of one bucket"
+    "an adjusted gap is above 1 where the head is above attainable or the tail below chance. Attainable is the value "
+    "of one list, which begins with the relevant labels of the lowest ids. Where a row has more relevant labels than "
+    "places, another list can hold more of the head"
 )
 MISSED, WRONG = 3, 10
 """How many labels of each bucket are shown of the most often missed, and how many of the most often wrong."""
@@ -340,13 +341,19 @@ class Report(Shown):
             )
         bare = [row.name for row in self.buckets if not row.labels and row.name != "unseen"]
         if bare:
-            found.append(f"No label in {', '.join(bare)}: there are too few labels for so many buckets.")
+            ranked = all(name.startswith(("decile_", "quantile_")) for name in bare)
+            why = "there are too few labels for so many buckets, or one label fills several" if ranked else ""
+            why = why or ("none occurs as often in training" if self.label_counts is not None else "none belongs there")
+            found.append(f"No label in {', '.join(bare)}: {why}.")
         empty = [row.name for row in self.buckets if row.labels and not row.positives]
         if empty and self.rows:
             found.append(f"No positive in {', '.join(empty)}: metrics that need one are NaN there.")
         unseen = sum(row.positives for row in self.buckets if row.name == "unseen")
         if unseen and self.positives:
-            found.append(f"{unseen / self.positives:.1%} of the positives are labels never seen in training.")
+            share = f"{100 * unseen / self.positives:.2g}"
+            found.append(
+                f"{unseen:,} of {self.positives:,} positives ({share} %) are of labels that training never showed."
+            )
         return [*found, *self.notes]
 
     def document(self, brief: bool = False, references: bool = False) -> Document:
@@ -440,7 +447,7 @@ def _overall(report: Report) -> Section:
     lines = [[key, report.text(key)] for key in report.overall]
     lacking = dict.fromkeys(report.split(key).metric for key in report.scalars if key not in report.intervals)
     has_none = bool(lacking) and bool(report.intervals)
-    why = f"no interval: {', '.join(lacking)}, which are no means over rows or labels"
+    why = f"no interval: {', '.join(lacking)}; only a mean over rows or labels has one"
     means = "; ".join(f"{key}: {text}" for key, text in report.means.items())
     perplexities = dict(_perplexities(report))
     exps = (f"exp({key}): {text}" for key, text in perplexities.items())
