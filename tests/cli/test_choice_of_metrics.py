@@ -42,7 +42,9 @@ def test_a_preset_leaves_out_what_ranked_ids_cannot_answer(files, tailmetrics, t
     status, _, err = tailmetrics(*words, *files["ids"])
     assert status == 0
     uncounted, unanswered = err.splitlines()
-    assert uncounted.startswith("warning: No file says how often labels occur in training: AccuracyAtK, MRR, Cross")
+    assert uncounted.startswith(
+        "warning: No file says how often labels occur in training. So these are left out: AccuracyAtK by bucket, "
+    )
     assert unanswered.startswith(
         "warning: CrossEntropy is left out: preds are ids or candidates, whose probabilities over all labels"
     )

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -54,6 +55,8 @@ def test_options_in_the_place_of_arguments():
     assert (
         in_options("format= is one of a, b; leave num_labels out") == "--format is one of a, b; leave --num-labels out"
     )
+    padding = "F1AtK: -1 is no label: make the metrics with ignore_index=-1."  # an option, although of a metric
+    assert in_options(padding) == "F1AtK: -1 is no label: add --ignore-index -1."
     for text in ("PrecisionAtK: k=0 is too small", "GiniAtK: num_labels is missing; pass num_labels=L to the metric."):
         assert in_options(text) == text  # an argument of a metric stands in a config
     for name in NAMES:
@@ -83,6 +86,25 @@ def test_hints_name_options(files, options, hint, config, tailmetrics, tmp_path)
     assert hint in err
     assert "Columns(" not in err
     assert not re.search(r"\b[a-z]+_[a-z]+=", err)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", "new.parquet", "--foo"], "hint: evaluate --help and compare --help list the options"),
+        (["compare", "none.parquet", "none.parquet", "--names", "a", "b"], "none.parquet: is no table of values per"),
+        (
+            ["evaluate", "--metrics+=TieRateAtK"],
+            "--metrics+=TieRateAtK: lacks k\nhint: add --metrics.k=VALUE behind it.",
+        ),
+    ],
+)
+def test_words_that_do_not_fit(words, said, tailmetrics, tmp_path, monkeypatch):
+    """Of either command, and of a metric: what is wrong, and where the options are listed."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({}), "none.parquet")
+    status, _, err = tailmetrics(*words)
+    assert (status, said in err) == (2, True)
 
 
 def test_notes_are_said_once(config, tailmetrics, tmp_path):

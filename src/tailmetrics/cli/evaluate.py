@@ -228,12 +228,14 @@ def answerable(metrics: Sequence[TopKMetric], dataset: Dataset, request: Request
         return list(metrics)
     kept, target = [], torch.zeros(1, dtype=torch.int64)
     if request.options.train_target is None and request.options.label_counts is None:
-        uncounted = dict.fromkeys(type(metric).__name__ for metric in metrics if _needs_counts(metric))
+        uncounted = [metric for metric in metrics if _needs_counts(metric)]
         metrics = [metric for metric in metrics if not _needs_counts(metric)]
+        by_bucket = (type(metric).__name__ for metric in uncounted if metric.buckets is not None)
+        others = (type(metric).__name__ for metric in uncounted if metric.buckets is None)
         if uncounted and metrics:
-            said = f"No file says how often labels occur in training: {', '.join(uncounted)} by bucket or with weights "
-            said += "are left out. Add --train-target FILE."
-            warnings.warn(said, CommandWarning, stacklevel=2)
+            left_out = [*dict.fromkeys(others), *(f"{name} by bucket" for name in dict.fromkeys(by_bucket))]
+            said = f"No file says how often labels occur in training. So these are left out: {', '.join(left_out)}. "
+            warnings.warn(f"{said}Add --train-target FILE or --label-counts FILE.", CommandWarning, stacklevel=2)
     for metric in metrics:
         num_labels = metric.num_labels or 1
         if dataset.preds.dense:

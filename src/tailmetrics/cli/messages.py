@@ -37,7 +37,7 @@ class CommandWarning(UserWarning):
 
 REPORTED = (CommandError, ArgumentError, ValueError, OSError)
 """Errors that the user can do something about; anything else is a defect and keeps its traceback."""
-HELP = "tailmetrics evaluate --help lists the options, --metrics.help CLASS those of a metric."
+HELP = "evaluate --help and compare --help list the options, --metrics.help CLASS the arguments of a metric."
 
 # -- errors -------------------------------------------------------------------------------------------------------
 
@@ -66,6 +66,9 @@ def describe(error: Exception) -> tuple[str, str]:
         hint = in_options(error.hint) or "check what wrote the file."
     elif isinstance(error, ArgumentError):
         problem, hint = _shortened(error.message), HELP
+        if lacking := _LACKING.search(problem):
+            name, argument = lacking.groups()
+            problem, hint = f"--metrics+={name}: lacks {argument}", f"add --metrics.{argument}=VALUE behind it. {HELP}"
     elif isinstance(error, OSError):
         problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         hint = "check the path, its permissions and the space that is left."
@@ -99,7 +102,8 @@ _OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
 _GIVEN = re.compile(rf"columns=Columns\(([^)]*)\)|\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
 _INSTEAD = re.compile(r"write its logit: (\w+)\((.*)\)(?=\.$)")
-_MASKED = re.compile(r"leave them out with row_mask=.* make the metrics with ignore_index=")
+_MASKED = re.compile(r"(leave them out with row_mask=.* )?make the metrics with ignore_index=")
+_LACKING = re.compile(r"class_path '(?:\w+\.)*(\w+)':\s+the following arguments are required: (\w+)")
 QUOTES = "'\""
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
 
@@ -113,7 +117,7 @@ def in_options(text: str) -> str:
     '--columns.query 0 --columns.item 1 chooses others.'
     """
     text = text.replace("pass preds.log()", "add --probabilities").replace("pass preds.sigmoid(), or", "write")
-    text = _MASKED.sub("add ignore_index=", text)
+    text = _MASKED.sub("add --ignore-index ", text)
     text = _INSTEAD.sub(r"write its logit: --metrics+ \1 --metrics.threshold \2", text)
     if _OF_METRIC.match(text):  # its arguments stand in a config
         return text

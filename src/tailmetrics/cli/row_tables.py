@@ -111,7 +111,7 @@ class RowTable:
             schema = _opened(files[:1]).schema
         except Exception as error:
             raise DataFileError(files[0], f"is no table ({str(error).splitlines()[0]})", hint=HINT) from error
-        first, *columns = schema.names
+        first, *columns = schema.names or [""]
         if first not in (ROW, QUERY):
             raise DataFileError(files[0], "is no table of values per row", hint=HINT)
         names = _read(files, [first])[first].combine_chunks()

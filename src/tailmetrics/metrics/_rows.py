@@ -439,7 +439,7 @@ def _warn_of_no_class(caller: str, ranking: Ranking) -> None:
         warn_outside(
             f"{caller}: some rows have -1 as target: no label, and nothing that could be found there. If -1 marks rows "
             "that do not count, such as padding, make the metrics with ignore_index=-1; if they are to count as "
-            "misses, with empty_target_action='neg'."
+            "misses, give the metrics empty_target_action='neg'."
         )
 
 
