@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from jsonargparse import ArgumentParser
 
 from tailmetrics import LabelFrequency, TopKCollection
+from tailmetrics.evaluation.description import with_values_over_all
 from tailmetrics.metrics import TopKMetric
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -90,3 +92,12 @@ def test_loads_and_computes(name: str) -> None:
         low, high = type(metric).bounds
         for key in metric.keys():  # noqa: SIM118 - a metric is no dict
             assert low <= values[key] <= high or key.endswith("/unseen"), key
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_no_value_stands_there_twice(name: str) -> None:
+    """Overall, with what deciles add, no two values differ only in what becomes of rows without a label."""
+    every, _ = with_values_over_all(TopKCollection(load(name)))
+    keys = [key for metric in every.members().values() if metric.buckets is None for key in list(metric.keys())]
+    bare = [re.sub("_(skip|neg|pos)(?=@|$)", "", key) for key in keys]
+    assert sorted(bare) == sorted(set(bare))
