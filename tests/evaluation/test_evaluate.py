@@ -12,6 +12,7 @@ import tailmetrics
 from cases import BUCKETS, NUM_LABELS, registered, training_counts
 from tailmetrics import (
     AccuracyAtK,
+    CalibrationErrorAtK,
     CrossEntropy,
     F1AtThreshold,
     KForRecall,
@@ -325,3 +326,12 @@ def test_a_macro_average_says_what_a_perfect_model_reaches(macro):
     )
     (said,) = found["present"].means.values()
     assert said == "the mean over the labels that are relevant in some row"
+
+
+def test_calibration_by_bucket_says_of_how_many_predictions_it_is():
+    """Its rows are those whose predicted label is in the bucket, not those of the column of the table."""
+    scores, target = 2 * torch.eye(4)[[0, 0, 1, 3, 0]], torch.tensor([0, 1, 2, 3, 3])
+    buckets = LabelBuckets.from_assignment([0, 0, 1, 1], ["head", "tail"])
+    report = evaluate(scores, target, metrics=[CalibrationErrorAtK(k=[1, 4], buckets=buckets)])
+    for stem, said in (("calibration_error@1", "head 4, tail 1"), ("calibration_error@4", "head 10, tail 10")):
+        assert report.captions[stem].endswith(f"; predictions: {said}")

@@ -31,6 +31,7 @@ from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scip
 from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
+    CalibrationErrorAtK,
     CoverageError,
     KForRecall,
     LabelAP,
@@ -275,7 +276,7 @@ class Evaluation:
             row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],
             over_all=self.over_all,
             postfix=self.collection.postfix or "",
-            captions={named(stem): said for m in by_bucket for stem, said in captions_of(m).items()},
+            captions={named(stem): said for m in by_bucket for stem, said in _captions(m)},
             means={
                 named(key): mean_over(m) + at_most.get(key, "")
                 for m in self.members
@@ -399,6 +400,18 @@ class Evaluation:
                 f"k reaches the number of labels for {found}: every relevant label there that is ranked at all is a "
                 "hit, whatever the model; scope='global' asks for the row's overall top k."
             )
+
+
+def _captions(metric: TopKMetric) -> Iterator[tuple[str, str]]:
+    """Yield each stem of a metric by bucket with what its values are of; of calibration, how many predictions."""
+    if not isinstance(metric, CalibrationErrorAtK):
+        yield from captions_of(metric).items()
+        return
+    with metric._over_all_processes():
+        shown = metric._state("shown")[0].sum(dim=-1).tolist()
+    for (stem, said), numbers in zip(captions_of(metric).items(), shown, strict=True):
+        pairs = zip(metric._bucket_names, numbers, strict=True)
+        yield stem, f"{said}; predictions: {', '.join(f'{name} {number:,}' for name, number in pairs)}"
 
 
 def _at_most(metric: LabelAveragedMetric, with_rows: int) -> str:
