@@ -195,7 +195,7 @@ def ordered_prefix_sums(terms: Tensor) -> Tensor:
 
 Found = TypeVar("Found")
 
-LEAST = 2**19
+LEAST = 2**18
 """Numbers that are worth a thread: half a millisecond of work or more, to start one takes a fifth of that."""
 
 
