@@ -354,9 +354,12 @@ def test_lists_of_index_shards_are_the_list_of_the_whole() -> None:
     assert bits_of(fed(MRR(), everything).compute()) == bits_of(fed(MRR(), scores, gains).compute())
 
 
-def test_a_padded_list_of_a_shard_was_cut_at_its_padding() -> None:
+@pytest.mark.parametrize(
+    ("scores", "ids"), [([0.9, 0.1, 0.0], [0, -1, -1]), ([0.9, -torch.inf, -torch.inf], [0, 1, 2])]
+)
+def test_a_padded_list_of_a_shard_was_cut_at_its_padding(scores: list[float], ids: list[int]) -> None:
     """The first shard may hold labels behind its one: the merged list is one deep; rows masked out do not matter."""
-    padded = torch.tensor([[0.9, 0.1, 0.0], [0.9, 0.5, 0.4]]), torch.tensor([[0, -1, -1], [0, 1, 2]])
+    padded = torch.tensor([scores, [0.9, 0.5, 0.4]]), torch.tensor([ids, [0, 1, 2]])
     whole = torch.tensor([[0.8, 0.7, 0.6], [0.8, 0.7, 0.6]]), torch.tensor([[3, 4, 5], [3, 4, 5]])
     given: dict[str, Any] = {"target_ids": torch.tensor([3, 3]), "num_labels": 6}
     assert Ranking.from_shards([padded, whole], **given).depth == 1

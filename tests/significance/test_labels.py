@@ -81,6 +81,17 @@ def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(are
     assert np.sqrt((found.rows**2).sum()) == pytest.approx(resampled, rel=0.12)
 
 
+@pytest.mark.parametrize("area", ["roc", "precision"])
+def test_a_label_leaves_the_average_of_areas_with_its_only_row(area):
+    """Of three labels row 4 alone holds the last: it adds to the mean what the last area lies above it, over three."""
+    bins = np.random.default_rng(0).permutation(30).reshape(10, 3)
+    relevant = np.zeros((10, 3), bool)
+    relevant[:5, 0] = relevant[3:8, 1] = relevant[4, 2] = True
+    found = AreaRows(bins, relevant, np.ones(10, bool), area).influence()
+    cells = dict(zip(*map(np.ndarray.tolist, found.cells), strict=True))
+    assert cells[4 * 3 + 2] == pytest.approx((found.of_labels[2] - found.value) / 3)
+
+
 def test_clusters_runs_and_labels_widen_the_interval():
     """Copies of rows say nothing new, runs that differ add their variance, and labels drawn too add theirs."""
     held, predicted = rows(3)
