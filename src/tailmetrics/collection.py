@@ -26,7 +26,7 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
 from tailmetrics.metrics._metric import MANY_TIED, TopKMetric, ties_in_words
 from tailmetrics.metrics._references import REFERENCES, RankedCounts, Reference, ReferenceRanking
-from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric
+from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
 from tailmetrics.metrics._states import Addition
 from tailmetrics.metrics._ties import Ties
 from tailmetrics.ranking import Ranking
@@ -34,7 +34,7 @@ from tailmetrics.ranking._device import is_compiling, one_thread
 from tailmetrics.ranking._inputs import Batch, Context, Duplicates
 from tailmetrics.ranking._ranking import rank_rows
 from tailmetrics.ranking._reading import Depth
-from tailmetrics.ranking._warnings import QueriesSeen
+from tailmetrics.ranking._warnings import QueriesSeen, warn_outside
 
 ORDERS: tuple[Ties, ...] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`TopKCollection.orders` has values of."""
@@ -74,6 +74,7 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     _warns = True  # of the first batch
     _tells_ties = True  # in the first ``compute`` that has seen many
+    _tells_cutoffs = True  # of buckets within k, in the first batch
     _queries_seen = QueriesSeen()
     _references: tuple[Reference, ...] = ()
     _orders: tuple[Ties, ...] = ()
@@ -115,7 +116,7 @@ class TopKCollection(Mergeable, LoggedCollection):
                     "else of this name, or it is empty or holds a dot; pass another one."
                 )
             self.add_module(name, metric)
-            vars(metric).update(_background=self._background, _tells_ties=False)
+            vars(metric).update(_background=self._background, _tells_ties=False, _tells_cutoffs=False)
         for argument in ("duplicates", "ignore_index"):
             values = dict.fromkeys(repr(getattr(metric, argument)) for _, metric in members)
             if len(values) > 1:
@@ -261,6 +262,8 @@ class TopKCollection(Mergeable, LoggedCollection):
         ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():
             self._warns = False
+            for said in whole_buckets(members, self._set_name) if self._tells_cutoffs else ():
+                warn_outside(f"TopKCollection: {said}")
         return ranking
 
     def update(

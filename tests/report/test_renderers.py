@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import warnings
 from dataclasses import replace
 from io import StringIO
 from re import findall, sub
@@ -222,6 +223,17 @@ def test_a_bucket_no_larger_than_k_is_a_warning():
         "relevant label there that is ranked at all is a hit, whatever the model; scope='global' asks for the row's "
         "overall top k.",
     ]
+    collection, alone = TopKCollection(metrics, prefix="val/"), RecallAtK(k=3, buckets=buckets)
+    of_all = "val/recall@1 in rest; val/recall@2 in head, rest; val/recall@3, val/accuracy@3"
+    for one, keys in ((collection, of_all), (alone, "recall@3")):
+        with pytest.warns(UserWarning, match=f"number of labels for {keys} in head, tail, rest: ") as said:
+            one.update(worst, torch.tensor([0, 2]))
+        assert len(said) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        collection.update(worst, torch.tensor([0, 2]))
+        alone.update(worst, torch.tensor([0, 2]))
+        evaluate(worst, torch.tensor([0, 2]), metrics=metrics)
 
 
 def test_short_numbers_and_counts():

@@ -37,12 +37,11 @@ from tailmetrics.metrics import (
     LabelAP,
     LabelAUC,
     PredictionProportionAtK,
-    RelevanceAtK,
     TopKMetric,
 )
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._references import REFERENCES
-from tailmetrics.metrics._rows import RelevanceMetric
+from tailmetrics.metrics._rows import RelevanceMetric, whole_buckets
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._warnings import TOLD
@@ -92,6 +91,7 @@ class Evaluation:
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)
         self.collection._tells_ties = False  # the report tells it, with the values of other orders
+        self.collection._tells_cutoffs = False  # so does it of buckets within k
         for one in self.members:
             vars(one)["_tells_bins"] = False  # the report tells it
         self.label_names, self.row_names, self.with_examples = label_names, row_names, examples
@@ -267,7 +267,7 @@ class Evaluation:
             versions=versions(),
             notes=(
                 *notes,
-                *self._notes_on_cutoffs(rows),
+                *whole_buckets(self.members, named, {row.name for row in rows if row.positives}),
                 *self._notes_on_bins(),
                 *self._notes_on_misses(),
                 *self._notes_on_buckets(),
@@ -378,28 +378,6 @@ class Evaluation:
                     f"{one.names[0]} … {one.names[-2]} falls among labels of equal training counts. Quantiles with "
                     "ties='together', or thresholds, keep such labels in one bucket."
                 )
-
-    def _notes_on_cutoffs(self, rows: Iterable[BucketRow]) -> Iterator[str]:
-        """Yield a warning where the top k of a bucket is the whole bucket, so that a hit says nothing of the model."""
-        answered = {row.name for row in rows if row.positives}
-        keys: dict[str, list[str]] = {}
-        for metric in self.members:
-            if isinstance(metric, RelevanceAtK) or not isinstance(metric, RelevanceMetric) or metric.scope == "global":
-                continue  # RelevanceAtK reads one rank alone
-            sizes = (
-                {}
-                if metric.bound_buckets is None
-                else dict(zip(metric.bound_buckets.names, metric.bound_buckets.label_counts.tolist(), strict=True))
-            )
-            for k in _ranks(metric):
-                whole = ", ".join(name for name, size in sizes.items() if 0 < size <= k and name in answered)
-                keys.setdefault(whole, []).append(self.collection._set_name(metric._key(k)))
-        found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items() if whole)
-        if found:
-            yield (
-                f"k reaches the number of labels for {found}: every relevant label there that is ranked at all is a "
-                "hit, whatever the model; scope='global' asks for the row's overall top k."
-            )
 
 
 def _captions(metric: TopKMetric) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
@@ -87,6 +87,10 @@ class RelevanceMetric(TopKMetric):
     """Whether ranks, the length of a list and the number of relevant labels tell the value of a row without gains."""
     _formula: ClassVar[str]
     """The name of the method that is the formula."""
+    of_one_rank: ClassVar[bool] = False
+    """Whether a value reads one rank of a list alone."""
+    _tells_cutoffs = True
+    """Whether the first batch warns of buckets within k; a collection does it for its members, a report for both."""
     lacking: ClassVar[str] = "no relevant label"
     """What is said of a row that :meth:`_answered` leaves out."""
 
@@ -249,6 +253,9 @@ class RelevanceMetric(TopKMetric):
             ranking.remembered("no class warned of", lambda: _warn_of_no_class(self._caller, ranking))
         if isinstance(ranking, ReferenceRanking):
             return
+        if self._tells_cutoffs:
+            for said in whole_buckets([self], str):
+                warn_outside(f"{self._caller}: {said}")
         known = self.num_labels or ranking.num_labels or EVERYTHING
         whole = f"k=None, all {known:,} labels"
         cuts = {f"k={k}" if k else whole: k or known for k in self.cutoffs}
@@ -429,6 +436,34 @@ class RatioMetric(RelevanceMetric):
     def _of_rows(self, ranking: Ranking) -> Tensor:
         terms = self._row_values(ranking, self._ranks_of(ranking)).to(torch.float64)
         return terms.movedim(2, -1).flatten(1, -2)
+
+
+def whole_buckets(
+    metrics: Iterable[TopKMetric], named: Callable[[str], str], among: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield a warning where the top k of a bucket is the whole bucket, so that a hit says nothing of the model.
+
+    Args:
+        metrics: What was asked for.
+        named: Puts prefix and postfix around a key.
+        among: Names of the buckets that matter; None for all.
+    """
+    keys: dict[str, list[str]] = {}
+    for metric in metrics:
+        buckets = metric.bound_buckets
+        if buckets is None or not isinstance(metric, RelevanceMetric) or metric.scope == "global" or metric.of_one_rank:
+            continue
+        for k in (k for k in metric.cutoffs if isinstance(k, int)):
+            sizes = zip(buckets.names, buckets.sizes, strict=True)
+            whole = [name for name, size in sizes if 0 < size <= k and (among is None or name in among)]
+            if whole:
+                keys.setdefault(", ".join(whole), []).append(named(metric._key(k)))
+    if keys:
+        found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items())
+        yield (
+            f"k reaches the number of labels for {found}: every relevant label there that is ranked at all is a hit, "
+            "whatever the model; scope='global' asks for the row's overall top k."
+        )
 
 
 def _warn_of_no_class(caller: str, ranking: Ranking) -> None:

@@ -425,6 +425,7 @@ class RelevanceAtK(RowMeanMetric):
     Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), 8.4.
     """
 
+    of_one_rank = True
     higher_is_better = True
     tie_rules = EVERY_RULE
     fixed_point = COUNT
