@@ -461,3 +461,15 @@ def test_lists_of_unequal_length_are_marked(config, tailmetrics, tmp_path):
         for key in ("recall@3", "recall@5", "mrr", "macro_recall@3", "macro_recall@5"):
             (line,) = [one for one in lines if one.replace("*", "").startswith(f"| {key} |")]
             assert ("†" in line) == (key in found["unequal_lists"])
+
+
+def test_runs_of_other_queries_are_refused_before_they_are_evaluated(tailmetrics, tmp_path, monkeypatch):
+    """A run that lacks a query is known by then, and evaluating takes minutes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tailmetrics.cli.compare.stream", lambda *_: pytest.fail("evaluated"))
+    for name, text in {"a.csv": "q1,i,1\nq2,i,1\n", "b.csv": "q1,i,1\n", "y.csv": "q1,i,1\nq2,i,1\n"}.items():
+        (tmp_path / name).write_text(f"query,item,{'gain' if name == 'y.csv' else 'score'}\n{text}")
+    words = ["--preds", "a.csv", "b.csv", "--target", "y.csv", "--metrics", "[{class_path: MRR}]"]
+    status, _, err = tailmetrics("compare", *words)
+    assert (status, "error: b holds 1 rows, but a holds 2\nhint: " in err) == (2, True)
+    assert "with --missing zero if a run lacks queries" in err

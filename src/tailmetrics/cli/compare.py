@@ -52,7 +52,7 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
     with Outputs(read, options.overwrite) as outputs:
         folder = None if options.out is None else outputs.claim(options.out, COMPARE_FILES)
         scratch = folder_for(outputs)
-        models = models or [[path] for path in _tables(request, preds, scratch)]
+        models = models or [[path] for path in _tables(request, preds, names, scratch)]
         opened = {name: [RowTable.open(one) for one in some] for name, some in zip(names, models, strict=True)}
         report = _compared(opened, options, data, request.get(ResamplingOptions))
         for table in (one for some in opened.values() for one in some if tables and not one.identity):
@@ -86,10 +86,13 @@ def _names(options: CompareOptions, models: Sequence[Sequence[Path]]) -> list[st
     return names
 
 
-def _tables(request: Request, preds: Sequence[str], scratch: Path) -> list[Path]:
-    """Return tables of the values per row of each run."""
+def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratch: Path) -> list[Path]:
+    """Return tables of the values per row of each run, which messages call by its name."""
     alone, data = Ranks(0, 1, torch.device("cpu")), request.get(DataOptions)
     inputs = open_inputs(preds, data, alone)
+    first, *others = (range(run.num_rows) if run.row_names is None else run.row_names for run in inputs.runs)
+    for name, other in zip(names[1:], others, strict=True):  # before they are evaluated, which takes longer
+        _check_same_names(names[0], first, name, other)
     metrics = chosen_metrics(request)
     for dataset in inputs.runs:
         metrics = answerable(metrics, dataset, request)
@@ -179,16 +182,20 @@ def _differ(one: Any, other: Any) -> bool:
 
 def _check_same_rows(first_name: str, first: RowTable, name: str, other: RowTable) -> None:
     """Raise unless both tables hold the same rows in the same order."""
-    if first.names.equals(other.names):
-        if _differ(first.groups(), other.groups()):
-            problem = f"{name} has other groups of rows than {first_name}"
-            raise CommandError(problem, "evaluate both with the same --row-groups.")
+    if not first.names.equals(other.names):
+        _check_same_names(first_name, first.names.to_pylist(), name, other.names.to_pylist())
+    if _differ(first.groups(), other.groups()):
+        problem = f"{name} has other groups of rows than {first_name}"
+        raise CommandError(problem, "evaluate both with the same --row-groups.")
+
+
+def _check_same_names(first_name: str, first: Sequence[Any], name: str, other: Sequence[Any]) -> None:
+    """Raise unless two runs hold rows of the same names in the same order."""
+    if first == other:
         return
-    hint = "evaluate both against the same targets; with queries that only one run answers, with --missing zero."
-    if len(first.names) != len(other.names):
-        problem = f"{name} holds {len(other.names)} rows, but {first_name} holds {len(first.names)}"
+    if len(first) != len(other):
+        problem = f"{name} holds {len(other):,} rows, but {first_name} holds {len(first):,}"
     else:
-        pairs = zip(first.names.to_pylist(), other.names.to_pylist(), strict=True)
-        here, there = next(pair for pair in pairs if pair[0] != pair[1])
+        here, there = next(pair for pair in zip(first, other, strict=True) if pair[0] != pair[1])
         problem = f"{name} holds the row {there!r} where {first_name} holds {here!r}"
-    raise CommandError(problem, hint)
+    raise CommandError(problem, "evaluate both against the same targets, with --missing zero if a run lacks queries.")
