@@ -246,6 +246,27 @@ def test_every_form_may_have_leading_axes() -> None:
         assert bits_of(fed(tm.RecallAtK(k=3, num_labels=NUM_LABELS), preds, own).compute()) == bits_of(wanted.compute())
 
 
+def test_what_is_said_of_a_sequence_holds_for_its_tokens() -> None:
+    """A mask, groups and weights (B,), beside scores of two and of three axes of rows: those of (B, T)."""
+    for axes in ((3, 5), (3, 2, 5)):
+        logits, target = tokens(*axes)
+        said = torch.tensor([True, False, True]), torch.tensor([0, 1, -1]), torch.tensor([0.5, 2.0, 3.0])
+        each = [one.reshape(3, *[1] * (len(axes) - 1)).expand(axes) for one in said]
+        for mask, groups, weights in (said, each):
+            metric = tm.AccuracyAtK(k=3, ignore_index=-100, row_groups=["a", "b"], weighted=True)
+            metric.update(logits, target, mask, row_groups=groups, row_weights=weights)
+            wanted = tm.AccuracyAtK(k=3, ignore_index=-100, row_groups=["a", "b"], weighted=True)
+            of_rows = [one.reshape(-1) for one in each]
+            wanted.update(
+                logits.reshape(-1, NUM_LABELS),
+                target.flatten(),
+                of_rows[0],
+                row_groups=of_rows[1],
+                row_weights=of_rows[2],
+            )
+            assert bits_of(metric.compute()) == bits_of(wanted.compute())
+
+
 def test_tokens_have_the_loss_and_the_accuracy_of_torch_and_torchmetrics() -> None:
     """cross_entropy(ignore_index=-100), by decile too; MulticlassAccuracy of (B, L, T)."""
     peers = pytest.importorskip("torchmetrics.classification")

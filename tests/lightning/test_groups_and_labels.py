@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ import torch
 from lightning_toy import NUM_LABELS, ROWS, ByHeart, Data, scores_and_targets
 from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import CSVLogger
+from torch.utils.data import DataLoader, DistributedSampler
 
-from tailmetrics import F1AtK, LabelAUC, PrecisionAtK, RecallAtK, TopKCollection, evaluate
+from tailmetrics import AccuracyAtK, F1AtK, LabelAUC, PrecisionAtK, RecallAtK, TopKCollection, evaluate
 from tailmetrics.lightning import HeadToTailReport
+from tailmetrics.lightning.validation import Evaluations
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NAMES = ("en", "de")
@@ -61,6 +64,26 @@ def tops(k: int) -> list[list[int]]:
 def relevant() -> list[list[int]]:
     """The relevant labels of each row."""
     return [[int(label) for label in row if label >= 0] for row in scores_and_targets()[1]]
+
+
+@pytest.mark.parametrize("mask", [None, torch.tensor([True, True]), torch.ones(2, 3, dtype=torch.bool)])
+def test_sequences_that_a_distributed_sampler_repeats_are_left_out(mask: Any) -> None:
+    """The second process of two sees sequence 1 of three, and 0 once more: the tokens of 1 count, in group 1."""
+    rows = DistributedSampler(range(3), num_replicas=2, rank=1, shuffle=False)
+    loader = DataLoader(range(3), batch_size=2, sampler=rows)
+    collection = TopKCollection([AccuracyAtK(1, ignore_index=-100)], row_groups=NAMES)
+    names = ("preds", "target", "row_mask", "row_groups", "row_ids")
+    running = Evaluations(collection, dict(zip(names, names, strict=True)), intervals=0.95)
+    loop = SimpleNamespace(_combined_loader=SimpleNamespace(flattened=[loader]), _is_sequential=True)
+    running.start(SimpleNamespace(_evaluation_loop=loop), "cpu")
+    target = torch.tensor([[0, 1, -100], [2, 3, 4]])
+    scores = torch.nn.functional.one_hot(target.clamp(min=0), 9) + 0.5
+    output = {"preds": scores, "target": target, "row_groups": ["de", "en"], "row_mask": mask}
+    running.add({name: value for name, value in output.items() if value is not None}, 0, "validation_step")
+    (report,) = running.reports("", "", ())
+    assert (report.rows, report.scalars["accuracy@1"], report.scalars["accuracy@1/de"]) == (2, 1.0, 1.0)
+    assert [group.rows for group in report.row_groups] == [0, 2]
+    assert any("Rows of one sequence are taken for independent" in one for one in report.warnings)
 
 
 @pytest.mark.parametrize("by_name", [True, False])

@@ -37,7 +37,7 @@ from tailmetrics.report.report import Report
 CALLER = "evaluate"
 ALIKE = (
     "Rows of one sequence are taken for independent: where they are alike, intervals are too narrow, and differences "
-    "seem more certain than they are. clusters= tells the sequence of each row."
+    "seem more certain than they are. evaluate and compare take the sequence of each row by clusters=."
 )
 """What to know of scores (B, T, L)."""
 CONFIDENCE = 0.95

@@ -14,7 +14,7 @@ import torch
 
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.evaluating import group_numbers
+from tailmetrics.evaluation.evaluating import ALIKE, group_numbers
 from tailmetrics.lightning.trainer import SamplerPadding, evaluated_loaders
 from tailmetrics.report import Report
 
@@ -38,6 +38,7 @@ class Evaluations:
         self._each: list[Evaluation] = []
         self._padding: list[SamplerPadding] = []
         self._device: torch.device | str = "cpu"
+        self._of_sequences = False
 
     def forget(self) -> None:
         """Make new copies at the next start: the metrics were bound anew."""
@@ -65,7 +66,9 @@ class Evaluations:
         first: Any = preds[0] if isinstance(preds, (tuple, list)) else preds
         kept = self._padding[index].first_seen(first.shape[0], step, mask is not None)
         if kept is not None:
-            mask = kept.to(first.device) if mask is None else kept.to(first.device) & mask
+            kept = kept.to(first.device)
+            mask = kept if mask is None else kept.reshape(-1, *[1] * (mask.ndim - 1)) & mask  # of rows, or sequences
+        self._of_sequences |= first.ndim > 2
         names = self._each[index].row_groups
         if names and groups is None:
             raise ValueError(
@@ -81,7 +84,8 @@ class Evaluations:
         several, found = len(self._each) > 1, []
         for index, evaluation in enumerate(self._each):
             report = evaluation.report(f"{title} {index}{of}" if several else f"{title}{of}")
-            found.append(replace(report, notes=(*report.notes, *notes)))
+            alike = [ALIKE] if self._of_sequences and report.intervals else []
+            found.append(replace(report, notes=(*report.notes, *alike, *notes)))
             evaluation.start(self._device)
         return found
 

@@ -164,6 +164,8 @@ def _in_rows(caller: str, batch: Batch, first: Tensor) -> None:
         batch.preds = flat[0] if len(flat) == 1 else tuple(flat)
         for name in ("target", "gains", *OF_ROWS):
             value = getattr(batch, name)
+            if name in OF_ROWS and value is not None and value.shape == leading[:1]:  # one for each sequence
+                value = value.reshape(-1, *[1] * (len(leading) - 1)).expand(leading)
             if value is not None and value.shape[: len(leading)] != leading:
                 raise ValueError(
                     f"{caller}: {name} is of shape {list(value.shape)}, but preds has the axes {list(leading)} in "
