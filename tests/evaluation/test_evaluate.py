@@ -1,7 +1,7 @@
 """``tailmetrics.evaluate``: the same values as the metrics, from any form of input, in batches of any size."""
 
 from inspect import signature
-from math import nan
+from math import log, nan
 
 import pytest
 import scipy.sparse
@@ -258,6 +258,21 @@ def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:
         )
         said = "macro_auc counts scores of a label in one of 4096 bins as equal: it may be off by up to 0.5."
         assert any(one.startswith(said) for one in report.warnings) is off
+
+
+@pytest.mark.parametrize("wrong", ["numbers", "order", "nothing"])
+def test_what_is_worse_than_equal_scores_is_told(wrong):
+    """Targets numbered from 1, or distances, make a sure model worse than chance: ln L, and k / L of a list of k."""
+    target = torch.arange(200) % (NUM_LABELS - 1)
+    scores = 30 * torch.nn.functional.one_hot(target, NUM_LABELS) + torch.rand(200, NUM_LABELS) * 0.1
+    given = {"numbers": (scores, target + 1), "order": (-scores, target), "nothing": (torch.zeros_like(scores), target)}
+    asked = [AccuracyAtK(k=5), CrossEntropy(), RecallAtK(k=5, buckets="deciles")]
+    groups = ["a", "b"] * 100
+    report = evaluate(*given[wrong], metrics=asked, label_counts=training_counts(), row_groups=groups)
+    assert (report.scalars["cross_entropy"] > log(NUM_LABELS) + 1e-6) == (wrong != "nothing")
+    said = [one.partition(". Look")[0] for one in report.warnings if "Look whether the targets number" in one]
+    worse = {"numbers": "cross_entropy", "order": "accuracy@5, cross_entropy, recall@5"}.get(wrong)
+    assert said == ([f"Worse than with equal scores for all labels: {worse}"] if worse else [])
 
 
 def test_rows_that_miss_a_recall_are_told() -> None:

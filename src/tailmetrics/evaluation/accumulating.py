@@ -33,6 +33,7 @@ from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
     CalibrationErrorAtK,
     CoverageError,
+    CrossEntropy,
     KForRecall,
     LabelAP,
     LabelAUC,
@@ -252,6 +253,8 @@ class Evaluation:
         if self.examples is not None:
             known = self._num_labels if buckets is None else buckets.num_labels
             examples = self.examples.examples(self._names_of(known), self.row_names)
+        references = {name: _read(values) for name, values in self.collection.references().items()}
+        intervals = self._intervals({**scalars, **summaries})
         return Report(
             title=title,
             scalars=scalars,
@@ -271,6 +274,7 @@ class Evaluation:
                 *self._notes_on_bins(),
                 *self._notes_on_misses(),
                 *self._notes_on_buckets(),
+                *self._notes_on_chance(scalars, references.get("chance", {}), intervals),
                 *told,
             ),
             row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],
@@ -287,10 +291,10 @@ class Evaluation:
             places=self._stems(KForRecall, CoverageError),
             shares=self._stems(PredictionProportionAtK),
             summaries=summaries,
-            references={name: _read(values) for name, values in self.collection.references().items()} or None,
+            references=references or None,
             tie_bounds=bounds,
             labels=labels,
-            intervals=self._intervals({**scalars, **summaries}),
+            intervals=intervals,
             examples=examples or (),
         )
 
@@ -378,6 +382,23 @@ class Evaluation:
                     f"{one.names[0]} … {one.names[-2]} falls among labels of equal training counts. Quantiles with "
                     "ties='together', or thresholds, keep such labels in one bucket."
                 )
+
+    def _notes_on_chance(
+        self, scalars: Mapping[str, float], chance: Mapping[str, float], intervals: Mapping[str, Interval]
+    ) -> Iterator[str]:
+        """Yield which values over all labels are worse than with equal scores: a sign of labels numbered otherwise."""
+        worse = []
+        for metric in (one for one in self.members if one.buckets is None):
+            for key in map(self.collection._set_name, metric.row_keys()):
+                if isinstance(metric, CrossEntropy) and self._num_labels is not None:
+                    worse += [key] if math.log(self._num_labels) + SHOWN_DIGIT < scalars[key] < math.inf else []
+                elif metric.cutoffs != (None,) and metric.higher_is_better and key in chance and key in intervals:
+                    worse += [key] if intervals[key].high < chance[key] else []
+        if worse:
+            yield (
+                f"Worse than with equal scores for all labels: {', '.join(worse)}. Look whether the targets number "
+                "labels as the columns of preds do, from 0, and whether the largest score is the best."
+            )
 
 
 def _captions(metric: TopKMetric) -> Iterator[tuple[str, str]]:

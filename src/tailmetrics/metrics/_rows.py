@@ -63,8 +63,9 @@ class RelevanceMetric(TopKMetric):
             ``"weighted"`` and ``"none"``.
         depth: How much of a list ``scope="bucket"`` reads.
         empty_target_action: What a row without a relevant label counts: ``"neg"`` 0, ``"pos"`` 1, ``"skip"`` nothing;
-            ``"error"`` refuses it. None is ``"neg"`` overall; within buckets it is ``"skip"`` for the mean over rows
-            and ``"neg"`` for averages over labels, in which every row counts.
+            ``"error"`` refuses it. None is ``"neg"`` overall, but ``"skip"`` for ``CrossEntropy`` and ``KForRecall``;
+            within buckets it is ``"skip"`` for the mean over rows and ``"neg"`` for averages over labels, in which
+            every row counts.
         ties: How labels of one score are ranked: ``"id"``, the lower id first, as a list shows them; ``"expected"``,
             the mean over all their orders; ``"worst"`` and ``"best"``, the relevant ones behind or before the others.
         kwargs: See :class:`TopKMetric`. ``min_gain`` says what is relevant; CG, DCG and nDCG keep all gains, as in
