@@ -216,6 +216,8 @@ def test_the_least_difference_is_that_of_the_corrected_level():
         read = {name: {key: rows[key] for key in keys} for name, rows in runs.items()}
         return compare(read, correction=correction, confidence=confidence, resamples=99)[0].least_difference
 
+    errors = scipy.stats.sem(runs["b"]["k"] - runs["a"]["k"]) * scipy.stats.t.ppf([0.975, 0.8], 49)  # a power of .8
+    assert least("k", "none") == pytest.approx(errors.sum())
     assert least("k", "holm") == least("k", "none") < least("kj", "holm")
     assert least("kj", "holm") == pytest.approx(least("k", "none", 0.975))
 

@@ -303,6 +303,18 @@ def test_what_is_shown_changes_by_what_a_row_shows(measure):
     assert found.rows == pytest.approx(expected * factor, abs=1e-12)
 
 
+@pytest.mark.parametrize("measure", ["entropy", "gini", "mean"])
+def test_rows_may_show_different_numbers_of_labels(measure):
+    """Of 300 rows of one to three labels each is worth what the value loses without it, to the first order."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(300), rng.integers(1, 4, 300))
+    shown, ones = np.minimum(rng.geometric(0.4, rows.size) - 1, L - 1), np.ones(rows.size, bool)
+    found = ShownRows(rows, shown, ones, ones, np.ones(300, bool), L, measure, L, WEIGHTS).influence()
+    whole = of_counts(measure, np.bincount(shown, minlength=L))
+    lost = np.array([whole - of_counts(measure, np.bincount(shown[rows != row], minlength=L)) for row in range(300)])
+    assert found.rows == pytest.approx(lost - lost.mean(), abs=0.02 * np.abs(lost).max())
+
+
 def test_a_lift_is_the_ratio_of_two_means():
     """The error is that of the delta method on sums over rows, in numpy."""
     rng = np.random.default_rng(3)
