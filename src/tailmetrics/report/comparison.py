@@ -429,20 +429,17 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
     pairs = dict.fromkeys((one.run, one.baseline) for one in report.comparisons)
     for number_of_pair, (run, baseline) in enumerate(pairs):
         part = [one for one in report.comparisons if (one.run, one.baseline) == (run, baseline)]
-        without: dict[str, list[str]] = {}
-        for one in part:
-            if one.interval.method.startswith("none: "):
-                without.setdefault(one.interval.method.removeprefix("none: "), []).append(one.key)
-        lacking = [f"no interval, {why}: {', '.join(keys)}" for why, keys in without.items()]
+        without = {one.key: one.interval.method for one in part if one.interval.method.startswith("none: ")}
+        lacking = [
+            f"no interval, {why.removeprefix('none: ')}: {', '.join(key for key in without if without[key] == why)}"
+            for why in dict.fromkeys(without.values())
+        ]
         open_keys = [one.key for one in part if abs(one.difference) < one.bin_error]
         if open_keys:
             lacking.append(
                 f"smaller than what bins of scores leave open, so that no * stands there: {', '.join(open_keys)}; pass "
                 "logits in place of probabilities, or scores of a wider range"
             )
-        lacking += unequal_in_words(
-            {one.key: report.unequal_lists[one.key] for one in part if one.key in report.unequal_lists}
-        )
         stand_out = [line for line, one in enumerate(part) if one.significant]
         yield Section(
             "comparisons",

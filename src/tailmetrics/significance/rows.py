@@ -130,25 +130,19 @@ def read_clusters(caller: str, clusters: ArrayLike | None, num_rows: int) -> Clu
             "such as its user."
         )
     codes: dict[object, int] = {}
-    try:
-        numbers = np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int64)
-    except TypeError:
-        raise ValueError(f"{caller}: clusters holds lists; pass one cluster for each row.") from None
-    if any(map(_is_missing, codes)):
-        row = next(row for row, name in enumerate(names) if _is_missing(name))
-        raise ValueError(
-            f"{caller}: clusters has no value in row {row}; pass a cluster for each row, one of its own for a row that "
-            "stands alone."
-        )
+    numbers = np.empty(num_rows, dtype=np.int64)
+    for row, name in enumerate(names):
+        try:
+            numbers[row] = codes.setdefault(name, len(codes))
+            is_name = name is not None and bool(name == name)
+        except TypeError:  # a list has no hash, and the NA of pandas no truth value
+            is_name = False
+        if not is_name:
+            raise ValueError(
+                f"{caller}: clusters holds {name!r} in row {row}; pass a cluster for each row, one of its own for a "
+                "row that stands alone."
+            )
     return Clusters(numbers, len(codes))
-
-
-def _is_missing(name: Any) -> bool:
-    """Whether a name is None, NaN, NaT or the NA of pandas, for which ``==`` has no truth value."""
-    try:
-        return name is None or bool(name != name)
-    except TypeError:
-        return True
 
 
 def keys_of(rows: RowValues | Sequence[RowValues]) -> tuple[str, ...]:
@@ -206,12 +200,11 @@ def _read_rows(
     if not runs or not all(runs):
         raise ValueError(f"{caller}: {name} has no keys; pass a dict of key -> values per row.")
     read = [{key: _read_key(caller, name, key, one[key], covers(medians, key)) for key in one} for one in runs]
-    sizes = {key: rows.num_rows for key, rows in read[0].items()}
-    first, size = next(iter(sizes.items()))
-    for key, other in sizes.items():
-        if other != size:
+    (first, rows), *others = read[0].items()
+    for key, other in others:
+        if other.num_rows != rows.num_rows:
             raise ValueError(
-                f"{caller}: {name} has {size} rows for {first!r}, but {other} for {key!r}; "
+                f"{caller}: {name} has {rows.num_rows} rows for {first!r}, but {other.num_rows} for {key!r}; "
                 "pass one value per row for every key, NaN where a row does not count."
             )
     _check_alike(caller, {f"run {number} of {name}": one for number, one in enumerate(read, 1)})
