@@ -12,6 +12,7 @@ from tailmetrics import (
     evaluate,
 )
 from tailmetrics.evaluation import compare_runs
+from tailmetrics.io import DataFileError
 
 SHOWN = {"u1": ["b", "c"], "u2": ["c", "d"]}
 WANTED = {"u1": {"b": 1}, "u2": {"b": 1}}
@@ -109,3 +110,10 @@ def test_runs_are_compared_over_one_catalogue():
     )
     assert compared.values["recall@2"] == {"a": 0.5, "b": 1.0}
     assert compared.values["global_recall@2/decile_10"] == {"a": 0.5, "b": 1.0}
+
+
+def test_labels_of_other_names_are_refused_without_an_option_that_evaluate_lacks():
+    """No item of the predictions is wanted: two kinds of names; string_ids= is an argument of files."""
+    with pytest.raises(DataFileError, match="has no label in common with preds: .* check that") as caught:
+        evaluate(frame(SHOWN), {"u1": {"x": 1}, "u2": {"y": 1}}, metrics=[RecallAtK(k=2)])
+    assert "string_ids" not in str(caught.value)

@@ -279,7 +279,7 @@ def test_warnings_name_counts_and_causes():
     """Few of many positives are a count with two digits of the share; empty buckets have the cause that fits."""
     rows = [BucketRow("many", 3, 90, 30_000), BucketRow("few", 0, 0, 0), BucketRow("unseen", 1, 0, 7)]
     report = Report("", {}, buckets=rows, positives=30_007)
-    assert report.warnings[-1] == "7 of 30,007 positives (0.023 %) are of labels that training never showed."
+    assert report.warnings[-1] == "7 of 30,007 positives (0.0233 %) are of labels that training never showed."
     assert report.warnings[0] == "No label in few: none belongs there."
     counted = replace(report, label_counts=torch.tensor([30, 30, 30, 0]))
     assert counted.warnings[0] == "No label in few: none occurs as often in training."

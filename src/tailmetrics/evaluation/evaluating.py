@@ -258,8 +258,8 @@ def prepared(
     if training is not None and num_labels is not None and training.num_labels != num_labels:
         argument, each = ("label_counts", "a count") if buckets is None else ("buckets", "a bucket")
         raise ValueError(
-            f"{CALLER}: {argument} holds {training.num_labels} labels, but preds has {num_labels} columns; pass {each} "
-            "for every column."
+            f"{CALLER}: {argument} holds {training.num_labels} labels, but the data have {num_labels}; pass {each} "
+            "for every label."
         )
     if metrics is None:
         metrics = [PrecisionAtK(k=[1, 3, 5]), NDCGAtK(k=10)]

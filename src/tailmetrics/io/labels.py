@@ -37,7 +37,13 @@ def numbers_hint(source: Source) -> str:
 
 
 def check_agreement(
-    database: Database, met: str, word: str, paths: Sequence[FilePath], as_written: bool, may_differ: bool = False
+    database: Database,
+    met: str,
+    word: str,
+    paths: Sequence[FilePath],
+    as_written: bool,
+    may_differ: bool = False,
+    has_options: bool = True,
 ) -> None:
     """Raise if a file has no name in common with the others, or writes one in another way.
 
@@ -48,6 +54,7 @@ def check_agreement(
         paths: The files, by their numbers.
         as_written: Whether names that differ only in how a number is written are different.
         may_differ: Whether names cannot be written in two ways, so that nothing in common is only noted.
+        has_options: Whether who reads an error can pass ``string_ids``.
 
     Raises:
         DataFileError: Naming the later file.
@@ -70,7 +77,7 @@ def check_agreement(
         note(paths[lonely[0]], problem)
         return
     hint = "check that the two files belong together."
-    if word == "label":
+    if word == "label" and has_options:
         hint += " If they do and no prediction is right, pass string_ids=False, which reads labels as whole numbers."
     raise DataFileError(paths[lonely[0]], problem, hint=hint)
 
@@ -257,15 +264,16 @@ class NameGathering:
     def _add(self, column: str, source: str, **arrow: Any) -> None:
         self._database.run(f"INSERT INTO held SELECT DISTINCT {column}, {len(self._paths) - 1} FROM {source}", **arrow)
 
-    def ordered(self, rule: LabelRule, as_written: bool) -> Sequence[str] | None:
+    def ordered(self, rule: LabelRule, as_written: bool, has_options: bool = True) -> Sequence[str] | None:
         """Return the names in the order of their label ids; None if there are none.
 
         Args:
             rule: How names become label ids.
             as_written: Whether names that differ only in how a number is written are different.
+            has_options: Whether who reads an error can pass ``string_ids``.
         """
         self._database.run("CREATE TABLE each AS SELECT DISTINCT name, file FROM held")
-        check_agreement(self._database, "each", "label", self._paths, as_written)
+        check_agreement(self._database, "each", "label", self._paths, as_written, has_options=has_options)
         self._database.run("CREATE TABLE met AS SELECT DISTINCT name AS item FROM each")
         return rule.number(self._database, self._paths[0]).names or None
 

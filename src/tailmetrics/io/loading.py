@@ -261,7 +261,7 @@ def names_in_memory(
         gathered.add(in_memory(caller, "target", value).keyed_file(found, None, Columns()))
     for argument, names in more.items():
         gathered.add_more(arrow_names(names), Path(argument))
-    return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False) or ()
+    return gathered.ordered(LabelRule(None, True, None, last_wins), as_written=False, has_options=False) or ()
 
 
 def _last_name_wins(inputs: Sequence[_Input], num_labels: int | None) -> bool:

@@ -350,7 +350,7 @@ class Report(Shown):
             found.append(f"No positive in {', '.join(empty)}: metrics that need one are NaN there.")
         unseen = sum(row.positives for row in self.buckets if row.name == "unseen")
         if unseen and self.positives:
-            share = f"{100 * unseen / self.positives:.2g}"
+            share = f"{100 * unseen / self.positives:.3g}"
             found.append(
                 f"{unseen:,} of {self.positives:,} positives ({share} %) are of labels that training never showed."
             )
