@@ -199,6 +199,28 @@ def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
     )
 
 
+def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
+    """Of scores (B, T, L), by tables and by predictions, unless clusters tell the sequences; a report alike."""
+    source = np.random.default_rng(0)
+    np.save(tmp_path / "y.npy", source.integers(0, 9, (12, 5)))
+    (tmp_path / "sequences.txt").write_text("".join(f"{row // 5}\n" for row in range(60)))
+    clustered, said = ["--clusters", tmp_path / "sequences.txt"], "Rows of one sequence are taken for independent"
+    common = ["--target", tmp_path / "y.npy", "--metrics+=AccuracyAtK", "--metrics.k=1", "--num-labels", 9]
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", source.normal(size=(12, 5, 9)))
+        words = ["--preds", tmp_path / f"{name}.npy", *common, "--per-row", tmp_path / f"{name}.parquet"]
+        status, out, _ = tailmetrics("evaluate", *words, *(clustered if name == "a" else []))
+        assert (status, said in " ".join(out.split())) == (0, name == "b")
+    files = [
+        ["--preds", tmp_path / "a.npy", tmp_path / "b.npy", *common],
+        [tmp_path / "a.parquet", tmp_path / "b.parquet"],
+    ]
+    for words in files:
+        for more in (clustered, []):
+            status, out, err = tailmetrics("compare", *words, *more, "--resamples", 100)
+            assert (status, " ".join((out + err).split()).count(said)) == (0, not more), words
+
+
 def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
     """Rows without names: an array or lines are taken; a header would count as a row, and the error says what to do."""
     paths = [tables(name, OVERALL) for name in ("old", "new")]

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, report_of, stream
+from tailmetrics.cli.evaluate import answerable, bind, chosen_metrics, notes_on_sequences, report_of, stream
 from tailmetrics.cli.inputs import clusters_of_rows, local_files, names_a_file, open_inputs, paths_of, read_row_groups
-from tailmetrics.cli.messages import CommandError, CommandWarning
+from tailmetrics.cli.messages import CommandError, CommandWarning, in_options
 from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptions
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
@@ -24,6 +24,7 @@ from tailmetrics.cli.processes import Ranks, launched
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
+from tailmetrics.evaluation.evaluating import ALIKE
 from tailmetrics.evaluation.row_values import RowFacts
 from tailmetrics.io import DataFileError
 from tailmetrics.io.files import folder_for
@@ -60,7 +61,8 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
                 f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
             )
             warnings.warn(f"{problem}are about the same thing; write it again.", CommandWarning, stacklevel=2)
-        notes = {name: [note for one in some for note in one.notes] for name, some in opened.items()}
+        alike = None if options.clusters is None else in_options(ALIKE)
+        notes = {name: [note for one in some for note in one.notes if note != alike] for name, some in opened.items()}
         of_runs = {note for some in notes.values() for note in some}
         report = replace(report, warnings=[*warnings_of(notes), *(one for one in said if one not in of_runs)])
         if folder is not None:
@@ -106,7 +108,8 @@ def _tables(request: Request, preds: Sequence[str], names: Sequence[str], scratc
         with RowTableWriter(path, one, dataset) as writer:
             stream(dataset, one, alone, of_rows, data, writer.write)
             report = report_of(one, given, dataset, data, of_rows)
-            writer.notes = replace(report, tie_bounds=None).warnings  # a comparison shows no other orders
+            # a comparison shows no other orders
+            writer.notes = [*replace(report, tie_bounds=None).warnings, *notes_on_sequences(dataset)]
             writer.scalars = report.scalars
     return paths
 

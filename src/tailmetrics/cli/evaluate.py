@@ -125,8 +125,9 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
                 files = inputs.files.everywhere()
                 evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
         report = report_of(evaluation, options.preds, dataset, data, groups)
-        if len(dataset.preds.sequences) > 1 and clusters is None and not options.no_intervals:
-            report = replace(report, notes=(*report.notes, in_options(ALIKE)))
+        alike = notes_on_sequences(dataset)
+        if clusters is None and not options.no_intervals:
+            report = replace(report, notes=(*report.notes, *alike))
         report = replace(report, title=options.title or report.title)
         more = [one for one, of_file in said.items() if not of_file and one not in report.notes]
         report = replace(report, notes=(*report.notes, *more))
@@ -134,7 +135,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
             if writer is not None:
                 writer.scalars = report.scalars
                 writer.notes = [
-                    *replace(report, tie_bounds=None).warnings,
+                    *dict.fromkeys([*replace(report, tie_bounds=None).warnings, *alike]),
                     *(one for one, of_file in said.items() if of_file),
                 ]
             stack.close()
@@ -183,6 +184,11 @@ def report_of(
     if groups is not None and groups.lacking:
         notes.append(f"{groups.lacking:,} rows have no group and count only overall.")
     return replace(report, tie_winner=dataset.tie_winner, notes=tuple(notes))
+
+
+def notes_on_sequences(dataset: Dataset) -> list[str]:
+    """Return what to know of scores (B, T, L), for intervals and comparisons that have no clusters."""
+    return [in_options(ALIKE)] if len(dataset.preds.sequences) > 1 else []
 
 
 # -- which metrics --------------------------------------------------------------------------------------------------
