@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import attrgetter, itemgetter
 from re import sub
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 from warnings import warn
 
 import torch
@@ -19,11 +20,11 @@ from tailmetrics._background import Background
 from tailmetrics._checks import check_choice
 from tailmetrics._exact_metric import ExactMetric, Mergeable, sent_together
 from tailmetrics._logged import LoggedCollection
-from tailmetrics._summaries import keeps_labels, per_label, summaries, training_counts
 from tailmetrics._transfer import MetricStates
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics._arguments_of_metrics import Training
+from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import MANY_TIED, TopKMetric, ties_in_words
 from tailmetrics.metrics._references import REFERENCES, RankedCounts, Reference, ReferenceRanking
 from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
@@ -38,6 +39,10 @@ from tailmetrics.ranking._warnings import QueriesSeen, warn_outside
 
 ORDERS: tuple[Ties, ...] = ("worst", "expected", "best")
 """The orders of equal scores that :meth:`TopKCollection.orders` has values of."""
+
+
+UNSEEN = "unseen"
+"""The bucket of labels that training never saw: it is no part of a summary."""
 
 
 class TopKCollection(Mergeable, LoggedCollection):
@@ -145,14 +150,20 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _with_twins(self) -> TopKCollection:
         """Make the metrics of references and orders, once all members are bound; return itself."""
-        members = self.members()
-        known = (self._training_counts, *map(training_counts, members.values()))
-        counts = next((one for one in known if one is not None), None)
+        members, counts = self.members(), self._counts_of_training()
         self._ranked_counts = None if counts is None else RankedCounts(counts)
         names = [one for one in self._references if one != "popularity" or counts is not None]
         self._twins = {one: _twins_of(members, one) for one in (*names, *self._orders) if self.is_bound}
         self._reading = None
         return self
+
+    def _counts_of_training(self) -> Tensor | None:
+        """Return the training counts that the collection or a member was given, shape (L,)."""
+        known = [self._training_counts]
+        for metric in self.members().values():
+            buckets = metric.bound_buckets
+            known += [metric.settings().get("label_counts"), None if buckets is None else buckets.counts]
+        return next((one for one in known if one is not None), None)
 
     def _twins_by_name(self) -> dict[str, RelevanceMetric]:
         """Return the metrics of references and orders."""
@@ -522,9 +533,23 @@ class TopKCollection(Mergeable, LoggedCollection):
         Raises:
             ValueError: If no member keeps counts per label.
         """
-        members = self.members()
-        with self._sent_together(filter(keeps_labels, members.values())):
-            return per_label(list(members.values()), self._training_counts, zero_division)
+        known = [metric for metric in self.members().values() if keeps_labels(metric)]
+        if not known:
+            raise ValueError(
+                "TopKCollection: no member keeps counts per label; add one with average='none', such as "
+                "RecallAtK(k=10, average='none')."
+            )
+        several = len({name for metric in known for name in metric.cut_names()}) > 1
+        counts = self._counts_of_training()
+        found = {} if counts is None else {"count": counts}
+        with self._sent_together(known):
+            for metric in known:
+                key = metric._key(metric.cutoffs[0])
+                for name, column in metric.per_label(several=several, zero_division=zero_division).items():
+                    # members of one kind differ in an argument such as min_gain, which the key tells
+                    differs = name in found and not torch.equal(found[name].nan_to_num(-1), column.nan_to_num(-1))
+                    found[f"{name} ({key})" if differs else name] = column
+        return found
 
     def summaries(self, scalars: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Return a gap and a spread between buckets, for each cut-off of each member by bucket.
@@ -532,9 +557,9 @@ class TopKCollection(Mergeable, LoggedCollection):
         ``recall@10/gap`` is the value of the most frequent bucket minus that of the rarest one;
         ``recall@10/spread`` the standard deviation over the mean of the buckets (Elliot's PopREO). Both read the
         buckets that were seen in training and measured here, in which a label was relevant, and are NaN where fewer
-        than two were. With
-        ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of
-        (value - chance) / (attainable - chance).
+        than two were. With ``references=["chance", "attainable"]`` there is ``recall@10/adjusted_gap``, the gap of
+        (value - chance) / (attainable - chance), which is 0 for random scores, however many labels the buckets hold
+        (Hubert and Arabie, J. Classification 2, 1985, adjust a value for chance like this).
 
         Args:
             scalars: What :meth:`compute` returned; None computes it.
@@ -545,8 +570,25 @@ class TopKCollection(Mergeable, LoggedCollection):
         plain = {key: found[self._set_name(key)] for of_one in keys for key in of_one}
         for key in frozenset().union(*(metric._not_measured for metric in by_bucket)):
             plain[key] = torch.full_like(plain[key], torch.nan)
-        references = self._reference_values(self._references) if self._references else None
-        return {self._set_name(key): value for key, value in summaries(plain, keys, references).items()}
+        references = self._reference_values(self._references) if self._references else {}
+        chance, attainable = (references.get(name, {}) for name in ("chance", "attainable"))
+        summaries: dict[str, Tensor] = {}
+        for of_one in keys:
+            stems: dict[str, list[str]] = {}
+            for key in of_one:
+                stem, _, bucket = key.rpartition("/")
+                if bucket != UNSEEN:
+                    stems.setdefault(stem, []).append(key)
+            for stem, seen in stems.items():
+                values = torch.stack([plain[key] for key in seen])
+                spread = torch.full_like(values[0], _spread(values))
+                summaries |= {f"{stem}/gap": _gap(values), f"{stem}/spread": spread}
+            for stem, seen in stems.items():
+                if all(key in chance and key in attainable for key in seen):
+                    values, least, most = (torch.stack([of[key] for key in seen]) for of in (plain, chance, attainable))
+                    adjusted = (values - least) / (most - least)
+                    summaries[f"{stem}/adjusted_gap"] = _gap(adjusted.where(adjusted.isfinite(), math.nan))
+        return {self._set_name(key): value for key, value in summaries.items()}
 
     def plot(
         self,
@@ -581,6 +623,28 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _flat(self, scalars: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
         return {self._set_name(key): value for of_one in scalars.values() for key, value in of_one.items()}
+
+
+def _gap(values: Tensor) -> Tensor:
+    """Return the first value that was measured minus the last one."""
+    measured = values[~values.isnan()]
+    # one bucket alone says nothing of a difference, so that 0 would be a claim that nobody measured
+    return measured[0] - measured[-1] if len(measured) > 1 else torch.full_like(values[0], math.nan)
+
+
+def _spread(values: Tensor) -> float:
+    """Return standard deviation over mean of what was measured; NaN for a mean of 0, and of fewer than two values."""
+    known = values[~values.isnan()].tolist()
+    mean = math.fsum(known) / len(known) if len(known) > 1 else 0.0
+    if not mean:
+        return math.nan
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / len(known))
+    return deviation / mean
+
+
+def keeps_labels(metric: TopKMetric) -> TypeGuard[LabelValues]:
+    """Whether a metric knows values of single labels."""
+    return isinstance(metric, LabelValues) and metric.keeps_labels
 
 
 def _count_one(metrics: Iterable[ExactMetric]) -> None:

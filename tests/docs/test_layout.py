@@ -19,11 +19,10 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 LAYERS = {
     **dict.fromkeys(("cli", "__main__"), 5),
     **dict.fromkeys(("lightning", "evaluation", "significance", "report", "io", "engines"), 4),
-    "collection": 3,
+    **dict.fromkeys(("collection", "testing"), 3),
     **dict.fromkeys(("metrics", "functional"), 2),
     **dict.fromkeys(("ranking", "frequency", "buckets"), 1),
     **dict.fromkeys(("_checks", "_arguments", "_exact_metric", "_logged", "_transfer", "_background"), 0),
-    **dict.fromkeys(("_summaries", "testing"), 3),
 }
 ROOT_LAYER = 3
 """The package root re-exports what is up to here; what imports the root must stand above."""

@@ -13,9 +13,8 @@ from torch import Tensor
 
 import tailmetrics
 from tailmetrics._arguments import arguments
-from tailmetrics._summaries import keeps_labels
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.collection import TopKCollection
+from tailmetrics.collection import TopKCollection, keeps_labels
 from tailmetrics.metrics import F1AtK, PrecisionAtK, PredictionProportionAtK, RecallAtK, TopKMetric
 from tailmetrics.metrics._arguments_of_metrics import FACTS
 from tailmetrics.metrics._labels import LabelAveragedMetric

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmetrics._summaries import UNSEEN
-from tailmetrics.collection import TopKCollection
+from tailmetrics.collection import UNSEEN, TopKCollection
 from tailmetrics.evaluation.description import bucket_rows, captions_of
 from tailmetrics.metrics import KForRecall, LabelAP, LabelAUC, NoveltyAtK, PositiveCoverageAtK, TopKMetric
 from tailmetrics.metrics._labels import LabelAveragedMetric
