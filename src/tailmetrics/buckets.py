@@ -93,7 +93,11 @@ class LabelBuckets:
         assignment = torch.full_like(counts, n)
         start = 0
         for bucket in range(n):
-            stop = _closes(mass, start, buckets_left=n - bucket)
+            stop = start
+            if start < seen:
+                placed = int(mass[start - 1]) if start else 0
+                needed = placed - (placed - int(mass[-1])) // (n - bucket)  # + the least whole m with m·b >= R
+                stop = int(torch.searchsorted(mass, needed)) + 1
             if ties == "together" and start < stop < seen:
                 stop += int((ordered[stop:seen] == ordered[stop - 1]).sum())
             assignment[order[start:stop]] = bucket
@@ -181,6 +185,11 @@ class LabelBuckets:
         )
         descending = bool((first[:-1] >= last[1:]).all())
         return int((first != last)[place].sum()) if descending else 0
+
+    @property
+    def labels(self) -> tuple[Tensor, ...]:
+        """The label ids of each bucket, ascending."""
+        return torch.split(self.assignment.argsort(stable=True), list(self.sizes))
 
     @property
     def label_counts(self) -> Tensor:
@@ -318,13 +327,3 @@ def _training_counts(method: str, counts: Any) -> Tensor:
             "pass frequency.compute()."
         )
     return check_counts(caller, "counts", counts)
-
-
-def _closes(mass: Tensor, start: int, buckets_left: int) -> int:
-    """Return where a bucket that opens at ``start`` ends: behind the first label with m·b >= R."""
-    if start >= mass.numel():
-        return start
-    placed = int(mass[start - 1]) if start else 0
-    remaining = int(mass[-1]) - placed
-    needed = placed - (-remaining // buckets_left)  # the least whole m with m·b >= R, counted from the first label
-    return int(torch.searchsorted(mass, needed)) + 1

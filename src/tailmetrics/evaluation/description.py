@@ -219,17 +219,9 @@ def versions() -> dict[str, str]:
 
 def bucket_rows(buckets: LabelBuckets, positives: Sequence[int] | None = None, kind: int = 0) -> Iterator[BucketRow]:
     """Yield the buckets with what is in them; ``positives`` is how many relevant labels each has."""
-    occurrences = torch.zeros(len(buckets), dtype=torch.int64)
-    ranges = [""] * len(buckets)
-    if buckets.counts is not None:
-        occurrences.index_add_(0, buckets.assignment, buckets.counts)
-        ends = (
-            torch.full_like(occurrences, -1).scatter_reduce_(
-                0, buckets.assignment, buckets.counts, end, include_self=False
-            )
-            for end in ("amin", "amax")
-        )
-        pairs = zip(*(end.tolist() for end in ends), strict=True)
-        ranges = ["" if low < 0 else f"{low}-{high}" if low < high else f"{low}" for low, high in pairs]
-    columns = (buckets.label_counts.tolist(), occurrences.tolist(), positives or [0] * len(buckets), ranges)
-    yield from (BucketRow(*row, kind) for row in zip(buckets.names, *columns, strict=True))
+    counts = buckets.counts
+    for number, (name, labels) in enumerate(zip(buckets.names, buckets.labels, strict=True)):
+        own = labels[:0] if counts is None else counts[labels]
+        ends = dict.fromkeys(map(int, torch.aminmax(own))) if own.numel() else ()
+        found = positives[number] if positives else 0
+        yield BucketRow(name, len(labels), int(own.sum()), found, "-".join(map(str, ends)), kind)

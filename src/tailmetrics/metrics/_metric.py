@@ -63,8 +63,6 @@ class TopKMetric(ConfiguredMetric):
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    empty_target_action: str = "neg"
-    ties: str = "id"
     needs_scores: ClassVar[bool] = False
     """Whether ids without scores are refused."""
     in_registry: ClassVar[bool] = False
@@ -304,8 +302,9 @@ class TopKMetric(ConfiguredMetric):
             if not reads.decisions:
                 raise ValueError(f"{self._caller}: preds are decisions (bool) without an order; pass scores or ids.")
         elif reads.scores is not None and not ranking.complete and ranking.depth < reads.scores:
+            name = "depth" if self._uses_depth else "k"
             raise ValueError(
-                f"{self._caller}: {self._depth_name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
+                f"{self._caller}: {name}={reads.scores} is deeper than the ranking ({ranking.depth} ids "
                 f"per row); rank again with depth={reads.scores}."
             )
         if self.needs_scores and scores is None and ranking.values is None:
@@ -335,10 +334,6 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {self._device}; "
                 f"move the metric with .to({str(ranking.ids.device)!r})."
             )
-        if self.ties != "id":
-            self._check_ties(ranking)
-        if self.empty_target_action == "error":
-            self._check_answered(ranking)
         if self._warns and not is_compiling():  # the first batch alone is asked whether it looks like something else
             self._warns = False
             if self.validate_args:
@@ -365,20 +360,15 @@ class TopKMetric(ConfiguredMetric):
                 f"({', '.join(names)}); numbers of groups start at 0."
             )
 
-    def _check_ties(self, ranking: Ranking) -> None:
-        """Raise unless equal scores can be found in ``ranking``; called where they do not rank by label id."""
-
-    def _check_answered(self, ranking: Ranking) -> None:
-        """Raise if a row has nothing that the metric could be of; called where such rows are refused."""
-
     @property
     def reads_labels(self) -> bool:
         """Whether values depend on which labels are ranked, not on their ranks alone."""
         return self.buckets is not None or bool(self.needs)
 
     @property
-    def _depth_name(self) -> str:
-        return "k"
+    def _uses_depth(self) -> bool:
+        """Whether a list is read to ``depth``, and no further than that."""
+        return False
 
     # values
 

@@ -168,10 +168,6 @@ class RelevanceMetric(TopKMetric):
         """How sums over rows are written."""
         return weighted(self.fixed_point) if self.weighted else self.fixed_point
 
-    @property
-    def _depth_name(self) -> str:
-        return "depth" if self._uses_depth else "k"
-
     def _relevant(self, ranking: Ranking) -> Ranking:
         return ranking if self.min_gain is None or self.reads_gains else super()._relevant(ranking)
 
@@ -238,14 +234,16 @@ class RelevanceMetric(TopKMetric):
         """Return by what relevant labels of one score are sorted in the best order, shape (..., W)."""
         return ranks.target_gains
 
-    def _check_ties(self, ranking: Ranking) -> None:
-        """Raise unless all scores are there to be compared."""
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         unknown = (ranking.scores is None and ranking.values is None) or ranking.beyond is not None
-        if unknown and not isinstance(ranking, ReferenceRanking):
+        if self.ties != "id" and unknown and not isinstance(ranking, ReferenceRanking):
             raise ValueError(
                 f"{self._caller}: ties={self.ties!r} reads the scores of all labels, and preds are ids or come in "
                 "pieces; pass scores or scored candidates, or leave ties out."
             )
+        if self.empty_target_action == "error":
+            self._check_answered(ranking)
 
     def _warn_of(self, ranking: Ranking) -> None:
         """Warn of rows without a class that count as misses, and of lists that end before a cut-off."""

@@ -202,11 +202,6 @@ class PerRow:
     fixed_point: FixedPoint = COUNT
     row_axis: int = 0
 
-    @property
-    def rows_first(self) -> Tensor:
-        """The values with the axis of the rows in front."""
-        return self.values.movedim(self.row_axis, 0)
-
 
 class Alike(PerRow):
     """The same whole numbers of every row, whose sum is known without a row being looked at.
@@ -308,17 +303,18 @@ class Addition:
             self.flags += _of_cells(state, increment, BatchRows(rows.groups))
         else:
             assert isinstance(increment, PerRow)  # blocks of what is marked could not be taken back
+            values = increment.values.movedim(increment.row_axis, 0)
             if rows.weights is not None:
-                values = increment.rows_first
                 weights = rows.weights.view(-1, *[1] * (values.ndim - 1))
                 # a row that weighs nothing counts nothing, also where its value is infinite
                 weighed = torch.where(weights > 0, values.to(weights.dtype) * weights, 0.0)
                 increment = PerRow(weighed, weighted(increment.fixed_point))
+                values = weighed
             if state.shape[0] == 1:
                 self.sums.append((state, increment))
             else:
                 assert rows.groups is not None
-                digits = increment.fixed_point.digits(increment.rows_first).reshape(-1, *state.shape[1:])
+                digits = increment.fixed_point.digits(values).reshape(-1, *state.shape[1:])
                 by_group = torch.zeros_like(state).index_add_(
                     0, rows.groups + 1, digits
                 )  # those of no group come first

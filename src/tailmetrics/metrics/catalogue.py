@@ -61,8 +61,7 @@ class ExposureMetric(ShownMetric):
         buckets = self.bound_buckets
         if buckets is None:
             return [self._of_exposure(counts, None)]
-        parts = torch.split(buckets.assignment.argsort(stable=True), buckets.label_counts.tolist())
-        return [self._of_exposure(counts[inside], inside) for inside in parts]
+        return [self._of_exposure(counts[inside], inside) for inside in buckets.labels]
 
 
 def _exposure_value(formula: Callable[..., float], *facts: str) -> Any:
@@ -535,10 +534,8 @@ class PositiveCoverageAtK(ShownMetric):
         return [ratios(self._by_bucket(states[f"hit_at_{k}"].cpu()), known) for k in self.ks]
 
     def _by_bucket(self, flags: Tensor) -> list[int]:
-        if self.bound_buckets is None:
-            return [int(flags.sum(dtype=torch.int64))]
-        counts = torch.zeros(self._num_buckets, dtype=torch.int64)
-        return counts.index_add_(0, self.bound_buckets.assignment, flags.to(torch.int64)).tolist()
+        buckets = self.bound_buckets
+        return [_total(part) for part in ([flags] if buckets is None else [flags[own] for own in buckets.labels])]
 
 
 @final
