@@ -411,11 +411,11 @@ class TopKCollection(Mergeable, LoggedCollection):
 
     def _as_ranked_by(self, reference: Reference, ranking: Ranking) -> ReferenceRanking:
         """Return the rows of a ranking as a reference ranks them."""
-
-        def make() -> ReferenceRanking:
-            return ReferenceRanking.of_rows(ranking, reference, self._width(ranking), self._ranked_counts)
-
-        return ranking.remembered(("reference", reference, self._ranked_counts), make)
+        counts = self._ranked_counts
+        return ranking.remembered(
+            ("reference", reference, counts),
+            lambda: ReferenceRanking.of_rows(ranking, reference, self._width(ranking), counts),
+        )
 
     @property
     def adjusted(self) -> list[str]:
@@ -467,7 +467,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         >>> {name: float(values["recall@1"]) for name, values in collection.references().items()}
         {'chance': 0.25, 'attainable': 0.5}
         """
-        return self._named(self._reference_values(self._references))
+        return self._reference_values(self._references)
 
     def orders(self) -> dict[str, dict[str, Tensor]]:
         """Return by name and key the values under other orders of equal scores, after :meth:`with_orders`.
@@ -476,20 +476,17 @@ class TopKCollection(Mergeable, LoggedCollection):
         the mean over all orders. Lists of ids have one order. Nothing is returned of metrics that have read a list
         that was cut, which may end among equal scores.
         """
-        return self._named(self._reference_values(self._orders))
-
-    def _named(self, values: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
-        return {name: {self._set_name(key): value for key, value in of.items()} for name, of in values.items()}
+        return self._reference_values(self._orders)
 
     def _reference_values(self, names: Sequence[Reference | Ties]) -> dict[str, dict[str, Tensor]]:
-        """Return values of references or orders by keys without prefix and postfix."""
+        """Return values of references or orders by name and key."""
         members = self.members()
         twins = {one: metrics for one, metrics in self._twins.items() if one in names}
         sending = [metric for metrics in twins.values() for metric in metrics.values() if metric._will_send]
         with sent_together("TopKCollection", sending):
             return {
                 one: {
-                    key: value
+                    self._set_name(key): value
                     for name, metric in metrics.items()
                     for key, value in zip(members[name].keys(), metric.scalars().values(), strict=True)
                     if metric._update_count == members[name]._update_count
@@ -570,7 +567,7 @@ class TopKCollection(Mergeable, LoggedCollection):
         plain = {key: found[self._set_name(key)] for of_one in keys for key in of_one}
         for key in frozenset().union(*(metric._not_measured for metric in by_bucket)):
             plain[key] = torch.full_like(plain[key], torch.nan)
-        references = self._reference_values(self._references) if self._references else {}
+        references = self.references() if self._references else {}
         chance, attainable = (references.get(name, {}) for name in ("chance", "attainable"))
         summaries: dict[str, Tensor] = {}
         for of_one in keys:
@@ -584,8 +581,10 @@ class TopKCollection(Mergeable, LoggedCollection):
                 spread = torch.full_like(values[0], _spread(values))
                 summaries |= {f"{stem}/gap": _gap(values), f"{stem}/spread": spread}
             for stem, seen in stems.items():
-                if all(key in chance and key in attainable for key in seen):
-                    values, least, most = (torch.stack([of[key] for key in seen]) for of in (plain, chance, attainable))
+                named = [self._set_name(key) for key in seen]
+                if all(key in chance and key in attainable for key in named):
+                    values = torch.stack([plain[key] for key in seen])
+                    least, most = (torch.stack([of[key] for key in named]) for of in (chance, attainable))
                     adjusted = (values - least) / (most - least)
                     summaries[f"{stem}/adjusted_gap"] = _gap(adjusted.where(adjusted.isfinite(), math.nan))
         return {self._set_name(key): value for key, value in summaries.items()}
