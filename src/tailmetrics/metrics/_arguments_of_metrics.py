@@ -264,10 +264,14 @@ class ConfiguredMetric(ExactMetric):
         return [f"{stem}{group}{bucket}" for stem in map(self._key, self.cutoffs) for bucket in buckets]
 
     def _key(self, k: int | None) -> str:
-        cutoff = "" if k is None else f"@{k}"
+        cutoff = "" if k is None else f"@{self._cut_name(k)}"
         if self.name is not None:
             return f"{self.name}{cutoff}" if len(self.cutoffs) > 1 else self.name
         return f"{self._prefix}{self.stem}{self._convention}{cutoff}"
+
+    def _cut_name(self, k: Any) -> str:
+        """Return how keys write a cut-off."""
+        return str(k)
 
     @property
     def _prefix(self) -> str:

@@ -66,7 +66,7 @@ class LabelValues(TopKMetric):
 
     def cut_names(self) -> list[str]:
         """Return how keys write the cut-offs."""
-        return [str(k) for k in self.cutoffs if k is not None]
+        return [self._cut_name(k) for k in self.cutoffs if k is not None]
 
     def row_keys(self, group: str = "") -> list[str]:
         """Return the keys of the values over all rows; none where values are of labels."""

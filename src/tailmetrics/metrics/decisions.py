@@ -92,17 +92,8 @@ class ThresholdMetric(ScoreMetric, LabelAveragedMetric):
         """The places of the thresholds in ``cutoffs``, from 0, in the part of the k of other metrics."""
         return tuple(range(len(self.cutoffs)))
 
-    def cut_names(self) -> list[str]:
-        """Return the text that stands for each threshold in a key, such as ``t0.5``."""
-        return [f"t{number_text(cut)}" if isinstance(cut, float) else "t" for cut in self.cutoffs]
-
-    def _key(self, k: Any) -> str:
-        if k is None:
-            return super()._key(None)
-        cut = f"@t{number_text(k)}" if isinstance(k, float) else "@t"
-        if self.name is not None:
-            return f"{self.name}{cut}" if len(self.cutoffs) > 1 else self.name
-        return f"{super()._key(None)}{cut}"
+    def _cut_name(self, k: Any) -> str:
+        return f"t{number_text(k)}" if isinstance(k, float) else "t"
 
     def _label_state(self, what: str) -> str:
         return f"{super()._label_state(what)}_above_{digest_of(self._limits)}"

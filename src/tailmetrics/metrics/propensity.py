@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias, cast, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
@@ -221,27 +221,24 @@ class _PropensityMetric(RatioMetric):
         super()._settle_facts()
         if self.num_train is not None:
             self.num_train = check_count(self._caller, "num_train", self.num_train, minimum=3)
-        self._weights = cast("LabelWeights", self._label_weights())  # known before a batch comes
-
-    @property
-    def reads_labels(self) -> bool:
-        """Whether values depend on which labels are ranked: each has a weight."""
-        return True
-
-    def _label_weights(self) -> LabelWeights | None:
-        """Return the inverse propensities, once all that they depend on is known."""
         weights = self.weights
         if weights is not None:
             self._take_num_labels("weights", len(weights))
         elif self.label_counts is not None and self.num_train is not None:
             weights = inverse_propensities(self.label_counts, self.num_train, self.a, self.b)
-        if weights is not None and not bool(((weights >= 0) & (weights < 2**32)).all()):
-            made = f"a={self.a}, b={self.b} give" if self.weights is None else "weights holds"
-            raise ValueError(
-                f"{self._caller}: {made} {float(weights.min()):g} to {float(weights.max()):g}; inverse propensities "
-                "are at least 0 and below 2^32: choose others."
-            )
-        return None if weights is None else LabelWeights(weights)
+        if weights is not None:  # known before a batch comes
+            if not bool(((weights >= 0) & (weights < 2**32)).all()):
+                made = f"a={self.a}, b={self.b} give" if self.weights is None else "weights holds"
+                raise ValueError(
+                    f"{self._caller}: {made} {float(weights.min()):g} to {float(weights.max()):g}; inverse "
+                    "propensities are at least 0 and below 2^32: choose others."
+                )
+            self._weights = LabelWeights(weights)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether values depend on which labels are ranked: each has a weight."""
+        return True
 
     def _worth_of_hits(self, ranks: TargetRanks) -> Tensor:
         return ranks.weights_at_targets(self._weights)
