@@ -3,14 +3,13 @@
 from inspect import isabstract
 from typing import Final
 
-from tailmetrics.metrics._formula import divide as divide
-from tailmetrics.metrics._formula import ordered_sum as ordered_sum
 from tailmetrics.metrics._metric import TopKMetric as TopKMetric
 from tailmetrics.metrics._rows import RatioMetric as RatioMetric
 from tailmetrics.metrics._rows import RowMeanMetric as RowMeanMetric
 from tailmetrics.metrics._states import COUNT as COUNT
 from tailmetrics.metrics._states import REAL as REAL
 from tailmetrics.metrics._states import UNIT as UNIT
+from tailmetrics.metrics._states import divide as divide
 from tailmetrics.metrics.areas import CoverageError as CoverageError
 from tailmetrics.metrics.areas import LabelAP as LabelAP
 from tailmetrics.metrics.areas import LabelAUC as LabelAUC
@@ -52,6 +51,7 @@ from tailmetrics.metrics.propensity import PropensityScoredRecallAtK as Propensi
 from tailmetrics.metrics.ranks import MAP as MAP
 from tailmetrics.metrics.ranks import MRR as MRR
 from tailmetrics.metrics.ranks import KForRecall as KForRecall
+from tailmetrics.ranking._device import ordered_sum as ordered_sum
 
 REGISTRY: Final[dict[str, type[TopKMetric]]] = {
     name: value

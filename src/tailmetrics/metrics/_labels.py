@@ -14,7 +14,6 @@ from typing_extensions import Unpack
 from tailmetrics._checks import check_choice
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._formula import divide
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._rows import Average, RelevanceArguments, RowMeanMetric, with_bucket_axis
 from tailmetrics.metrics._states import (
@@ -28,6 +27,7 @@ from tailmetrics.metrics._states import (
     State,
     at_labels,
     at_targets,
+    divide,
 )
 from tailmetrics.metrics._ties import EVERY_RULE, Ties
 from tailmetrics.ranking import Ranking, TargetRanks

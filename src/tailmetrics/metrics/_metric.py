@@ -63,6 +63,8 @@ class TopKMetric(ConfiguredMetric):
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    empty_target_action: str = "neg"
+    ties: str = "id"
     needs_scores: ClassVar[bool] = False
     """Whether ids without scores are refused."""
     in_registry: ClassVar[bool] = False
@@ -334,6 +336,8 @@ class TopKMetric(ConfiguredMetric):
                 f"{self._caller}: the batch is on {ranking.ids.device}, the metric on {self._device}; "
                 f"move the metric with .to({str(ranking.ids.device)!r})."
             )
+        if self.ties != "id" or self.empty_target_action == "error":
+            self._check_relevance(ranking)
         if self._warns and not is_compiling():  # the first batch alone is asked whether it looks like something else
             self._warns = False
             if self.validate_args:
@@ -364,6 +368,9 @@ class TopKMetric(ConfiguredMetric):
     def reads_labels(self) -> bool:
         """Whether values depend on which labels are ranked, not on their ranks alone."""
         return self.buckets is not None or bool(self.needs)
+
+    def _check_relevance(self, ranking: Ranking) -> None:
+        """Raise unless a batch has all scores, where ties are read, and no row that is refused for having no label."""
 
     @property
     def _uses_depth(self) -> bool:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Unpack
 
-from tailmetrics._checks import LARGEST_CUTOFF, check_choice, check_count
+from tailmetrics._checks import INTEGERS, LARGEST_CUTOFF, check_choice, check_count, check_cutoffs, shape_of
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
-from tailmetrics.metrics._formula import check_returned_values
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._references import OfKinds, ReferenceRanking, ReferenceRanks
 from tailmetrics.metrics._states import (
@@ -32,13 +33,60 @@ from tailmetrics.metrics._states import (
 )
 from tailmetrics.metrics._ties import ExpectedRanks, Ties, cut_span, in_order, spans, tied_across
 from tailmetrics.ranking import DEFAULT_DEPTH, EVERYTHING, Ranking, TargetRanks
-from tailmetrics.ranking._device import once
-from tailmetrics.ranking._ranking import Scope
+from tailmetrics.ranking._device import once, real_dtype
+from tailmetrics.ranking._inputs import Batch, Context
+from tailmetrics.ranking._ranking import Scope, rank_batch
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
 
 EmptyTargetAction: TypeAlias = Literal["neg", "pos", "skip", "error"]
 Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
+
+
+Value = TypeVar("Value")
+
+
+def formula(function: Callable[..., Value], reads: Depth | None = None) -> Callable[..., Value]:
+    """Let a formula of a ranking take ``preds, target`` in its place, by position or keyword.
+
+    Args:
+        function: Takes a ranking first, and may take a cut-off named ``k``.
+        reads: How much of arrays is ranked; None for the first k, or, where k is None or there is no k, for what
+            ``ranking.exact`` needs.
+
+    Returns:
+        The function of a ranking or of arrays, which refuses by name what its arguments cannot be.
+    """
+    shape = signature(function)
+    first, *others = shape.parameters.values()
+    ranking_name = first.name
+    arrays = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("preds", "target")]
+    of_arrays = shape.replace(parameters=[*arrays, *others])
+    names = list(of_arrays.parameters)
+    choices = {name: get_args(kind) for name, kind in get_type_hints(function).items() if get_origin(kind) is Literal}
+
+    @wraps(function)
+    def either(*args: Any, **kwargs: Any) -> Value:
+        for name, known in choices.items():
+            if name in kwargs and kwargs[name] not in known:  # only then: formulas are called often
+                check_choice(either.__name__, name, kwargs[name], known)
+        if "ranking" in kwargs:
+            kwargs[ranking_name] = kwargs.pop("ranking")
+        if ranking_name in kwargs or (args and isinstance(args[0], TargetRanks)):
+            return function(*args, **kwargs)
+        try:
+            rest = of_arrays.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{either.__name__}: {error}; pass {either.__name__}({', '.join(names)}).") from None
+        preds, target, k = rest.pop("preds"), rest.pop("target"), rest.get("k")
+        if "k" in shape.parameters:
+            check_cutoffs(either.__name__, k, optional=shape.parameters["k"].default is None)
+        deepest = max(k) if isinstance(k, tuple) else k
+        depth = reads or (Depth(0) if deepest is None else Depth(deepest, deepest))
+        ranking = rank_batch(Context(either.__name__, warns=True), Batch(preds, target), depth)
+        return function(ranking, **rest)
+
+    return either
 
 
 class RelevanceArguments(TopKArguments, total=False):
@@ -234,8 +282,7 @@ class RelevanceMetric(TopKMetric):
         """Return by what relevant labels of one score are sorted in the best order, shape (..., W)."""
         return ranks.target_gains
 
-    def _check(self, ranking: Ranking) -> None:
-        super()._check(ranking)
+    def _check_relevance(self, ranking: Ranking) -> None:
         unknown = (ranking.scores is None and ranking.values is None) or ranking.beyond is not None
         if self.ties != "id" and unknown and not isinstance(ranking, ReferenceRanking):
             raise ValueError(
@@ -499,3 +546,34 @@ def _warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
 
     ranking.remembered("short lists warned of", tell)
     return True
+
+
+def check_returned_values(
+    caller: str, method: str, values: Any, ranks: TargetRanks, fixed_point: FixedPoint, validate: bool
+) -> None:
+    """Raise unless the values per row that a formula returned can be added up without loss."""
+    rows = ranks.n_relevant
+    if not isinstance(values, Tensor) or values.shape != rows.shape:
+        raise TypeError(
+            f"{caller}: {method} returned {shape_of(values)}; return one number per row: a tensor of the shape of "
+            f"n_relevant, {list(rows.shape)}."
+        )
+    whole = values.dtype in (torch.bool, *INTEGERS)
+    if whole != (fixed_point.limbs == 0) or (not whole and values.dtype != real_dtype(values.device)):
+        raise TypeError(
+            f"{caller}: {method} returned {shape_of(values)}; return float64, such as divide(hits, n) or "
+            "hits.double(), so that no digit is lost, or bools or whole numbers with fixed_point = COUNT."
+        )
+    if not validate or not values.numel():
+        return
+    low, high = (float(bound) for bound in torch.aminmax(values.to(real_dtype(values.device))))
+    # a quotient of sums may be rounded to a little more than 1
+    if not whole and not 0 <= low <= high <= fixed_point.largest * (1 + 1e-9):
+        most = "" if fixed_point is REAL else f" and at most {fixed_point.largest:g}, or larger with fixed_point = REAL"
+        raise ValueError(
+            f"{caller}: {method} returned {high if low >= 0 else low}; values are numbers of at least 0{most}."
+        )
+    if bool((values[rows == 0] != 0).any()):
+        raise ValueError(
+            f"{caller}: {method} returned other than 0 for a row without a relevant label; return 0 there."
+        )

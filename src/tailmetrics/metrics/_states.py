@@ -11,8 +11,9 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from tailmetrics._checks import shape_of
 from tailmetrics.ranking import Ranking
-from tailmetrics.ranking._device import made_once, once
+from tailmetrics.ranking._device import made_once, once, real_dtype
 from tailmetrics.ranking._kernels_cpu import kernels_for
 from tailmetrics.ranking._reading import BatchRows
 
@@ -165,6 +166,26 @@ def _scales(kind: FixedPoint) -> Tensor:
 def ratios(numerators: Sequence[int | float], denominators: Sequence[int]) -> list[float]:
     """Divide whole numbers, correctly rounded; NaN where a denominator is 0."""
     return [top / bottom if bottom else float("nan") for top, bottom in zip(numerators, denominators, strict=True)]
+
+
+def divide(top: Tensor, bottom: Tensor | int) -> Tensor:
+    """Return ``top / bottom`` in float64; 0 where ``bottom`` is 0, for what is counted there is 0 too.
+
+    Raises:
+        TypeError: If either is floating but not float64: digits are lost already.
+    """
+    for part in (top, bottom):
+        if not isinstance(part, Tensor) or part.dtype == torch.float64 or not part.is_floating_point():
+            continue
+        if part.dtype != real_dtype(part.device):
+            raise TypeError(
+                f"divide: a part is {shape_of(part)}, which has lost digits; keep whole numbers or float64: "
+                "hits.double() * 0.5 instead of hits * 0.5."
+            )
+    top = top if top.dtype == torch.float64 else top.to(real_dtype(top.device))
+    if isinstance(bottom, int):
+        return top / max(bottom, 1)
+    return top / bottom.clamp(min=torch.finfo(bottom.dtype).tiny if bottom.is_floating_point() else 1)
 
 
 Reduction: TypeAlias = Literal["sum", "max"]

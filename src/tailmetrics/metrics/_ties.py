@@ -18,10 +18,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
-from tailmetrics.metrics._formula import divide, ordered_sum
-from tailmetrics.metrics._states import Alike, PerRow
+from tailmetrics.metrics._states import Alike, PerRow, divide
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks, discounts
-from tailmetrics.ranking._device import made_once, ordered_prefix_sums, real_dtype, whole_numbers
+from tailmetrics.ranking._device import made_once, ordered_prefix_sums, ordered_sum, real_dtype, whole_numbers
 from tailmetrics.ranking._hits import Hits
 from tailmetrics.ranking._ranking import Scope
 

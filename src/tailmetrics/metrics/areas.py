@@ -14,13 +14,12 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
-from tailmetrics.metrics._formula import divide, ordered_sum
 from tailmetrics.metrics._labels import LabelValues
 from tailmetrics.metrics._metric import TopKMetric
 from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric
-from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State
+from tailmetrics.metrics._states import COUNT, AtCells, InBlocks, Increments, State, divide
 from tailmetrics.ranking import Ranking, TargetRanks
-from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._device import ordered_sum, real_dtype
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._scores import PairCounts, count_pairs, dense_blocks
 from tailmetrics.ranking._warnings import warn_outside

@@ -16,10 +16,9 @@ from tailmetrics._arguments import number_text
 from tailmetrics._checks import real_number, shape_of
 from tailmetrics._transfer import digest_of
 from tailmetrics.metrics._arguments_of_metrics import TopKArguments
-from tailmetrics.metrics._formula import divide
 from tailmetrics.metrics._labels import LabelAveragedMetric, LabelSet, MacroOf
 from tailmetrics.metrics._rows import Average, EmptyTargetAction, ScoreMetric
-from tailmetrics.metrics._states import AtCells, InBlocks, Increment
+from tailmetrics.metrics._states import AtCells, InBlocks, Increment, divide
 from tailmetrics.ranking import Ranking, TargetRanks
 from tailmetrics.ranking._ranking import Scope
 from tailmetrics.ranking._reading import Depth

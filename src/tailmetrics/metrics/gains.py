@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Literal, TypeAlias, final
 
 import torch
@@ -10,17 +11,34 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._formula import divide, exponential_gain, formula, ordered_sum
-from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, row_value
-from tailmetrics.metrics._states import REAL
+from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, formula, row_value
+from tailmetrics.metrics._states import REAL, divide
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks, discounts_within
 from tailmetrics.ranking import Cutoff, Ranking, TargetRanks, discounts
-from tailmetrics.ranking._device import made_once
+from tailmetrics.ranking._device import made_once, ordered_sum
 
 Gain: TypeAlias = Literal["linear", "exponential"]
 
 LARGEST_GRADE = 100
 """Largest gain of ``gain="exponential"``: 2^100 is what the states can hold with room for sums."""
+
+
+LARGEST_EXPONENT = 1024
+"""The first power of two that float64 does not hold."""
+
+
+def exponential_gain(gains: Tensor) -> Tensor:
+    """Return 2^gain - 1."""
+    # exact for whole grades; of others torch's exp2 depends on their place in memory, and loses digits of small ones
+    powers = _powers_of_two(gains.device)[gains.to(torch.int64).clamp(0, LARGEST_EXPONENT)]
+    return torch.where(gains == gains.floor(), powers - 1, (gains * log(2)).expm1())
+
+
+@made_once
+def _powers_of_two() -> Tensor:
+    """Return 2^e for each exponent from 0; a device's own ``exp2`` may be off by a bit."""
+    powers = [*(2.0**exponent for exponent in range(LARGEST_EXPONENT)), torch.inf]
+    return torch.tensor(powers, dtype=torch.float64, device="cpu")
 
 
 def _gained(gains: Tensor, gain: Gain) -> Tensor:

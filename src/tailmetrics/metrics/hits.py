@@ -10,13 +10,12 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._formula import divide, formula, ordered_sum
 from tailmetrics.metrics._labels import Denominator, LabelArguments, LabelAveragedMetric, f_terms
-from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, row_value
-from tailmetrics.metrics._states import COUNT, UNIT, FixedPoint
+from tailmetrics.metrics._rows import RelevanceArguments, RowMeanMetric, formula, row_value
+from tailmetrics.metrics._states import COUNT, UNIT, FixedPoint, divide
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._device import once
+from tailmetrics.ranking._device import once, ordered_sum
 
 
 @formula

@@ -12,12 +12,11 @@ from typing_extensions import Unpack
 from tailmetrics._checks import check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs, TopKArguments
-from tailmetrics.metrics._formula import divide, formula, ordered_sum
 from tailmetrics.metrics._metric import ShownMetric, TopKMetric
-from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric
-from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, in_limbs
+from tailmetrics.metrics._rows import RelevanceArguments, ScoreMetric, formula
+from tailmetrics.metrics._states import REAL, UNIT, AtCells, Increments, State, divide, in_limbs
 from tailmetrics.ranking import Ranking, TargetRanks
-from tailmetrics.ranking._device import made_once
+from tailmetrics.ranking._device import made_once, ordered_sum
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_of_probabilities
 

@@ -12,11 +12,11 @@ from typing_extensions import Unpack
 
 from tailmetrics._checks import check_choice, check_count, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._formula import divide, formula, ordered_sum
-from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments
-from tailmetrics.metrics._states import WEIGHT
+from tailmetrics.metrics._rows import RatioMetric, RelevanceArguments, formula
+from tailmetrics.metrics._states import WEIGHT, divide
 from tailmetrics.metrics._ties import EVERY_RULE, discounts_within
 from tailmetrics.ranking import Cutoff, LabelWeights, TargetRanks, discounts
+from tailmetrics.ranking._device import ordered_sum
 
 Normalization: TypeAlias = Literal["normalized", "sum"]
 

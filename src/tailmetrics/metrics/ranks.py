@@ -15,12 +15,11 @@ from typing_extensions import Unpack
 from tailmetrics._arguments import number_text
 from tailmetrics._checks import check_choice, check_count, check_number
 from tailmetrics.metrics._arguments_of_metrics import Cutoffs
-from tailmetrics.metrics._formula import divide, formula, ordered_sum
-from tailmetrics.metrics._rows import RelevanceArguments, RelevanceMetric, RowMeanMetric, row_value
-from tailmetrics.metrics._states import AtCells, Increments, State
+from tailmetrics.metrics._rows import RelevanceArguments, RelevanceMetric, RowMeanMetric, formula, row_value
+from tailmetrics.metrics._states import AtCells, Increments, State, divide
 from tailmetrics.metrics._ties import EVERY_RULE, ExpectedRanks
 from tailmetrics.ranking import EVERYTHING, NOT_RANKED, Cutoff, Ranking, TargetRanks
-from tailmetrics.ranking._device import made_once, real_dtype
+from tailmetrics.ranking._device import made_once, ordered_sum, real_dtype
 from tailmetrics.ranking._reading import Depth
 from tailmetrics.ranking._warnings import warn_outside
 
