@@ -354,7 +354,7 @@ class RowColumns:
             keys = list(metric.row_keys(group))
             for place, key in enumerate(keys):
                 k = metric.cutoffs[place * len(metric.cutoffs) // len(keys)]
-                yield self._collection._set_name(key), (metric.depth if metric._depth_name == "depth" else k) or 0
+                yield self._collection._set_name(key), (metric.depth if metric._uses_depth else k) or 0
 
     def _label_columns(self, metric: Any) -> list[str]:
         """Return the column of each cut-off, named after the first of its keys: codes depend on the buckets."""
