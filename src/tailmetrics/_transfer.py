@@ -194,7 +194,8 @@ def _check_agreement(caller: str, fingerprints: Sequence[Fingerprint], group: An
     if found[:8] == [-word for word in found[8:]]:
         return
     texts: list[Any] = [None] * distributed.get_world_size(group)
-    distributed.all_gather_object(texts, text, group=group)
+    with torch.cuda.device(device if device.type == "cuda" else -1):  # NCCL sends from the current one; -1 is none
+        distributed.all_gather_object(texts, text, group=group)
     other = next(place for place, one in enumerate(texts) if one != texts[0])
     first, second = (f"on process {distributed.get_global_rank(group, place)}" for place in (0, other))
     here, there = ([Fingerprint(*one) for one in json.loads(texts[place])] for place in (0, other))

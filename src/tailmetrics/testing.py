@@ -58,7 +58,10 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
         raise TypeError(f"check_metric: {metric!r} is no class of metrics; pass a class such as RecallAtK.")
     counts = (60 / torch.arange(1, NUM_LABELS + 1)).long()
     counts[-4:] = 0
-    for more in _settings(metric, arguments):
+    scopes = ("bucket", "global") if issubclass(metric, RelevanceMetric) and "scope" not in arguments else ()
+    by_bucket = [{"buckets": "deciles", "scope": scope} for scope in scopes] or [{"buckets": "deciles"}]
+    settings: list[dict[str, Any]] = [{}, *(by_bucket if "buckets" not in arguments else [])]
+    for more in settings:
 
         def make(more: Mapping[str, Any] = more) -> TopKMetric:
             made = metric(**{**arguments, **more})
@@ -73,13 +76,6 @@ def check_metric(metric: type[TopKMetric], **arguments: Any) -> None:
             raise
         for holds, law in _laws(make):
             assert holds, f"{make()!r} must: {law}"
-
-
-def _settings(metric: type[TopKMetric], arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what is added to the arguments: nothing, and buckets, in each scope where there are scopes."""
-    scopes = ("bucket", "global") if issubclass(metric, RelevanceMetric) and "scope" not in arguments else ()
-    by_bucket = [{"buckets": "deciles", "scope": scope} for scope in scopes] or [{"buckets": "deciles"}]
-    return [{}, *(by_bucket if "buckets" not in arguments else [])]
 
 
 def _batch(seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import ClassVar, Literal, TypeAlias
 
 import torch
@@ -318,9 +317,7 @@ class LabelAveragedMetric(LabelValues, RowMeanMetric):
         counted = self._counts.totals(states[self._label_state("counted")])
         tops, bottoms = of_values.totals(sums), of_weights.totals(weights)
         return [
-            (float(Fraction(int(top) * of_weights.unit, int(bottom) * of_values.unit)) if bottom else 0.0)
-            if some
-            else float("nan")
+            (int(top) * of_weights.unit / (int(bottom) * of_values.unit) if bottom else 0.0) if some else float("nan")
             for top, bottom, some in zip(tops, bottoms, counted, strict=True)
         ]
 
