@@ -64,7 +64,9 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
         alike = None if options.clusters is None else in_options(ALIKE)
         notes = {name: [note for one in some for note in one.notes if note != alike] for name, some in opened.items()}
         of_runs = {note for some in notes.values() for note in some}
-        report = replace(report, warnings=[*warnings_of(notes), *(one for one in said if one not in of_runs)])
+        # how files were read is printed as a note alone, as of an evaluation
+        more = [one for one, of_file in said.items() if not of_file and one not in of_runs]
+        report = replace(report, warnings=[*warnings_of(notes), *more])
         if folder is not None:
             report.write(folder)
         written = outputs.place()
