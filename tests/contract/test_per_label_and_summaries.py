@@ -70,7 +70,8 @@ def test_per_label_gives_counts_and_values(threshold: Any) -> None:
 
 
 def test_several_cut_offs_give_a_row_each() -> None:
-    """``compute()`` has shape (len(k), L); the macro mean is the mean of the values of its labels."""
+    """``compute()`` has shape (len(k), L), (L,) for a single k; the macro mean is the mean of the values of its labels."""
+    assert fed(RecallAtK(4, **NONE), BATCH.scores, BATCH.target).compute().shape == (NUM_LABELS,)
     several = fed(RecallAtK([1, 4, 9], **NONE), BATCH.scores, BATCH.target).compute()
     assert several.shape == (3, NUM_LABELS)
     for row, k in zip(several, (1, 4, 9), strict=True):
