@@ -127,7 +127,7 @@ class TopKCollection(Mergeable, LoggedCollection):
             if len(values) > 1:
                 raise ValueError(
                     f"TopKCollection: members have {argument}={' and '.join(values)}, but share one ranking; "
-                    "give all the same, or make two collections."
+                    f"give the collection {argument}=, or make two collections."
                 )
         self._share_states()
         self.with_references(references)

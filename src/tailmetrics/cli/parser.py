@@ -101,6 +101,8 @@ def parse(argv: Sequence[str] | None) -> Request:
         options.metrics = [*(options.metrics or []), *by_bucket(options.metrics or [], options.buckets)]
     ignored = (one.ignore_index for one in options.metrics or [] if one.ignore_index is not None)
     options.ignore_index = next(ignored, None)  # that of a config, too
+    for metric in options.metrics or [] if options.ignore_index is not None else []:  # also those beside a preset
+        metric._complete("--ignore-index", {"ignore_index": options.ignore_index})
     return Request(objects.command, options)
 
 
