@@ -115,6 +115,7 @@ INLINE void *part(char *room, size_t *used, int64_t count, size_t size) {
 
 /* ---- Scores ---- */
 
+#define FEWEST_GROUPS 64 /* so many maxima are found without a branch */
 #define TILE 4096 /* scores read together: 16 or 32 KB, which the first cache holds between two looks at them */
 
 typedef struct { const void *data; int64_t type, row_stride, num_rows, width; } Scores;
@@ -144,23 +145,11 @@ INLINE float from_half(uint16_t half) {
     return number;
 }
 
-INLINE const float *real_float(const Scores *scores, int64_t row, int64_t first, int64_t count, float *room) {
-    int64_t start = row * scores->row_stride + first;
-    const uint16_t *halves = (const uint16_t *)scores->data + start;
-    if (scores->type == SINGLE)
-        return (const float *)scores->data + start;
-    for (int64_t i = 0; scores->type == HALF && i < count; i++)
-        room[i] = from_half(halves[i]);
-    for (int64_t i = 0; scores->type == BRAIN && i < count; i++) {
-        uint32_t bits = (uint32_t)halves[i] << 16;
-        memcpy(room + i, &bits, 4);
-    }
-    return room;
-}
-
-INLINE const double *real_double(const Scores *scores, int64_t row, int64_t first, int64_t count, double *room) {
-    (void)count, (void)room;
-    return (const double *)scores->data + row * scores->row_stride + first;
+INLINE float from_brain(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    float number;
+    memcpy(&number, &bits, 4);
+    return number;
 }
 
 INLINE uint64_t bits_of(const uint8_t *flags) { /* 64 bytes of 0 and 1 as 64 bits */
@@ -190,14 +179,6 @@ typedef uint64_t unsigned_double;
 #include "_native.c"
 
 int tailmetrics_source(void) { return SOURCE; } /* which text the library was compiled of */
-
-int tailmetrics_top_k(const TopK *task, int64_t threads) {
-    return task->scores.type == DOUBLE ? top_k_double(task, threads) : top_k_float(task, threads);
-}
-
-int tailmetrics_rank_counts(const Counts *task, int64_t threads) {
-    return task->scores.type == DOUBLE ? rank_counts_double(task, threads) : rank_counts_float(task, threads);
-}
 
 /* ---- Labels: a small table of those of a row, by open addressing ---- */
 
@@ -417,18 +398,6 @@ typedef struct {
     atomic_llong *fewest; /* - the most hits of a row and bucket */
 } Within;
 
-/* Count the labels of a list from one place to another by bucket. */
-INLINE bool count_labels(const int64_t *labels, int64_t first, int64_t end, const Buckets *buckets, int64_t *counts) {
-    for (int64_t i = first; i < end; i++) {
-        int64_t bucket = labels[i] < 0 ? -1 : bucket_of(buckets, labels[i]);
-        if (bucket >= buckets->num_buckets)
-            return false;
-        if (bucket >= 0)
-            counts[bucket]++;
-    }
-    return true;
-}
-
 CLONES static int within_rows(const void *argument, int64_t first, int64_t end, char *room) {
     const Within *task = argument;
     const Buckets *buckets = &task->buckets;
@@ -442,9 +411,13 @@ CLONES static int within_rows(const void *argument, int64_t first, int64_t end, 
         for (int64_t i = 0; i <= task->width; i++) { /* count the list up to each hit, and then to its end */
             int64_t cell = i * task->num_rows + row, rank = i < task->width ? task->ranks[cell] : NOT_RANKED;
             int64_t until = smaller(rank, task->depth);
-            if (task->ids && !count_labels(task->ids + row * task->ids_stride, place, until, buckets, task->lengths + key))
-                return NO_SUCH_LABEL;
-            place = until;
+            for (; task->ids && place < until; place++) {
+                int64_t label = task->ids[row * task->ids_stride + place], bucket = bucket_of(buckets, label);
+                if (label >= 0 && bucket == buckets->num_buckets)
+                    return NO_SUCH_LABEL;
+                if (label >= 0)
+                    task->lengths[key + bucket]++;
+            }
             if (rank == NOT_RANKED || (task->ids && rank > task->depth))
                 break;
             int64_t bucket = bucket_of(buckets, task->labels[cell]);
@@ -511,6 +484,17 @@ int tailmetrics_add_up(const Limbs *task, int64_t threads) {
 
 #else /* ---- The half of the file that is compiled for each type of REAL ---- */
 
+/* Return some scores of a row; those of two bytes are written to the room. */
+INLINE const REAL *OF(read)(const Scores *scores, int64_t row, int64_t first, int64_t count, REAL *room) {
+    int64_t start = row * scores->row_stride + first;
+    const uint16_t *halves = (const uint16_t *)scores->data + start;
+    if (scores->type >= SINGLE)
+        return (const REAL *)scores->data + start;
+    for (int64_t i = 0; i < count; i++)
+        room[i] = scores->type == HALF ? from_half(halves[i]) : from_brain(halves[i]);
+    return room;
+}
+
 /* A whole number that ascends from the best score to the worst: NaN, inf, ..., -inf. 0 and -0 are the same. */
 INLINE INTEGER OF(key)(REAL score) {
     INTEGER bits;
@@ -554,7 +538,8 @@ INLINE INTEGER OF(kth)(const INTEGER *keys, int64_t count, int64_t k, int64_t sl
 /* What a thread sorts with, and reads scores into. */
 typedef struct { INTEGER *keys, *other_keys; uint32_t *ids, *other_ids; REAL *tile; } OF(Room);
 
-static OF(Room) OF(room_for)(int64_t sorted, int64_t width, char *room, size_t *used) {
+static OF(Room) OF(room_for)(int64_t depth, int64_t width, char *room, size_t *used) {
+    int64_t sorted = larger(FEWEST_GROUPS, smaller(6 * depth + TILE, width));
     OF(Room) parts = {.keys = part(room, used, sorted, sizeof(INTEGER))};
     parts.other_keys = part(room, used, sorted, sizeof(INTEGER));
     parts.ids = part(room, used, sorted, sizeof(uint32_t));
@@ -630,21 +615,20 @@ INLINE int64_t OF(collect)(const REAL *scores, int64_t count, int64_t first, REA
 /* A score that at least `depth` scores of a row are above, seldom many more of its first ones; NaN where all are -inf.
    It is the next one below the maxima of so many groups of scores, which are found without a branch. */
 INLINE REAL OF(first_bar)(const TopK *task, int64_t row, const OF(Room) *parts) {
-    int64_t groups = (3 * task->depth + 15) / 16 * 16, place = 0;
+    int64_t groups = FEWEST_GROUPS;
+    while (groups < 3 * task->depth)
+        groups *= 2;
     int64_t end = smaller(task->scores.width, smaller(larger(128 * task->depth, 2048), larger(65536, 3 * groups)));
+    int64_t step = smaller(groups, TILE);
     REAL *maxima = (REAL *)parts->other_keys; /* which have the size of scores */
     for (int64_t i = 0; i < groups; i++)
         maxima[i] = -INFINITY;
-    for (int64_t first = 0; first < end; first += TILE) {
-        int64_t count = smaller(TILE, end - first), i = 0;
-        const REAL *scores = OF(real)(&task->scores, row, first, count, parts->tile);
-        while (i < count) {
-            int64_t together = smaller(groups - place, count - i);
-            for (int64_t j = 0; j < together; j++)
-                maxima[place + j] = scores[i + j] > maxima[place + j] ? scores[i + j] : maxima[place + j];
-            i += together;
-            place = place + together == groups ? 0 : place + together;
-        }
+    for (int64_t first = 0; first < end; first += step) {
+        int64_t count = smaller(step, end - first);
+        const REAL *scores = OF(read)(&task->scores, row, first, count, parts->tile);
+        REAL *here = maxima + (first & (groups - 1));
+        for (int64_t i = 0; i < count; i++)
+            here[i] = scores[i] > here[i] ? scores[i] : here[i];
     }
     for (int64_t i = 0; i < groups; i++)
         parts->keys[i] = OF(key)(maxima[i]);
@@ -658,7 +642,7 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
     const TopK *task = argument;
     int64_t depth = task->depth, width = task->scores.width;
     size_t used = 0;
-    OF(Room) parts = OF(room_for)(smaller(3 * depth + TILE, width), width, room, &used);
+    OF(Room) parts = OF(room_for)(depth, width, room, &used);
     INTEGER *keys = parts.keys;
     uint32_t *ids = parts.ids;
     int64_t seen = 0;
@@ -668,7 +652,7 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
         int64_t found = 0;
         for (int64_t first = 0; first < width; first += TILE) {
             int64_t count = smaller(TILE, width - first);
-            const REAL *scores = OF(real)(&task->scores, row, first, count, parts.tile);
+            const REAL *scores = OF(read)(&task->scores, row, first, count, parts.tile);
             found += OF(collect)(scores, count, first, bar, keys + found, ids + found);
             if (found >= 2 * depth || first + TILE >= width) {
                 OF(sort)(&parts, found); /* equal scores stay in the order of their labels */
@@ -689,10 +673,10 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
     return DONE;
 }
 
-static int OF(top_k)(const TopK *task, int64_t threads) {
+int OF(tailmetrics_top_k)(const TopK *task, int64_t threads) {
     double cost = 0.3 * (double)task->scores.width + 20.0 * (double)task->depth + 500;
     size_t room = 0;
-    OF(room_for)(smaller(3 * task->depth + TILE, task->scores.width), task->scores.width, NULL, &room);
+    OF(room_for)(task->depth, task->scores.width, NULL, &room);
     return run(OF(top_k_rows), task, task->scores.num_rows, room, cost, threads);
 }
 
@@ -702,7 +686,7 @@ CLONES static int OF(count_rows)(const void *argument, int64_t first_row, int64_
     int64_t width = task->scores.width, tiles = (width + TILE - 1) / TILE;
     for (int64_t number = first_row * tiles; number < end_row * tiles; number++) {
         int64_t row = number / tiles, first = number % tiles * TILE, count = smaller(TILE, width - first);
-        const REAL *scores = OF(real)(&task->scores, row, first, count, (REAL *)(void *)room);
+        const REAL *scores = OF(read)(&task->scores, row, first, count, (REAL *)(void *)room);
         for (int64_t t = task->starts[row]; t < task->starts[row + 1]; t++) {
             int64_t place = task->wanted[t] - first, lower = smaller(place, count), before = 0;
             REAL own = (REAL)task->own[t]; /* of NaN nothing is above or equal */
@@ -722,7 +706,7 @@ CLONES static int OF(count_rows)(const void *argument, int64_t first_row, int64_
     return DONE;
 }
 
-static int OF(rank_counts)(const Counts *task, int64_t threads) {
+int OF(tailmetrics_rank_counts)(const Counts *task, int64_t threads) {
     double per_row = (double)task->starts[task->scores.num_rows] / (double)task->scores.num_rows;
     double cost = (double)task->scores.width * (0.2 + 0.1 * per_row) + 100;
     return run(OF(count_rows), task, task->scores.num_rows, sizeof(REAL) * TILE, cost, threads);

@@ -52,7 +52,8 @@ def load(path: Path) -> tuple[CDLL | None, str]:
         return None, f"torch ({error})"
     if not current:
         return None, "torch (_native.c has changed since it was compiled: make native)"
-    for name in ("top_k", "rank_counts", "hits", "check_lists", "within_buckets", "add_up"):
+    of_scores = (f"{name}_{real}" for name in ("top_k", "rank_counts") for real in ("float", "double"))
+    for name in (*of_scores, "hits", "check_lists", "within_buckets", "add_up"):
         getattr(library, f"tailmetrics_{name}").argtypes = [c_void_p, c_int64]
     return library, f"C ({path})"
 
@@ -75,6 +76,11 @@ def _run(name: str, threads: int, *task: int) -> None:
         raise MemoryError(f"{name}: no memory for what a thread needs beside its rows; rank fewer rows at once.")
     if code:
         raise IndexError(f"{name}: an id is larger than the labels that there are; check ids, or leave validate=True.")
+
+
+def _real(scores: Tensor) -> str:
+    """Return the type in C in which scores are compared."""
+    return "double" if scores.dtype == torch.float64 else "float"
 
 
 def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, bool]:
@@ -100,7 +106,7 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
     found = array("q", [0])
     if num_rows and k:
         of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), num_rows, width
-        _run("top_k", threads, *of_scores, k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0])
+        _run(f"top_k_{_real(scores)}", threads, *of_scores, k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0])
     return values, ids, not found[0] & 1, not found[0] & 2
 
 
@@ -239,7 +245,7 @@ def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, thr
     if len(wanted):
         of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), *scores.shape
         others = (one.data_ptr() for one in (starts, wanted, own, *counts))
-        _run("rank_counts", threads, *of_scores, *others)
+        _run(f"rank_counts_{_real(scores)}", threads, *of_scores, *others)
     return counts
 
 
