@@ -133,23 +133,18 @@ typedef struct {
     int64_t *above, *equal, *before; /* [T], 0 at first */
 } Counts;
 
-INLINE float from_half(uint16_t half) {
-    uint32_t bits = (uint32_t)(half & 0x7fff) << 13, exponent = bits & 0x0f800000, small = bits + 0x38800000;
+INLINE float float_of(uint32_t bits) {
     float number;
-    memcpy(&number, &small, 4);
-    number -= 0x1p-14f; /* a subnormal number has the exponent of the least normal one */
-    memcpy(&small, &number, 4);
-    bits = exponent == 0 ? small : bits + (exponent == 0x0f800000 ? 0x70000000 : 0x38000000);
-    bits |= (uint32_t)(half & 0x8000) << 16;
     memcpy(&number, &bits, 4);
     return number;
 }
 
-INLINE float from_brain(uint16_t half) {
-    uint32_t bits = (uint32_t)half << 16;
-    float number;
-    memcpy(&number, &bits, 4);
-    return number;
+INLINE float from_half(uint16_t half) {
+    uint32_t bits = (uint32_t)(half & 0x7fff) << 13, exponent = bits & 0x0f800000, small;
+    float number = float_of(bits + 0x38800000) - 0x1p-14f; /* a subnormal has the exponent of the least normal number */
+    memcpy(&small, &number, 4);
+    bits = exponent == 0 ? small : bits + (exponent == 0x0f800000 ? 0x70000000 : 0x38000000);
+    return float_of(bits | (uint32_t)(half & 0x8000) << 16);
 }
 
 INLINE uint64_t bits_of(const uint8_t *flags) { /* 64 bytes of 0 and 1 as 64 bits */
@@ -165,13 +160,10 @@ INLINE uint64_t bits_of(const uint8_t *flags) { /* 64 bytes of 0 and 1 as 64 bit
 #define JOIN2(name, real) name##_##real
 #define JOIN(name, real) JOIN2(name, real)
 #define OF(name) JOIN(name, REAL)
-typedef int32_t integer_float;
-typedef uint32_t unsigned_float;
-typedef int64_t integer_double;
-typedef uint64_t unsigned_double;
-#define INTEGER OF(integer)
-#define UNSIGNED OF(unsigned)
-#define LEAST ((INTEGER)((UNSIGNED)1 << (8 * sizeof(INTEGER) - 1)))
+typedef uint32_t key_float;
+typedef uint64_t key_double;
+#define KEY OF(key)
+#define SIGN ((KEY)1 << (8 * sizeof(KEY) - 1))
 #define REAL float
 #include "_native.c"
 #undef REAL
@@ -203,39 +195,35 @@ INLINE Slot *find(const Table *table, uint32_t row, int64_t label) { /* where a 
 /* ---- Hits: the relevant labels that a list holds ---- */
 
 typedef struct {
+    int64_t width, num_keys, *ranks, *labels; /* [W, keys]: formulas take first hits together, then second ones */
+    double *gains;                            /* [W, keys] or NULL */
+    atomic_llong *fewest;                     /* - the most hits of a key, a row or a row and bucket */
+} Hits;
+typedef struct {
     const int64_t *ids; /* [N, K] */
     int64_t ids_stride, num_rows, length;
     const uint8_t *mask;    /* [N, L], or NULL: labels are wanted */
     const int64_t *wanted;  /* [N, M], or [T] where rows begin at `starts` */
     int64_t target_stride, target_width, most; /* `most` labels are wanted in a row */
     const int64_t *starts;  /* [N + 1], or NULL */
-    const double *gains;                             /* [T], or [N, M], or NULL */
-    int64_t width, *ranks, *labels; /* [W, N]: formulas take all first hits together, then all second ones */
-    double *out_gains;              /* [W, N] or NULL */
-    atomic_llong *fewest; /* - the most hits of a row */
-} Hits;
-typedef struct { int64_t count, width, stride, *ranks, *labels; double *gains; } Cells; /* the W cells of one row */
+    const double *gains;    /* [T], or [N, M], or NULL */
+    Hits hits;
+} Lists;
 
-INLINE Cells cells_at(int64_t row, int64_t rows, int64_t width, int64_t *ranks, int64_t *labels, double *gains) {
-    return (Cells){0, width, rows, ranks + row, labels + row, gains ? gains + row : NULL};
-}
-
-INLINE void put(Cells *cells, int64_t rank, int64_t label, double gain) {
-    int64_t cell = cells->count * cells->stride;
-    if (cells->count >= cells->width)
+INLINE void put(const Hits *hits, int64_t key, int64_t number, int64_t rank, int64_t label, double gain) {
+    int64_t cell = number * hits->num_keys + key;
+    if (number >= hits->width)
         return;
-    cells->ranks[cell] = rank;
-    cells->labels[cell] = label;
-    if (cells->gains)
-        cells->gains[cell] = gain;
-    cells->count++;
+    hits->ranks[cell] = rank;
+    hits->labels[cell] = label;
+    if (hits->gains)
+        hits->gains[cell] = gain;
 }
 
 /* Leave nothing undefined behind the hits; return how many there are. */
-INLINE int64_t fill_up(Cells *cells) {
-    int64_t count = cells->count;
-    while (cells->count < cells->width)
-        put(cells, NOT_RANKED, -1, 0);
+INLINE int64_t fill_up(const Hits *hits, int64_t key, int64_t count) {
+    for (int64_t number = count; number < hits->width; number++)
+        put(hits, key, number, NOT_RANKED, -1, 0);
     return count;
 }
 
@@ -245,35 +233,37 @@ INLINE void lower(atomic_llong *lowest, int64_t value) {
     }
 }
 
-INLINE bool hits_in_mask(const Hits *task, const int64_t *ids, int64_t row, Cells *cells) {
+/* Write the hits of a row; return how many there are, or -1 where an id is no label. */
+INLINE int64_t hits_in_mask(const Lists *task, const int64_t *ids, int64_t row) {
+    int64_t found = 0;
     for (int64_t place = 0; place < task->length; place++) {
         if (ids[place] >= task->target_width)
-            return false;
+            return -1;
         if (ids[place] >= 0 && task->mask[row * task->target_stride + ids[place]])
-            put(cells, place + 1, ids[place], 1);
+            put(&task->hits, row, found++, place + 1, ids[place], 1);
     }
-    return true;
+    return found;
 }
 
 /* Put the wanted labels of a row into a table, and look up a list in one pass: few of it, which end in the same six bits
    as a wanted one, where those are few. */
-INLINE bool hits_in_list(const Hits *task, const int64_t *ids, int64_t row, Table *table, Cells *cells) {
-    int64_t start = task->starts ? task->starts[row] : row * task->target_width, left = 0;
+INLINE int64_t hits_in_list(const Lists *task, const int64_t *ids, int64_t row, Table *table) {
+    int64_t start = task->starts ? task->starts[row] : row * task->target_width, distinct = 0, found = 0;
     int64_t count = task->starts ? task->starts[row + 1] - start : task->target_width;
     const int64_t *wanted = task->wanted + (task->starts ? start : row * task->target_stride);
     uint32_t number = (uint32_t)row + 1;
     uint64_t endings = count <= 32 ? 0 : UINT64_MAX;
     if (count > task->most)
-        return false;
+        return -1;
     for (int64_t i = 0; i < count; i++) {
         Slot *slot = find(table, number, wanted[i]);
         if (wanted[i] < 0 || slot->row == number)
             continue;
         *slot = (Slot){wanted[i], number, (uint32_t)i};
         endings |= (uint64_t)1 << (wanted[i] & 63);
-        left++;
+        distinct++;
     }
-    for (int64_t first = 0; left && first < task->length; first += 64) {
+    for (int64_t first = 0; found < distinct && first < task->length; first += 64) {
         uint8_t flags[64] = {0};
         for (int64_t i = 0; i < smaller(64, task->length - first); i++)
             flags[i] = endings >> (ids[first + i] & 63) & 1;
@@ -282,34 +272,34 @@ INLINE bool hits_in_list(const Hits *task, const int64_t *ids, int64_t row, Tabl
             Slot *slot = find(table, number, ids[place]);
             if (slot->row != number || slot->number == UINT32_MAX)
                 continue;
-            put(cells, place + 1, ids[place], task->gains ? task->gains[start + slot->number] : 1);
+            double gain = task->gains ? task->gains[start + slot->number] : 1;
+            put(&task->hits, row, found++, place + 1, ids[place], gain);
             slot->number = UINT32_MAX; /* its first place counts */
-            left--;
         }
     }
-    return true;
+    return found;
 }
 
 CLONES static int hit_rows(const void *argument, int64_t first, int64_t end, char *room) {
-    const Hits *task = argument;
+    const Lists *task = argument;
     size_t used = 0;
     int64_t most = 0;
     Table table = table_for(task->most, room, &used);
     for (int64_t row = first; row < end; row++) {
         const int64_t *ids = task->ids + row * task->ids_stride;
-        Cells cells = cells_at(row, task->num_rows, task->width, task->ranks, task->labels, task->out_gains);
-        if (!(task->mask ? hits_in_mask(task, ids, row, &cells) : hits_in_list(task, ids, row, &table, &cells)))
+        int64_t found = task->mask ? hits_in_mask(task, ids, row) : hits_in_list(task, ids, row, &table);
+        if (found < 0)
             return NO_SUCH_LABEL;
-        most = larger(most, fill_up(&cells));
+        most = larger(most, fill_up(&task->hits, row, found));
     }
-    lower(task->fewest, -most);
+    lower(task->hits.fewest, -most);
     return DONE;
 }
 
-int tailmetrics_hits(const Hits *task, int64_t threads) {
+int tailmetrics_hits(const Lists *task, int64_t threads) {
     size_t room = 0;
     table_for(task->most, NULL, &room);
-    double cost = 1.5 * (double)(task->length + task->most + task->width) + 30;
+    double cost = 1.5 * (double)(task->length + task->most + task->hits.width) + 30;
     return run(hit_rows, task, task->num_rows, room, cost, threads);
 }
 
@@ -340,7 +330,7 @@ CLONES static int check_rows(const void *argument, int64_t first, int64_t end, c
     for (int64_t row = first; row < end; row++) {
         const int64_t *ids = task->ids + row * task->ids_stride;
         uint32_t number = (uint32_t)row + 1;
-        bool gap = false, stamped = false, twice = false;
+        bool gap = false, stamped = false;
         for (int64_t i = 0; i < task->length; i++) {
             uint32_t *stamp = &stamps[ids[i] & (num_stamps - 1)];
             stamped |= (*stamp == number) & (ids[i] >= 0);
@@ -354,11 +344,10 @@ CLONES static int check_rows(const void *argument, int64_t first, int64_t end, c
             gap |= ids[i - 1] < 0 && ids[i] >= 0;
         for (int64_t i = 0; stamped && i < task->length; i++) {
             Slot *slot = find(&table, number, ids[i]);
-            twice |= slot->row == number && ids[i] >= 0;
+            first_twice = smaller(first_twice, slot->row == number && ids[i] >= 0 ? row : INT64_MAX);
             *slot = (Slot){ids[i], number, 0};
         }
         first_gap = smaller(first_gap, gap ? row : INT64_MAX);
-        first_twice = smaller(first_twice, twice ? row : INT64_MAX);
     }
     lower(&task->found[0], low);
     lower(&task->found[1], ~high);
@@ -393,23 +382,20 @@ typedef struct {
     const int64_t *ranks, *labels; /* [W, N] of the hits */
     const double *gains;           /* [W, N] or NULL */
     int64_t *lengths;              /* [N, G] */
-    int64_t width, *out_ranks, *out_labels; /* [W, N, G] */
-    double *out_gains;
-    atomic_llong *fewest; /* - the most hits of a row and bucket */
+    Hits hits;                     /* of each row and bucket */
 } Within;
 
 CLONES static int within_rows(const void *argument, int64_t first, int64_t end, char *room) {
     const Within *task = argument;
     const Buckets *buckets = &task->buckets;
-    Cells *cells = (Cells *)(void *)room;
-    int64_t num_keys = task->num_rows * buckets->num_buckets, most = 0;
+    int64_t *found = (int64_t *)(void *)room, most = 0; /* hits of each bucket */
+    size_t counts = sizeof(int64_t) * (size_t)buckets->num_buckets;
     for (int64_t row = first; row < end; row++) {
         int64_t key = row * buckets->num_buckets, place = 0;
-        memset(task->lengths + key, 0, sizeof(int64_t) * (size_t)buckets->num_buckets);
-        for (int64_t g = 0; g < buckets->num_buckets; g++)
-            cells[g] = cells_at(key + g, num_keys, task->width, task->out_ranks, task->out_labels, task->out_gains);
-        for (int64_t i = 0; i <= task->width; i++) { /* count the list up to each hit, and then to its end */
-            int64_t cell = i * task->num_rows + row, rank = i < task->width ? task->ranks[cell] : NOT_RANKED;
+        memset(task->lengths + key, 0, counts);
+        memset(found, 0, counts);
+        for (int64_t i = 0; i <= task->hits.width; i++) { /* count the list up to each hit, and then to its end */
+            int64_t cell = i * task->num_rows + row, rank = i < task->hits.width ? task->ranks[cell] : NOT_RANKED;
             int64_t until = smaller(rank, task->depth);
             for (; task->ids && place < until; place++) {
                 int64_t label = task->ids[row * task->ids_stride + place], bucket = bucket_of(buckets, label);
@@ -423,20 +409,21 @@ CLONES static int within_rows(const void *argument, int64_t first, int64_t end, 
             int64_t bucket = bucket_of(buckets, task->labels[cell]);
             if (bucket == buckets->num_buckets)
                 return NO_SUCH_LABEL;
+            double gain = task->gains ? task->gains[cell] : 1;
             rank = task->ids ? task->lengths[key + bucket] : rank;
-            put(&cells[bucket], rank, task->labels[cell], task->gains ? task->gains[cell] : 1);
+            put(&task->hits, key + bucket, found[bucket]++, rank, task->labels[cell], gain);
         }
         for (int64_t g = 0; g < buckets->num_buckets; g++)
-            most = larger(most, fill_up(&cells[g]));
+            most = larger(most, fill_up(&task->hits, key + g, found[g]));
     }
-    lower(task->fewest, -most);
+    lower(task->hits.fewest, -most);
     return DONE;
 }
 
 int tailmetrics_within_buckets(const Within *task, int64_t threads) {
     int64_t num_cells = task->buckets.num_buckets;
-    double cost = 1.5 * (double)task->depth + 2.0 * (double)(num_cells * (task->width + 4)) + 30;
-    return run(within_rows, task, task->num_rows, (size_t)num_cells * sizeof(Cells), cost, threads);
+    double cost = 1.5 * (double)task->depth + 2.0 * (double)(num_cells * (task->hits.width + 4)) + 30;
+    return run(within_rows, task, task->num_rows, (size_t)num_cells * sizeof(int64_t), cost, threads);
 }
 
 /* ---- Sums of real numbers as whole numbers, which are the same in any order ---- */
@@ -491,57 +478,55 @@ INLINE const REAL *OF(read)(const Scores *scores, int64_t row, int64_t first, in
     if (scores->type >= SINGLE)
         return (const REAL *)scores->data + start;
     for (int64_t i = 0; i < count; i++)
-        room[i] = scores->type == HALF ? from_half(halves[i]) : from_brain(halves[i]);
+        room[i] = scores->type == HALF ? from_half(halves[i]) : float_of((uint32_t)halves[i] << 16);
     return room;
 }
 
 /* A whole number that ascends from the best score to the worst: NaN, inf, ..., -inf. 0 and -0 are the same. */
-INLINE INTEGER OF(key)(REAL score) {
-    INTEGER bits;
+INLINE KEY OF(key_of)(REAL score) {
+    KEY bits;
     REAL one_zero = score + 0;
     memcpy(&bits, &one_zero, sizeof bits);
-    bits = ~(bits ^ (bits >> (8 * sizeof bits - 1) & ~LEAST));
-    return score != score ? LEAST : bits;
+    return score != score ? 0 : bits & SIGN ? bits : ~(bits | SIGN);
 }
 
-INLINE REAL OF(score_of)(INTEGER key) {
-    INTEGER bits = ~key;
+INLINE REAL OF(score_of)(KEY key) {
+    KEY bits = key & SIGN ? key : ~(key | SIGN);
     REAL score;
-    bits ^= bits >> (8 * sizeof bits - 1) & ~LEAST;
     memcpy(&score, &bits, sizeof score);
     return score;
 }
 
 /* A key that k to k + slack of the keys reach, or, where equal ones leave no such key, the least that k reach.
    Halving an interval of keys takes few passes, each without a branch. */
-INLINE INTEGER OF(kth)(const INTEGER *keys, int64_t count, int64_t k, int64_t slack) {
-    INTEGER low = keys[0], high = keys[0];
+INLINE KEY OF(kth)(const KEY *keys, int64_t count, int64_t k, int64_t slack) {
+    KEY low = keys[0], high = keys[0];
     for (int64_t i = 1; i < count; i++) {
         low = keys[i] < low ? keys[i] : low;
         high = keys[i] > high ? keys[i] : high;
     }
     while (low < high) {
-        INTEGER middle = (INTEGER)((UNSIGNED)low + ((UNSIGNED)high - (UNSIGNED)low) / 2), reached = 0;
+        KEY middle = low + (high - low) / 2, reached = 0;
         for (int64_t i = 0; i < count; i++)
             reached += keys[i] <= middle;
-        if (reached < k) {
+        if ((int64_t)reached < k) {
             low = middle + 1;
             continue;
         }
         high = middle;
-        if (reached <= k + slack)
+        if ((int64_t)reached <= k + slack)
             break;
     }
     return high;
 }
 
 /* What a thread sorts with, and reads scores into. */
-typedef struct { INTEGER *keys, *other_keys; uint32_t *ids, *other_ids; REAL *tile; } OF(Room);
+typedef struct { KEY *keys, *other_keys; uint32_t *ids, *other_ids; REAL *tile; } OF(Room);
 
 static OF(Room) OF(room_for)(int64_t depth, int64_t width, char *room, size_t *used) {
     int64_t sorted = larger(FEWEST_GROUPS, smaller(6 * depth + TILE, width));
-    OF(Room) parts = {.keys = part(room, used, sorted, sizeof(INTEGER))};
-    parts.other_keys = part(room, used, sorted, sizeof(INTEGER));
+    OF(Room) parts = {.keys = part(room, used, sorted, sizeof(KEY))};
+    parts.other_keys = part(room, used, sorted, sizeof(KEY));
     parts.ids = part(room, used, sorted, sizeof(uint32_t));
     parts.other_ids = part(room, used, sorted, sizeof(uint32_t));
     parts.tile = part(room, used, smaller(TILE, width), sizeof(REAL));
@@ -549,14 +534,14 @@ static OF(Room) OF(room_for)(int64_t depth, int64_t width, char *room, size_t *u
 }
 
 INLINE void OF(copy_back)(const OF(Room) *room, int64_t count) {
-    memcpy(room->keys, room->other_keys, sizeof(INTEGER) * (size_t)count);
+    memcpy(room->keys, room->other_keys, sizeof(KEY) * (size_t)count);
     memcpy(room->ids, room->other_ids, sizeof(uint32_t) * (size_t)count);
 }
 
 /* Sort keys, ascending, and their ids along with them; equal keys stay in their order. */
 INLINE void OF(sort)(const OF(Room) *room, int64_t count) {
-    INTEGER *keys = room->keys;
-    uint32_t *ids = room->ids, counts[sizeof(INTEGER)][256]; /* by digits of eight bits, the last one first */
+    KEY *keys = room->keys;
+    uint32_t *ids = room->ids, counts[sizeof(KEY)][256]; /* by digits of eight bits, the last one first */
     if (count <= 48) { /* few: by what is before each of them */
         for (int64_t i = 0; i < count; i++) {
             int64_t place = 0;
@@ -570,11 +555,11 @@ INLINE void OF(sort)(const OF(Room) *room, int64_t count) {
     }
     memset(counts, 0, sizeof counts);
     for (int64_t i = 0; i < count; i++)
-        for (size_t byte = 0; byte < sizeof(INTEGER); byte++)
-            counts[byte][((UNSIGNED)keys[i] ^ (UNSIGNED)LEAST) >> 8 * byte & 255]++;
-    for (size_t byte = 0; byte < sizeof(INTEGER); byte++) {
+        for (size_t byte = 0; byte < sizeof(KEY); byte++)
+            counts[byte][keys[i] >> 8 * byte & 255]++;
+    for (size_t byte = 0; byte < sizeof(KEY); byte++) {
         uint32_t *starts = counts[byte], start = 0;
-        if (starts[((UNSIGNED)keys[0] ^ (UNSIGNED)LEAST) >> 8 * byte & 255] == count) /* all have the same digit */
+        if (starts[keys[0] >> 8 * byte & 255] == count) /* all have the same digit */
             continue;
         for (int digit = 0; digit < 256; digit++) {
             uint32_t with_digit = starts[digit];
@@ -582,7 +567,7 @@ INLINE void OF(sort)(const OF(Room) *room, int64_t count) {
             start += with_digit;
         }
         for (int64_t i = 0; i < count; i++) {
-            uint32_t place = starts[((UNSIGNED)keys[i] ^ (UNSIGNED)LEAST) >> 8 * byte & 255]++;
+            uint32_t place = starts[keys[i] >> 8 * byte & 255]++;
             room->other_keys[place] = keys[i];
             room->other_ids[place] = ids[i];
         }
@@ -591,7 +576,7 @@ INLINE void OF(sort)(const OF(Room) *room, int64_t count) {
 }
 
 /* Append the scores above the bar in their order, and NaN; all where the bar is NaN. Return how many there are. */
-INLINE int64_t OF(collect)(const REAL *scores, int64_t count, int64_t first, REAL bar, INTEGER *keys, uint32_t *ids) {
+INLINE int64_t OF(collect)(const REAL *scores, int64_t count, int64_t first, REAL bar, KEY *keys, uint32_t *ids) {
     int64_t found = 0;
     for (int64_t i = 0; i < count; i += 64) {
         int64_t together = smaller(64, count - i);
@@ -605,7 +590,7 @@ INLINE int64_t OF(collect)(const REAL *scores, int64_t count, int64_t first, REA
             flags[j] = !(scores[i + j] <= bar);
         for (uint64_t bits = bits_of(flags); bits; bits &= bits - 1) {
             int64_t place = i + __builtin_ctzll(bits);
-            keys[found] = OF(key)(scores[place]);
+            keys[found] = OF(key_of)(scores[place]);
             ids[found++] = (uint32_t)(first + place);
         }
     }
@@ -631,7 +616,7 @@ INLINE REAL OF(first_bar)(const TopK *task, int64_t row, const OF(Room) *parts) 
             here[i] = scores[i] > here[i] ? scores[i] : here[i];
     }
     for (int64_t i = 0; i < groups; i++)
-        parts->keys[i] = OF(key)(maxima[i]);
+        parts->keys[i] = OF(key_of)(maxima[i]);
     REAL bar = OF(score_of)(OF(kth)(parts->keys, groups, task->depth, task->depth / 16) + 1);
     return bar > -FLT_MIN && bar < FLT_MIN ? -FLT_MIN : bar; /* a processor may be told to take subnormal numbers for 0 */
 }
@@ -643,7 +628,7 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
     int64_t depth = task->depth, width = task->scores.width;
     size_t used = 0;
     OF(Room) parts = OF(room_for)(depth, width, room, &used);
-    INTEGER *keys = parts.keys;
+    KEY *keys = parts.keys;
     uint32_t *ids = parts.ids;
     int64_t seen = 0;
     for (int64_t row = first_row; row < end_row; row++) {
@@ -690,7 +675,7 @@ CLONES static int OF(count_rows)(const void *argument, int64_t first_row, int64_
         for (int64_t t = task->starts[row]; t < task->starts[row + 1]; t++) {
             int64_t place = task->wanted[t] - first, lower = smaller(place, count), before = 0;
             REAL own = (REAL)task->own[t]; /* of NaN nothing is above or equal */
-            INTEGER above = 0, reached = 0;
+            KEY above = 0, reached = 0;
             for (int64_t i = 0; i < count; i++) {
                 above += scores[i] > own;
                 reached += scores[i] >= own;

@@ -171,7 +171,7 @@ def _found(
     gains = torch.empty_strided(shape, strides, dtype=torch.float64) if with_gains else None
     if shape[0]:
         written = ranks.data_ptr(), ids.data_ptr(), 0 if gains is None else gains.data_ptr()
-        _run(name, threads, *task, width, *written, fewest.buffer_info()[0])
+        _run(name, threads, *task, width, strides[-1], *written, fewest.buffer_info()[0])
     most = max(1, -fewest[0])
     if most >= width:
         return Hits(ranks, ids, gains)
