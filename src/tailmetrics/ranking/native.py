@@ -20,8 +20,9 @@ from torch import Tensor
 
 from tailmetrics.ranking._hits import Hits, ListCheck
 
-SCORE_TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
-"""Types of scores, as the C file numbers them."""
+SCORE_TYPES = {torch.float16: (0, "float"), torch.bfloat16: (1, "float")}
+SCORE_TYPES |= {torch.float32: (2, "float"), torch.float64: (3, "double")}
+"""Types of scores, as the C file numbers them, and the type in which it compares them."""
 
 NO_MEMORY = 1
 """What a function of the C file returns where a thread gets no memory; 2 where a label is none."""
@@ -78,11 +79,6 @@ def _run(name: str, threads: int, *task: int) -> None:
         raise IndexError(f"{name}: an id is larger than the labels that there are; check ids, or leave validate=True.")
 
 
-def _real(scores: Tensor) -> str:
-    """Return the type in C in which scores are compared."""
-    return "double" if scores.dtype == torch.float64 else "float"
-
-
 def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, bool]:
     """Return the ``k`` best labels per row, ties to the lower id, in about one reading of the scores.
 
@@ -105,8 +101,9 @@ def top_k(scores: Tensor, k: int, threads: int) -> tuple[Tensor, Tensor, bool, b
     ids = torch.empty(num_rows, k, dtype=torch.int64)
     found = array("q", [0])
     if num_rows and k:
-        of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), num_rows, width
-        _run(f"top_k_{_real(scores)}", threads, *of_scores, k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0])
+        number, real = SCORE_TYPES[scores.dtype]
+        of_scores = scores.data_ptr(), number, scores.stride(0), num_rows, width
+        _run(f"top_k_{real}", threads, *of_scores, k, depth, values.data_ptr(), ids.data_ptr(), found.buffer_info()[0])
     return values, ids, not found[0] & 1, not found[0] & 2
 
 
@@ -243,9 +240,10 @@ def rank_counts(scores: Tensor, starts: Tensor, wanted: Tensor, own: Tensor, thr
     starts, wanted, own = starts.contiguous(), wanted.contiguous(), own.contiguous()
     counts = torch.zeros(3, len(wanted), dtype=torch.int64)
     if len(wanted):
-        of_scores = scores.data_ptr(), SCORE_TYPES[scores.dtype], scores.stride(0), *scores.shape
+        number, real = SCORE_TYPES[scores.dtype]
+        of_scores = scores.data_ptr(), number, scores.stride(0), *scores.shape
         others = (one.data_ptr() for one in (starts, wanted, own, *counts))
-        _run(f"rank_counts_{_real(scores)}", threads, *of_scores, *others)
+        _run(f"rank_counts_{real}", threads, *of_scores, *others)
     return counts
 
 
