@@ -31,6 +31,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
+@pytest.mark.filterwarnings("ignore:HeadToTailReport. labels are counted without 4 of 20 rows:UserWarning")
 @pytest.mark.parametrize(
     ("arguments", "rows"),
     [
@@ -104,6 +105,15 @@ def test_rows_that_may_be_shown_more_than_once_are_said(rows: Any, of: str, tmp_
     with pytest.warns(UserWarning, match=f"{said}.* label_counts= replaces what is counted"):
         trainer(tmp_path, report).fit(Model(), rows, loader())
     assert any(said in note for note in report.report.notes)
+
+
+def test_rows_that_the_last_batch_drops_are_said(tmp_path: Path) -> None:
+    """Batches of 16 leave 4 of 20 rows out; batches of 5 leave none."""
+    report, said = callback(), "labels are counted without 4 of 20 rows, which drop_last=True leaves out"
+    with pytest.warns(UserWarning, match=said):
+        trainer(tmp_path, report).fit(Model(), DataLoader(Numbered(), batch_size=16, drop_last=True), loader())
+    assert any(said in note for note in report.report.notes)
+    assert counted(DataLoader(Numbered(), batch_size=5, drop_last=True), tmp_path) == ALL
 
 
 @pytest.mark.parametrize("kind", ["mixup", "smoothing", "sparse"])
