@@ -117,3 +117,5 @@ def test_labels_of_other_names_are_refused_without_an_option_that_evaluate_lacks
     with pytest.raises(DataFileError, match="has no label in common with preds: .* check that") as caught:
         evaluate(frame(SHOWN), {"u1": {"x": 1}, "u2": {"y": 1}}, metrics=[RecallAtK(k=2)])
     assert "string_ids" not in str(caught.value)
+    with pytest.raises(DataFileError, match="target: has the label '7' where preds has '07'; write both alike.$"):
+        evaluate(frame({"u": ["07", "8"]}), {"u": {"7": 1, "8": 1}}, metrics=[RecallAtK(k=2)])

@@ -60,7 +60,7 @@ def check_agreement(
         DataFileError: Naming the later file.
     """
     if not as_written:
-        _check_written_alike(database, met, word, paths)
+        _check_written_alike(database, met, word, paths, has_options)
     lonely = database.row(
         f"SELECT file FROM {met} WHERE file > 0 GROUP BY file HAVING file NOT IN "
         f"(SELECT file FROM {met} SEMI JOIN (SELECT name FROM {met} GROUP BY name HAVING count(*) > 1) USING (name)) "
@@ -82,7 +82,7 @@ def check_agreement(
     raise DataFileError(paths[lonely[0]], problem, hint=hint)
 
 
-def _check_written_alike(database: Database, met: str, word: str, paths: Sequence[FilePath]) -> None:
+def _check_written_alike(database: Database, met: str, word: str, paths: Sequence[FilePath], has_options: bool) -> None:
     """Raise if no file has both of two names that are one number, such as 7 and 007."""
     # most files hold no name that could be written otherwise, and grouping all names takes far longer than to see that
     unusual = f"SELECT 1 FROM {met} WHERE (name < ':' OR ends_with(name, ' ')) AND name <> {WRITTEN_ALIKE} LIMIT 1"
@@ -96,6 +96,7 @@ def _check_written_alike(database: Database, met: str, word: str, paths: Sequenc
     if found is not None:
         there, first, here, last = found
         hint = f"write both alike; with string_ids=True they are two {'labels' if word == 'label' else 'queries'}."
+        hint = hint if has_options else "write both alike."
         raise DataFileError(paths[last], f"has the {word} {here!r} where {paths[first]} has {there!r}", hint=hint)
 
 
