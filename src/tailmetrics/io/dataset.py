@@ -17,7 +17,7 @@ from tailmetrics.io.database import Database, Names
 from tailmetrics.io.errors import DataFileError, reading
 from tailmetrics.io.files import FilePath, PathLike, check_file
 from tailmetrics.io.heads import Head, split
-from tailmetrics.io.lines import KeyedFile, triples
+from tailmetrics.io.lines import KeyedFile, Opened, triples
 from tailmetrics.io.rows import Array, Ints, Ragged, Rows, Source
 from tailmetrics.io.text import BLANK, BLANKS, numbered_lines, parse_int64, read_table
 from tailmetrics.ranking._kernels_cpu import kernels_for
@@ -283,21 +283,18 @@ def read_keyed_filter(path: PathLike, database: Database, columns: Columns) -> F
         columns: Their names.
         database: With the tables ``kept`` (query), of which ``rowid`` is the row, and ``labels`` (item, id).
     """
-    import pyarrow as pa
-
     path = check_file(path)
     head = Head(path, columns)
     first = next(iter(head.lines), "")
     names = split(first, head.delimiter(first, "CSV"))
-    if all(
-        any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in ("query", "item")
-    ):
-        KeyedFile(path, [(path, lambda: read_table(Opening(path, None, columns)))]).load(database, "filtered")
-    else:
-        database.run("CREATE TABLE filtered (query VARCHAR, item VARCHAR)")
-        for block in triples((f"line {number}", *words, None) for number, words in _words(path)):
-            pairs = pa.table({"query": block.query, "item": block.item})
-            database.run("INSERT INTO filtered SELECT query, item FROM given", given=pairs)
+
+    def opened() -> Opened:
+        fields = ("query", "item")
+        if all(any(name == getattr(columns, field) or is_usual(name, field) for name in names) for field in fields):
+            return read_table(Opening(path, None, columns))
+        return triples((f"line {number}", *words, None) for number, words in _words(path))
+
+    KeyedFile(path, [(path, opened)]).load(database, "filtered")
     found = database.arrays(
         "SELECT kept.rowid AS row, id FROM filtered JOIN kept USING (query) JOIN labels USING (item)"
     )

@@ -441,7 +441,7 @@ def _long(
             with reading(path, "a table"):
                 value = None if chosen.value is None else np.array(batch.column(chosen.value).cast(pa.float64()))
             value = -value if chosen.is_rank and value is not None else value
-            yield Triples(query, item, value, partial(_row, first), chosen.is_rank)
+            yield Triples(query, item, value, _rows_from(first), chosen.is_rank)
             first += len(batch)
 
     if parquet is None or not isinstance(parquet.file, Path):
@@ -461,8 +461,8 @@ def _long(
     )
 
 
-def _row(first: int, index: int) -> str:
-    return f"row {first + index}"
+def _rows_from(first: int) -> Callable[[int], str]:
+    return lambda index: f"row {first + index}"
 
 
 def _plain_type(kind: Any) -> Any:

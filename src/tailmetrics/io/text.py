@@ -246,9 +246,7 @@ def read_table(asked: Opening, form: str = "CSV") -> SqlLines:
     )
 
 
-def read_tsv(asked: Opening) -> SqlLines:
-    """Read a TSV file."""
-    return read_table(asked, "TSV")
+read_tsv = partial(read_table, form="TSV")
 
 
 def read_lists(asked: Opening) -> Iterator[Triples]:
