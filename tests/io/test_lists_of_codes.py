@@ -134,6 +134,21 @@ def test_hint_of_labels_that_hold_separators(tmp_path):
         assert read_target(path, format="csv").label_names == ("A;B", "Alien", "Kill Bill; Vol 1")
 
 
+@pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("query,item,gain\nn1,A1;B2,1\nn2,C3,1\n", None),
+        ("query,code,gain\nn1,A1;B2,1\nn2,C3,1\n", Columns(item="code")),
+        ("n1,A1;B2,1\nn2,C3,1\n", Columns(query="0", item="1", gain="2")),
+    ],
+)
+def test_a_cell_beside_a_gain_is_one_label(tmp_path, text, columns):
+    """A list has no gain, so that a column of gains says that each line is one label."""
+    (tmp_path / "y.csv").write_text(text)
+    assert read_target(tmp_path / "y.csv", columns=columns).label_names == ("A1;B2", "C3")
+
+
 @pytest.mark.parametrize(("cell", "told"), [("A1;B2", True), ("A1 | B2", True), ("A9;B2", False)])
 @pytest.mark.parametrize("form", ["csv", "dict"])
 def test_several_labels_in_the_cell_of_an_item(tmp_path, cell, told, form):

@@ -207,7 +207,7 @@ def is_lists(head: Head) -> bool:
             return True
         listed = header.index(columns.item) if columns.item in header else 1
         query = header.index(columns.query) if columns.query in header else 1 - listed
-        if not rows or listed == query or (len(header) > 2 and columns.item not in header):
+        if not rows or listed == query or (len(header) > 2 and not _names_list(columns, header)):
             continue
         single = ("score", "rating", "probability", "similarity")  # what holds one number holds no list
         known = not has_names or head.columns.item in header
@@ -221,6 +221,14 @@ def is_lists(head: Head) -> bool:
         if several and not known:  # lists of which a query has two
             return not is_usual(header[listed], "query")
     return False
+
+
+def _names_list(columns: Columns, header: Sequence[str]) -> bool:
+    """Whether one of several columns was named as the item, and nothing as a score, of which a list has none."""
+    numbers = ("score", "rank", "gain")
+    others = [name for name in header if name != columns.item]
+    has_number = any(columns.is_given(one) or any(is_usual(name, one) for name in others) for one in numbers)
+    return columns.is_given("item") and columns.item in header and not has_number
 
 
 def names_lists(header: Sequence[str]) -> bool:
