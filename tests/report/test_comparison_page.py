@@ -8,7 +8,15 @@ import torch
 
 from report.conftest import NAMES
 from report.test_page import Tags
-from tailmetrics import CalibrationErrorAtK, CatalogCoverageAtK, F1AtThreshold, PrecisionAtK, evaluate
+from tailmetrics import (
+    MRR,
+    CalibrationErrorAtK,
+    CatalogCoverageAtK,
+    F1AtThreshold,
+    PrecisionAtK,
+    RecallAtK,
+    evaluate,
+)
 from tailmetrics.evaluation import compare_runs
 from tailmetrics.report.comparison import SUPERSCRIPTS
 from tailmetrics.report.formatting import number
@@ -83,6 +91,18 @@ def test_what_is_not_compared_is_listed():
     assert f"| {line} |" in markdown(report).partition("## Not compared")[2].replace("\\_", "_")
     with pytest.raises(ValueError, match="compare: no row has values of catalog_coverage@1, so that nothing can be"):
         compare_runs(runs, target, metrics=metrics[1:2], resamples=100)
+
+
+@pytest.mark.filterwarnings("ignore:.*most lists end before that")
+def test_lists_are_unequal_where_a_value_reads_beyond_one_of_them():
+    """Lists of 4 and of 6: three places are there in both, of five one has four. A few shorter rows decide nothing."""
+    generator = torch.Generator().manual_seed(3)
+    target, ids = torch.arange(90) % 9, torch.randn(90, 9, generator=generator).argsort(dim=1)
+    six = ids[:, :6].clone()
+    six[:20, 2:] = -1
+    metrics = [RecallAtK(k=[3, 5], num_labels=9), MRR(num_labels=9)]
+    report = compare_runs({"four": ids[:, :4], "six": six}, target, metrics=metrics, resamples=100)
+    assert report.unequal_lists == {"recall@5": "four 4, six 5", "mrr": "four 4, six 6"}
 
 
 def test_titles_are_in_the_order_of_the_comparison():

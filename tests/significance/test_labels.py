@@ -178,7 +178,7 @@ def test_a_verdict_names_the_values_that_are_worse():
     better, worse = rows + 1, rows - 1
     old = {f"{name}/decile_{number}": rows for name in ("first", "lost", "loss") for number in (3, 2, 1)}
     new = {key: better if key.startswith(("first", "loss")) else worse for key in old}
-    new["lost/decile_3"] = rows
+    new["lost/decile_3"], new["first/decile_1"] = rows, rows + 2  # so that the gap is smaller
     more = dict.fromkeys(("first", "lost", "metric"), rows)
     found = compare(
         {"old": old | more, "new": new | dict.fromkeys(more, worse)},
@@ -188,6 +188,7 @@ def test_a_verdict_names_the_values_that_are_worse():
         resamples=999,
     )
     deciles = ["decile_3", "decile_2", "decile_1"]
+    assert [one.difference < 0 for one in found if one.significant and one.key == "first/gap"] == [True]
     first = "new against old: first is better in deciles 1 to 3. Other values that are worse: first; lost; metric; "
     assert verdict(found, deciles, ["loss"]) == f"{first}2 more."
     by_decile = [one for one in found if "/" in one.key]
