@@ -267,7 +267,8 @@ def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:
 def test_what_is_worse_than_equal_scores_is_told(wrong):
     """Targets numbered from 1, or distances, make a sure model worse than chance: ln L, and k / L of a list of k."""
     target = torch.arange(200) % (NUM_LABELS - 1)
-    scores = 30 * torch.nn.functional.one_hot(target, NUM_LABELS) + torch.rand(200, NUM_LABELS) * 0.1
+    noise = torch.rand(200, NUM_LABELS, generator=torch.Generator().manual_seed(0))
+    scores = 30 * torch.nn.functional.one_hot(target, NUM_LABELS) + noise * 0.1
     given = {"numbers": (scores, target + 1), "order": (-scores, target), "nothing": (torch.zeros_like(scores), target)}
     asked = [AccuracyAtK(k=5), CrossEntropy(), RecallAtK(k=5, buckets="deciles")]
     groups = ["a", "b"] * 100
