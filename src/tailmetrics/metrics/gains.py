@@ -27,7 +27,7 @@ LARGEST_EXPONENT = 1024
 """The first power of two that float64 does not hold."""
 
 
-def exponential_gain(gains: Tensor) -> Tensor:
+def _exponential_gain(gains: Tensor) -> Tensor:
     """Return 2^gain - 1."""
     # exact for whole grades; of others torch's exp2 depends on their place in memory, and loses digits of small ones
     powers = _powers_of_two(gains.device)[gains.to(torch.int64).clamp(0, LARGEST_EXPONENT)]
@@ -42,7 +42,7 @@ def _powers_of_two() -> Tensor:
 
 
 def _gained(gains: Tensor, gain: Gain) -> Tensor:
-    return gains if gain == "linear" else exponential_gain(gains)
+    return gains if gain == "linear" else _exponential_gain(gains)
 
 
 def _largest_gain(ranking: Ranking) -> float:
@@ -282,7 +282,7 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     """
     deepest = k if isinstance(k, int) else max(k)
     within, found = ranks.within(k)[..., :deepest], ranks.target_ranks[..., :deepest]
-    satisfies = torch.where(within, exponential_gain(ranks.target_gains[..., :deepest]) * 2.0**-max_gain, 0.0)
+    satisfies = torch.where(within, _exponential_gain(ranks.target_gains[..., :deepest]) * 2.0**-max_gain, 0.0)
     value = reads_on = None
     # one rank behind the other: a scan adds and multiplies in an order that depends on the device
     for rank, chance in zip(found.unbind(-1), satisfies.unbind(-1), strict=True):

@@ -210,8 +210,8 @@ class KForRecall(RelevanceMetric):
     Lower is better, in [1, inf), or 0 with ``miss_value=0``; NaN if no row has a relevant label. Rows without one are
     always skipped.
 
-    Use it when the length of the list is still to be chosen: it answers in numbers of suggestions. A median of 9 says
-    that half of the rows need 9 or fewer.
+    Use it when the length of the list is still to be chosen: it answers in numbers of suggestions.
+    A median of 9 says that half of the rows need 9 or fewer.
 
     ``preds`` are scores (N, L), ids (N, K), candidates (N, C) or CSR (N, L); ``target`` is (N,), (N, M) or (N, L).
 
