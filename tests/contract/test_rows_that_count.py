@@ -267,6 +267,18 @@ def test_what_is_said_of_a_sequence_holds_for_its_tokens() -> None:
             assert bits_of(metric.compute()) == bits_of(wanted.compute())
 
 
+def test_predicted_tokens_need_an_axis_of_their_own() -> None:
+    """The best label of each token (B, T) is no list of T labels; with an axis behind it is the accuracy at 1."""
+    logits, target = tokens(3, 5)
+    predicted = logits.argmax(dim=-1)
+    with pytest.raises(
+        ValueError, match=r"target is int64 \[3, 5\].*one predicted label for each token, preds\[..., None\]"
+    ):
+        tm.AccuracyAtK(k=1, ignore_index=-100).update(predicted, target)
+    found = fed(tm.AccuracyAtK(k=1, ignore_index=-100), predicted[..., None], target).compute()
+    assert float(found) == float((predicted == target)[target >= 0].double().mean())
+
+
 def test_tokens_have_the_loss_and_the_accuracy_of_torch_and_torchmetrics() -> None:
     """cross_entropy(ignore_index=-100), by decile too; MulticlassAccuracy of (B, L, T)."""
     peers = pytest.importorskip("torchmetrics.classification")

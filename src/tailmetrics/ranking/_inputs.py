@@ -204,7 +204,8 @@ def without_ignored(caller: str, batch: Batch, ignored: int) -> None:
     if target.ndim != 1 or target.dtype not in INTEGERS:
         raise ValueError(
             f"{caller}: ignore_index={ignored} drops rows by their one label, but target is "
-            f"{shape_of(target)}; pass one label per row, or row_mask."
+            f"{shape_of(target)}; pass one label per row, or row_mask. Beside a target [B, T], preds are [B, T, K]: of "
+            "one predicted label for each token, preds[..., None]."
         )
     target = target.to(torch.int64)  # -100 as a byte would be label 156
     kept = target.ne(ignored)
