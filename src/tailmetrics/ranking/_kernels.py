@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.ranking import _matrices
@@ -137,9 +138,8 @@ class Targets:
 
     @once
     def starts(self) -> Tensor:
-        """Where the entries of each row begin, and where the last end, shape (N + 1,), int64."""
-        rows = self.entries.rows
-        return torch.searchsorted(rows, torch.arange(self.num_rows + 1, device=rows.device))
+        """Where the entries of each row begin, and where the last end, shape (N + 1,), int64; none may be void."""
+        return F.pad(self.n_relevant.cumsum(dim=0), (1, 0))
 
     @once
     def n_relevant(self) -> Tensor:

@@ -266,10 +266,11 @@ class TargetRanks:
 
     def weights_at_targets(self, weights: LabelWeights) -> Tensor:
         """Return the weights of the labels at ``target_ids``, shape (..., W)."""
-        on_device = weights.on(self.target_ids.device)
+        ids = self.target_ids
         if not weights.digest:
-            return on_device[self.target_ids.clamp(min=0)]
-        return self.remembered(("at targets", weights.digest), lambda: on_device[self.target_ids.clamp(min=0)])
+            return looked_up(weights.on(ids.device), ids.clamp(min=0))
+        key = ("at targets", weights.digest)
+        return self.remembered(key, lambda: looked_up(weights.on(ids.device), ids.clamp(min=0)))
 
     def best(self, k: Cutoff, weights: LabelWeights | None = None) -> Tensor:
         """Return the ``k`` largest gains of each row's relevant labels, found or not, largest first, then zeros.
