@@ -15,6 +15,7 @@ from tailmetrics import (
     CalibrationErrorAtK,
     CrossEntropy,
     F1AtThreshold,
+    HitRateAtK,
     KForRecall,
     LabelBuckets,
     LabelFrequency,
@@ -251,6 +252,15 @@ def test_positives_are_those_that_the_values_count():
         report = evaluate(torch.rand(2, 3), gains, metrics=metrics)
         assert [row.positives for row in report.buckets] == positives
         assert report.positives == sum(positives)
+
+
+def test_rows_positives_and_groups_of_ids_are_counted() -> None:
+    """Also where nobody says how many labels there are: 3 rows with 4 labels, 2 of them French, 1 of no language."""
+    metrics = [HitRateAtK(k=1, row_groups=["en", "fr"])]
+    ids, target = torch.tensor([[0], [1], [7]]), torch.tensor([[0, -1], [2, 3], [5, -1]])
+    report = evaluate(ids, target, metrics=metrics, row_groups=[1, 1, -1])
+    assert (report.rows, report.positives) == (3, 4)
+    assert [(group.name, group.rows) for group in report.row_groups] == [("en", 0), ("fr", 2)]
 
 
 def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:

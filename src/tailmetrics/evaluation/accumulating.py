@@ -27,7 +27,7 @@ from tailmetrics.evaluation.description import (
     with_values_over_all,
 )
 from tailmetrics.evaluation.row_examples import RowExamples
-from tailmetrics.evaluation.row_moments import RowMoments, has_moments, has_scipy, quick_intervals
+from tailmetrics.evaluation.row_moments import RowMoments, as_valued, has_moments, has_scipy
 from tailmetrics.evaluation.row_values import RowValues, from_all
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import (
@@ -314,7 +314,10 @@ class Evaluation:
                 found |= one.intervals(scalars, self.collection._set_name, self.confidence)
         rows = {} if self.over_labels is None else self.over_labels.by_content()
         if self.over_labels is not None and rows:
-            found |= quick_intervals(rows, self.over_labels.facts.among(rows), scalars, self.confidence)
+            from tailmetrics.significance import intervals  # needs SciPy
+
+            facts = self.over_labels.facts.among(rows)
+            found |= as_valued(intervals(rows, **facts, resamples=0, confidence=self.confidence), scalars)
         return {key: found[key] for key in scalars if key in found}
 
     def _names_of(self, labels: int | None) -> Sequence[str] | None:

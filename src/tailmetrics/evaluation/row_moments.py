@@ -42,15 +42,6 @@ def has_scipy() -> bool:
     return find_spec("scipy") is not None
 
 
-def quick_intervals(
-    rows: Any, facts: Mapping[str, Any], scalars: Mapping[str, float], confidence: float
-) -> dict[str, Interval]:
-    """Return quick intervals of averages over labels and of their gaps, with the values that the metrics have."""
-    from tailmetrics.significance import intervals
-
-    return as_valued(intervals(rows, **facts, resamples=0, confidence=confidence), scalars)
-
-
 def as_valued(found: Mapping[str, Interval], scalars: Mapping[str, float]) -> dict[str, Interval]:
     """Return the intervals of values that there are, around them.
 
