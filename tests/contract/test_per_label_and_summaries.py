@@ -76,7 +76,7 @@ def test_several_cut_offs_give_a_row_each() -> None:
     assert several.shape == (3, NUM_LABELS)
     for row, k in zip(several, (1, 4, 9), strict=True):
         assert floats(row) == pytest.approx(floats(of_labels(top(BATCH, k))["recall"]), abs=1e-7)
-    of_two = fed(TopKCollection([RecallAtK([1, 4], **NONE)]), BATCH.scores, BATCH.target).per_label()
+    of_two = fed(RecallAtK([1, 4], **NONE), BATCH.scores, BATCH.target).per_label()
     for k in (1, 4):
         assert of_two[f"hits@{k}"].tolist() == of_labels(top(BATCH, k))["hits"].tolist()
     macro = F1AtK(2, average="macro", labels="all", num_labels=NUM_LABELS)
