@@ -85,6 +85,18 @@ def test_several_cut_offs_give_a_row_each() -> None:
     assert float(values.mean()) == pytest.approx(float(collection.compute()["macro_f1_all@2"]), abs=1e-12)
 
 
+@pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
+def test_an_average_over_labels_is_right_after_any_number_of_rows(average: Any) -> None:
+    """Merged with a copy of itself forty times, five rows are 5 * 2^40, of the same value."""
+    metric = fed(
+        F1AtK(1, average=average, num_labels=3), torch.tensor([[0], [0], [1], [2], [1]]), torch.tensor([0, 1, 1, 2, 2])
+    )
+    value = float(metric.compute())
+    for _ in range(40):
+        metric.merge_state(metric.clone())
+    assert float(metric.compute()) == pytest.approx(value, rel=1e-15)
+
+
 def test_per_label_without_a_member_that_counts_labels_says_what_to_add() -> None:
     """A collection of row means knows no labels: an error, no empty table."""
     with pytest.raises(ValueError, match=r"TopKCollection.*average"):
