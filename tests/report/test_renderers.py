@@ -174,7 +174,7 @@ def test_warnings_say_what_to_know(report):
     assert ties.startswith("Rows are cut inside a tie (10.0% at rank 1, 10.0% at rank 5)")
     assert "decile_10, decile_9" in empty
     number = sum(row.positives for row in report.buckets if row.name == "unseen")
-    assert unseen.startswith(f"{number} of 60 positives ({100 * number / 60:.2g} %)")
+    assert unseen.startswith(f"{number} of 60 positives ({100 * number / 60:.3g} %)")
     assert noted == "Row 3 repeats an id."
     few = evaluate(torch.eye(3), torch.arange(3), label_counts=[2, 1, 0]).warnings
     assert any(text.startswith("No label in decile_8") for text in few)
