@@ -252,6 +252,17 @@ def test_any_number_of_threads_gives_the_same_ranking(threads: int, monkeypatch:
     assert torch.get_num_threads() == threads
 
 
+def test_lists_are_looked_through_by_rows_of_any_thread(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread finds ends and rows of its part: the first of all rows is told, and -1 repeats nothing."""
+    monkeypatch.setattr(_device, "LEAST", 1)
+    ids = torch.arange(7 * 30).view(30, 7)
+    assert kernels.look_through(ids) == (0, 209, None, None)
+    ids[11, 5:], ids[25, 2] = -1, -1
+    ids[17, 6] = ids[28, 3] = ids[17, 0]
+    ids[28, 5] = ids[28, 3]
+    assert kernels.look_through(ids) == (-1, 209, 25, 17)
+
+
 @pytest.mark.parametrize("preds", ["scores", "ids", "candidates"])
 def test_a_repeated_label_is_named_with_its_row(preds: str) -> None:
     """Rows that a mask drops are counted too: the fourth row is row 3."""
