@@ -1,6 +1,7 @@
 """Dicts of dicts, the form of pytrec_eval, give its numbers where scores are tied, and label counts by name."""
 
 import json
+import math
 import random
 
 import pandas as pd
@@ -24,10 +25,13 @@ def data():
 
 
 @pytest.mark.filterwarnings("ignore:.*most lists end before that")
+@pytest.mark.parametrize("grades", [[0, 1, 2], [-2, -1, 0, 1, 2]], ids=["grades", "negative grades"])
 @pytest.mark.parametrize("form", ["dict", "json"])
-def test_ties_of_dicts_are_those_of_pytrec_eval(tmp_path, data, form):
+def test_dicts_give_the_numbers_of_pytrec_eval(tmp_path, data, form, grades):
     """NDCG, MRR and MAP equal pytrec_eval's of the same dicts to 1e-12, in Python and from files of them."""
     run, qrels = data
+    source = random.Random(2)
+    qrels = {query: {doc: source.choice(grades) for doc in docs} for query, docs in qrels.items()}
     values = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recip_rank", "map"}).evaluate(run)
     names = {"ndcg@10": "ndcg_cut_10", "mrr": "recip_rank", "map": "map"}
     expected = {key: sum(one[name] for one in values.values()) / len(values) for key, name in names.items()}
@@ -43,6 +47,14 @@ def test_ties_of_dicts_are_those_of_pytrec_eval(tmp_path, data, form):
         assert main(["evaluate", *map(str, words)]) == 0
         found = json.loads((tmp_path / "out" / "report.json").read_text())["metrics"]
     assert {key: found[key] for key in expected} == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("gain", [-0.5, -math.inf])
+def test_negative_gains_that_are_no_grades_are_refused(data, gain):
+    """Scores, given in place of targets, are not taken for documents that are not relevant."""
+    run, qrels = data
+    with pytest.raises(ValueError, match=f"gain {gain}"):
+        evaluate(run, {**qrels, "q0": {"d1": 1, "d2": gain}}, metrics=[MRR()])
 
 
 def test_label_counts_by_name(data):

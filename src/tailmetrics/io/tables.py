@@ -532,9 +532,11 @@ def _from_objects(path: FilePath, fields: Chosen, objects: Sequence[Mapping[str,
 def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
     """Yield the entries of a dict; of a list of predictions the first is the best one.
 
-    Scores by name are held in single precision, as by pytrec_eval and in files of TREC: what it cannot tell is tied.
+    Dicts of dicts by name are read as files of TREC, as pytrec_eval does. Scores are held in single precision: what it
+    cannot tell is tied. Targets may have negative whole grades, which are not relevant; other negative gains are none.
     """
-    single = asked.role == "preds" and is_run_in_memory(run)
+    by_name = is_run_in_memory(run)
+    single = asked.role == "preds" and by_name
 
     def entries() -> Iterator[tuple[str, str, str | None, float | None]]:
         are_dicts: bool | None = None
@@ -562,6 +564,8 @@ def _from_dict(run: Mapping[Any, Any], asked: Opening) -> Iterator[Triples]:
     with reading(asked.path, "a dict"):
         for lines in triples(entries()):
             assert lines.value is not None
-            with np.errstate(over="ignore"):  # as in trec_eval, what is too large is infinite
-                value = lines.value.astype(np.float32 if single else np.float64)
-            yield replace(lines, value=value.astype(np.float64))
+            with np.errstate(over="ignore", invalid="ignore"):  # as in trec_eval, what is too large is infinite
+                value = lines.value.astype(np.float32 if single else np.float64).astype(np.float64)
+                if by_name and asked.role == "target":
+                    value[(value < 0) & (value % 1 == 0)] = 0
+            yield replace(lines, value=value)
