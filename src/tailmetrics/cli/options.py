@@ -19,7 +19,11 @@ class DataOptions:
         str | None, "Targets: a file, a folder of parts, a pattern in quotes, or an address such as s3://."
     ] = None
     train_target: Annotated[str | None, "File of training targets. Their labels are counted."] = None
-    label_counts: Annotated[str | None, "File of training counts: .npy, .pt, .txt, .csv or .tsv."] = None
+    label_counts: Annotated[
+        str | None,
+        "File of training counts: .npy, .pt, .txt, .csv or .tsv. Of two columns the one "
+        "of whole numbers is the count, whatever their names. A label that is left out has the count 0.",
+    ] = None
     num_train: Annotated[int | None, "Number of training rows, beside --label-counts."] = None
     num_labels: Annotated[int | None, "Number of labels, if no file says it."] = None
     label_names: Annotated[
