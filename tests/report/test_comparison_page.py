@@ -180,7 +180,7 @@ def test_clusters_are_named(compared):
     report = compare_runs(runs, target, metrics=[PrecisionAtK(k=1)], clusters=torch.arange(80) // 4, resamples=200)
     for said, name in ((report, ""), (replace(report, clusters="user"), " (user)")):
         assert said.document().facts[1:3] == ["80 rows", f"20 clusters{name}"]
-        assert "the rows of a cluster swapped together" in markdown(said)
+        assert "the rows of a cluster swapped together between the runs, as mid-p" in markdown(said)
     assert "cluster" not in markdown(compared[0])
 
 

@@ -103,6 +103,13 @@ def test_randomisation_agrees_with_scipy():
         assert found.p.randomisation == pytest.approx(peer.pvalue - 2**-size, abs=tolerance + 1e-12)
 
 
+def test_where_all_rows_agree_p_is_half_of_the_exact_one():
+    """5 wins of 5, beside ties: mid-p is 1 of 32 swaps, and the exact p, here the sign test, 2 of 32."""
+    (found,) = compare({"b": {"k": [0.0] * 5 + [1.0] * 9}, "a": {"k": [1.0] * 14}})
+    assert scipy.stats.binomtest(5, 5).pvalue == 2 / 32
+    assert found.p.randomisation == 1 / 32
+
+
 def test_monte_carlo_p_never_reaches_zero():
     """With b of m random swaps as far from zero, p = (b + 1) / (m + 1): 1 / 100 for 40 wins of 40 and m = 99."""
     (found,) = compare({"a": {"k": np.zeros(40)}, "b": {"k": np.arange(1.0, 41)}}, resamples=99)

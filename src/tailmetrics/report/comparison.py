@@ -416,7 +416,10 @@ def _pairs(report: ComparisonReport) -> Iterator[Section]:
     tested = report.corrected_for
     by_total = any(not math.isnan(one.p.total) for one in report.comparisons)
     together = "the rows of a cluster swapped together" if report.num_clusters else "rows swapped"
-    swapped = f"randomisation test, {together} between the runs"
+    swapped = (
+        f"randomisation test, {together} between the runs, as mid-p: swaps that differ exactly as much as the runs "
+        "count half (of medians: in full)"
+    )
     test = "Student's t, with what varies between runs of a model or between labels" if by_total else swapped
     caption = (
         f"p: {test}; corrected: {report.correction}, of {tested} comparison{'' if tested == 1 else 's'}; interval: "
