@@ -489,9 +489,11 @@ def test_runs_of_other_queries_are_refused_before_they_are_evaluated(tailmetrics
     """A run that lacks a query is known by then, and evaluating takes minutes."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tailmetrics.cli.compare.stream", lambda *_: pytest.fail("evaluated"))
-    for name, text in {"a.csv": "q1,i,1\nq2,i,1\n", "b.csv": "q1,i,1\n", "y.csv": "q1,i,1\nq2,i,1\n"}.items():
+    two = "q1,i,1\nq2,i,1\n"
+    for name, text in {"a.csv": two, "b.csv": "q1,i,1\n", "c.csv": "q2,i,1\n", "y.csv": two}.items():
         (tmp_path / name).write_text(f"query,item,{'gain' if name == 'y.csv' else 'score'}\n{text}")
-    words = ["--preds", "a.csv", "b.csv", "--target", "y.csv", "--metrics", "[{class_path: MRR}]"]
-    status, _, err = tailmetrics("compare", *words)
-    assert (status, "error: b holds 1 rows, but a holds 2\nhint: " in err) == (2, True)
-    assert "with --missing zero if a run lacks queries" in err
+    for runs, lacks in (("ab", "b lacks 1"), ("ba", "b lacks 1"), ("bc", "b lacks 1 and c lacks 1")):
+        words = ["--preds", *(f"{run}.csv" for run in runs), "--target", "y.csv", "--metrics", "[{class_path: MRR}]"]
+        status, _, err = tailmetrics("compare", *words)
+        assert (status, f"error: {lacks} of the 2 queries\nhint: " in err) == (2, True)
+        assert "--missing zero counts queries that a run lacks as 0" in err

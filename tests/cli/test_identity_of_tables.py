@@ -104,7 +104,7 @@ def test_queries_that_count_as_empty(tailmetrics, config, tmp_path):
         table = tmp_path / f"{missing}.parquet"
         assert tailmetrics("evaluate", *files, "--missing", missing, "--per-row", table)[0] == 0
     status, _, err = tailmetrics("compare", tmp_path / "skip.parquet", tmp_path / "zero.parquet")
-    assert (status, "holds 2 rows, but skip holds 1" in err) == (2, True)
+    assert (status, "skip lacks 1 of the 2 queries" in err) == (2, True)
     files[1], full = tmp_path / "full.csv", tmp_path / "full.parquet"
     for missing in ("skip", "zero"):
         words = [*files, "--missing", missing, "--per-row", full, "--overwrite"]

@@ -198,9 +198,15 @@ def _check_same_names(first_name: str, first: Sequence[Any], name: str, other: S
     """Raise unless two runs hold rows of the same names in the same order."""
     if first == other:
         return
-    if len(first) != len(other):
+    queries = {*first, *other}
+    lacks = {run: len(queries.difference(rows)) for run, rows in ((first_name, first), (name, other))}
+    if any(lacks.values()) and any(isinstance(query, str) for query in queries):
+        problem = " and ".join(f"{run} lacks {count:,}" for run, count in lacks.items() if count)
+        problem += f" of the {len(queries):,} queries"
+    elif len(first) != len(other):
         problem = f"{name} holds {len(other):,} rows, but {first_name} holds {len(first):,}"
     else:
         here, there = next(pair for pair in zip(first, other, strict=True) if pair[0] != pair[1])
         problem = f"{name} holds the row {there!r} where {first_name} holds {here!r}"
-    raise CommandError(problem, "evaluate both against the same targets, with --missing zero if a run lacks queries.")
+    hint = "evaluate both against the same targets; --missing zero counts queries that a run lacks as 0."
+    raise CommandError(problem, hint)
