@@ -100,6 +100,34 @@ def test_lists_that_end_before_a_cut_off_are_said_to_once() -> None:
     assert [note for note in found.notes if "RecallAtK, k=8: most lists end before that" in note]
 
 
+def test_lists_that_are_longer_than_the_depth_are_said_to_be_cut_once() -> None:
+    """In the report, too, whose value by bucket is that of the cut list; not where none is longer, or in scope global."""
+    ids = SCORES.argsort(dim=1, descending=True)
+
+    def found(length: int, **given: int | str) -> tm.evaluation.Report:
+        metrics = [make(k=3, buckets="thresholds:11", **given) for make in (tm.RecallAtK, tm.HitRateAtK)]
+        lists = [dict(zip(row[:length], range(length, 0, -1), strict=True)) for row in ids.tolist()]
+        targets = {f"q{row}": {f"d{label}": 1} for row, label in enumerate(CLASSES.tolist())}
+        runs = {f"q{row}": {f"d{label}": score for label, score in one.items()} for row, one in enumerate(lists)}
+        return evaluate(
+            runs, targets, metrics=metrics, label_counts={f"d{label}": int(COUNTS[label]) for label in range(20)}
+        )
+
+    said = "RecallAtK, depth=6: some lists are longer"
+    with pytest.warns(UserWarning, match=said) as warned:
+        cut = found(20, depth=6)
+    assert len([one for one in warned if "some lists are longer" in str(one.message)]) == 1
+    assert len([note for note in cut.notes if said in note]) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = found(6, depth=6)
+        assert found(20, depth=20).scalars != cut.scalars
+        found(20, scope="global")
+    assert {key: value for key, value in whole.scalars.items() if "/" in key} == pytest.approx(
+        {key: value for key, value in cut.scalars.items() if "/" in key}, nan_ok=True
+    )
+
+
 def test_labels_that_ids_put_into_a_bucket_are_counted() -> None:
     """Those of a count of which there are labels in two buckets; none with thresholds, ``together`` or a free choice."""
     counts = [4, 2, 2, 1, 1, 1, 1, 0, 0]

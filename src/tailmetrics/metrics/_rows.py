@@ -309,6 +309,15 @@ class RelevanceMetric(TopKMetric):
         for name, cut in {} if self.needs_scores else cuts.items():
             if _warn_of_short_lists(f"{self._caller}, {name}", ranking, min(cut, known)):
                 break
+        if self._uses_depth and is_listed(ranking) and ranking.ids.shape[1] > self.depth:
+            ranking.remembered(("long lists warned of", self.depth), lambda: self._warn_of_long_lists(ranking))
+
+    def _warn_of_long_lists(self, ranking: Ranking) -> None:
+        if bool((ranking.length > self.depth).any()):
+            warn_outside(
+                f"{self._caller}, depth={self.depth}: some lists are longer. A value by bucket (scope 'bucket') reads "
+                f"the first {self.depth:,} places alone; a larger depth reads more."
+            )
 
     def _answered(self, ranking: Ranking, ranks: TargetRanks) -> Tensor:
         """Whether a row has what a value is made of, shape (N,) or (N, G), bool; else ``empty_target_action`` holds."""
@@ -539,9 +548,9 @@ def _warn_of_short_lists(caller: str, ranking: Ranking, cut: int) -> bool:
 
     def tell() -> None:
         warn_outside(
-            f"{caller}: most lists end before that. A list is taken as complete: what it leaves out is a miss, and a "
-            "precision divides by what is listed. Pass lists as long as that, and compare models by lists of one "
-            "length."
+            f"{caller}: most lists end before that. A metric that reads beyond the end of a list, this one or another, "
+            "takes the list as complete: what it leaves out is a miss, and a precision divides by what is listed. "
+            "Compare models by lists of one length, or with a k that all lists reach."
         )
 
     ranking.remembered("short lists warned of", tell)
