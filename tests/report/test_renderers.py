@@ -220,7 +220,7 @@ def test_a_bucket_no_larger_than_k_is_a_warning():
     assert report.warnings == [
         "No positive in rest: metrics that need one are NaN there.",
         "k reaches the number of labels for val/recall@2 in head; val/recall@3, val/accuracy@3 in head, tail: every "
-        "relevant label there that is ranked at all is a hit, whatever the model; scope='global' asks for the row's "
+        "relevant label there that is ranked within depth is a hit, whatever the model; scope='global' asks for the row's "
         "overall top k.",
     ]
     collection, alone = TopKCollection(metrics, prefix="val/"), RecallAtK(k=3, buckets=buckets)

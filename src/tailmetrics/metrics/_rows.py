@@ -516,8 +516,8 @@ def whole_buckets(
     if keys:
         found = "; ".join(f"{', '.join(of)} in {whole}" for whole, of in keys.items())
         yield (
-            f"k reaches the number of labels for {found}: every relevant label there that is ranked at all is a hit, "
-            "whatever the model; scope='global' asks for the row's overall top k."
+            f"k reaches the number of labels for {found}: every relevant label there that is ranked within depth is a "
+            "hit, whatever the model; scope='global' asks for the row's overall top k."
         )
 
 
