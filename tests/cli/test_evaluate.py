@@ -364,3 +364,25 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(tailmetrics, tm
     assert (status, "If -100 marks rows that do not count, add --ignore-index -100." in err) == (
         (2, True) if padding < 0 else (0, False)
     )
+
+
+def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(tailmetrics, tmp_path):
+    """The preset says -100, the files are padded by 0: by an own loop, perplexity and accuracy of tokens that count."""
+    source = np.random.default_rng(1)
+    scores, target = source.normal(size=(6, 5, 12)), source.integers(1, 12, (6, 5))
+    target[:, 3:], train = 0, source.integers(0, 12, (20, 7))
+    scores[..., 0] += 9  # a model of padding: that would flatter
+    for name, array in {"s": scores, "o": scores[..., ::-1], "y": target, "t": train}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    words = ["--preset", "language_model", "--ignore-index=0", f"--target={tmp_path / 'y.npy'}", "--quiet"]
+    words += [f"--train-target={tmp_path / 't.npy'}", "--out", tmp_path / "out", "--overwrite"]
+    loss = np.log(np.exp(scores).sum(2)) - np.take_along_axis(scores, target[..., None], 2)[..., 0]
+    assert tailmetrics("evaluate", *words, "--preds", tmp_path / "s.npy")[0] == 0
+    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (found["rows"], found["label_counts"]["occurrences"]) == ((target != 0).sum(), (train != 0).sum())
+    assert found["metrics"]["cross_entropy"] == pytest.approx(loss[target != 0].mean(), abs=1e-12)
+    assert found["metrics"]["accuracy@1"] == 0
+    assert tailmetrics("compare", *words, "--preds", tmp_path / "s.npy", tmp_path / "o.npy")[0] == 0
+    compared = json.loads((tmp_path / "out" / "compare.json").read_text())
+    (loss,) = (one for one in compared["comparisons"] if one["key"] == "cross_entropy")
+    assert loss["baseline_value"] == pytest.approx(found["metrics"]["cross_entropy"], abs=1e-12)

@@ -182,7 +182,8 @@ def preset_paths() -> dict[str, Path]:
 def _override(metrics: Sequence[Any], options: Any) -> None:
     """Write what options say of all metrics into the arguments of parsed ones.
 
-    An argument that a config gives to a metric of its own stays; ``--buckets`` takes the place of any that are named.
+    An argument that a config gives to a metric of its own stays. But ``--buckets`` takes the place of any that are
+    named, and ``--ignore-index`` that of any label: which label pads is a fact of the files, not of a preset.
 
     Args:
         metrics: What the parser found, each with ``class_path`` and ``init_args``.
@@ -198,7 +199,8 @@ def _override(metrics: Sequence[Any], options: Any) -> None:
             metric["init_args"] = type(metric)()
         given = metric.init_args
         for name in ("duplicates", "min_gain", "ignore_index"):
-            if name in known and given.get(name) in UNSAID and options[name] not in UNSAID:
+            is_open = name == "ignore_index" or given.get(name) in UNSAID
+            if name in known and is_open and options[name] not in UNSAID:
                 given[name] = options[name]
         if options.buckets is not None and "buckets" in known and isinstance(given.get("buckets"), str):
             given["buckets"] = options.buckets
