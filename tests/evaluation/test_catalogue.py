@@ -1,5 +1,6 @@
 """All labels of tables and dicts: the catalogue that label_names is, counts by place, and what is said of gaps."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -67,6 +68,29 @@ def test_what_does_not_fit_the_catalogue_is_refused():
             evaluate(frame(SHOWN), WANTED, label_names=names, metrics=[RecallAtK(k=1)])
     with pytest.raises(ValueError, match="CatalogCoverageAtK was made for 7 labels, but the data name 3; leave its"):
         evaluate(frame(SHOWN), WANTED, metrics=[CatalogCoverageAtK(k=2, num_labels=7)], train_target=WANTED)
+
+
+@pytest.mark.parametrize("make", [list, pd.Series, lambda rows: np.array([*rows])])
+@pytest.mark.parametrize("more", [{}, {"train_target": [[0, 1], [0]]}, {"labels": True}])
+def test_ids_are_places_in_label_names(make, more):
+    """Of 7 names 3 are shown, 3/7, with a training count or without; one name fewer than ids is refused always."""
+    preds, target = make([[5, 1], [1, 2]]), [[1], [1]]
+    metrics = [CatalogCoverageAtK(k=2), RecallAtK(k=2)]
+    report = evaluate(preds, target, metrics=metrics, label_names=CATALOGUE, **more)
+    assert report.scalars["catalog_coverage@2"] == pytest.approx(3 / 7)
+    said = "label_names holds 5 names, for the label ids 0 to 4, but preds or target holds the id 5. If these numbers"
+    for rows in (preds, (np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([[5, 1], [1, 2]]))):
+        with pytest.raises(ValueError, match=said):
+            evaluate(rows, target, metrics=[RecallAtK(k=2)], label_names=[*"abcde"], **more)
+
+
+def test_names_are_counted_against_rows_that_count_and_columns_of_scores():
+    """The ignored 99 is no label, nor is one of a masked row; 3 columns take 3 names."""
+    more = {"metrics": [RecallAtK(k=1)], "label_names": [*"abc"]}
+    assert evaluate([[1], [2]], np.array([1, 99]), ignore_index=99, **more).scalars["recall@1"] == 1
+    assert evaluate([[1], [9]], np.array([1, 9]), row_mask=[True, False], **more).scalars["recall@1"] == 1
+    with pytest.raises(ValueError, match="label_names holds 3 names for 2 labels; pass one for each"):
+        evaluate(np.array([[0.5, 0.1]]), [[0]], **more)
 
 
 def test_metrics_with_counts_by_id_of_their_own_are_refused_where_ids_are_not_in_order():

@@ -531,7 +531,8 @@ def read_data(
         named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
         as_text = {argument: [str(name) for name in names] for argument, names in named.items()}
         return _of_tables(preds, target, train_target, row_mask, missing, as_text)
-    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, ignore_index)
+    num_names = None if label_names is None else len(label_names)
+    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, ignore_index, num_names)
 
 
 def is_table(value: Any) -> bool:
@@ -542,7 +543,9 @@ def is_table(value: Any) -> bool:
 # -- tensors --------------------------------------------------------------------------------------------------------
 
 
-def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any, ignore_index: int | None) -> Data:
+def _of_tensors(
+    preds: Any, target: Any, train_target: Any, row_mask: Any, ignore_index: int | None, num_names: int | None
+) -> Data:
     batch = Batch(preds, target, row_mask)
     axes = getattr(preds[0] if isinstance(preds, tuple) else preds, "shape", ())[1:-1]
     of_tokens = len(axes) > 0 and getattr(target, "ndim", 0) == len(axes) + 1  # (B, T, L) beside ids (B, T)
@@ -556,7 +559,9 @@ def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any, ignor
             "one row of target per row of preds."
         )
     scored = given is None and (first.is_floating_point() or first.is_sparse_csr)
-    columns = first.shape[1] if scored else None
+    columns = first.shape[1] if scored else num_names
+    if num_names is not None:
+        _check_names(num_names, batch, first.shape[1] if scored else None, ignore_index)
 
     def batches(size: int) -> Iterator[Part]:
         for rows in _slices(len(first), size):
@@ -574,6 +579,23 @@ def _of_tensors(preds: Any, target: Any, train_target: Any, row_mask: Any, ignor
         except ValueError as error:
             raise ValueError(f"{CALLER}: train_target: {error}") from error
     return Data(len(first), columns, first.device, batches, batch.row_mask, tokens=prod(axes), train=train)
+
+
+def _check_names(num_names: int, batch: Batch, columns: int | None, ignore_index: int | None) -> None:
+    """Raise unless there is a name for each column of scores, or for each label id of the rows that count."""
+    if columns is None:
+        kept = slice(None) if batch.row_mask is None else batch.row_mask
+        given = (batch.preds[1] if isinstance(batch.preds, tuple) else batch.preds, batch.target)
+        whole = [one[kept] for one in given if not (one.is_floating_point() or one.is_sparse_csr)]
+        highest = _largest_id(*(one[one != ignore_index] for one in whole))
+        if highest < num_names:
+            return
+        raise ValueError(
+            f"{CALLER}: label_names holds {num_names:,} names, for the label ids 0 to {num_names - 1:,}, but preds or "
+            f"target holds the id {highest:,}. If these numbers are names, pass them as lists of strings, or a table."
+        )
+    if num_names != columns:
+        raise ValueError(f"{CALLER}: label_names holds {num_names:,} names for {columns:,} labels; pass one for each.")
 
 
 def _largest_id(*ids: Tensor) -> int:
