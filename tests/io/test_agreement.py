@@ -145,6 +145,35 @@ def test_lists_of_which_one_names_no_query(tmp_path):
         assert recall(read(preds, tmp_path / "y.parquet")) == 1
 
 
+@pytest.mark.parametrize("unread", [[2, 1], ["b", "a"]])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_column_of_queries_under_another_name_is_refused(tmp_path, unread, swapped):
+    """The rows of one file are shuffled: by their numbers recall is 0, by the column that the error names it is 1."""
+    first, last = (pa.table({"ids": [[8], [7]]}), pa.table({"labels": [[7], [8]]}))
+    one, other = (last, first) if swapped else (first, last)
+    one, other = one.append_column("member", [unread]), other.append_column("user", [unread[::-1]])
+    paths = tmp_path / "p.parquet", tmp_path / "y.parquet"
+    for table, path in zip((other, one) if swapped else (one, other), paths, strict=True):
+        pq.write_table(table, path)
+    with pytest.raises(
+        DataFileError, match="column 'member' may be the query: 2 of its values are in 'user' of"
+    ) as said:
+        read(*paths)
+    pair = [Columns(query="member"), Columns(query="user")]
+    shown = ["Columns(query='member')", "Columns(query='user')"]
+    assert f"columns=({', '.join(shown[::-1] if swapped else shown)}) joins by it." in said.value.hint
+    assert recall(read(*paths, columns=tuple(pair[::-1] if swapped else pair))) == 1
+
+
+@pytest.mark.parametrize("extra", [[5, 5], [1, None], ["x", "y"], [8, 9]])
+def test_a_column_that_cannot_be_the_query_is_left_alone(tmp_path, extra):
+    """It repeats a value, lacks one, or shares none with the queries: row i belongs to row i."""
+    preds = lists(tmp_path / "p.parquet", [1, 5], "ids", [[7], [8]])
+    pq.write_table(pa.table({"labels": [[7], [8]], "extra": extra}), tmp_path / "y.parquet")
+    with pytest.warns(DataFileNote, match="names no query, so that row i belongs to row i"):
+        assert recall(read(preds, tmp_path / "y.parquet")) == 1
+
+
 def test_two_lists_of_one_query_are_refused(tmp_path):
     """A join would put them together."""
     preds = lists(tmp_path / "p.parquet", [1, 1], "ids", [[7], [8]])

@@ -100,7 +100,8 @@ NAMES = [one.name for kind in (DataOptions, ResamplingOptions, EvaluateOptions, 
 """Arguments of functions that the command line has as options."""
 _OF_METRIC = re.compile(r"^(?!TopKCollection)[A-Z]\w*: ")
 _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|rank|compare|intervals|TopKCollection): ")
-_GIVEN = re.compile(rf"columns=Columns\(([^)]*)\)|\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
+_PAIR = re.compile(r"columns=\((Columns\([^)]*\)), (Columns\([^)]*\))\)")
+_GIVEN = re.compile(rf"(preds_)?columns=Columns\(([^)]*)\)|\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
 _INSTEAD = re.compile(r"write its logit: (\w+)\((.*)\)(?=\.$)")
 _MASKED = re.compile(r"(leave them out with row_mask=.* )?make the metrics with ignore_index=")
 _LACKING = re.compile(r"class_path '(?:\w+\.)*(\w+)':\s+the following arguments are required: (\w+)")
@@ -115,6 +116,8 @@ def in_options(text: str) -> str:
     '--batch-rows 0 is too small; or leave --num-labels out, or pass --columns.item doc.'
     >>> in_options("columns=Columns(query='0', item='1') chooses others.")
     '--columns.query 0 --columns.item 1 chooses others.'
+    >>> in_options("columns=(Columns(query='member'), Columns(query='user')) joins by it.")
+    '--preds-columns.query member --columns.query user joins by it.'
     """
     text = text.replace("pass preds.log()", "add --probabilities").replace("pass preds.sigmoid(), or", "write")
     text = _MASKED.sub("add --ignore-index ", text)
@@ -123,13 +126,14 @@ def in_options(text: str) -> str:
         return text
 
     def option(match: re.Match[str]) -> str:
-        if match[1]:
-            pairs = (pair.split("=", 1) for pair in match[1].split(", "))
-            return " ".join(f"--columns.{name} {value.strip(QUOTES)}" for name, value in pairs)
-        name, value = match[2].replace("_", "-"), (match[3] or "").strip(QUOTES)
+        if match[2]:
+            pairs = (pair.split("=", 1) for pair in match[2].split(", "))
+            which = "--preds-columns" if match[1] else "--columns"
+            return " ".join(f"{which}.{name} {value.strip(QUOTES)}" for name, value in pairs)
+        name, value = match[3].replace("_", "-"), (match[4] or "").strip(QUOTES)
         return f"--{name} {value.lower() if value in ('True', 'False') else value}".rstrip()
 
-    text = _GIVEN.sub(option, _CALLER.sub("", text))
+    text = _GIVEN.sub(option, _PAIR.sub(r"preds_columns=\1 columns=\2", _CALLER.sub("", text)))
     return _NAMED.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
 
 

@@ -331,9 +331,32 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         raise DataFileError(target.found.name, problem, hint=hint)
     if keyed_rows and not preds.form.has_queries and not target.form.has_queries:
         (named,) = keyed_rows
-        other = next(source.path for source in opened if source is not None and source is not named)
-        note(other, f"names no query, so that row i belongs to row i of {named.path}, whatever its {named.key!r} says.")
+        other = next(source for source in opened if source is not None and source is not named)
+        _check_unread(other, named, other is opened[0])
+        said = f"names no query, so that row i belongs to row i of {named.path}, whatever its {named.key!r} says."
+        note(other.path, said)
     return preds.form.has_queries or target.form.has_queries
+
+
+def _check_unread(source: Source, named: Source, is_preds: bool) -> None:
+    """Raise if a column that nobody reads has another value in each row, and some of them are queries of ``named``."""
+    names = source.files[0].unread
+    if not names:
+        return
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    queries = pa.chunked_array((block for file in named.files for block in file.queries()), pa.string())
+    for name in names:
+        parts = [file for file in source.files if name in file.unread]
+        values = pa.chunked_array((block for file in parts for block in file.values(name)), pa.string())
+        known = pc.sum(pc.is_in(pc.unique(values), value_set=queries)).as_py()
+        if known and pc.count_distinct(values, mode="only_valid").as_py() == source.num_rows:
+            pair = (name, named.key) if is_preds else (named.key, name)
+            shown = ", ".join(f"Columns(query={one!r})" for one in pair)
+            problem = f"column {name!r} may be the query: {known:,} of its values are in {named.key!r} of {named.path}"
+            hint = f"columns=({shown}) joins by it. If row i belongs to row i, leave the column out of the file."
+            raise DataFileError(source.path, problem, hint=hint)
 
 
 def _same_keys(first: Source, last: Source) -> bool:

@@ -163,6 +163,7 @@ class Source(ABC):
         layout: How a row is laid out, in words; parts of one data set have the same.
         ends: Row numbers at which a file is best cut (ends of row groups), ascending; None when anywhere is as good.
         key: Name of the column that says which query a row is; None where a row is known by its number alone.
+        unread: Names of further columns that could say so.
     """
 
     path: FilePath
@@ -177,6 +178,7 @@ class Source(ABC):
     layout: str = ""
     ends: Ints | None = None
     key: str | None = None
+    unread: Sequence[str] = ()
 
     @abstractmethod
     def batches(self, start: int, stop: int, size: int) -> Iterator[Rows]:
@@ -210,6 +212,10 @@ class Source(ABC):
 
     def queries(self) -> Iterator[Any]:
         """Yield the queries of the rows, arrow string arrays; nothing without a column of them."""
+        return iter(())
+
+    def values(self, column: str) -> Iterator[Any]:
+        """Yield the values of an unread column, arrow string arrays."""
         return iter(())
 
     def entries(self) -> Iterator[Triples]:

@@ -172,6 +172,7 @@ class ListSource(Source):
     def __init__(self, table: Table, ids: Column, values: Column | None, key: str | None, role: Role) -> None:
         self.path = table.path
         self.key = key
+        self.unread = [name for name in _names_of_whole(table) if name != key]
         self._role = role
         self._table = table
         self._ids, self._values = ids, values
@@ -206,6 +207,11 @@ class ListSource(Source):
         """Yield the queries of the rows."""
         for first, batch in self._batches([self.key], 0, self.num_rows, 2**16) if self.key is not None else ():
             yield self._keys(batch, first)
+
+    def values(self, column: str) -> Iterator[Any]:
+        """Yield the values of an unread column."""
+        for _, batch in self._batches([column], 0, self.num_rows, 2**16):
+            yield pc.cast(batch.column(column), pa.string())
 
     def _keys(self, batch: Any, first: int) -> Any:
         column = batch.column(self.key)
@@ -294,11 +300,16 @@ def open_lists(asked: Opening) -> ListSource:
 
 def _key(table: Table, columns: Columns) -> str | None:
     """Return the column of queries: the one named, or the only one with a usual name."""
-    whole = [field.name for field in table.schema if _is_string(field.type) or pa.types.is_integer(field.type)]
+    whole = _names_of_whole(table)
     if columns.is_given("query") and columns.query not in whole:
         raise _lacks(table, columns.query)
     usual = [name for name in whole if is_usual(name, "query")]
     return columns.query if columns.query in whole else usual[0] if len(usual) == 1 else None
+
+
+def _names_of_whole(table: Table) -> list[str]:
+    """Return the columns that can be queries: of strings, or of whole numbers."""
+    return [field.name for field in table.schema if _is_string(field.type) or pa.types.is_integer(field.type)]
 
 
 def _columns(table: Table, role: Role, columns: Columns, told: bool) -> tuple[Column, Column | None]:
