@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import deciles
-from tailmetrics import LabelBuckets, LabelFrequency, PrecisionAtK, Ranking
+from tailmetrics import LabelBuckets, LabelFrequency, NoveltyAtK, PrecisionAtK, Ranking
 from tailmetrics.buckets import buckets_of
 
 counts_of_labels = st.lists(st.integers(0, 30) | st.integers(0, 5000) | st.integers(2**53, 2**56), max_size=80)
@@ -150,6 +150,29 @@ def test_tokens_of_width_l_are_ids_where_a_label_is_ignored() -> None:
     frequency.update(torch.eye(4, dtype=torch.int64), ignore_index=-100)
     assert frequency.compute().tolist() == [1 + 1 + 1 + 1, 3 + 2 + 1, 1 + 1 + 1, 1 + 1]
     assert frequency.num_rows == 6 + 4 + 1 + 4
+
+
+def test_tokens_that_were_counted_as_labels_of_few_rows_are_told() -> None:
+    """Novelty divides by rows: 6 tokens are 6 rows, of which label 0 is 3; as 2 rows it would say that 0 is in all."""
+    tokens, shown = torch.tensor([[0, 0, 1], [0, 1, 2]]), torch.tensor([[0]])
+    novelty, frequency = NoveltyAtK(k=1), LabelFrequency(4)
+    frequency.update(tokens)
+    PrecisionAtK(k=1, buckets="deciles").bind(frequency)  # counts are right, and it divides by no rows
+    with pytest.warns(UserWarning, match=r"label 0 occurs 3 times in 2 training rows.* ignore_index=-100, .*flatten"):
+        novelty.bind(frequency)
+    for batch, more in ((tokens, {"ignore_index": -100}), (tokens.flatten(), {})):
+        novelty, frequency = NoveltyAtK(k=1), LabelFrequency(4)
+        frequency.update(batch, **more)
+        novelty.bind(frequency).update(shown, torch.tensor([0]))
+        assert (frequency.num_rows, float(novelty.compute())) == (6, 1.0)  # -log2(3 / 6)
+
+
+def test_padded_tokens_are_told_of_ignore_index_first() -> None:
+    """Clamped to -1, each text would be one row: that is the repair of rows of several labels alone."""
+    with pytest.raises(
+        ValueError, match=r"ignore_index=-100, which .*LabelFrequency.update\(\) take; if it pads rows of"
+    ):
+        LabelFrequency(9).update(torch.tensor([[0, 1, 1], [2, -100, -100]]))
 
 
 @pytest.mark.parametrize("holds", [2, -100])

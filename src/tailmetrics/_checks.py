@@ -150,11 +150,12 @@ def check_ids_in_range(caller: str, argument: str, ids: Tensor, num_labels: int 
 def check_ends(caller: str, argument: str, low: int, high: int, num_labels: int | None, *, one_per_row: bool) -> None:
     """Raise unless the lowest and the highest of some ids lie in [-1, num_labels)."""
     if low < -1:
-        hint = "" if not argument.startswith("target") else f" If {low} pads rows, pass {argument}.clamp(min=-1)"
-        hint += hint and f"; if it marks tokens that do not count, ignore_index={low}."
-        if hint and one_per_row:
-            hint = f" If {low} marks rows that do not count, leave them out with row_mask={argument} != {low}"
-            hint += f", or make the metrics with ignore_index={low}."
+        hint = ""
+        if argument.startswith("target"):
+            marked, mask = ("rows", f"row_mask={argument} != {low}, or ") if one_per_row else ("tokens", "")
+            hint = f" If {low} marks {marked} that do not count, leave them out with {mask}ignore_index={low}, which "
+            hint += "metrics, evaluate() and LabelFrequency.update() take"
+            hint += "." if one_per_row else f"; if it pads rows of several labels, pass {argument}.clamp(min=-1)."
         hint = " Integers are ids here: pass scores as floats, preds.float()." if argument == "preds" else hint
         raise ValueError(f"{caller}: {argument} holds the id {low}; ids start at 0, and -1 pads a row.{hint}")
     if num_labels is not None and high >= num_labels:

@@ -79,7 +79,8 @@ class LabelFrequency(ExactMetric):
         """Count the labels of a batch.
 
         Args:
-            target: Integer (N,) or (N, M) label ids, -1 pads, each counted as often as it stands there; bool or
+            target: Integer (N,) or (N, M) label ids, -1 pads, each counted as often as it stands there. They are N
+                rows: of tokens (B, T), each of which is a row, say ``ignore_index`` or pass them flattened. Or bool or
                 floating (N, L), relevant where > 0; integer (N, L) of 0 and 1; sparse CSR (N, L). Or a
                 :class:`Ranking`, alone.
             row_mask: Shape (N,), bool; False drops a row.

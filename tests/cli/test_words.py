@@ -57,6 +57,8 @@ def test_options_in_the_place_of_arguments():
     )
     padding = "F1AtK: -1 is no label: make the metrics with ignore_index=-1."  # an option, although of a metric
     assert in_options(padding) == "F1AtK: -1 is no label: add --ignore-index -1."
+    marked = "MRR: -9 marks rows: leave them out with row_mask=target != -9, or ignore_index=-9, which metrics, a take."
+    assert in_options(marked) == "MRR: -9 marks rows: add --ignore-index -9."
     for text in ("PrecisionAtK: k=0 is too small", "GiniAtK: num_labels is missing; pass num_labels=L to the metric."):
         assert in_options(text) == text  # an argument of a metric stands in a config
     for name in NAMES:

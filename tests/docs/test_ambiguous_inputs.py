@@ -58,7 +58,7 @@ REFUSED = [
     ),
     ("ids, relevant.long()", "names the label 0 twice .* pass a multi-hot target as bool", "ids, relevant"),
     ("scores, classes - 100", "leave them out with row_mask=target != -100", "scores, classes"),
-    ("scores, padded * 100", "If -100 pads rows, pass target.clamp\\(min=-1\\)", "scores, padded"),
+    ("scores, padded * 100", "if it pads rows of several labels, pass target.clamp\\(min=-1\\)", "scores, padded"),
     ("relevant.float(), scores - 0.5", "look whether preds and target are swapped", "scores, relevant"),
     ("relevant, scores", "a target comes second", "scores, relevant"),
     ("classes, scores", "a target, such as class indices, comes second", "scores, classes"),

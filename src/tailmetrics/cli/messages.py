@@ -103,7 +103,10 @@ _CALLER = re.compile(r"^(read|read_target|read_label_names|read_label_counts|ran
 _PAIR = re.compile(r"columns=\((Columns\([^)]*\)), (Columns\([^)]*\))\)")
 _GIVEN = re.compile(rf"(preds_)?columns=Columns\(([^)]*)\)|\b({'|'.join(NAMES)})=('[^']*'|[\w.+-]*\w)?")
 _INSTEAD = re.compile(r"write its logit: (\w+)\((.*)\)(?=\.$)")
-_MASKED = re.compile(r"(leave them out with row_mask=.* )?make the metrics with ignore_index=")
+_MASKED = re.compile(
+    r"(?:make the metrics with|leave them out with(?: row_mask=\S+ != \S+ or)?) ignore_index=(-?\d+)"
+    r"(?:, which metrics, [^;]*? take)?"
+)
 _LACKING = re.compile(r"class_path '(?:\w+\.)*(\w+)':\s+the following arguments are required: (\w+)")
 QUOTES = "'\""
 _NAMED = re.compile(rf"(?<![\w-])({'|'.join(name for name in NAMES if '_' in name)})\b")
@@ -120,7 +123,7 @@ def in_options(text: str) -> str:
     '--preds-columns.query member --columns.query user joins by it.'
     """
     text = text.replace("pass preds.log()", "add --probabilities").replace("pass preds.sigmoid(), or", "write")
-    text = _MASKED.sub("add --ignore-index ", text)
+    text = _MASKED.sub(r"add --ignore-index \1", text)
     text = _INSTEAD.sub(r"write its logit: --metrics+ \1 --metrics.threshold \2", text)
     if _OF_METRIC.match(text):  # its arguments stand in a config
         return text

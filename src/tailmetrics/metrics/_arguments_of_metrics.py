@@ -32,6 +32,7 @@ from tailmetrics.metrics._states import COUNT, SUMS_OF_WEIGHTS, FixedPoint
 from tailmetrics.ranking import EVERYTHING
 from tailmetrics.ranking._device import once
 from tailmetrics.ranking._inputs import Duplicates
+from tailmetrics.ranking._warnings import warn_outside
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,19 @@ class Training:
     given_buckets: LabelBuckets | None = None
     order: Tensor | None = None
     made: dict[str, LabelBuckets] = field(default_factory=dict)
+
+    @cached_property
+    def rows_of_counts(self) -> int | None:
+        """The number of rows, for metrics that divide counts by it; warns where a label occurs more often."""
+        if self.counts is not None and len(self.counts) and self.num_rows:
+            highest, label = self.counts.max(dim=0)
+            if int(highest) > self.num_rows:
+                warn_outside(
+                    f"bind: label {int(label)} occurs {int(highest):,} times in {self.num_rows:,} training rows, so "
+                    "that shares of the rows, in novelty and propensities, are wrong. If each token is a row, say so: "
+                    "ignore_index=-100, or whatever pads; LabelFrequency.update() takes it, or tokens.flatten()."
+                )
+        return self.num_rows
 
     @classmethod
     def of(cls, caller: str, frequency: Any) -> Training:
@@ -92,7 +106,7 @@ FACTS: Final[dict[str, Callable[[Training, Any], Any]]] = {
     "num_labels": lambda training, _: training.num_labels,
     "buckets": lambda training, kind: kind if kind is None else training.buckets(kind),
     "label_counts": lambda training, _: training.counts,
-    "num_train": lambda training, _: training.num_rows,
+    "num_train": lambda training, _: training.rows_of_counts,
 }
 """The arguments of metrics that training can tell, and how: from what is bound, and what the metric was given."""
 

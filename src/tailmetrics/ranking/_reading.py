@@ -328,8 +328,8 @@ def _is_multi_hot(context: Context, target: Tensor) -> bool:
         rest = f" ignore_index={low} leaves out the label {low}." if low < -1 else ""
         raise ValueError(
             f"{context.caller}: target is {shape_of(target)}, as wide as there are labels, and holds "
-            f"{low if low < 0 else high}: these may be label ids or gains. Pass ids as target_ids=, or flattened, with "
-            f"a row for each label, target.reshape(-1); pass a matrix as target > 0.{rest}"
+            f"{low if low < 0 else high}: these may be label ids or gains. Pass tokens flattened, so that each is a "
+            f"row, target.reshape(-1); lists of ids as target_ids=; a matrix as target > 0.{rest}"
         )
     return False
 
