@@ -221,6 +221,37 @@ def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
             assert (status, " ".join((out + err).split()).count(said)) == (0, not more), words
 
 
+def test_clusters_of_sequences_are_those_of_their_tokens(tailmetrics, tmp_path):
+    """One line for each of 12 sequences says what one for each of their 60 tokens does, in every command."""
+    source = np.random.default_rng(0)
+    np.save(tmp_path / "y.npy", source.integers(0, 9, (12, 5)))
+    np.savetxt(tmp_path / "sequences.txt", np.arange(12) // 2, fmt="%d")
+    np.savetxt(tmp_path / "tokens.txt", np.repeat(np.arange(12) // 2, 5), fmt="%d")
+    np.savetxt(tmp_path / "others.txt", np.arange(30), fmt="%d")
+    common = ["--target", tmp_path / "y.npy", "--metrics+=AccuracyAtK", "--metrics.k=1", "--num-labels", 9]
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", source.normal(size=(12, 5, 9)))
+        words = ["--preds", tmp_path / f"{name}.npy", *common, "--per-row", tmp_path / f"{name}.parquet"]
+        assert tailmetrics("evaluate", *words)[0] == 0
+    commands = [
+        ["evaluate", "--preds", tmp_path / "a.npy", *common],
+        ["compare", "--preds", tmp_path / "a.npy", tmp_path / "b.npy", *common],
+        ["compare", tmp_path / "a.parquet", tmp_path / "b.parquet"],
+    ]
+    for number, words in enumerate(commands):
+        for name in ("sequences", "tokens"):
+            out = ["--out", tmp_path / f"{name}{number}", "--clusters", tmp_path / f"{name}.txt"]
+            assert tailmetrics(*words, *out, "--quiet")[0] == 0
+        one, other = (tmp_path / f"{name}{number}" for name in ("sequences", "tokens"))
+        file = "report.json" if number == 0 else "compare.json"
+        found, same = (json.loads((folder / file).read_text()) for folder in (one, other))
+        key = "intervals" if number == 0 else "comparisons"
+        assert found[key] == same[key]
+        assert '"clusters": 6' in (one / file).read_text()
+        err = tailmetrics(*words, "--clusters", tmp_path / "others.txt")[2]
+        assert "hint: give one line for each of the 12 sequences, or for each token, padding included." in err
+
+
 def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
     """Rows without names: an array or lines are taken; a header would count as a row, and the error says what to do."""
     paths = [tables(name, OVERALL) for name in ("old", "new")]

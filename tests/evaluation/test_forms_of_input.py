@@ -212,6 +212,15 @@ def test_intervals_of_sequences_that_are_alike(form):
     assert compared.comparisons[0].interval.clusters == 40
 
 
+def test_clusters_of_another_length_are_told_beside_the_sequences():
+    """What was passed is named, not what it becomes where each entry is taken for a sequence."""
+    scores, target = torch.rand(4, 6, 9), torch.randint(9, (4, 6))
+    with pytest.raises(
+        ValueError, match=r"clusters is of shape \[20\] for 4 sequences of 6 tokens; .*padding included"
+    ):
+        evaluate(scores, target, metrics=[AccuracyAtK(k=1)], clusters=range(20))
+
+
 def test_intervals_are_asked_for():
     """Wilson's interval of 30 of 40 rows, as scipy has it; rows of a group have one of their own."""
     from scipy.stats import binomtest

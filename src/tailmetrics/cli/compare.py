@@ -131,7 +131,7 @@ def _compared(
     clusters = None
     if options.clusters is not None and names_a_file(options.clusters):
         queries = None if pa.types.is_integer(names.type) else names.to_pylist()
-        clusters = clusters_of_rows(options.clusters, data, queries, len(names))
+        clusters = clusters_of_rows(options.clusters, data, queries, len(names), first.tokens)
     elif options.clusters is not None:
         clusters = first.column(options.clusters)
     facts = known.facts or RowFacts()

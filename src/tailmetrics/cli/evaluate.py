@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +102,8 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         with ranks.agreement():
             groups, clusters = read_row_groups(data, dataset), None
             if options.clusters is not None:
-                sequences = next(iter(dataset.preds.sequences), 0)
-                clusters = clusters_of_rows(options.clusters, data, dataset.row_names, dataset.num_rows, sequences)
+                tokens = prod(dataset.preds.sequences[1:])
+                clusters = clusters_of_rows(options.clusters, data, dataset.row_names, dataset.num_rows, tokens)
             evaluation = Evaluation(
                 answerable(metrics, dataset, request),
                 row_groups=None if groups is None else groups.names,

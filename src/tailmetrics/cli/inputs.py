@@ -374,15 +374,19 @@ def read_row_groups(options: DataOptions, dataset: Dataset) -> RowGroups | None:
 
 
 def clusters_of_rows(
-    said: str, options: DataOptions, queries: Sequence[str] | None, num_rows: int, sequences: int = 0
+    said: str, options: DataOptions, queries: Sequence[str] | None, num_rows: int, tokens: int
 ) -> list[str | None]:
-    """Return the cluster of each row that ``--clusters`` tells, one for each row or for each of the sequences."""
+    """Return the cluster of each row that ``--clusters`` tells, one for each row or for each sequence of ``tokens``."""
     clusters = groups_of_rows("--clusters", said, options, queries)
-    if len(clusters) == sequences:
-        clusters = [one for one in clusters for _ in range(num_rows // sequences)]
+    if len(clusters) * tokens == num_rows:
+        clusters = [one for one in clusters for _ in range(tokens)]
     if len(clusters) != num_rows:
         problem = f"--clusters {said}: holds {len(clusters):,} rows, but there are {num_rows:,}"
         hint = "these rows have no names: give a text file with the cluster of each row, one per line, no header."
+        if tokens > 1:
+            hint = (
+                f"give one line for each of the {num_rows // tokens:,} sequences, or for each token, padding included."
+            )
         raise CommandError(problem, hint)
     return clusters
 

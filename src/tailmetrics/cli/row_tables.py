@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -85,6 +86,7 @@ class RowTable:
         notes: What to know before believing the values.
         scalars: The values of the run by key, those that rows have no values of included; empty if nothing is known.
         order: Shape (N,), the place in the files of each row of ``names``; None for the order of the files.
+        tokens: Rows of a sequence, T of scores (B, T, L).
     """
 
     path: Path
@@ -96,6 +98,7 @@ class RowTable:
     notes: list[str]
     scalars: dict[str, float]
     order: Any = None
+    tokens: int = 1
 
     @classmethod
     def open(cls, path: str | Path, whole: bool = True) -> RowTable:
@@ -115,13 +118,13 @@ class RowTable:
         if first not in (ROW, QUERY):
             raise DataFileError(files[0], "is no table of values per row", hint=HINT)
         names = _read(files, [first])[first].combine_chunks()
-        told, facts = (schema.metadata or {}).get(METADATA), None
+        told, facts, tokens = (schema.metadata or {}).get(METADATA), None, 1
         if told is None and len(names.unique()) < len(names):
             raise DataFileError(files[0], f"names a {first} in several lines", hint=HINT)
         if told is not None:
             try:
                 known = json.loads(told)
-                facts, num_rows = RowFacts(**known["facts"]), known["num_rows"]
+                facts, num_rows, tokens = RowFacts(**known["facts"]), known["num_rows"], known.get("tokens", 1)
             except (KeyError, TypeError) as error:
                 raise DataFileError(files[0], "was written by another version of tailmetrics", hint=HINT) from error
             if whole and len(names) != num_rows:
@@ -129,9 +132,8 @@ class RowTable:
                 raise DataFileError(path, problem, hint=TOGETHER)
         ends = [_at_the_end(file) for file in files]
         notes = list(dict.fromkeys(note for end in ends for note in json.loads(end.get(NOTES, "[]"))))
-        return cls(
-            path, files, columns, names, facts, _identity(path, ends), notes, json.loads(ends[0].get(VALUES, "{}"))
-        )
+        scalars = json.loads(ends[0].get(VALUES, "{}"))
+        return cls(path, files, columns, names, facts, _identity(path, ends), notes, scalars, tokens=tokens)
 
     @property
     def pairs(self) -> dict[str, bool]:
@@ -273,6 +275,7 @@ class RowTableWriter:
             names = _label_names(dataset, evaluation.members)
             self._identity = RunDigest(self._columns.metrics, options, names, self._names)
         told = {"facts": asdict(self._columns.facts), "num_rows": dataset.num_rows}
+        told["tokens"] = prod(dataset.preds.sequences[1:])
         self._metadata = {METADATA: json.dumps(told)}
         self.notes: Sequence[str] = ()
         self.scalars: Mapping[str, float] = {}

@@ -406,6 +406,12 @@ def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> 
         raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a dict by query or by row.")
     if given is not None and not isinstance(given, Mapping) and (tokens > 1 or getattr(given, "ndim", 1) > 1):
         flat = np.asarray(given.cpu() if isinstance(given, Tensor) else given).reshape(-1)  # of (B, T), or of (B,)
+        if tokens > 1 and len(flat) not in (data.num_rows, data.num_rows // tokens):
+            raise ValueError(
+                f"{CALLER}: {argument} is of shape {list(np.shape(given))} for "
+                f"{data.num_rows // tokens:,} sequences of {tokens:,} tokens; pass one for each sequence, or for each "
+                "token, padding included."
+            )
         return flat if len(flat) == data.num_rows else flat.repeat(tokens)
     if not isinstance(given, Mapping) and not (named and hasattr(given, "index") and hasattr(given, "items")):
         check_indexes(CALLER, {**beside, argument: given})
