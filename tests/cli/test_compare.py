@@ -199,6 +199,18 @@ def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
     )
 
 
+def test_the_verdict_is_about_the_metric_that_is_named_first(tables, tailmetrics, tmp_path):
+    """Of two metrics by bucket the order of --only decides, not that of the config."""
+    ranked = ("RecallAtK", "{k: 3, buckets: deciles}")
+    paths = [tables(name, BY_DECILE, ranked) for name in ("old", "new")]
+    for only in (["recall@3", "global_recall@3"], ["global_recall@3", "recall@3"]):
+        words = ["--only", *only, "--out", tmp_path / "out", "--overwrite", "--resamples", 100, "--quiet"]
+        assert tailmetrics("compare", *paths, *words)[0] == 0
+        found = json.loads((tmp_path / "out" / "compare.json").read_text())
+        assert found["verdict"].partition("old-rows: ")[2].startswith((f"{only[0]} is ", f"{only[0]}: "))
+        assert {key.partition("/")[0] for key in compared(tmp_path / "out")} == {*only}
+
+
 def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
     """Of scores (B, T, L), by tables and by predictions, unless clusters tell the sequences; a report alike."""
     source = np.random.default_rng(0)

@@ -178,7 +178,8 @@ def _chosen(keys: list[str], only: list[str] | None) -> list[str]:
             problem = f"--only {name}: no metric of rows is called that"
             reason = "values of all lists together, such as Gini and coverage, have none for a row and are not compared"
             raise CommandError(problem, f"choose from {', '.join(known)}; {reason}.")
-    return [key for key in keys if any(key == name or key.startswith(f"{name}/") for name in only)]
+    # in the order of the names: the verdict is about the first by bucket
+    return list(dict.fromkeys(key for name in only for key in keys if key == name or key.startswith(f"{name}/")))
 
 
 def _differ(one: Any, other: Any) -> bool:

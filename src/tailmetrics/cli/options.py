@@ -112,7 +112,9 @@ class CompareOptions:
         str | None,
         "What makes rows dependent, such as their user: a column of the tables, or a file as --row-groups takes.",
     ] = None
-    only: Annotated[list[str] | None, "Metrics to compare, with or without their bucket."] = None
+    only: Annotated[
+        list[str] | None, "Metrics to compare, with or without their bucket. The verdict is about the first by bucket."
+    ] = None
     correction: Annotated[Correction, "How p-values are corrected for the number of comparisons."] = "holm"
     title: Annotated[str | None, "Title of the comparison."] = None
     out: Annotated[str | None, "Folder for the comparison as a page, a picture, JSON, Markdown and CSV."] = None
