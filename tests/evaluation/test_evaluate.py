@@ -254,6 +254,29 @@ def test_positives_are_those_that_the_values_count():
         assert report.positives == sum(positives)
 
 
+def test_rows_without_a_label_of_min_gain_are_told() -> None:
+    """One of three rows has a gain of 4: recall counts the others as 0, and skip leaves them out; nDCG reads all."""
+    scores, gains = torch.eye(3), torch.diag(torch.tensor([4.0, 3.0, 0.0]))
+    level = {"k": 1, "min_gain": 4}
+    metrics = [
+        RecallAtK(**level),
+        HitRateAtK(**level),
+        RecallAtK(**level, empty_target_action="skip"),
+        NDCGAtK(**level),
+    ]
+    report = evaluate(scores, gains, metrics=metrics)
+    assert report.scalars["recall_min4@1"] == pytest.approx(1 / 3)
+    assert report.scalars["recall_skip_min4@1"] == 1
+    assert report.scalars["ndcg@1"] == pytest.approx(2 / 3)
+    said = "2 of 3 rows have no relevant label at min_gain=4, and "
+    assert [one for one in report.warnings if "min_gain" in one] == [
+        f"{said}count as 0 in recall_min4@1, hit_rate_min4@1; empty_target_action='skip' leaves them out.",
+        f"{said}are left out of recall_skip_min4@1.",
+    ]
+    metrics = [RecallAtK(k=1), RecallAtK(k=1, min_gain=2)]
+    assert not any("min_gain" in one for one in evaluate(scores[:2], gains[:2], metrics=metrics).warnings)
+
+
 def test_rows_positives_and_groups_of_ids_are_counted() -> None:
     """Also where nobody says how many labels there are: 3 rows with 4 labels, 2 of them French, 1 of no language."""
     metrics = [HitRateAtK(k=1, row_groups=["en", "fr"])]

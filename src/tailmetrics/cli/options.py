@@ -36,7 +36,9 @@ class DataOptions:
     duplicates: Annotated[
         Literal["error", "first"], "A label that is listed again in a row: refuse it, or count it as a miss."
     ] = "error"
-    min_gain: Annotated[float | None, "The least gain that counts as relevant, as trec_eval's -l."] = None
+    min_gain: Annotated[
+        float | None, "The least gain that counts as relevant, as trec_eval's -l; CG, DCG and nDCG add all gains."
+    ] = None
     ignore_index: Annotated[
         int | None, "Rows with this label do not count, such as -100 or the 0 that pads. Each row then has one label."
     ] = None

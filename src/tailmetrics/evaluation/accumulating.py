@@ -42,7 +42,7 @@ from tailmetrics.metrics import (
 )
 from tailmetrics.metrics._labels import LabelAveragedMetric
 from tailmetrics.metrics._references import REFERENCES
-from tailmetrics.metrics._rows import RelevanceMetric, whole_buckets
+from tailmetrics.metrics._rows import RelevanceMetric, RowMeanMetric, whole_buckets
 from tailmetrics.ranking import Ranking
 from tailmetrics.ranking._device import one_thread
 from tailmetrics.ranking._warnings import TOLD
@@ -273,6 +273,7 @@ class Evaluation:
                 *whole_buckets(self.members, named, {row.name for row in rows if row.positives}),
                 *self._notes_on_bins(),
                 *self._notes_on_misses(),
+                *self._notes_on_min_gain(),
                 *self._notes_on_buckets(),
                 *self._notes_on_chance(scalars, references.get("chance", {}), intervals),
                 *told,
@@ -374,6 +375,25 @@ class Evaluation:
             keys.setdefault(f"{rows} do not reach the recall within their list and count as {miss:,}", []).append(key)
         for rows, of in keys.items():
             yield f"{', '.join(of)}: {rows}, which is no rank. Compare runs only if this number is the same."
+
+    def _notes_on_min_gain(self) -> Iterator[str]:
+        """Yield how many rows have no label of ``min_gain``, and what they count in which values over all labels."""
+        keys: dict[str, list[str]] = {}
+        for metric in self.members:
+            if not isinstance(metric, RowMeanMetric) or metric.reads_gains or metric.min_gain is None:
+                continue
+            if metric.buckets is None and not metric.weighted:
+                with metric._over_all_processes():
+                    totals = metric._counts.totals(metric._state("rows")[0])
+                rows, answered = (int(total) // metric._counts.unit for total in totals)
+                said = f"{rows - answered:,} of {rows:,} rows have {metric.lacking} at min_gain={metric.min_gain:g}"
+                counted = {"skip": "are left out of", "pos": "count as 1 in"}
+                said += f", and {counted.get(metric.empty_target_action, 'count as 0 in')} "
+                if answered < rows:
+                    keys.setdefault(said, []).extend(map(self.collection._set_name, metric.row_keys()))
+        for said, of in keys.items():
+            hint = "; empty_target_action='skip' leaves them out." if "count as" in said else "."
+            yield f"{said}{', '.join(of)}{hint}"
 
     def _notes_on_buckets(self) -> Iterator[str]:
         """Yield how many labels the order of ids, not their frequency, puts into a bucket."""
