@@ -382,7 +382,9 @@ class Evaluation:
         for metric in self.members:
             if not isinstance(metric, RowMeanMetric) or metric.reads_gains or metric.min_gain is None:
                 continue
-            if metric.buckets is None and not metric.weighted:
+            if (
+                "rows" in metric._names and metric.buckets is None and not metric.weighted
+            ):  # ratios of sums have no rows
                 with metric._over_all_processes():
                     totals = metric._counts.totals(metric._state("rows")[0])
                 rows, answered = (int(total) // metric._counts.unit for total in totals)
