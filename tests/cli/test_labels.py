@@ -102,11 +102,14 @@ def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetr
         assert status == 0
         assert err == (
             f"warning: {163950 - CATALOGUE:,} of 163,950 labels never occur in training. If the numbers of labels have "
-            "gaps, add --string-ids true and leave --num-labels out, so that each number met is one label.\n"
+            "gaps, each number met should be one label: add --string-ids true; --num-labels is then the size of the "
+            "catalogue.\n"
         )
         return
     status, _, err = tailmetrics("evaluate", *options, *(["--string-ids", strings] if strings else []))
-    said = "each a label of its own, as --string-ids true says; --num-labels L makes them label ids from 0 to L - 1"
+    said = (
+        "each a label of its own, as --string-ids true says; --num-labels L alone makes them label ids from 0 to L - 1"
+    )
     assert (status, said in err) == (0, strings is None and form != "trec")
     found = reported(tmp_path / "out")
     assert {key: found["metrics"][key] for key in expected(logs)} == pytest.approx(expected(logs), abs=1e-12)
@@ -176,6 +179,23 @@ def test_counts_by_place_beside_numbers_are_read(tmp_path, config, tailmetrics):
     words = ["--config", config(("PopularityAtK", "{k: 1}")), *files, "--overwrite", "--out", tmp_path]
     assert tailmetrics("evaluate", *words, "--num-train", 9)[::2] == (0, "")
     assert reported(tmp_path)["metrics"]["popularity@1"] == 7
+
+
+def test_a_catalogue_beside_names_is_its_size(tmp_path, config, tailmetrics):
+    """--label-names is refused with the options that work: 2 of 8 items are shown."""
+    (tmp_path / "p.csv").write_text("query,item,score\na,70,1\na,3,2\n")
+    (tmp_path / "y.csv").write_text("query,item\na,3\n")
+    (tmp_path / "all.txt").write_text("".join(f"{number}\n" for number in range(0, 80, 10)))
+    words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), "--preds", tmp_path / "p.csv"]
+    words += ["--target", tmp_path / "y.csv", "--overwrite", "--out", tmp_path / "out"]
+    status, _, err = tailmetrics("evaluate", *words, "--label-names", tmp_path / "all.txt")
+    assert status == 2
+    assert err.splitlines()[-1] == (
+        "hint: leave --label-names out. If it is a catalogue of more items than the files name, its size is enough: "
+        "--string-ids true --num-labels 8."
+    )
+    assert tailmetrics("evaluate", *words, "--string-ids", "true", "--num-labels", 8)[::2] == (0, "")
+    assert reported(tmp_path / "out")["metrics"]["catalog_coverage@2"] == 0.25
 
 
 def test_numbers_as_label_ids_where_the_number_of_labels_is_given(tmp_path, config, tailmetrics):

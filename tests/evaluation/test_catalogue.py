@@ -112,7 +112,8 @@ def test_gaps_between_ids_and_labels_without_a_count_are_said():
     lists, train = [[5, 99], [7, 5]], [[5], [99]]
     (said,) = [one for one in evaluate(lists, [[5], [7]], train_target=train).warnings if "never occur" in one]
     assert said.startswith(
-        "98 of 100 labels never occur in training. If the numbers of labels have gaps, pass lists of"
+        "98 of 100 labels never occur in training. If the numbers of labels have gaps, each number met should be one "
+        "label: pass lists of strings or a table."
     )
     names = [[str(one) for one in row] for row in lists]
     report = evaluate(names, [["5"], ["7"]], train_target=[["5"], ["99"]])

@@ -290,7 +290,11 @@ def bind(collection: TopKCollection, inputs: Inputs, ranks: Ranks, engine: Engin
                 counted = engine.total(counted, partial(_count, files=inputs.files.everywhere()))
     counts = inputs.counts if counted is None else counted.compute().reshape(-1)  # TorchMetrics squeezes one label
     if counts is not None:
-        hint = "add --string-ids true and leave --num-labels out" if inputs.files.names is None else None
+        hint = (
+            "add --string-ids true; --num-labels is then the size of the catalogue"
+            if inputs.files.names is None
+            else None
+        )
         for said in note_on_unseen(counts, hint):
             warnings.warn(said, CommandWarning, stacklevel=2)
         num_rows = num_train if counted is None else counted.num_rows

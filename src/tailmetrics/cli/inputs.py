@@ -160,7 +160,7 @@ def open_inputs(preds: Sequence[str], options: DataOptions, ranks: Ranks) -> Inp
         finally:
             WATCHER.reset(token)
     if train is not None and train.num_labels is None:
-        hint = "add --num-labels, which counting training labels needs."
+        hint = "add --num-labels, which counting training labels needs; or, where ids have gaps, --string-ids true."
         raise CommandError("the number of labels is not known: no file declares it", hint)
     return Inputs(files, runs, train, counts)
 
@@ -293,7 +293,9 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
     if in_files is not None and list(in_files) == _lines(path):
         return in_files
     if in_files is not None:
-        raise CommandError("--label-names: the labels of these files are names already", "leave --label-names out.")
+        problem = "--label-names: the labels of these files are names already"
+        hint = "leave --label-names out. If it is a catalogue of more items than the files name, its size is enough: "
+        raise CommandError(problem, f"{hint}--string-ids true --num-labels {len(_lines(path))}.")
     hint = "give one name per line, label 0 first."
     names = _lines(path)
     if num_labels is not None and len(names) != num_labels:

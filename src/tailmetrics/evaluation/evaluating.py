@@ -783,8 +783,8 @@ def note_on_unseen(counts: Tensor, hint: str | None) -> tuple[str, ...]:
     if hint is None:
         return (f"{said} have no training count and are unseen.",)
     return (
-        f"{said} never occur in training. If the numbers of labels have gaps, {hint}, so that each number met is one "
-        "label.",
+        f"{said} never occur in training. If the numbers of labels have gaps, each number met should be one label: "
+        f"{hint}.",
     )
 
 

@@ -156,8 +156,8 @@ class LabelRule:
         database.run("CREATE VIEW labels AS SELECT item, rowid AS id FROM named")
         if self.strings is None and not self.descending and whole and count and last != count - 1:
             what = f"the items of all files are {count:,} whole numbers from {least} to {last}"
-            rule = "each a label of its own, as string_ids=True says; num_labels=L makes them label ids from 0 to L - 1"
-            note(path, f"{what}, {rule}.")
+            rule = "each a label of its own, as string_ids=True says"
+            note(path, f"{what}, {rule}; num_labels=L alone makes them label ids from 0 to L - 1.")
         if self.descending and self.num_labels is not None and whole and count:
             note(
                 path,
