@@ -139,6 +139,7 @@ ORDERED = [one for one in METRICS + UNBOUNDED if one[0] != "RelevanceAtK"]  # of
 @pytest.mark.parametrize("by", [{}, *({"buckets": BUCKETS, "depth": depth} for depth in (2, 4, 7))], ids=str)
 @pytest.mark.parametrize("ties", ["worst", "best"])
 @pytest.mark.parametrize(("name", "given"), [*ORDERED, ("ERRAtK", {"k": KS, "max_gain": 3.0})])
+@pytest.mark.slow
 def test_worst_and_best_are_those_of_all_orders(
     name: str, given: dict[str, Any], ties: Any, by: dict[str, Any]
 ) -> None:

@@ -372,6 +372,7 @@ def converted(table, path, order):
     {**write, ".orc": orc.write_table, ".parquet": pq.write_table}[path.suffix](table, path)
 
 
+@pytest.mark.slow
 def test_tables_of_five_formats_in_any_order(config, tailmetrics, tmp_path):
     """Two models of three seeds, rows with groups and users: what tables of Parquet say, others say in any order."""
     rng = np.random.default_rng(5)

@@ -89,6 +89,7 @@ def reported(folder):
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "trec", "parquet"])
 @pytest.mark.parametrize("strings", [None, "true"])
+@pytest.mark.slow
 def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetrics, form, strings):
     """Coverage, Gini, popularity and the buckets are of the items that there are, whatever their numbers.
 

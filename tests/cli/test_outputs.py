@@ -99,6 +99,7 @@ def test_a_goal_that_is_a_folder(words, tailmetrics, tmp_path, name):
     assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
 
 
+@pytest.mark.slow
 def test_a_table_of_another_number_of_ranks_disappears(words, tailmetrics, workers, tmp_path):
     """Two ranks replace the table of one, and one that of two; none of both is left beside it."""
     table = tmp_path / "rows.parquet"

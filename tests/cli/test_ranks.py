@@ -146,6 +146,7 @@ def test_a_large_file_is_told_apart_by_parts_of_it(tmp_path):
     assert fingerprint(path) != known
 
 
+@pytest.mark.slow
 def test_more_ranks_than_row_groups(made, config, workers, tailmetrics, tmp_path):
     """A rank without a row changes nothing; counts that every rank reads from a file are not added up."""
     few = [write_lists(tmp_path / "p.parquet", ids=[[0, 1]]), write_lists(tmp_path / "t.parquet", labels=[[1, 2]])]

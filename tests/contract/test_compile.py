@@ -77,6 +77,7 @@ QUICK = ("recall_at_k", "ndcg_at_k", "average_precision")
         for graded in ((False, True) if name in GRADED else (False,))
     ],
 )
+@pytest.mark.slow
 def test_a_formula_compiles_without_a_graph_break(name: str, graded: bool) -> None:
     """On a ranking nobody has read yet, and by bucket, with the bits of eager execution."""
     target = BATCH.target if graded else BATCH.target > 0

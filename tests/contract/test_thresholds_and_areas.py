@@ -280,6 +280,7 @@ print(measured(5000), used() - before)
 """
 
 
+@pytest.mark.slow
 def test_the_peak_of_memory_is_that_of_the_states() -> None:
     """Making, updating, computing and resetting 5,000 labels of 4,096 bins takes 328 MB of states, and no copy of one."""
     out = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True).stdout

@@ -110,6 +110,7 @@ def forged(data: bytes) -> bytes:
     return MAGIC + sha256(data).digest() + data
 
 
+@pytest.mark.slow
 def test_forged_bytes_are_refused_and_do_not_fill_the_memory() -> None:
     """The right digest around something else; a gigabyte of zeros in a megabyte is not unpacked."""
     metric = fed_with(tm.RecallAtK(k=3), [BATCHES[0]])

@@ -61,6 +61,7 @@ def parts(size, form="arrow"):
 
 @pytest.mark.parametrize("form", ["arrow", "pandas"])
 @pytest.mark.parametrize("size", [50, 300, ROWS])  # no part so small that most of its lists end before 3
+@pytest.mark.slow
 def test_parts_of_any_size_give_the_report_of_all_rows(alone, form, size):
     """The same values, counts, settings and notes as ``tailmetrics.evaluate`` of tensors, to the last bit."""
     names = {"scores": "scores", "gains": "gains", "row_groups": "language"}
@@ -113,6 +114,7 @@ def test_rows_that_are_refused(alone):
         alone.evaluate([TABLE], [NDCGAtK(k=5, row_groups=["de"])], row_groups="language")
 
 
+@pytest.mark.slow
 def test_a_state_is_small_at_three_million_labels(alone):
     """What a task returns has less than 10 kB where no metric counts labels, tables of buckets left at home."""
     labels = 3_000_000

@@ -183,7 +183,8 @@ def test_they_are_those_of_scipy() -> None:
     assert set(report.intervals) == {*rows, *gaps}
 
 
-@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 11, 64])
+@pytest.mark.parametrize("size", [1, 11, 64])
+@pytest.mark.slow
 def test_batches_order_and_parts_make_no_difference(size: int) -> None:
     """Rows shuffled, in batches of other sizes, or evaluated apart and merged as bytes: the same bits."""
     whole = accumulated([list(range(ROWS))], all_kinds=True).report("").intervals

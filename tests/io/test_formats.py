@@ -114,6 +114,7 @@ def test_a_format_is_told_by_its_first_bytes(tmp_path, preds_of, form):
 
 
 @pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.slow
 def test_a_format_is_told_by_its_suffix_or_named(tmp_path, preds_of, form):
     """Each of its suffixes will do, in capitals too; its name goes before any suffix."""
     target = target_for(form, tmp_path)

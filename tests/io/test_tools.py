@@ -192,6 +192,7 @@ def test_rows_as_a_tool_writes_them(tmp_path, tool):
 
 
 @pytest.mark.parametrize("preds", [*PREDS, *ROWS])
+@pytest.mark.slow
 def test_all_pairs(tmp_path, preds):
     """Each file of predictions against each target is right, or refused in a sentence."""
     (tmp_path / "y").mkdir()

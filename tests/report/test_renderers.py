@@ -318,6 +318,7 @@ EVIL = (
 
 
 @pytest.mark.parametrize("evil", EVIL)
+@pytest.mark.slow
 def test_no_name_acts_in_any_format(evil, tmp_path):
     """A name of a metric, bucket, group, label, row, run and title: text in every format, and visible in full."""
     spoken = " ".join(evil.split()).replace("\x1b", r"\x1b").replace("\x07", r"\x07")

@@ -44,6 +44,7 @@ def test_rows_change_what_they_change_when_left_out():
 
 
 @pytest.mark.parametrize("beta", [1.0, 2.0])
+@pytest.mark.slow
 def test_the_f_score_of_averages_has_the_error_of_its_resamples(beta):
     """F of macro precision and macro recall by scikit-learn; the standard error is that of 300 resamples."""
     held, predicted = rows(7, 1500)  # so that no resample is without a label
@@ -62,6 +63,7 @@ def test_the_f_score_of_averages_has_the_error_of_its_resamples(beta):
 
 
 @pytest.mark.parametrize(("area", "average"), [("roc", "macro"), ("precision", "macro"), ("precision", "weighted")])
+@pytest.mark.slow
 def test_areas_are_those_of_scikit_learn_and_their_errors_those_of_resamples(area, average):
     """The mean area of five labels; the standard error within a tenth of that of 400 resampled sets of rows.
 
