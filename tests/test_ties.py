@@ -47,6 +47,7 @@ def all_orders(scores: Tensor) -> Tensor:
     return torch.tensor(lists, dtype=torch.int64).view(len(lists), -1)
 
 
+@pytest.mark.slow
 def test_peers_that_average_over_ties_agree() -> None:
     """scikit-learn's ndcg_score and dcg_score, and TorchMetrics' nDCG, of scores rounded until they tie."""
     peers, torchmetrics = (

@@ -179,6 +179,7 @@ def test_intervals_hold_the_value_they_are_of(made, config, tailmetrics, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12"])
+@pytest.mark.slow
 def test_every_preset_runs_on_scores(made, tailmetrics, tmp_path, name):
     """Each preset evaluates a matrix of scores against one label per row; one that has no buckets says so."""
     np.save(tmp_path / "scores.npy", np.random.default_rng(1).random((60, 30)))
@@ -232,6 +233,7 @@ def test_the_hint_for_logits_of_a_file_can_be_typed(tailmetrics, tmp_path):
     assert value == pytest.approx(2 * (above & (target > 0)).sum() / (above.sum() + target.sum()))
 
 
+@pytest.mark.slow
 def test_probabilities_of_a_file(tailmetrics, tmp_path):
     """The report names --probabilities; with it the loss is -log of the probability, and ranks stay; so by bucket."""
     chances = np.random.default_rng(0).dirichlet(np.full(12, 0.5), size=40).astype(np.float32)

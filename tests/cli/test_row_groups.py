@@ -137,6 +137,7 @@ def test_tables_of_rows_keep_the_groups(made, grouped, config, tailmetrics, tmp_
     assert one["difference"] == 0
 
 
+@pytest.mark.slow
 def test_values_of_labels(made, config, tailmetrics, tmp_path):
     """labels.csv: counts and values of every label met, the most often missed first, with its name; CR ends a line."""
     names = [f"label number {label}" for label in range(NUM_LABELS)]

@@ -169,6 +169,7 @@ def inputs() -> Iterator[Any]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("odd", "name", "by"), list(inputs()))
+@pytest.mark.slow
 def test_every_class_reads_an_odd_input_as_the_plain_one(odd: Odd, name: str, by: str | None) -> None:
     """Alone and in a collection, in both forms, behind an ordinary batch, within the bounds of the class."""
     before = [FIRST] if odd.with_labels else []

@@ -52,6 +52,7 @@ def agree(one: Tensor, other: Tensor, weighted: bool) -> bool:
 
 @every_kind
 @pytest.mark.parametrize("told", ["row_groups", "row_weights", "row_mask", "min_gain", "all"])
+@pytest.mark.slow
 def test_what_is_said_of_rows_is_the_plain_metric_on_other_rows(case: Case, told: str) -> None:
     """In two batches, or with two leading axes; in both forms."""
     metric = REGISTRY[case.name]

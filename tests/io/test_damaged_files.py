@@ -132,6 +132,7 @@ def test_a_package_that_is_not_installed(written, monkeypatch):
     assert len(list(read(*paths["npy"]))) == 1
 
 
+@pytest.mark.slow
 def test_importing_the_readers_does_not_import_pyarrow():
     """The readers load pyarrow only when a file needs it."""
     assert processes.found_by("import sys, tailmetrics.io; found = {*sys.modules} & {'tailmetrics.io', 'pyarrow'}") == {

@@ -167,6 +167,7 @@ def value(folder, *words):
 
 
 @pytest.mark.parametrize("tool", PREDS)
+@pytest.mark.slow
 def test_predictions_as_a_tool_writes_them(tmp_path, tool):
     """Beside TREC's qrels each gives a half, without an option."""
     (tmp_path / "y").mkdir()
@@ -175,6 +176,7 @@ def test_predictions_as_a_tool_writes_them(tmp_path, tool):
 
 
 @pytest.mark.parametrize("tool", TARGETS)
+@pytest.mark.slow
 def test_targets_as_a_tool_writes_them(tmp_path, tool):
     """Beside a run of TREC each gives a half, without an option."""
     (tmp_path / "y").mkdir()
