@@ -40,6 +40,8 @@ NAMES: dict[str, Any] = {
     "relevant": (torch.arange(12) == CLASSES[:, None]) | (torch.arange(12) == 11),
     "classes": CLASSES,
     "padded": torch.tensor([[3, 11, -1], [0, 11, -1], [2, 11, -1], [1, 11, -1], [3, 11, -1]]),
+    "blocks": torch.randn(2, 12, 12, generator=torch.Generator().manual_seed(5)),
+    "tokens": EVERYTHING[:2],
     "ids": EVERYTHING[:, :5],
     "everything": EVERYTHING,
     "ranks": EVERYTHING.argsort(dim=1),
