@@ -163,6 +163,10 @@ def evaluated(
     given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
     known = (getattr(one, "ignore_index", None) for one in given)
     ignored = next((one for one in known if one is not None), ignore_index)
+    if ignore_index not in (None, ignored):
+        raise ValueError(
+            f"{CALLER}: ignore_index={ignore_index}, but a metric has ignore_index={ignored}; pass one of the two."
+        )
     counted = _by_name(label_counts)
     named = {} if counted is None else {"label_counts": counted}
     data = read_data(preds, target, train_target, row_mask, label_names, missing, named, ignored)
