@@ -140,13 +140,16 @@ TOLD: ContextVar[list[str] | None] = ContextVar("TOLD", default=None)
 """Where warnings of a batch are kept, too, so that a report can say them."""
 
 
+INSIDE = ("tailmetrics.", "torch", "functools")
+
+
 def warn_outside(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the first caller outside the library and torch."""
+    """Warn at the line of the first caller outside the library, torch and the properties of functools."""
     told = TOLD.get()
     if told is not None:
         told.append(text)
     frame, levels = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("tailmetrics.", "torch")):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, levels = frame.f_back, levels + 1
     warn(text, category, stacklevel=levels)
 
