@@ -110,11 +110,16 @@ def check_number(caller: str, argument: str, value: Any, low: float, high: float
     return number
 
 
+def writable_array(value: Any) -> Any:
+    """Return a copy of a read-only array, of which torch would warn; any other value as it is."""
+    return value if getattr(getattr(value, "flags", None), "writeable", True) else value.copy()
+
+
 def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     """Return training counts per label as an int64 vector of shape [L] on the CPU."""
     try:
         device = counts.device if isinstance(counts, Tensor) else "cpu"  # whatever device is the default one
-        given: Tensor = torch.as_tensor(counts, device=device).detach().cpu()
+        given: Tensor = torch.as_tensor(writable_array(counts), device=device).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(
             f"{caller}: {argument} is a {type(counts).__name__}; pass a tensor or list of whole numbers, one per label."

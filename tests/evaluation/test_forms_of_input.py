@@ -19,6 +19,7 @@ from tailmetrics import (
     KForRecall,
     LabelBuckets,
     NDCGAtK,
+    NoveltyAtK,
     PrecisionAtK,
     RecallAtK,
     evaluate,
@@ -314,10 +315,60 @@ def test_more_labels_than_tables_name_are_refused():
     }
 
 
-def test_a_metric_that_waits_for_the_number_of_labels_says_so():
-    """Nothing counts labels here: one error of the metric, and none of what makes its interval."""
-    with pytest.raises(ValueError, match="CatalogCoverageAtK: num_labels is not known yet"):
-        evaluate([[0, 1]], [[1]], metrics=[CatalogCoverageAtK(k=1)])
+def test_a_metric_that_waits_for_counts_names_the_arguments_that_bring_them():
+    """Nothing counts labels here: one error of the metric, of what evaluate takes, and none of what makes its interval."""
+    for metric, said in (
+        (
+            CatalogCoverageAtK(k=1),
+            "num_labels is not known yet; pass label_names= or train_target=, or pass num_labels=",
+        ),
+        (NoveltyAtK(k=1), "num_labels and label_counts and num_train are not known yet; pass train_target=, or pass"),
+        (RecallAtK(k=1, buckets="deciles"), "has no label counts yet; pass label_counts= or train_target=, or pass"),
+    ):
+        with pytest.raises(ValueError, match=f"{type(metric).__name__}: .*{said}"):
+            evaluate([[0, 1]], [[1]], metrics=[metric])
+
+
+def test_errors_of_tables_name_what_can_be_done_to_a_table():
+    """evaluate takes no columns=; lists in a table are told at once, whatever their columns are called."""
+    target = pd.DataFrame({"user": [1], "item": [2]})
+    lists = pd.DataFrame({"user": [1], "movies": [[2, 3]], "scores": [[0.5, 0.2]]})
+    said = (
+        r"preds.*: holds lists in movies, scores; write a line for each item: table.explode\(\['movies', 'scores'\]\)"
+    )
+    for preds, problem in (
+        (lists, said),
+        (lists.explode(["movies", "scores"]), "its columns are user, movies, scores.*; the name 'item' says which one"),
+        (target.assign(itemId=3, item_id=4).drop(columns="item"), "be the item; say which one it is: the name 'item'"),
+    ):
+        with pytest.raises(ValueError, match=problem) as caught:
+            evaluate(preds, target, metrics=[RecallAtK(k=1)])
+        assert "Columns(" not in str(caught.value)
+
+
+def test_lists_of_whole_numbers_of_numpy_are_lists_of_ids():
+    """Such as the rows of a column of arrays."""
+    preds, target = [[np.int64(1), np.int32(2)], [3]], [[np.int64(2)], [np.uint8(3)]]
+    assert evaluate(preds, target, metrics=[RecallAtK(k=1)]).scalars["recall@1"] == 0.5
+
+
+def test_arrays_that_nobody_may_write_to_are_read_without_a_warning(recwarn):
+    """Counts and groups are copied; torch, which warns of them once in a process, is made to warn always."""
+    counts, groups = np.array([3, 1]), np.array([0, 1])
+    counts.flags.writeable = groups.flags.writeable = False
+    torch.set_warn_always(True)
+    try:
+        report = evaluate(
+            np.eye(2),
+            np.array([0, 1]),
+            label_counts=counts,
+            row_groups=groups,
+            metrics=[RecallAtK(1, row_groups=["a", "b"])],
+        )
+    finally:
+        torch.set_warn_always(False)
+    assert report.scalars["recall@1/b"] == 1
+    assert not any("writable" in str(one.message) for one in recwarn)
 
 
 def test_missing_queries_are_left_out_or_count_as_empty_lists():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from math import prod
@@ -13,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmetrics._checks import check_count, check_counts, shape_of
+from tailmetrics._checks import check_count, check_counts, shape_of, writable_array
 from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
@@ -199,6 +201,12 @@ def evaluated(
         confidence=quick,
         **more,
     )
+    for metric in evaluation.members:
+        lacking = metric._missing()
+        other = (
+            "label_names= or " if lacking == ["num_labels"] else "" if "num_train" in lacking else "label_counts= or "
+        )
+        metric._check_bound("", f"pass {other}train_target=")
     numbers = None
     if row_groups is not None:
         if not evaluation.row_groups:
@@ -206,7 +214,7 @@ def evaluated(
                 f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or "
                 "metrics with row_groups=."
             )
-        numbers = torch.as_tensor(group_numbers(CALLER, row_groups, evaluation.row_groups))
+        numbers = torch.as_tensor(writable_array(group_numbers(CALLER, row_groups, evaluation.row_groups)))
         if numbers.shape != (data.num_rows,):
             raise ValueError(
                 f"{CALLER}: row_groups is {shape_of(numbers)} for {data.num_rows} rows; pass one for each row."
@@ -628,7 +636,7 @@ def _as_lists(value: Any) -> Any:
 
 def _padded(value: Any) -> Any:
     """Return lists of label ids as a matrix padded with -1; any other value as it is."""
-    if not _is_lists(value) or not all(isinstance(one, int) for row in value for one in row):
+    if not _is_lists(value) or not all(isinstance(one, (int, np.integer)) for row in value for one in row):
         return value
     width = max(1, *map(len, value))
     return torch.tensor([[*row, *[-1] * (width - len(row))] for row in value], dtype=torch.int64)
@@ -697,11 +705,12 @@ def _of_tables(
     given = {"preds": preds, "target": target, "train_target": train_target}
     tables = {name: _as_table(name, value) for name, value in given.items() if value is not None}
     last_wins = any(is_run_in_memory(value) for value in given.values())
-    names = names_in_memory(CALLER, tables, known, last_wins)
+    with _columns_are_renamed():
+        names = names_in_memory(CALLER, tables, known, last_wins)
     order = given_order = order_of_names(names, len(names))
     if "label_names" in known:
         given_order = _places(known["label_names"], names)
-    with catch_warnings(record=True) as guesses:
+    with catch_warnings(record=True) as guesses, _columns_are_renamed():
         simplefilter("always", DataFileNote)
         dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing)
 
@@ -736,6 +745,18 @@ def _of_tables(
         train=train,
         notes=notes,
     )
+
+
+@contextmanager
+def _columns_are_renamed() -> Iterator[None]:
+    """Raise what readers say of ``columns=`` as what can be done to a table in memory: its columns take other names."""
+    from tailmetrics.io import DataFileError
+
+    try:
+        yield
+    except DataFileError as error:
+        hint = re.sub(r"columns=Columns\((\w+)=[^)]*\)", r"the name '\1'", error.hint)
+        raise DataFileError(error.path, error.problem, error.where, hint) from error
 
 
 def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:

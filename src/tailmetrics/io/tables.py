@@ -419,7 +419,14 @@ def _long(
     """Return the lines of a table: of Parquet by a statement, of another one as its record batches."""
     path, role, columns, partition = asked
     given = [name for name in partition if name not in schema.names]
-    chosen = choose(path, [*schema.names, *given], role, columns, "its columns")
+    lists = [one for one in schema.names if hasattr(schema.field(one).type, "value_field")]
+    try:
+        chosen = choose(path, [*schema.names, *given], role, columns, "its columns")
+    except DataFileError as error:
+        if not lists:
+            raise
+        hint = f"write a line for each item: table.explode({lists}), under the names query, item and score (or gain)."
+        raise DataFileError(path, f"holds lists in {', '.join(lists)}", hint=hint) from error
     stored = list(dict.fromkeys(name for name in chosen.names if name in schema.names))
     kinds = {name: _plain_type(schema.field(name).type) for name in stored}
     for name in (chosen.query, chosen.item):
@@ -428,7 +435,6 @@ def _long(
             problem = f"its column {name!r} is {schema.field(name).type}"
             hint = f"queries and items are whole numbers or strings: table.astype({{{name!r}: 'int64'}})."
             if hasattr(kind, "value_field"):
-                lists = [one for one in schema.names if hasattr(schema.field(one).type, "value_field")]
                 hint = f"write a line for each item: table.explode({lists})."
             raise DataFileError(path, problem, hint=hint)
 

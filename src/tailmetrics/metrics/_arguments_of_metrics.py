@@ -319,8 +319,8 @@ class ConfiguredMetric(ExactMetric):
         told = ("num_labels",) if missing else ()  # by the buckets
         return missing + [name for name in self.needs if getattr(self, name) is None and name not in told]
 
-    def _check_bound(self, when: str) -> None:
-        """Raise if something is left open: states are made once nothing is."""
+    def _check_bound(self, when: str, told: str = "") -> None:
+        """Raise if something is left open: states are made once nothing is; ``told`` stands for the advice to bind."""
         if self._defaults or self.is_bound:
             return
         missing = self._missing()
@@ -329,8 +329,8 @@ class ConfiguredMetric(ExactMetric):
             lacking = f"buckets={self.buckets!r} has no label counts yet"
         passed = " and ".join(f"{name}=" for name in missing)
         raise ValueError(
-            f"{self._caller}: {lacking}; call bind(frequency) with a LabelFrequency {when}, or pass {passed} to the "
-            "metric."
+            f"{self._caller}: {lacking}; {told or f'call bind(frequency) with a LabelFrequency {when}'}, or pass "
+            f"{passed} to the metric."
         )
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Self:
