@@ -157,3 +157,23 @@ def test_every_layout_gives_the_same_report(rows, words, workers, tailmetrics, t
             found[f"{name} on two"] = values(tmp_path / name / "two")
     assert set(found.values()) == {found["as_one_file"]}
     assert json.loads(found["as_one_file"])["metrics"]["precision@5"] > 0.05
+
+
+def test_a_report_says_that_rows_are_joined_by_their_numbers(config, tailmetrics, tmp_path):
+    """One file names its queries, the other has no column of them."""
+    pq.write_table(pa.table({"user": ["a", "b"], "ids": [[1], [0]]}), tmp_path / "p.parquet")
+    pq.write_table(pa.table({"labels": [[1], [1]]}), tmp_path / "y.parquet")
+    words = [
+        "--preds",
+        tmp_path / "p.parquet",
+        "--target",
+        tmp_path / "y.parquet",
+        "--out",
+        tmp_path / "out",
+        "--quiet",
+    ]
+    assert tailmetrics("evaluate", *words, "--config", config(("RecallAtK", "{k: 1}")))[0] == 0
+    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    said = "names no query, so that row i belongs to row i of"
+    assert sum(said in one for one in found["warnings"]) == 1
+    assert said in (tmp_path / "out" / "report.md").read_text()

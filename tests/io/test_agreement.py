@@ -141,7 +141,7 @@ def test_lists_of_which_one_names_no_query(tmp_path):
     """Row i belongs to row i then, and it is said."""
     preds = lists(tmp_path / "p.parquet", [1, 2], "ids", [[7], [8]])
     pq.write_table(pa.table({"labels": [[7], [8]]}), tmp_path / "y.parquet")
-    with pytest.warns(DataFileNote, match=r"y.parquet: names no query, so that row i belongs to row i of .*p.parquet"):
+    with pytest.warns(UserWarning, match=r"y.parquet: names no query, so that row i belongs to row i of .*p.parquet"):
         assert recall(read(preds, tmp_path / "y.parquet")) == 1
 
 
@@ -170,7 +170,7 @@ def test_a_column_that_cannot_be_the_query_is_left_alone(tmp_path, extra):
     """It repeats a value, lacks one, or shares none with the queries: row i belongs to row i."""
     preds = lists(tmp_path / "p.parquet", [1, 5], "ids", [[7], [8]])
     pq.write_table(pa.table({"labels": [[7], [8]], "extra": extra}), tmp_path / "y.parquet")
-    with pytest.warns(DataFileNote, match="names no query, so that row i belongs to row i"):
+    with pytest.warns(UserWarning, match="names no query, so that row i belongs to row i"):
         assert recall(read(preds, tmp_path / "y.parquet")) == 1
 
 

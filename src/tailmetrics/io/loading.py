@@ -20,6 +20,7 @@ from tailmetrics.io.join import join
 from tailmetrics.io.labels import LabelRule, NameGathering, number_strings, numbers_hint
 from tailmetrics.io.lines import KeyedFile
 from tailmetrics.io.rows import Parts, Source, share
+from tailmetrics.ranking._warnings import warn_outside
 
 ROLES: tuple[Role, Role] = ("preds", "target")
 BATCH_ROWS = 8192
@@ -334,7 +335,7 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         other = next(source for source in opened if source is not None and source is not named)
         _check_unread(other, named, other is opened[0])
         said = f"names no query, so that row i belongs to row i of {named.path}, whatever its {named.key!r} says."
-        note(other.path, said)
+        warn_outside(f"{other.path}: {said}")  # no note: a report tells it too
     return preds.form.has_queries or target.form.has_queries
 
 
