@@ -96,7 +96,8 @@ def evaluate(
         labels: Whether the report has values of single labels, and names the worst ones: those that a metric keeps
             (``average="none"``, ``"macro"``), or else precision, recall and F1 at k = 10.
         label_names: The name of each label, shape (L,): scores then go with targets that are lists of names, too.
-            Beside tables and dicts, all labels: a catalogue, of which they hold a part.
+            Beside ids, L is the number of names, and each id is a place among them, from 0. Beside tables and dicts,
+            all labels: a catalogue, of which they hold a part.
         examples: Whether the report shows a few rows: for each bucket one that misses a label of it, with its relevant
             labels, their ranks and its list. Rows are chosen by a hash of their content, so that the order of rows
             makes no difference.
