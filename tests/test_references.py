@@ -121,6 +121,7 @@ def test_random_scores_have_no_adjusted_gap() -> None:
     assert abs(summaries["recall@10/adjusted_gap"]) < 0.03
 
 
+@pytest.mark.slow
 def test_references_travel_with_their_collection() -> None:
     """Merged, sent as bytes, pickled, copied and reset with it; batches in any split have the same bits."""
 

@@ -320,6 +320,7 @@ AVERAGES = [
 ]
 
 
+@pytest.mark.slow
 def test_averages_over_labels_of_several_runs(runs, tables, tailmetrics, tmp_path):
     """Tables hold the labels of each row: what is compared is what Python compares, seeds and their variance included.
 
@@ -418,6 +419,7 @@ def test_tables_of_five_formats_in_any_order(config, tailmetrics, tmp_path):
     assert compared(tmp_path)["precision_k@1"]["low"] != found[0]["precision_k@1"]["low"]
 
 
+@pytest.mark.slow
 def test_parts_of_several_ranks_are_one_table(tables, tailmetrics, tmp_path):
     """A name whose parts lie beside it stands for all of them, in the order of the ranks; one too few is refused."""
     old, new = (tables(name, OVERALL) for name in ("old", "new"))

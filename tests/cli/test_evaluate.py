@@ -332,6 +332,7 @@ def test_one_file_is_target_and_training_target(tailmetrics, tmp_path):
 
 
 @pytest.mark.parametrize("padding", [-100, 0])
+@pytest.mark.slow
 def test_an_ignored_label_pads_sequences_of_targets_and_training(tailmetrics, tmp_path, padding):
     """By plain loops over places: accuracy of those that count; the tokens of (B, T) training texts count repeats."""
     source = np.random.default_rng(0)
@@ -368,6 +369,7 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(tailmetrics, tm
     )
 
 
+@pytest.mark.slow
 def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(tailmetrics, tmp_path):
     """The preset says -100, the files are padded by 0: by an own loop, perplexity and accuracy of tokens that count."""
     source = np.random.default_rng(1)

@@ -15,6 +15,7 @@ def report_of(folder: Path) -> Any:
     return json.loads((folder / "report.json").read_text())
 
 
+@pytest.mark.slow
 def test_examples_are_rows_of_the_files(made: Any, config: Any, tailmetrics: Any, tmp_path: Path) -> None:
     """Each misses a label of its bucket: relevant in that row of the file of targets, and not in the list shown."""
     options = ["--config", config(*METRICS), *made.trained_on, "--examples", "--out"]
@@ -58,6 +59,7 @@ def test_examples_have_the_names_of_queries(tailmetrics: Any, tmp_path: Path) ->
     assert [label["name"] for label in one["shown"]] == ["d1", "d2"]
 
 
+@pytest.mark.slow
 def test_intervals_by_default_and_not(made: Any, config: Any, tailmetrics: Any, tmp_path: Path) -> None:
     """± without being asked, of the confidence asked for; nothing with --no-intervals; both together are refused."""
     options = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--overwrite", "--out", tmp_path / "out"]

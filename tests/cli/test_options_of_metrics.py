@@ -67,6 +67,7 @@ def test_scored_candidates_with_repeated_labels(config, tailmetrics, tmp_path):
     ],
 )
 @pytest.mark.parametrize("training", ["targets", "counts"])
+@pytest.mark.slow
 def test_buckets_in_the_place_of_deciles(made, config, tailmetrics, tmp_path, buckets, names, training):
     """--buckets takes what a config takes and replaces the buckets that a preset or config names."""
     counted = made.trained_on if training == "targets" else [*made.evaluated, "--label-counts", made.counts]

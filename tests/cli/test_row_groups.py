@@ -50,6 +50,7 @@ def metrics_of(folder):
 
 
 @pytest.mark.parametrize("groups", ["lang", "languages.txt", "languages.npy"])
+@pytest.mark.slow
 def test_values_of_groups(made, grouped, config, tailmetrics, tmp_path, groups):
     """From a column, a file or an array: keys of each group, overall and by bucket, equal to a loop over its rows."""
     folder, files = grouped

@@ -79,6 +79,7 @@ def every_metric(**more: Any) -> Iterator[tuple[str, Any, int]]:
 
 @pytest.mark.parametrize("more", [{}, {"min_gain": 1.5}], ids=["all gains", "some gains"])
 @pytest.mark.parametrize("form", [nullcontext, force_plain])
+@pytest.mark.slow
 def test_every_metric_has_the_bits_of_the_whole(form: Any, more: dict[str, Any]) -> None:
     """All of the registry, overall and by bucket in both scopes, over rows with ties, gaps and nothing to find."""
     for name, metric, depth in every_metric(**more):

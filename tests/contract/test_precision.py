@@ -90,6 +90,7 @@ def autocast_and_deterministic() -> Iterator[None]:
     "settings",
     [partial(default_type, torch.bfloat16), partial(default_type, torch.float64), autocast_and_deterministic],
 )
+@pytest.mark.slow
 def test_settings_of_torch_do_not_show(settings: Any) -> None:
     """Metrics reset, cloned, made and fed under them give the same bits."""
     for case in ONE_OF_EACH[::2]:

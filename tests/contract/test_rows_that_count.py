@@ -104,6 +104,7 @@ BY_ROW = [case for case in KINDS if case.name in ROW_METRICS and case.arguments.
 
 @pytest.mark.parametrize("case", [case for case in BY_ROW if not case.name.endswith("AtThreshold")], ids=str)
 @pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.slow
 def test_a_mean_over_rows_is_weighted_by_any_numbers(case: Case, kind: str) -> None:
     """sum(w v) / sum(w) of each row's own value, in fractions; the same bits in any batches, merged; states are whole."""
     weights = WEIGHTS[kind]

@@ -80,6 +80,7 @@ def test_a_metric_takes_at_most_25_lines() -> None:
     assert removed == 0
 
 
+@pytest.mark.slow
 def test_the_metric_works_overall_by_bucket_and_in_a_collection(applied: Path) -> None:
     """Values are those of the comments, counted by hand; states are whole numbers."""
     assert processes.found_by(TRY, str(applied / "src")).startswith(str(applied))

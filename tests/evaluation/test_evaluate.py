@@ -71,6 +71,7 @@ def test_the_root_does_not_import_what_makes_reports():
         tailmetrics.evaluations
 
 
+@pytest.mark.slow
 def test_every_form_of_input_gives_the_same():
     """Dense, sparse, ids and candidates in batches of any size: one ranking, one report, to the last bit."""
     scores, mask = data()

@@ -69,6 +69,7 @@ def test_each_bucket_has_a_row_that_misses_a_label_of_it() -> None:
         assert one.num_relevant == int(mask[one.row].sum())
 
 
+@pytest.mark.slow
 def test_no_order_of_rows_and_no_cut_into_batches_changes_them() -> None:
     """Rows shuffled, in batches of other sizes, and as ids that are padded otherwise: the same rows."""
     scores, mask = data()

@@ -52,6 +52,7 @@ def test_a_circle_is_seen() -> None:
 
 
 @every_feed
+@pytest.mark.slow
 def test_an_update_leaves_no_circle(name: str) -> None:
     """Every metric, in every form of preds and target; the first batch makes tables that stay."""
     metrics = [case.metric() for case in cases_of(name)]
@@ -65,6 +66,7 @@ def test_an_update_leaves_no_circle(name: str) -> None:
         assert circles() == {}
 
 
+@pytest.mark.slow
 def test_a_collection_leaves_no_circle() -> None:
     """One ranking for many metrics, and their values of the batch."""
     collection = TopKCollection({str(number): case.metric() for number, case in enumerate(CASES_OF_A_KIND[::4])})

@@ -132,6 +132,7 @@ def test_update_does_not_wait_for_a_device(name: str) -> None:
 
 
 @every_feed
+@pytest.mark.slow
 def test_update_and_what_it_makes_stay_on_the_device(name: str) -> None:
     """On torch's meta device, which holds shapes and no values: nothing reads one, or mixes in a tensor of the CPU."""
     preds, target = (on_meta(part) for part in FEEDS[name](BATCH))

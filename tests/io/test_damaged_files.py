@@ -84,6 +84,7 @@ def test_a_file_cut_anywhere(written, tmp_path, form, places):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("seed", "tries"), [(0, 20), pytest.param(1, 80, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore")  # numpy and torch warn about odd headers before they refuse them
+@pytest.mark.slow
 def test_a_byte_changed_anywhere(written, tmp_path, form, seed, tries):
     """A file with any byte changed is read or refused with a DataFileError: no other error comes out."""
     good, target = written(form)

@@ -106,6 +106,7 @@ def test_every_format_is_written_here():
 
 
 @pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.slow
 def test_a_format_is_told_by_its_first_bytes(tmp_path, preds_of, form):
     """A file without a suffix, or with one that nobody knows, is read as what it holds."""
     target = target_for(form, tmp_path)

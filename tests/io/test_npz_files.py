@@ -63,6 +63,7 @@ def test_other_layouts_are_refused(tmp_path, paths):
         assert caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_archive_is_closed(tmp_path, paths):
     """Of a file cut short no handle stays open."""
     (tmp_path / "cut.npz").write_bytes(paths[0].read_bytes()[:-30])

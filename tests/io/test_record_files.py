@@ -323,6 +323,7 @@ ENDED = {
 
 @pytest.mark.parametrize("name", ENDED)
 @pytest.mark.parametrize("ends", ["\r", "\n\r", "\r\n\r", "\n\r\n\r"])
+@pytest.mark.slow
 def test_a_carriage_return_ends_a_line(write, rows_of, name, ends):
     """LF, CR LF and CR end a line, mixed or not: no line is swallowed by the one above, and wrong ones are counted."""
     *right, wrong = ENDED[name]

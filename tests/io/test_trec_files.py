@@ -58,6 +58,7 @@ def test_missing_queries_can_count_as_zero(write, rows_of):
 
 @pytest.mark.parametrize("missing", ["skip", "zero"])
 @pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.slow
 def test_ranks_share_the_queries(write, rows_of, missing, world_size):
     """Every query is read by one rank, under the number it has without ranks."""
     paths = write("a.run", RUN), write("a.qrels", QRELS)

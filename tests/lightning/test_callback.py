@@ -140,6 +140,7 @@ def test_what_metrics_warn_of_is_in_the_report_of_every_epoch(tmp_path: Path) ->
         assert sum("as probabilities do" in one for one in told) == 1
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """The counts are in the checkpoint; fit, checkpoint, resume and test give the numbers of one run."""
     first = trainer(tmp_path, numbers_alone(), max_epochs=1)
@@ -154,6 +155,7 @@ def test_a_resumed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed", "16-true"])
+@pytest.mark.slow
 def test_the_precision_of_the_model_does_not_round_the_metrics(precision: str, tmp_path: Path) -> None:
     """What is computed from the model's own scores is exact in any precision: counts stay counts."""
     callback = numbers_alone()

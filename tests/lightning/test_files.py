@@ -129,6 +129,7 @@ def test_the_history_has_a_line_for_each_validation_of_a_fit(tmp_path: Path) -> 
     assert all(math.isnan(row["recall@1/decile_5"]) for row in callback.history)
 
 
+@pytest.mark.slow
 def test_the_history_of_a_resumed_run_goes_on(tmp_path: Path) -> None:
     """Two epochs, then two more from the checkpoint of the first: its step is there once, what came after is new."""
     first = trainer(tmp_path, report(), max_epochs=2)

@@ -261,6 +261,7 @@ def test_without_buckets_there_is_no_picture(tmp_path):
 
 
 @pytest.mark.usefixtures("blank_pictures")
+@pytest.mark.slow
 def test_an_interrupt_while_replacing_leaves_whole_files(report, tmp_path, monkeypatch):
     """Each file is that of before or the new one, and nothing unfinished stays; nor does anything while rendering."""
     folders = {title: tmp_path / title for title in ("old", "new", "mixed")}
