@@ -38,13 +38,8 @@ from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Engine, Ranks, joined_processes, progress
 from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_path, part_paths
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.evaluating import (
-    ALIKE,
-    note_on_catalogue,
-    note_on_unseen,
-    notes_on_left_out,
-    notes_on_queries,
-)
+from tailmetrics.evaluation.data import notes_on_queries
+from tailmetrics.evaluation.evaluating import ALIKE, note_on_catalogue, note_on_unseen, notes_on_left_out
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowFacts, joined, read_columns
 from tailmetrics.io import DataFileError, Dataset, TargetDataset

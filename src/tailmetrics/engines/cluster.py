@@ -14,7 +14,8 @@ from tailmetrics._checks import check_count
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.evaluating import CONFIDENCE, group_numbers, prepared
+from tailmetrics.evaluation.data import group_numbers
+from tailmetrics.evaluation.evaluating import CONFIDENCE, prepared
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._inputs import ExplicitTarget

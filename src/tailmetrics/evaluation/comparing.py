@@ -11,8 +11,9 @@ import numpy as np
 
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
+from tailmetrics.evaluation.data import Missing
 from tailmetrics.evaluation.description import versions
-from tailmetrics.evaluation.evaluating import Missing, evaluated
+from tailmetrics.evaluation.evaluating import evaluated
 from tailmetrics.evaluation.row_values import RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
 from tailmetrics.ranking._inputs import check_indexes

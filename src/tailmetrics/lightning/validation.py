@@ -14,7 +14,8 @@ import torch
 
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation import Evaluation
-from tailmetrics.evaluation.evaluating import ALIKE, group_numbers
+from tailmetrics.evaluation.data import group_numbers
+from tailmetrics.evaluation.evaluating import ALIKE
 from tailmetrics.lightning.trainer import SamplerPadding, evaluated_loaders
 from tailmetrics.report import Report
 

@@ -1,0 +1,426 @@
+"""The forms of data that ``evaluate`` takes, read as batches: tensors, lists of ids or names, tables, dicts of runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import prod
+from typing import Any, Literal, NamedTuple, TypeAlias
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tailmetrics._checks import shape_of
+from tailmetrics.frequency import LabelFrequency
+from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, check_indexes, per_row
+from tailmetrics.report.report import Report
+
+CALLER = "evaluate"
+Part = tuple[slice, Any, Any]
+Missing: TypeAlias = Literal["skip", "zero"]
+
+
+class Data(NamedTuple):
+    """Predictions and targets that can be read in batches.
+
+    Attributes:
+        num_rows: N.
+        columns: L, where predictions are scores of all labels or the labels have names.
+        device: Where the tensors are.
+        batches: Yields rows, predictions and targets of each batch of at most so many rows.
+        row_mask: Shape (N,), bool; False drops a row.
+        label_names: The name of each label; None where labels are numbers.
+        label_order: Label ids by ascending name, shape (L,), int64; None where ids are in this order.
+        given_order: The label id of each place of what has one number per label, alike: of ``label_names``, or else as
+            ``label_order``.
+        tie_winner: As for :class:`Report`.
+        row_names: The query of each row; None where rows are numbered.
+        clusters: What rows are drawn by; None for rows.
+        tokens: Rows of each sequence, where scores are (B, T, L).
+        train: Counts of training targets; None without any.
+        notes: What to know of the rows.
+    """
+
+    num_rows: int
+    columns: int | None
+    device: torch.device
+    batches: Callable[[int], Iterator[Part]]
+    row_mask: Tensor | None = None
+    label_names: Sequence[str] | None = None
+    label_order: Tensor | None = None
+    given_order: Tensor | None = None
+    tie_winner: str = Report.tie_winner
+    row_names: Sequence[str] | None = None
+    clusters: Any = None
+    tokens: int = 1
+    train: LabelFrequency | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_data(
+    preds: Any,
+    target: Any,
+    train_target: Any,
+    row_mask: Any = None,
+    label_names: Sequence[str] | None = None,
+    missing: Missing = "skip",
+    known: Mapping[str, Iterable[Any]] | None = None,
+    ignore_index: int | None = None,
+) -> Data:
+    """Return predictions and targets of any form as batches of tensors."""
+    check_indexes(CALLER, {"preds": preds, "target": target, "row_mask": row_mask})
+    preds, target, train_target = map(_as_lists, (preds, target, train_target))
+    target, train_target = _rows_of_names(target), _rows_of_names(train_target)
+    if label_names is not None and hasattr(preds, "shape") and not is_table(preds):
+        target, train_target = (
+            _numbered(argument, value, label_names)
+            for argument, value in (("target", target), ("train_target", train_target))
+        )
+    tables = [is_table(value) or _holds_names(value) for value in (preds, target)]
+    if any(tables):
+        named = {**(known or {}), **({} if label_names is None else {"label_names": label_names})}
+        as_text = {argument: [str(name) for name in names] for argument, names in named.items()}
+        return _of_tables(preds, target, train_target, row_mask, missing, as_text)
+    num_names = None if label_names is None else len(label_names)
+    return _of_tensors(_padded(preds), _padded(target), _padded(train_target), row_mask, ignore_index, num_names)
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a table with columns, such as a DataFrame, or a dict from query to a dict of items."""
+    return isinstance(value, Mapping) or (hasattr(value, "columns") and not isinstance(value, Tensor))
+
+
+# -- tensors --------------------------------------------------------------------------------------------------------
+
+
+def _of_tensors(
+    preds: Any, target: Any, train_target: Any, row_mask: Any, ignore_index: int | None, num_names: int | None
+) -> Data:
+    batch = Batch(preds, target, row_mask)
+    axes = getattr(preds[0] if isinstance(preds, tuple) else preds, "shape", ())[1:-1]
+    of_tokens = len(axes) > 0 and getattr(target, "ndim", 0) == len(axes) + 1  # (B, T, L) beside ids (B, T)
+    as_tensors(Context(CALLER), batch)
+    given = batch.preds if isinstance(batch.preds, tuple) else None
+    first = batch.preds if given is None else given[0]
+    relevant = batch.target
+    if first.ndim != 2 or relevant.ndim == 0 or len(first) != len(relevant):
+        raise ValueError(
+            f"{CALLER}: preds is {shape_of(first)} and target {shape_of(relevant)}; pass preds [N, L] or [N, K] and "
+            "one row of target per row of preds."
+        )
+    scored = given is None and (first.is_floating_point() or first.is_sparse_csr)
+    columns = first.shape[1] if scored else num_names
+    if num_names is not None:
+        _check_names(num_names, batch, first.shape[1] if scored else None, ignore_index)
+
+    def batches(size: int) -> Iterator[Part]:
+        for rows in _slices(len(first), size):
+            part = _cut(first, rows) if given is None else tuple(_cut(one, rows) for one in given)
+            yield rows, part, _cut(relevant, rows) if batch.form == "target" else ExplicitTarget(ids=relevant[rows])
+
+    train = None
+    if train_target is not None:
+        labels = as_tensor(CALLER, "train_target", train_target)
+        known = columns or 1 + _largest_id(first if given is None else given[1], relevant, labels)
+        train = LabelFrequency(known)
+        ignored = -1 if of_tokens and ignore_index is None else ignore_index
+        try:
+            train.update(labels, ignore_index=ignored)
+        except ValueError as error:
+            raise ValueError(f"{CALLER}: train_target: {error}") from error
+    return Data(len(first), columns, first.device, batches, batch.row_mask, tokens=prod(axes), train=train)
+
+
+def _check_names(num_names: int, batch: Batch, columns: int | None, ignore_index: int | None) -> None:
+    """Raise unless there is a name for each column of scores, or for each label id of the rows that count."""
+    if columns is None:
+        kept = slice(None) if batch.row_mask is None else batch.row_mask
+        given = (batch.preds[1] if isinstance(batch.preds, tuple) else batch.preds, batch.target)
+        whole = [one[kept] for one in given if not (one.is_floating_point() or one.is_sparse_csr)]
+        highest = _largest_id(*(one[one != ignore_index] for one in whole))
+        if highest < num_names:
+            return
+        raise ValueError(
+            f"{CALLER}: label_names holds {num_names:,} names, for the label ids 0 to {num_names - 1:,}, but preds or "
+            f"target holds the id {highest:,}. If these numbers are names, pass them as lists of strings, or a table."
+        )
+    if num_names != columns:
+        raise ValueError(f"{CALLER}: label_names holds {num_names:,} names for {columns:,} labels; pass one for each.")
+
+
+def _largest_id(*ids: Tensor) -> int:
+    whole = [int(one.max()) for one in ids if one.numel() and not (one.is_floating_point() or one.is_sparse_csr)]
+    return max(whole, default=0)
+
+
+def _as_lists(value: Any) -> Any:
+    """Return arrays of names, and lists of arrays of ids or names, as lists; any other value as it is."""
+    if not isinstance(value, list):
+        kind = getattr(getattr(value, "dtype", None), "kind", "")
+        rows = value.tolist() if kind in ("O", "U", "T") else []
+        first = next((row for row in rows if isinstance(row, str) or (hasattr(row, "__len__") and len(row))), ())
+        return _as_lists(rows) if any(isinstance(one, str) for one in first[:1]) else value
+    return [
+        row.tolist() if getattr(row, "ndim", 0) == 1 and (not len(row) or "float" not in str(row.dtype)) else row
+        for row in value
+    ]
+
+
+def _padded(value: Any) -> Any:
+    """Return lists of label ids as a matrix padded with -1; any other value as it is."""
+    if not _is_lists(value) or not all(isinstance(one, (int, np.integer)) for row in value for one in row):
+        return value
+    width = max(1, *map(len, value))
+    return torch.tensor([[*row, *[-1] * (width - len(row))] for row in value], dtype=torch.int64)
+
+
+def _is_lists(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(row, (list, tuple)) for row in value)
+
+
+def _holds_names(value: Any) -> bool:
+    return _is_lists(value) and any(isinstance(one, str) for row in value for one in row)
+
+
+def _rows_of_names(value: Any) -> Any:
+    """Return a list of names, the relevant label of each row, as a list for each row; any other value as it is."""
+    is_names = isinstance(value, (list, tuple)) and bool(value) and all(isinstance(one, str) for one in value)
+    return [[one] for one in value] if is_names else value
+
+
+def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
+    """Return lists of names as lists of label ids; any other value as it is."""
+    if not _holds_names(value):
+        return value
+    numbers = {str(name): number for number, name in enumerate(label_names)}
+    unknown = [name for row in value for name in row if name not in numbers]
+    if unknown:
+        raise ValueError(
+            f"{CALLER}: {argument} holds {unknown[0]!r}, which is none of label_names; leave it out of the rows, or "
+            "name a column of preds so."
+        )
+    return [[numbers[name] for name in row] for row in value]
+
+
+def _slices(num_rows: int, size: int) -> Iterator[slice]:
+    """Yield the rows of each batch; one empty batch where there are none, so that its arguments are checked."""
+    for start in range(0, max(1, num_rows), size):
+        yield slice(start, min(start + size, num_rows))
+
+
+def _cut(value: Tensor, rows: slice) -> Tensor:
+    """Return some rows."""
+    if not value.is_sparse_csr:
+        return value[rows]
+    crow = value.crow_indices()[rows.start : rows.stop + 1]
+    stored = slice(int(crow[0]), int(crow[-1]))
+    return torch.sparse_csr_tensor(
+        crow - crow[0],
+        value.col_indices()[stored],
+        value.values()[stored],
+        size=(rows.stop - rows.start, value.shape[1]),
+        check_invariants=False,  # the whole was checked
+    )
+
+
+# -- tables ---------------------------------------------------------------------------------------------------------
+
+
+def _of_tables(
+    preds: Any, target: Any, train_target: Any, row_mask: Any, missing: Missing, known: Mapping[str, list[str]]
+) -> Data:
+    from tailmetrics.io import DataFileNote, read, read_target
+    from tailmetrics.io.labels import order_of_names
+    from tailmetrics.io.loading import names_in_memory
+    from tailmetrics.io.tables import is_run_in_memory
+
+    given = {"preds": preds, "target": target, "train_target": train_target}
+    tables = {name: _as_table(name, value) for name, value in given.items() if value is not None}
+    last_wins = any(is_run_in_memory(value) for value in given.values())
+    with _columns_are_renamed():
+        names = names_in_memory(CALLER, tables, known, last_wins)
+    order = given_order = order_of_names(names, len(names))
+    if "label_names" in known:
+        given_order = _places(known["label_names"], names)
+    with catch_warnings(record=True) as guesses, _columns_are_renamed():
+        simplefilter("always", DataFileNote)
+        dataset = read(tables["preds"], tables["target"], label_names=names, missing=missing)
+
+    def batches(size: int) -> Iterator[Part]:
+        for batch in replace(dataset, batch_rows=min(size, dataset.batch_rows)):
+            yield slice(int(batch.rows[0]), int(batch.rows[-1]) + 1), batch.preds, batch.target
+
+    train = None
+    if train_target is not None:
+        train = LabelFrequency(len(names))
+        with catch_warnings():
+            simplefilter("ignore", DataFileNote)
+            for part in read_target(tables["train_target"], label_names=names):
+                train.update(part.target)
+    notes = tuple(f"{str(guess.message).partition(';')[0]}; rename columns to choose others." for guess in guesses)
+    notes += notes_on_queries(dataset, missing)
+    cpu = torch.device("cpu")
+    row_mask = of_rows(row_mask, "row_mask", dataset, {"preds": preds, "target": target})
+    mask = None if row_mask is None else as_tensor(CALLER, "row_mask", row_mask)
+    mask = per_row(CALLER, "row_mask", mask, dataset.num_rows, cpu)
+    return Data(
+        dataset.num_rows,
+        len(names),
+        cpu,
+        batches,
+        mask,
+        names,
+        order,
+        given_order,
+        dataset.tie_winner,
+        dataset.row_names,
+        train=train,
+        notes=notes,
+    )
+
+
+@contextmanager
+def _columns_are_renamed() -> Iterator[None]:
+    """Raise what readers say of ``columns=`` as what can be done to a table in memory: its columns take other names."""
+    from tailmetrics.io import DataFileError
+
+    try:
+        yield
+    except DataFileError as error:
+        hint = re.sub(r"columns=Columns\((\w+)=[^)]*\)", r"the name '\1'", error.hint)
+        raise DataFileError(error.path, error.problem, error.where, hint) from error
+
+
+def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
+    """Return the label id of each of ``label_names``.
+
+    Raises:
+        ValueError: If one stands there twice, or they are not all labels.
+    """
+    ids = {name: number for number, name in enumerate(names)}
+    found = set(all_names)
+    unknown = next((name for name in names if name not in found), None)
+    if unknown is not None or len(found) < len(all_names):
+        problem = "holds a name twice" if unknown is None else f"lacks {unknown!r}, which the data hold"
+        raise ValueError(f"{CALLER}: label_names {problem}; pass every label of the data once, as they write it.")
+    return torch.tensor([ids[name] for name in all_names])
+
+
+def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", target: str = "target") -> tuple[str, ...]:
+    """Return what becomes of queries that predictions and targets do not share."""
+    outcome = "left out" if missing == "skip" else "counted as empty lists"
+    said = (
+        (dataset.missing_queries, f"queries of {target} have no predictions and are {outcome}."),
+        (dataset.unmatched_queries, f"queries of {preds} have no targets and are left out."),
+    )
+    return tuple(f"{number:,} {text}" for number, text in said if number)
+
+
+def _as_table(argument: str, value: Any) -> Any:
+    """Return a value as a table or a dict of dicts: rows of lists are numbered, their first label is the best one."""
+    if is_table(value):
+        return value
+    if not _is_lists(value):
+        raise TypeError(
+            f"{CALLER}: {argument} is {shape_of(value)}, but other arguments hold names of labels; pass a table with "
+            "the columns query and item, a dict from query to a dict of items, or a list of names for each row."
+        )
+    return {
+        str(row): {str(name): float(len(labels) - place) for place, name in enumerate(labels)}
+        if argument == "preds"
+        else {str(name): 1.0 for name in labels}
+        for row, labels in enumerate(value)
+    }
+
+
+# -- groups of rows -------------------------------------------------------------------------------------------------
+
+
+def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> Any:
+    """Return what is given by query, as a dict or as a Series whose index names the queries, in the order of the rows.
+
+    Args:
+        given: A dict, a Series, or what is in the order of the rows already.
+        argument: Its name, for messages.
+        data: What is evaluated: a :class:`Data`, or the data set of tables.
+        beside: Predictions and targets by their names. Queries of tables have names; otherwise a Series is in the order
+            of the rows, and its index is theirs.
+
+    Raises:
+        TypeError: If it is a table.
+        ValueError: If a query has two values, a Series lacks one, a dict lacks all, or indexes of rows differ.
+    """
+    named, tokens = any(map(is_table, beside.values())), getattr(data, "tokens", 1)
+    if is_table(given) and not isinstance(given, Mapping):
+        raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a dict by query or by row.")
+    if given is not None and not isinstance(given, Mapping) and (tokens > 1 or getattr(given, "ndim", 1) > 1):
+        flat = np.asarray(given.cpu() if isinstance(given, Tensor) else given).reshape(-1)  # of (B, T), or of (B,)
+        if tokens > 1 and len(flat) not in (data.num_rows, data.num_rows // tokens):
+            raise ValueError(
+                f"{CALLER}: {argument} is of shape {list(np.shape(given))} for "
+                f"{data.num_rows // tokens:,} sequences of {tokens:,} tokens; pass one for each sequence, or for each "
+                "token, padding included."
+            )
+        return flat if len(flat) == data.num_rows else flat.repeat(tokens)
+    if not isinstance(given, Mapping) and not (named and hasattr(given, "index") and hasattr(given, "items")):
+        check_indexes(CALLER, {**beside, argument: given})
+        return given
+    known: dict[str, Any] = {}
+    for query, value in given.items():
+        if str(known.setdefault(str(query), value)) != str(value):
+            raise ValueError(f"{CALLER}: {argument} has two values for the query {str(query)!r}; pass one for each.")
+    names = data.row_names or [str(row) for row in range(data.num_rows)]
+    lacking = [name for name in names if name not in known]
+    if lacking and (len(lacking) == len(names) or not isinstance(given, Mapping) or argument == "row_mask"):
+        raise ValueError(
+            f"{CALLER}: {argument} has no value for {len(lacking):,} of {len(names):,} queries, such as "
+            f"{lacking[0]!r}; pass a dict by query, a Series whose index names the queries, or a list by row."
+        )
+    return [known.get(name) for name in names]
+
+
+def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
+    """Return the number of the group of each row; numbers are taken as they are.
+
+    Args:
+        caller: Who asks.
+        values: Shape (N,): names, of which None and NaN are rows without a group; or numbers, -1 for none.
+        names: Names of the groups.
+
+    Raises:
+        ValueError: If a row has a group that is not among the names.
+    """
+    if isinstance(values, Tensor) or not _any_names(values):
+        return values
+    numbers = {name: number for number, name in enumerate(names)}
+    found = [-1 if _is_missing(value) else numbers.get(str(value), -2) for value in values]
+    if -2 in found:
+        unknown = values[found.index(-2)] if isinstance(values, Sequence) else list(values)[found.index(-2)]
+        raise ValueError(
+            f"{caller}: row_groups holds {str(unknown)!r}, which is none of {', '.join(names)}; name all groups, or "
+            "pass None for rows that count only overall."
+        )
+    return torch.tensor(found, dtype=torch.int64)
+
+
+def group_names(values: Any) -> list[str] | None:
+    """Return the distinct names among the groups of all rows, sorted; None where groups are numbers."""
+    if isinstance(values, str) or not hasattr(values, "__iter__") or not hasattr(values, "__len__"):
+        raise TypeError(
+            f"evaluate: row_groups is a {shape_of(values)}; pass the name or number of the group of each row."
+        )
+    if isinstance(values, Tensor) or not _any_names(values):
+        return None
+    return sorted({str(value) for value in values if not _is_missing(value)})
+
+
+def _any_names(values: Any) -> bool:
+    return any(isinstance(value, str) for value in values)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value
