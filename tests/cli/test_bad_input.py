@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 from random import Random
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -192,6 +193,9 @@ def test_a_package_that_is_not_installed(made, config, tailmetrics, monkeypatch)
     """Without an optional package the command says what to install."""
     monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", None)
     failed(tailmetrics("evaluate"), "the command line needs the package tailmetrics.cli.compare")
+    monkeypatch.setitem(sys.modules, "tailmetrics.cli.compare", ModuleType("broken"))
+    with pytest.raises(ImportError, match="cannot import name 'compare_runs'"):  # a defect keeps its traceback
+        tailmetrics("evaluate")
 
 
 @pytest.mark.parametrize(

@@ -81,10 +81,11 @@ def _answer(words: Sequence[str]) -> int:
 
 
 def _outcome(argv: Sequence[str] | None) -> int:
+    rank = 0
     try:
         from tailmetrics.cli.compare import compare_runs
         from tailmetrics.cli.evaluate import evaluate
-        from tailmetrics.cli.messages import REPORTED, plain_warnings, print_error
+        from tailmetrics.cli.messages import plain_warnings
         from tailmetrics.cli.parser import parse
         from tailmetrics.cli.processes import launched
 
@@ -98,7 +99,11 @@ def _outcome(argv: Sequence[str] | None) -> int:
         problem = f"error: the command line needs the package {error.name}"
         sys.stderr.write(f"{problem}\nhint: pip install 'tailmetrics[cli]'\n")
         return FAILED
-    except REPORTED as error:
+    except Exception as error:
+        from tailmetrics.cli.messages import REPORTED, print_error
+
+        if not isinstance(error, REPORTED):
+            raise
         if rank == 0:  # all ranks agree on an error
             print_error(error)
         return FAILED

@@ -100,7 +100,7 @@ class Cluster(ABC):
     def evaluate(
         self,
         dataset: Any,
-        metrics: TopKCollection | Iterable[TopKMetric] | None = None,
+        metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
         *,
         preds: str = "ids",
         target: str = "labels",

@@ -20,6 +20,7 @@ from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.description import (
     bucket_rows,
     captions_of,
+    listed,
     mean_over,
     settings_of,
     versions,
@@ -78,7 +79,7 @@ class Evaluation:
 
     def __init__(
         self,
-        metrics: TopKCollection | Iterable[TopKMetric],
+        metrics: TopKCollection | TopKMetric | Iterable[TopKMetric],
         *,
         row_groups: Sequence[str] | None = None,
         labels: bool = False,
@@ -87,7 +88,8 @@ class Evaluation:
         row_names: Sequence[str] | None = None,
         intervals: float | None = None,
     ) -> None:
-        given = metrics if isinstance(metrics, TopKCollection) else TopKCollection(list(metrics), row_groups=row_groups)
+        given: Any = listed(metrics)
+        given = given if isinstance(given, TopKCollection) else TopKCollection(given, row_groups=row_groups)
         given.check_update("Evaluation")
         self.labels = labels or any(getattr(one, "average", None) == "none" for one in given.members().values())
         self.collection, self.over_all = with_values_over_all(with_label_values(given) if self.labels else given)

@@ -12,7 +12,7 @@ import numpy as np
 from tailmetrics.buckets import LabelBuckets
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.data import Missing
-from tailmetrics.evaluation.description import versions
+from tailmetrics.evaluation.description import listed, versions
 from tailmetrics.evaluation.evaluating import evaluated
 from tailmetrics.evaluation.row_values import RowFacts, adjusted_key
 from tailmetrics.metrics import TopKMetric
@@ -28,7 +28,7 @@ def compare_runs(
     runs: Mapping[str, Any],
     target: Any,
     *,
-    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
+    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
     buckets: LabelBuckets | str | None = None,
     label_counts: Any = None,
     train_target: Any = None,
@@ -82,10 +82,13 @@ def compare_runs(
     """
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise ValueError("compare_runs: runs must be a dict of at least two; pass the predictions by name.")
-    if metrics is not None and not isinstance(metrics, TopKCollection):
-        metrics = list(metrics)  # each run reads them
     check_indexes("compare_runs", runs)
-    more: dict[str, Any] = {"metrics": metrics, "buckets": buckets, "label_counts": label_counts, "labels": labels}
+    more: dict[str, Any] = {
+        "metrics": listed(metrics),
+        "buckets": buckets,
+        "label_counts": label_counts,
+        "labels": labels,
+    }
     more |= {"train_target": train_target, "row_mask": row_mask, "row_groups": row_groups, "batch_rows": batch_rows}
     more |= {"ignore_index": ignore_index, "label_names": label_names, "clusters": clusters}
     found = {name: evaluated(preds, target, rows=True, missing=missing, **more) for name, preds in runs.items()}

@@ -17,6 +17,7 @@ from torch import Tensor
 from tailmetrics._checks import shape_of
 from tailmetrics.frequency import LabelFrequency
 from tailmetrics.ranking._inputs import Batch, Context, ExplicitTarget, as_tensor, as_tensors, check_indexes, per_row
+from tailmetrics.report.formatting import cut
 from tailmetrics.report.report import Report
 
 CALLER = "evaluate"
@@ -322,7 +323,16 @@ def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", targe
 
 def _as_table(argument: str, value: Any) -> Any:
     """Return a value as a table or a dict of dicts: rows of lists are numbered, their first label is the best one."""
+    from tailmetrics.io.columns import is_usual
+
     if is_table(value):
+        names = [str(name) for name in value.columns] if hasattr(value, "to_numpy") else ["query"]
+        if not any(is_usual(name, "query") for name in names) and value.to_numpy().dtype.kind in "biuf":
+            raise TypeError(
+                f"{CALLER}: {argument} has the columns {cut(', '.join(names), 60)}, but none of queries; if each column "
+                "is a label, pass table.to_numpy() and label_names=list(table), otherwise a table with the columns "
+                "query and item."
+            )
         return value
     if not _is_lists(value):
         raise TypeError(

@@ -26,6 +26,13 @@ from tailmetrics.metrics.probabilities import CalibrationErrorAtK, CrossEntropy
 from tailmetrics.report.report import BucketRow, summary_of_counts
 
 
+def listed(metrics: Any) -> TopKCollection | list[TopKMetric] | None:
+    """Return metrics as a list, which can be read several times; a collection or None as it is."""
+    if metrics is None or isinstance(metrics, TopKCollection):
+        return metrics
+    return [metrics] if isinstance(metrics, TopKMetric) else list(metrics)
+
+
 def captions_of(metric: TopKMetric) -> dict[str, str]:
     """Return what the values of each stem are of: scope, cut-off, and rows if some are left out.
 

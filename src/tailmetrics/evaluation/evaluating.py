@@ -15,7 +15,7 @@ from tailmetrics.buckets import LabelBuckets, buckets_of
 from tailmetrics.collection import TopKCollection
 from tailmetrics.evaluation.accumulating import Evaluation
 from tailmetrics.evaluation.data import CALLER, Data, Missing, group_names, group_numbers, of_rows, read_data
-from tailmetrics.evaluation.description import by_bucket, with_label_values
+from tailmetrics.evaluation.description import by_bucket, listed, with_label_values
 from tailmetrics.evaluation.row_moments import as_valued
 from tailmetrics.evaluation.row_values import RowValues
 from tailmetrics.frequency import LabelFrequency
@@ -44,7 +44,7 @@ def evaluate(
     preds: Any,
     target: Any,
     *,
-    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
+    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
     buckets: LabelBuckets | str | None = None,
     label_counts: Any = None,
     train_target: Any = None,
@@ -69,8 +69,8 @@ def evaluate(
             from item to score, as pytrec_eval and ranx have runs.
         target: What is relevant, as in :func:`tailmetrics.rank`; or lists of ids or names; or a table or dict as above,
             with a gain where ``preds`` has a score, or without.
-        metrics: Metrics, which stay as they are; None takes precision@1, 3, 5 and ndcg@10, and by bucket precision@1,
-            recall@10, ndcg@10 and prediction_proportion@10.
+        metrics: One or several metrics, which stay as they are; None takes precision@1, 3, 5 and ndcg@10, and by bucket
+            precision@1, recall@10, ndcg@10 and prediction_proportion@10.
         buckets: Label buckets, or ``"deciles"``, ``"quantiles:5"`` or ``"thresholds:1,5,100"`` of the training
             counts. Each metric is reported by bucket too, of the row's one list (``scope="global"``). A metric with
             ``buckets`` of its own keeps its scope, and takes these where it leaves them open (``buckets="deciles"``).
@@ -144,7 +144,7 @@ def evaluated(
     row_names: Sequence[str] | None = None,
     missing: Missing = "skip",
     batch_rows: int = 4096,
-    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
+    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
     ignore_index: int | None = None,
     clusters: Any = None,
     **more: Any,
@@ -154,7 +154,7 @@ def evaluated(
     The other arguments are those of :func:`evaluate`; ``quick`` is the confidence of intervals from sums over rows.
     """
     check_count(CALLER, "batch_rows", batch_rows)
-    metrics = metrics if isinstance(metrics, TopKCollection) or metrics is None else list(metrics)
+    metrics = listed(metrics)
     given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
     known = (getattr(one, "ignore_index", None) for one in given)
     ignored = next((one for one in known if one is not None), ignore_index)
@@ -239,7 +239,7 @@ def evaluated(
 
 
 def prepared(
-    metrics: TopKCollection | Iterable[TopKMetric] | None = None,
+    metrics: TopKCollection | TopKMetric | Iterable[TopKMetric] | None = None,
     *,
     buckets: LabelBuckets | str | None = None,
     label_counts: Any = None,
@@ -271,8 +271,8 @@ def prepared(
         if training is not None:
             at_10 = (RecallAtK, NDCGAtK, PredictionProportionAtK)
             metrics += by_bucket([PrecisionAtK(k=1), *(kind(k=10) for kind in at_10)], "deciles")
-    given = metrics if isinstance(metrics, TopKCollection) else list(metrics)
-    collection = deepcopy(given) if isinstance(given, TopKCollection) else TopKCollection(deepcopy(given))
+    given: Any = deepcopy(listed(metrics))
+    collection = given if isinstance(given, TopKCollection) else TopKCollection(given)
     collection.check_update("evaluate")
     collection.reset()
     members = list(collection.members().values())
