@@ -230,7 +230,15 @@ def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
     for words in files:
         for more in (clustered, []):
             status, out, err = tailmetrics("compare", *words, *more, "--resamples", 100)
-            assert (status, " ".join((out + err).split()).count(said)) == (0, not more), words
+            alone = not more and words[0] == "--preds"  # the table of a keeps its clusters
+            assert (status, " ".join((out + err).split()).count(said)) == (0, alone), words
+    assert tailmetrics("compare", *files[1], "--out", tmp_path)[0] == 0
+    assert "12 clusters" in (tmp_path / "compare.md").read_text()
+    words = ["--preds", tmp_path / "b.npy", *common, "--per-row", tmp_path / "b.parquet", "--overwrite", "--quiet"]
+    (tmp_path / "others.txt").write_text("".join(f"{row // 10}\n" for row in range(60)))
+    assert tailmetrics("evaluate", *words, "--clusters", tmp_path / "others.txt")[0] == 0
+    failed = tailmetrics("compare", *files[1])
+    assert (failed[0], "the tables have different clusters" in failed[2]) == (2, True)
 
 
 def test_clusters_of_sequences_are_those_of_their_tokens(tailmetrics, tmp_path):

@@ -21,7 +21,7 @@ from tailmetrics.cli.options import CompareOptions, DataOptions, ResamplingOptio
 from tailmetrics.cli.outputs import Outputs, show
 from tailmetrics.cli.parser import Request
 from tailmetrics.cli.processes import Ranks, launched
-from tailmetrics.cli.row_tables import RowTable, RowTableWriter, part_paths
+from tailmetrics.cli.row_tables import CLUSTER, RowTable, RowTableWriter, part_paths
 from tailmetrics.evaluation import Evaluation
 from tailmetrics.evaluation.comparing import compared, warnings_of
 from tailmetrics.evaluation.evaluating import ALIKE
@@ -61,7 +61,10 @@ def compare_runs(request: Request, said: dict[str, bool]) -> None:
                 f"{table.path}: does not say what it was evaluated against, so that nothing tells whether the runs "
             )
             warnings.warn(f"{problem}are about the same thing; write it again.", CommandWarning, stacklevel=2)
-        alike = None if options.clusters is None else in_options(ALIKE)
+        clustered = options.clusters is not None or any(
+            CLUSTER in one.columns for some in opened.values() for one in some
+        )
+        alike = in_options(ALIKE) if clustered else None
         notes = {name: [note for one in some for note in one.notes if note != alike] for name, some in opened.items()}
         of_runs = {note for some in notes.values() for note in some}
         # how files were read is printed as a note alone, as of an evaluation
@@ -134,6 +137,11 @@ def _compared(
         clusters = clusters_of_rows(options.clusters, data, queries, len(names), first.tokens)
     elif options.clusters is not None:
         clusters = first.column(options.clusters)
+    else:
+        kept = [table.column(CLUSTER) for some in models.values() for table in some if CLUSTER in table.columns]
+        if any(one != kept[0] for one in kept):
+            raise CommandError("the tables have different clusters", "evaluate all with the same --clusters.")
+        clusters = kept[0] if kept else None
     facts = known.facts or RowFacts()
     plain = [key for key in first.pairs if key not in facts.parts]
     keys = [key for key in _chosen(plain, options.only) if key != options.clusters]

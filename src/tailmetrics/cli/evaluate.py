@@ -115,14 +115,14 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
             if engine is None:
                 value_options = None if options.per_row is None else options_of_values(data)
                 if table is not None:
-                    writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, value_options))
+                    writer = stack.enter_context(RowTableWriter(table, evaluation, dataset, value_options, clusters))
                 stream(dataset, evaluation, ranks, groups, data, None if writer is None else writer.write)
             else:
                 files = inputs.files.everywhere()
                 evaluation = engine.total(evaluation, partial(_add_share, preds=everywhere(options.preds), files=files))
         report = report_of(evaluation, options.preds, dataset, data, groups)
-        alike = notes_on_sequences(dataset)
-        if clusters is None and not options.no_intervals:
+        alike = notes_on_sequences(dataset) if clusters is None else []
+        if not options.no_intervals:
             report = replace(report, notes=(*report.notes, *alike))
         report = replace(report, title=options.title or report.title)
         more = [one for one, of_file in said.items() if not of_file and one not in report.notes]

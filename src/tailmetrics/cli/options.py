@@ -112,7 +112,8 @@ class CompareOptions:
     baseline: Annotated[str | None, "The run to compare the others with. By default all pairs are compared."] = None
     clusters: Annotated[
         str | None,
-        "What makes rows dependent, such as their user: a column of the tables, or a file as --row-groups takes.",
+        "What makes rows dependent, such as their user: a column of the tables, or a file as --row-groups takes. By "
+        "default what evaluate --clusters wrote into the tables.",
     ] = None
     only: Annotated[
         list[str] | None, "Metrics to compare, with or without their bucket. The verdict is about the first by bucket."

@@ -45,6 +45,8 @@ ROW, QUERY = "row", "query"
 METADATA = b"tailmetrics"
 IDENTITY = b"tailmetrics.identity"
 """Key of what the values depend on: digests of the targets, buckets, counts and options."""
+CLUSTER = "cluster"
+"""The column of what makes rows dependent, as ``evaluate --clusters`` tells it."""
 NOTES, VALUES = b"tailmetrics.notes", b"tailmetrics.values"
 FORMS = {".csv": "csv", ".arrow": "feather", ".feather": "feather", ".ipc": "feather", ".orc": "orc"}
 FORMS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
@@ -138,7 +140,7 @@ class RowTable:
     @property
     def pairs(self) -> dict[str, bool]:
         """Key -> whether it is a ratio, with a numerator and a denominator."""
-        numbers = [one for one in self.columns if one not in (GROUP, LISTED) and not one.startswith(LABELS)]
+        numbers = [one for one in self.columns if one not in (GROUP, LISTED, CLUSTER) and not one.startswith(LABELS)]
         numbers = [one for one in numbers if not one.endswith(DENOMINATOR)]
         found = {one.removesuffix(NUMERATOR): one.endswith(NUMERATOR) for one in numbers}
         facts = self.facts or RowFacts()
@@ -228,7 +230,7 @@ def _form(file: Path) -> str:
 
 def _opened(files: list[Path]) -> Any:
     """Return files of one form as one table to read columns of; names of queries and groups are texts."""
-    texts: Any = pa.schema({QUERY: pa.string(), GROUP: pa.string()})
+    texts: Any = pa.schema({QUERY: pa.string(), GROUP: pa.string(), CLUSTER: pa.string()})
     form: Any = _form(files[0])
     if form == "csv":
         options = csv.ConvertOptions(column_types=texts, null_values=[""], strings_can_be_null=True)
@@ -259,6 +261,7 @@ class RowTableWriter:
         evaluation: Its metrics; those without values per row are left out.
         dataset: The data; the names of the rows come from it.
         options: The options on which values depend; the file keeps them as the run's identity. None keeps no identity.
+        clusters: What makes rows dependent, by the number of the row; the file keeps it for comparisons.
 
     Attributes:
         notes: Warnings about the values; the file keeps them in its metadata.
@@ -266,10 +269,15 @@ class RowTableWriter:
     """
 
     def __init__(
-        self, path: Path, evaluation: Evaluation, dataset: Dataset, options: Mapping[str, Any] | None = None
+        self,
+        path: Path,
+        evaluation: Evaluation,
+        dataset: Dataset,
+        options: Mapping[str, Any] | None = None,
+        clusters: Sequence[Any] | None = None,
     ) -> None:
         self._columns = RowColumns(evaluation.collection, evaluation.over_all, dataset.num_rows)
-        self._names = dataset.row_names
+        self._names, self._clusters = dataset.row_names, clusters
         self._identity = None
         if options is not None:
             names = _label_names(dataset, evaluation.members)
@@ -306,6 +314,8 @@ class RowTableWriter:
         columns: dict[str, Any] = (
             {ROW: rows.numpy()} if names is None else {QUERY: [names[row] for row in rows.tolist()]}
         )
+        if self._clusters is not None:
+            columns[CLUSTER] = pa.array([self._clusters[row] for row in rows.tolist()], pa.string())
         found = self._columns.of(ranking)
         for name, column in found.items():
             if name.endswith(LENGTHS):
