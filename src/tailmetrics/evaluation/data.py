@@ -329,7 +329,7 @@ def _as_table(argument: str, value: Any) -> Any:
         names = [str(name) for name in value.columns] if hasattr(value, "to_numpy") else ["query"]
         if not any(is_usual(name, "query") for name in names) and value.to_numpy().dtype.kind in "biuf":
             raise TypeError(
-                f"{CALLER}: {argument} has the columns {cut(', '.join(names), 60)}, but none of queries; if each column "
+                f"{CALLER}: {argument} has the columns {cut(', '.join(names), 60)}, none of queries; if each column "
                 "is a label, pass table.to_numpy() and label_names=list(table), otherwise a table with the columns "
                 "query and item."
             )
