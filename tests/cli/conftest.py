@@ -1,5 +1,7 @@
 """The data set, and the command line in this process."""
 
+import json
+
 import pytest
 
 from cli.made import Made
@@ -47,3 +49,30 @@ def tailmetrics(capsys):
         return status, out, "".join(said)
 
     return run
+
+
+@pytest.fixture
+def evaluated(tailmetrics, tmp_path):
+    """Return a function that evaluates into ``out`` and returns the report; stderr may hold notes, or what is expected."""
+
+    def evaluated(*words, out="out", warns=()):
+        status, _, err = tailmetrics("evaluate", *words, "--quiet", "--overwrite", "--out", tmp_path / out)
+        said = [line for line in err.splitlines() if not line.startswith("note: ")]
+        assert (status, len(said)) == (0, len(warns)), err
+        assert all(line.startswith(f"warning: {expected}") for line, expected in zip(said, warns, strict=True)), err
+        return json.loads((tmp_path / out / "report.json").read_text())
+
+    return evaluated
+
+
+@pytest.fixture
+def compared(tailmetrics, tmp_path):
+    """Return a function that compares into ``out`` without a warning and returns the comparisons by key."""
+
+    def compared(*words, out="out"):
+        status, _, err = tailmetrics("compare", *words, "--quiet", "--overwrite", "--out", tmp_path / out)
+        assert (status, err) == (0, "")
+        found = json.loads((tmp_path / out / "compare.json").read_text())["comparisons"]
+        return {one["key"]: one for one in found}
+
+    return compared

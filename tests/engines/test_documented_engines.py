@@ -1,6 +1,5 @@
 """docs/engines.md is true: on local clusters of two workers, one of them killed in the middle, the report is that of one process."""
 
-import importlib.util
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "engines.md").read_text()
 FILES = dict(re.findall(r'^```py title="(\w+\.py)"\n(.*?)^```$', PAGE, re.DOTALL | re.M))
-ENGINES = [("dask", "distributed"), ("ray", "ray"), ("spark", "pyspark")]
+ENGINES = {"dask": "distributed", "ray": "ray", "spark": "pyspark"}
 KILLED = '''
 
 import os, pathlib
@@ -43,8 +42,9 @@ tailmetrics.evaluate(rows["ids"], rows["labels"], metrics=METRICS, label_counts=
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Return a folder with the files of the pages."""
+def folder(engine, tmp_path, monkeypatch):
+    """Return a folder with the files of the pages, where the engine is installed."""
+    pytest.importorskip(ENGINES[engine])
     monkeypatch.chdir(tmp_path)
     data = re.search(r"^```python\n(.*?)^```$", (DOCS / "offline.md").read_text(), re.DOTALL | re.M)
     exec(compile(data[1], "offline.md", "exec"), {})
@@ -78,22 +78,18 @@ def batches(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "module"), ENGINES)
-def test_an_engine_gives_the_report_of_one_process(folder, engine, module):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_gives_the_report_of_one_process(folder, engine):
     """The script of the page does, although a worker dies while it has a part."""
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed")
     run(f"with_{engine}.py")
     assert batches(folder) > 8
     assert (folder / "reports/one/report.json").read_bytes() == (folder / f"reports/{engine}/report.json").read_bytes()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "module"), ENGINES)
-def test_the_command_line_gives_the_report_of_one_process(folder, engine, module):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_command_line_gives_the_report_of_one_process(folder, engine):
     """The command of the page does, with a metric of one's own that kills a worker."""
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed")
     _, *words = shlex.split(re.search(r"^```bash\n(.*?)^```$", PAGE, re.DOTALL | re.M)[1].replace("\\\n", ""))
     words += ["--metrics+=metrics.RecallAtK", "--metrics.k=7", "--shares", "8"]
     words[words.index("--engine") + 1] = engine
