@@ -17,7 +17,7 @@ def files(tmp_path):
     return {name: ["--preds", tmp_path / f"{name}.npy", "--target", tmp_path / "y.npy"] for name in ("scores", "ids")}
 
 
-UNCOUNTED = "No file says how often labels occur in training. So these are left out: AccuracyAtK by bucket, "
+UNCOUNTED = "No file says how often labels occur in training. So these are left out: "
 NEXT_LOCATION = ["accuracy@1", "accuracy@5", "accuracy@10", "mrr", "ndcg@10", "weighted_f1@1", "cross_entropy"]
 
 
