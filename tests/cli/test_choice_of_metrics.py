@@ -48,7 +48,17 @@ def test_nothing_left_of_a_preset(files, tailmetrics):
 @pytest.mark.parametrize("name", ["cross_entropy", "CrossEntropy", "crossentropy"])
 def test_without(files, evaluated, name):
     """A metric is left out by its key, with or without its cut-off, or by its class."""
-    words = ["--preset", "next_location", *files["ids"], "--num-labels", 12, "--without", name, "ndcg@10", "AccuracyAtK"]
+    words = [
+        "--preset",
+        "next_location",
+        *files["ids"],
+        "--num-labels",
+        12,
+        "--without",
+        name,
+        "ndcg@10",
+        "AccuracyAtK",
+    ]
     assert list(evaluated(*words, warns=[UNCOUNTED])["metrics"]) == ["mrr", "weighted_f1@1"]
 
 
