@@ -293,7 +293,7 @@ def test_areas_from_bins_say_so_with_what_they_may_be_off() -> None:
         report = evaluate(
             torch.tensor(scores)[:, None], torch.tensor([[True], [False]]), metrics=[tailmetrics.LabelAUC(num_labels=1)]
         )
-        said = "macro_auc counts scores of a label in one of 4096 bins as equal: it may be off by up to 0.5."
+        said = "macro_auc counts scores of a label in one of 4096 bins as equal: where they differ, it may be off by up to 0.5."
         assert any(one.startswith(said) for one in report.warnings) is off
 
 
@@ -311,6 +311,19 @@ def test_what_is_worse_than_equal_scores_is_told(wrong):
     said = [one.partition(". Look")[0] for one in report.warnings if "Look whether the targets number" in one]
     worse = {"numbers": "cross_entropy", "order": "accuracy@5, cross_entropy, recall@5"}.get(wrong)
     assert said == ([f"Worse than with equal scores for all labels: {worse}"] if worse else [])
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_logits_with_the_axes_of_tokens_and_labels_swapped_are_told(swapped):
+    """[B, V, T] with T = V is read as [B, T, V]; what is sure of the right token is then worse than ln V."""
+    tokens = torch.randint(9, (4, 9), generator=torch.Generator().manual_seed(0))
+    logits = 5.0 * torch.nn.functional.one_hot(tokens, 9)
+    evaluation = Evaluation(CrossEntropy())
+    evaluation.update(logits.transpose(1, 2) if swapped else logits, tokens)
+    elsewhere = Evaluation(CrossEntropy())
+    elsewhere.load_state_bytes(evaluation.state_bytes())
+    told = any("whether the last axis of preds is that of labels" in one for one in elsewhere.report("").notes)
+    assert told is swapped
 
 
 def test_rows_that_miss_a_recall_are_told() -> None:

@@ -104,6 +104,8 @@ class Evaluation:
         self.moments = list[RowMoments]()
         self.started = False
         self.told: list[str] = []
+        self.columns = 0
+        """L of the scores that were evaluated; 0 where no batch tells it."""
 
     def bind(self, frequency: LabelFrequency | LabelBuckets) -> Evaluation:
         """Complete what the metrics left open."""
@@ -174,6 +176,7 @@ class Evaluation:
         if not self.started:
             self.start(preds.device if isinstance(preds, Tensor) else "cpu")
         ranking = self.rank(preds, target, row_mask, row_groups=row_groups)
+        self.columns = max(self.columns, ranking.num_labels or 0)
         with self._keeping():
             self.collection.update(ranking)
         with one_thread():
@@ -200,10 +203,12 @@ class Evaluation:
         for mine, its in zip(self._counted(), other._counted(), strict=True):
             mine.merge_state(its)
         self.told += other.told
+        self.columns = max(self.columns, other.columns)
 
     def state_bytes(self) -> bytes:
         """Return what has been accumulated as bytes, for :meth:`load_state_bytes` on another machine."""
-        return json.dumps([self.told, *(b64encode(one.state_bytes()).decode() for one in self._counted())]).encode()
+        parts = (b64encode(one.state_bytes()).decode() for one in self._counted())
+        return json.dumps([self.told, self.columns, *parts]).encode()
 
     def load_state_bytes(self, data: bytes) -> None:
         """Replace what has been accumulated by what :meth:`state_bytes` returned.
@@ -212,7 +217,7 @@ class Evaluation:
             ValueError: If ``data`` is damaged, or of other metrics, buckets or counts.
         """
         try:
-            told, *parts = json.loads(bytes(data))
+            told, columns, *parts = json.loads(bytes(data))
             pairs = list(zip(self._counted(), map(b64decode, parts), strict=True))
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -221,7 +226,7 @@ class Evaluation:
             ) from error
         for one, part in pairs:
             one.load_state_bytes(part)
-        self.told = told
+        self.told, self.columns = told, columns
 
     def scalars(self) -> dict[str, Tensor]:
         """Return the metrics, over all ranks."""
@@ -243,7 +248,8 @@ class Evaluation:
         rows, notes = _agreed([row for kind, (of, found) in with_counts for row in bucket_rows(of, found, kind)])
         by_bucket = [metric for metric in self.members if metric.buckets is not None]
         buckets, named = next(iter(self.bucketings), None), self.collection._set_name
-        told = dict.fromkeys(text for share in from_all(self.told) for text in share)
+        shares = from_all((self.told, self.columns))
+        told, columns = dict.fromkeys(text for share, _ in shares for text in share), max(size for _, size in shares)
         labels = examples = None
         with_rows = self._labels_with_rows()
         at_most = {key: _at_most(m, some) for m, (some, *_) in with_rows if m.buckets is None for key in m.row_keys()}
@@ -277,7 +283,7 @@ class Evaluation:
                 *self._notes_on_misses(),
                 *self._notes_on_min_gain(),
                 *self._notes_on_buckets(),
-                *self._notes_on_chance(scalars, references.get("chance", {}), intervals),
+                *self._notes_on_chance(scalars, columns, references.get("chance", {}), intervals),
                 *told,
             ),
             row_groups=[GroupRow(*group) for group in zip_longest(self.row_groups, group_rows)],
@@ -356,8 +362,8 @@ class Evaluation:
         for (key, bins), most in furthest.items():
             if most >= SHOWN_DIGIT:
                 yield (
-                    f"{key} counts scores of a label in one of {bins} bins as equal: it may be off by up to "
-                    f"{most:.1g}. error_bounds() of the metric has the ends; pass logits in place of probabilities."
+                    f"{key} counts scores of a label in one of {bins} bins as equal: where they differ, it may be off "
+                    f"by up to {most:.1g}. error_bounds() of the metric has the ends; pass logits, not probabilities."
                 )
 
     def _notes_on_misses(self) -> Iterator[str]:
@@ -411,20 +417,25 @@ class Evaluation:
                 )
 
     def _notes_on_chance(
-        self, scalars: Mapping[str, float], chance: Mapping[str, float], intervals: Mapping[str, Interval]
+        self,
+        scalars: Mapping[str, float],
+        columns: int,
+        chance: Mapping[str, float],
+        intervals: Mapping[str, Interval],
     ) -> Iterator[str]:
         """Yield which values over all labels are worse than with equal scores: a sign of labels numbered otherwise."""
         worse = []
         for metric in (one for one in self.members if one.buckets is None):
             for key in map(self.collection._set_name, metric.row_keys()):
-                if isinstance(metric, CrossEntropy) and self._num_labels is not None:
-                    worse += [key] if math.log(self._num_labels) + SHOWN_DIGIT < scalars[key] < math.inf else []
+                if isinstance(metric, CrossEntropy) and columns:
+                    worse += [key] if math.log(columns) + SHOWN_DIGIT < scalars[key] < math.inf else []
                 elif metric.cutoffs != (None,) and metric.higher_is_better and key in chance and key in intervals:
                     worse += [key] if intervals[key].high < chance[key] else []
         if worse:
             yield (
                 f"Worse than with equal scores for all labels: {', '.join(worse)}. Look whether the targets number "
-                "labels as the columns of preds do, from 0, and whether the largest score is the best."
+                "labels as the columns of preds do, from 0, whether the last axis of preds is that of labels, and "
+                "whether the largest score is the best."
             )
 
 
