@@ -165,7 +165,7 @@ def _claim_row_table(options: EvaluateOptions, ranks: Ranks, outputs: Outputs) -
 def report_of(
     evaluation: Evaluation, preds: str, dataset: Dataset, data: DataOptions, groups: RowGroups | None
 ) -> Report:
-    """Return the report of a run, with what to know of its rows."""
+    """Return the report of a run, with what to know of its rows; warn of queries that are left out."""
     preds, target = (Path(str(path)).name for path in (preds, data.target))
     with warnings.catch_warnings():
         # a process without rows never calls update, but its synchronised states hold the rows of all
@@ -173,7 +173,8 @@ def report_of(
         report = evaluation.report(f"{preds} against {target}")
     left_out = notes_on_left_out(evaluation, report, dataset.num_rows)
     notes = [in_options(note) for note in (*report.notes, *left_out)]
-    notes += notes_on_queries(dataset, data.missing, preds, target)
+    for said in notes_on_queries(dataset, data.missing, preds, target):
+        warnings.warn(said, CommandWarning, stacklevel=2)  # the report has warnings too, and --quiet hides none
     if dataset.label_names is not None and data.num_labels is None:
         named, hint = f"these files name, {preds} included", "--string-ids true --num-labels L"
         notes += note_on_catalogue(evaluation.members, len(dataset.label_names), named, hint)
