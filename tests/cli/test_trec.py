@@ -27,16 +27,15 @@ MEASURES = {
 def trec(tmp_path):
     """Return made-up graded qrels and a run full of ties, and write both; queries are missing on either side."""
     source = random.Random(7)
-    documents = [f"WT{source.randrange(100)}-{number}" for number in range(60)]
+    documents = [f"WT{source.randrange(100)}-{number}" for number in range(55)] + ["é", "ẞ", "𝒳", "Z", "a-1"]
+    scores = [0.5, 0.5 + 1e-9, 1.0, -3.0, 1e39, 2e39, 0.0, 0.75, 2.25]  # some are equal in single precision alone
     qrels = {
         f"q{query}": {document: source.choice([-2, 0, 0, 1, 2, 3]) for document in source.sample(documents, 25)}
         for query in range(1, 41)
     }
     qrels["q7"] = dict.fromkeys(qrels["q7"], 0)
     run = {
-        f"q{query}": {
-            document: source.randrange(12) / 4 for document in source.sample(documents, source.randrange(1, 50))
-        }
+        f"q{query}": {document: source.choice(scores) for document in source.sample(documents, source.randrange(1, 50))}
         for query in range(5, 46)
     }
     lines = [f"{query} Q0 {document} 0 {score} me\n" for query, by in run.items() for document, score in by.items()]

@@ -69,29 +69,27 @@ def read_or_refuse(preds, target):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("places", [12, pytest.param(40, marks=pytest.mark.slow)])
-def test_a_file_cut_anywhere(written, tmp_path, form, places):
+def test_a_file_cut_anywhere(written, tmp_path, form):
     """A file cut at any byte is refused with a DataFileError, or, text that ends in a whole line, still read."""
     good, target = written(form)
     assert read_or_refuse(good, target)
     content = good.read_bytes()
     cut = tmp_path / f"cut.{form}"
-    for length in range(0, len(content), max(1, len(content) // fewer(places, form))):
+    for length in range(0, len(content), max(1, len(content) // fewer(20, form))):
         cut.write_bytes(content[:length])
         assert not read_or_refuse(cut, target) or form in ("txt", *JOINED)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("seed", "tries"), [(0, 20), pytest.param(1, 80, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore")  # numpy and torch warn about odd headers before they refuse them
 @pytest.mark.slow
-def test_a_byte_changed_anywhere(written, tmp_path, form, seed, tries):
+def test_a_byte_changed_anywhere(written, tmp_path, form):
     """A file with any byte changed is read or refused with a DataFileError: no other error comes out."""
     good, target = written(form)
     content = good.read_bytes()
-    source = random.Random(seed)
+    source = random.Random(1)
     changed = tmp_path / f"changed.{form}"
-    for _ in range(fewer(tries, form)):
+    for _ in range(fewer(40, form)):
         at = source.randrange(len(content))
         changed.write_bytes(content[:at] + bytes([source.randrange(256)]) + content[at + 1 :])
         read_or_refuse(changed, target)

@@ -43,8 +43,9 @@ def write(folder, form, run, target, train):
     return paths
 
 
-@pytest.mark.parametrize("form", ["trec", "mixed", "json", "csv", "python"])
-@pytest.mark.parametrize("stem", ["doc", ""])
+@pytest.mark.parametrize(
+    ("form", "stem"), [("trec", "doc"), ("trec", ""), ("mixed", ""), ("json", "doc"), ("csv", ""), ("python", "doc")]
+)
 @pytest.mark.slow
 def test_equal_counts_are_cut_by_name_in_every_format(tmp_path, form, stem):
     """Buckets and values by decile are those of a loop by hand; names may be whole numbers, which ascend by value."""

@@ -47,9 +47,7 @@ def write_parts(folder, count=12, name="part-{}.parquet"):
     return folder
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3])
-@pytest.mark.parametrize("batch_rows", [1, 4, 100])
-@pytest.mark.slow
+@pytest.mark.parametrize(("world_size", "batch_rows"), [(1, 4), (2, 1), (3, 100)])
 def test_parts_are_one_file(tmp_path, target, rows_of, world_size, batch_rows):
     """A folder, a pattern, partitions and a list of files hold the rows of one file in its order, on any processes."""
     folder = write_parts(tmp_path / "folder")

@@ -11,28 +11,14 @@ import pytest
 from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_label_names, read_target
 
 
-def named(dataset, rows_of):
-    """Return the rows by query, their labels by name."""
-    names = dataset.label_names
-    return {
-        dataset.row_names[row]: (
-            {names[label]: score for label, score in preds.items()},
-            {names[label]: gain for label, gain in target.items()}
-            if isinstance(target, dict)
-            else [names[label] for label in target],
-        )
-        for row, (preds, target) in rows_of(dataset).items()
-    }
-
-
-def test_what_trec_eval_ignores_is_ignored(write, rows_of):
+def test_what_trec_eval_ignores_is_ignored(write, named):
     """Fields behind the tag, lines that begin with # and names without a suffix: trec_eval's own files are read.
 
     Source: get_trec_results.c and get_qrels.c of trec_eval.
     """
     run = write("input.run1", "# made by hand\n1 Q0 a 1 2.5 me and more\n  # not indented ones\n1 Q0 #b 2 1.5 me 17\n")
     qrels = write("qrels.123", "# topics 1 to 3\n1 0 a 1\n#2 0 a 1\n1 0 #b 0\n")
-    assert named(read(run, qrels), rows_of) == {"1": ({"a": 2.5, "#b": 1.5}, {"a": 1.0, "#b": 0.0})}
+    assert named(read(run, qrels)) == {"1": ({"a": 2.5, "#b": 1.5}, {"a": 1.0, "#b": 0.0})}
     assert read_label_names(run, qrels) == ("a", "#b")
     with pytest.raises(DataFileError, match=r"qrels\.long, line 2: there are 5 fields, not 4"):
         read(run, write("qrels.long", "1 0 a 1\n1 0 b 1 more\n"))
@@ -50,7 +36,7 @@ def test_a_grade_that_no_computer_holds_is_named(write, grade):
         read(run, write("a.qrels", f"1 0 b 1\n1 0 a {grade}\n"))
 
 
-def test_beir(write, rows_of):
+def test_beir(write, named):
     """qrels/test.tsv of BEIR: a header with dashes, its score the gain; 0 is not relevant; a note says which is which."""
     qrels = write("qrels.tsv", "query-id\tcorpus-id\tscore\n1\t31715818\t2\n1\t14717500\t0\n3\t14717500\t1\n")
     run = write("run.tsv", "1 Q0 31715818 1 0.9 bm25\n3 Q0 31715818 1 0.8 bm25\n")
@@ -60,18 +46,18 @@ def test_beir(write, rows_of):
         f"{qrels}: column 'query-id' is the query, column 'corpus-id' is the item, column 'score' is the gain; "
         "columns=Columns(query=NAME) chooses another one."
     ]
-    assert named(dataset, rows_of) == {
+    assert named(dataset) == {
         "1": ({"31715818": pytest.approx(0.9)}, {"31715818": 2.0, "14717500": 0.0}),
         "3": ({"31715818": pytest.approx(0.8)}, {"14717500": 1.0}),
     }
 
 
-def test_ms_marco(write, rows_of):
+def test_ms_marco(write, named):
     """Its ranked list 'query passage rank' needs no score, its qrels.tsv are qrels; a wrong rank is named."""
     run = write("run.dev.small.tsv", "2\t10\t1\n2\t9\t2\n2\t7\t3\n5\t7\t1\n")
     qrels = write("qrels.dev.small.tsv", "2\t0\t9\t1\n5\t0\t9\t1\n")
     with pytest.warns(DataFileNote, match=r"dev\.small\.tsv: column 2 is the rank; .* reads scores"):
-        rows = named(read(run, qrels), rows_of)
+        rows = named(read(run, qrels))
     assert rows == {"2": ({"10": -1.0, "9": -2.0, "7": -3.0}, {"9": 1.0}), "5": ({"7": -1.0}, {"9": 1.0})}
     with pytest.warns(DataFileNote), pytest.raises(DataFileError, match=r"bad\.tsv, line 2: holds the rank 0"):
         read(write("bad.tsv", "2\t10\t1\n2\t9\t0\n"), qrels, format=("msmarco", None))
@@ -85,7 +71,7 @@ SHUFFLED = "".join(f"q{n % 7}\tx{n}\t{rank}\n" for n, rank in enumerate([3, 1, 2
     "text",
     ["a\ty\t2\na\tx\t1\n", "a\tx\t0\na\ty\t1\n", "a\tx\t1\na\ty\t4\na\tz\t9\n", SHUFFLED.replace("\t", ",")],
 )
-def test_numbers_without_a_name_that_may_be_ranks(write, rows_of, text):
+def test_numbers_without_a_name_that_may_be_ranks(write, named, text):
     """Whole numbers that count a query's lines, in any order, or ascend, are refused; either can be asked for.
 
     Read as scores, the worst of a list of ranks would come first.
@@ -98,28 +84,36 @@ def test_numbers_without_a_name_that_may_be_ranks(write, rows_of, text):
     assert "rank='2'); if scores, columns=Columns(query='0', item='1', score='2')" in caught.value.hint
     for field, sign in (("rank", -1), ("score", 1)):
         columns = Columns(query="0", item="1", **{field: "2"})
-        held = named(read(preds, target, columns=(columns, None)), rows_of)[query][0]
+        held = named(read(preds, target, columns=(columns, None)))[query][0]
         assert held[item] == sign * float(number)
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
-def test_numbers_without_a_name_that_are_scores(write, rows_of):
+def test_numbers_without_a_name_that_are_scores(write, named):
     """Fractions, and whole numbers that fall or repeat, stay scores; ranks in order can be asked for as scores."""
     target = write("y.csv", "query,item\na,x\n")
     for numbers in ([0.5, 1, 2], [9, 5, 3], [5, 5, 1], [1, 1, 1]):
         text = "".join(f"a,{item},{number}\n" for item, number in zip("xyz", numbers, strict=True))
-        held = named(read(write("p.csv", text), target), rows_of)["a"][0]
+        held = named(read(write("p.csv", text), target))["a"][0]
         assert held == dict(zip("xyz", map(float, numbers), strict=True))
     columns = Columns(query="0", item="1", score="2")
-    held = named(read(write("p.tsv", "a\tx\t1\na\ty\t2\n"), target, columns=(columns, None)), rows_of)["a"][0]
+    held = named(read(write("p.tsv", "a\tx\t1\na\ty\t2\n"), target, columns=(columns, None)))["a"][0]
     assert held == {"x": 1.0, "y": 2.0}
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
 @pytest.mark.parametrize(
-    ("rank", "problem"), [("1", "1 twice"), ("-1", "-1"), ("1.5", r"1\.5"), ("nan", "nan"), ("inf", "inf")]
+    ("rank", "problem", "form"),
+    [
+        ("1", "1 twice", "csv"),
+        ("-1", "-1", "jsonl"),
+        ("1.5", r"1\.5", "json"),
+        ("nan", "nan", "parquet"),
+        ("inf", "inf", "structs"),
+        ("1", "1 twice", "structs"),
+        ("1.5", r"1\.5", "parquet"),
+    ],
 )
-@pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet", "structs"])
 def test_ranks_that_are_no_order(tmp_path, write, rank, problem, form):
     """A rank that another item of the query has, a negative one and one between two are refused, with their query."""
     ranks = [1.0, float(rank)]
@@ -141,19 +135,19 @@ def test_ranks_that_are_no_order(tmp_path, write, rank, problem, form):
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
-def test_kaggle(write, rows_of):
+def test_kaggle(write, named):
     """A submission 'id,a b c' is a ranked list per line, an empty one included, in targets what is relevant."""
     preds = write("submission.csv", "id,predicted\n7,b a c\n8,\n9,c\n")
     target = write("solution.csv", "id,labels\n7,a x\n8,b\n9,c\n")
     dataset = read(preds, target)
     assert dataset.missing_queries == 0
-    assert named(dataset, rows_of) == {
+    assert named(dataset) == {
         "7": ({"b": 0.0, "a": -1.0, "c": -2.0}, ["a", "x"]),
         "8": ({}, ["b"]),
         "9": ({"c": 0.0}, ["c"]),
     }
     headless = read(write("headless.csv", "7,b a c\n8,x\n"), target, format="lists")
-    assert named(headless, rows_of)["7"] == ({"b": 0.0, "a": -1.0, "c": -2.0}, ["a", "x"])
+    assert named(headless)["7"] == ({"b": 0.0, "a": -1.0, "c": -2.0}, ["a", "x"])
     with pytest.raises(DataFileError, match=r"headless\.csv, line 1: .* are no names of columns"):
         read(write("headless.csv", "id,b a c\n8,x\n"), target, format="lists")
     for form in ("lists", None):
@@ -194,13 +188,13 @@ def test_a_first_line_of_words_that_may_be_names_or_data(write, text):
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
 @pytest.mark.parametrize("text", ["query,item\na,x\nb,y\n", "user_id,labels\na,x\nb,y x\n", "a,x\nb,y\n"])
-def test_places_that_are_given_for_both_files(write, rows_of, text):
+def test_places_that_are_given_for_both_files(write, named, text):
     """A file without names takes them as they are; of one whose first line names a query that line stays no data."""
     preds = write("p.csv", "query,item,score\na,x,3\na,y,2\nb,x,1\n")
     target = write("y.csv", text)
     dataset = read(preds, target, columns=Columns(query="0", item="1"))
     assert dataset.missing_queries == 0
-    held = named(dataset, rows_of)
+    held = named(dataset)
     assert held["a"] == ({"x": 3.0, "y": 2.0}, ["x"])
     assert held["b"] == ({"x": 1.0}, ["x", "y"] if " " in text else ["y"])
     with pytest.raises(DataFileError, match="line 1: there is no column '7'"):
@@ -218,13 +212,13 @@ USUAL = ["user_id,item_id,rating", "userId,movieId,rating", "query,doc,score", "
 
 @pytest.mark.filterwarnings("ignore:.*y.csv:tailmetrics.io.DataFileNote")
 @pytest.mark.parametrize("header", USUAL)
-def test_usual_names_of_columns(write, rows_of, header):
+def test_usual_names_of_columns(write, named, header):
     """What recommenders and search engines call their columns is known, and a note says what was taken for what."""
     preds = write("p.csv", f"timestamp,{header}\n9,u1,x,0.5\n9,u1,y,0.25\n")
     target = write("y.csv", "user_id,item_id\nu1,y\n")
     with pytest.warns(DataFileNote, match=r"p\.csv: column '") as said:
         dataset = read(preds, target)
-    assert named(dataset, rows_of) == {"u1": ({"x": 0.5, "y": 0.25}, ["y"])}
+    assert named(dataset) == {"u1": ({"x": 0.5, "y": 0.25}, ["y"])}
     query, item, score = header.split(",")
     guessed = {"query": query, "item": item, "score": score}
     parts = [f"column {name!r} is the {field}" for field, name in guessed.items() if name != field]
@@ -233,15 +227,15 @@ def test_usual_names_of_columns(write, rows_of, header):
         warnings.simplefilter("error")
         columns = Columns(query=query, item=item, score=score)
         write("y.csv", f"{query},{item}\nu1,y\n")
-        assert named(read(preds, target, columns=columns), rows_of) == {"u1": ({"x": 0.5, "y": 0.25}, ["y"])}
+        assert named(read(preds, target, columns=columns)) == {"u1": ({"x": 0.5, "y": 0.25}, ["y"])}
 
 
 @pytest.mark.filterwarnings("ignore::tailmetrics.io.DataFileNote")
-def test_a_column_of_ratings_in_a_target_is_its_gain(write, rows_of):
+def test_a_column_of_ratings_in_a_target_is_its_gain(write, named):
     """Ratings are gains, as the note says; a negative one is refused."""
     preds = write("p.csv", "user_id,item_id,rating\nu1,a,1\n")
     target = write("y.csv", "user_id,item_id,rating\nu1,a,5\nu1,b,2\n")
-    assert named(read(preds, target), rows_of)["u1"][1] == {"a": 5.0, "b": 2.0}
+    assert named(read(preds, target))["u1"][1] == {"a": 5.0, "b": 2.0}
     with pytest.raises(DataFileError, match=r"y\.csv, query 'u1': holds the gain -1") as caught:
         list(read(preds, write("y.csv", "user_id,item_id,rating\nu1,a,5\nu1,c,-1\n")))
     assert "write 0 for what is not relevant" in caught.value.hint
