@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tailmetrics.ranking._device import real_dtype
+from tailmetrics.ranking._device import looked_up, real_dtype, whole_numbers
 
 NOT_RANKED = 2**62
 """The rank of a relevant label that the list does not hold; deeper than any cut-off."""
@@ -118,27 +118,26 @@ class Padding:
         num_keys: Number of rows that result.
         width: The most values of one key that get a place.
         reads: Whether values may be looked at: the rows are then no wider than they must be.
+
+    Attributes:
+        filled: Shape (num_keys, width), bool: where a value stands.
     """
 
     def __init__(self, keys: Tensor, num_keys: int, width: int, reads: bool) -> None:
-        counts = torch.zeros(num_keys + 1, dtype=torch.int64, device=keys.device)
-        counts.scatter_add_(0, keys, torch.ones_like(keys))
-        column = torch.arange(len(keys), device=keys.device) - (counts.cumsum(0) - counts)[keys]
+        first = torch.searchsorted(keys, whole_numbers(num_keys + 1, keys.device))
+        counts = first[1:] - first[:-1]
         if reads:
-            width = min(width, int(counts[:num_keys].max()) if num_keys else 0)
-        self.width, self.num_keys = max(1, width), num_keys
-        # what has no place goes to one cell behind the last, which is cut off
-        placed = (keys < num_keys) & (column < self.width)
-        self._places = torch.where(placed, keys * self.width + column, num_keys * self.width)
+            width = min(width, int(counts.max()) if num_keys else 0)
+        self.width = max(1, width)
+        columns = whole_numbers(self.width, keys.device)
+        self.filled = columns < counts[:, None]
+        self._places = (first[:-1, None] + columns).clamp_(max=max(0, len(keys) - 1))
 
     def place(self, values: Tensor, fill: float) -> Tensor:
         """Return ``values`` [H] as [num_keys, width]."""
-        cells = values.new_full((self.num_keys * self.width + 1,), fill)
-        return cells.scatter_(0, self._places, values)[:-1].view(self.num_keys, self.width)
-
-    def read(self, table: Tensor) -> Tensor:
-        """Return [H] what stands in ``table`` [num_keys, width] where :meth:`place` puts values."""
-        return table.reshape(-1)[self._places]
+        if not len(values):
+            return values.new_full(self.filled.shape, fill)
+        return torch.where(self.filled, looked_up(values, self._places), fill)
 
     def hits(self, ranks: Tensor, ids: Tensor, gains: Tensor | None) -> Hits:
         """Return hits [H], which are in the order of their ranks, as [num_keys, width]."""
