@@ -356,8 +356,14 @@ def test_bounds_of_ties_are_those_of_all_rows_or_none(tied):
     for rows, shown in ((200, False), (199, True)):
         report = evaluate(seldom[:rows], torch.arange(rows) % 6, metrics=metrics, intervals=False)
         assert (report.tie_bounds is not None) is shown
-    overall = evaluate(scores, target, metrics=[RecallAtK(2)], intervals=False)
-    assert "| metric | value | expected | [worst, best] |" in markdown(overall).replace("\\", "")
+    for beside in ([], metrics):  # of what is over all labels alone, with metrics by bucket or without
+        overall = evaluate(scores, target, metrics=[RecallAtK(1), *beside], intervals=False)
+        (table,) = (one for one in overall.document().tables if one.name == "ties" and one.header[0] == "metric")
+        first = [
+            (row.max() == row[label]) / (row == row.max()).sum() for row, label in zip(scores, target, strict=True)
+        ]
+        assert table.header == ["metric", "value", "expected", "[worst, best]"]
+        assert [line[::2] for line in table.lines] == [["recall@1", f"{sum(first) / 40:.4f}"]]
 
 
 def test_ties_are_told_by_the_report_alone_and_for_the_list_of_depth_too(recwarn):

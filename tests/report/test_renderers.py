@@ -120,7 +120,7 @@ def test_latex_escapes_and_balances(report):
     assert not findall(r"[%$#_]", body)
     tables = body.split(r"\end{tabular}")[:-1]
     adjusted = any(key.endswith("/adjusted_gap") for key in report.summaries)
-    columns = [2, 3 + len(report.by_bucket), 1 + 3 * len(report.by_bucket), 6 + adjusted]
+    columns = [2, 3 + len(report.by_bucket), 4, 1 + 3 * len(report.by_bucket), 6 + adjusted]
     for part, count in zip(tables, columns, strict=True):
         rows = [line for line in part.splitlines() if line.endswith(r"\\")]
         assert {row.count("&") for row in rows} == {count - 1}

@@ -622,27 +622,30 @@ def _beside(report: Report, with_references: bool) -> Iterator[Section]:
     references, bounds = report.references if with_references else None, report.tie_bounds
     if references:
         caption = "Chance: all scores equal. Popularity: training counts as scores. Attainable: the targets as scores."
-        beside = {name: (values,) for name, values in references.items()}
         title = "Beside chance, popularity and the attainable"
-        yield Section("references", title, caption, folded=True, **_lines_beside(report, beside))
+        for table in _tables_beside(report, {name: (values,) for name, values in references.items()}):
+            yield Section("references", title, caption, folded=True, **table)
     if bounds:
         caption = (
             "The value of the list as it is shown, its mean over all orders of equal scores, and its ends. Where they "
             "differ, the listed value depends on how labels are numbered."
         )
         both = {"expected": (bounds["expected"],), "[worst, best]": (bounds["worst"], bounds["best"])}
-        yield Section("ties", TIES, caption, **_lines_beside(report, both))
+        for table in _tables_beside(report, both):
+            yield Section("ties", TIES, caption, **table)
 
 
-def _lines_beside(report: Report, beside: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Any]:
-    """Return a table of what is known of each bucket, or without buckets of each metric."""
+def _tables_beside(report: Report, beside: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[dict[str, Any]]:
+    """Yield tables of what is known: of each metric over all labels alone, and of each bucket."""
     known = {key for values in beside.values() for of in values for key in of}
-    if not report.by_bucket:
-        keys = [key for key in report.overall if key in known]
-        return _table(report, {"metric": keys}, {"value": keys}, beside)
     names = _lines_of_buckets(report)
     of_metrics = {metric: [_key_of(report, metric, name) for name in names] for metric in report.by_bucket}
-    return _table(report, {"bucket": names}, {m: of for m, of in of_metrics.items() if known & {*of}}, beside)
+    keys = [key for key in report.overall if key in known.difference(*of_metrics.values())]
+    if keys:
+        yield _table(report, {"metric": keys}, {"value": keys}, beside)
+    of_metrics = {metric: of for metric, of in of_metrics.items() if known & {*of}}
+    if of_metrics:
+        yield _table(report, {"bucket": names}, of_metrics, beside)
 
 
 def _tail(report: Report) -> Section:
