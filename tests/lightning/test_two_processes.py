@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +12,20 @@ import test_log_dict
 import torch
 from counted import ROWS
 
-HERE = Path(__file__).parent
+import processes
+
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the first process saw."""
-    folder = tmp_path_factory.mktemp("two")
-    path = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    ran = subprocess.run(
-        [sys.executable, HERE / "two_processes.py", folder],
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    read: dict[str, Any] = json.loads((folder / "found.json").read_text())
-    return read
+    script = "import two_processes; two_processes.main()"
+    first, _ = processes.printed_by_ranks(script, tmp_path_factory.mktemp("two"))
+    return json.loads(first.splitlines()[-1])
 
 
-def test_two_processes_report_the_numbers_of_one(found: dict[str, Any]) -> None:
+def test_two_processes_report_the_numbers_of_one(found: Any) -> None:
     """41 rows do not divide: the sampler repeats one on the last process, and the callback leaves it out by itself."""
     report = found["report"]
     flat = report["metrics"] | {f"{m}/{b}": v for m, values in report["by_bucket"].items() for b, v in values.items()}
@@ -63,7 +51,7 @@ def test_two_processes_report_the_numbers_of_one(found: dict[str, Any]) -> None:
         ("batches on each", [1, 2, 4, 5, 7, 7, 7, 7]),
     ],
 )
-def test_two_processes_count_an_epoch_of_both(loader: str, labels: Any, found: dict[str, Any]) -> None:
+def test_two_processes_count_an_epoch_of_both(loader: str, labels: Any, found: Any) -> None:
     """Rows that a distributed sampler repeats are left out; a sampler of torch that both show whole is counted once.
 
     A sampler of another kind may show each process its own rows: what both show counts, and a warning says so.
@@ -71,7 +59,7 @@ def test_two_processes_count_an_epoch_of_both(loader: str, labels: Any, found: d
     assert found["counted"][loader] == list(labels)
 
 
-def test_logging_many_values_takes_hardly_any_collective(found: dict[str, Any]) -> None:
+def test_logging_many_values_takes_hardly_any_collective(found: Any) -> None:
     """435 values that both processes have: at most ten collectives beside those in which the metrics add up.
 
     Two scopes of 15 cut-offs in 11 buckets, 15 values over all labels, a gap and a spread of each scope and cut-off,
@@ -82,12 +70,12 @@ def test_logging_many_values_takes_hardly_any_collective(found: dict[str, Any]) 
     assert found["collectives"]["recall@5"] == 1.0  # labels 2 and 3 are among the first five, on both processes
 
 
-def test_metrics_with_a_process_group_are_copied_and_logged_alike(found: dict[str, Any]) -> None:
+def test_metrics_with_a_process_group_are_copied_and_logged_alike(found: Any) -> None:
     """Over both processes labels 0 to 3 of 20 are found; over the first alone labels 0 and 2 of its 10, everywhere logged."""
     assert found["in groups"] == {"all": [pytest.approx(0.2)] * 2, "first": [pytest.approx(0.2)] * 2}
 
 
-def test_scalars_of_a_collection_are_logged_over_both_processes(found: dict[str, Any]) -> None:
+def test_scalars_of_a_collection_are_logged_over_both_processes(found: Any) -> None:
     """Every key of two loaders, on each process what one process computes of all rows, to float32."""
     for place in (0, 1):
         for key, value in test_log_dict.expected(place).items():

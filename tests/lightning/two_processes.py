@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -168,22 +167,19 @@ def logged_by_itself(folder: Path) -> dict[str, list[float]]:
     return {key: [one[key] for one in both] for key in both[0]}
 
 
-def main(folder: Path) -> None:
-    """Do all of it."""
+def main() -> None:
+    """Do all of it in the current folder; the first process prints what it saw."""
+    torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    found = {"report": reported(folder), "counted": counted_rows(folder), "collectives": collectives(folder)}
-    distributed.barrier()
-    found["in groups"] = in_groups(folder)
-    found["logged"] = logged_by_itself(folder)
-    if distributed.get_rank() == 0:
-        (folder / "found.json").write_text(json.dumps(found))
-    distributed.barrier()
-    distributed.destroy_process_group()  # its threads would else run on while the process ends, which may abort it
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
+    folder = Path.cwd()
     with pytest.MonkeyPatch.context() as patched:
         pictures.leave_blank(patched)
-        main(Path(sys.argv[1]))
+        found = {"report": reported(folder), "counted": counted_rows(folder), "collectives": collectives(folder)}
+        distributed.barrier()
+        found["in groups"] = in_groups(folder)
+        found["logged"] = logged_by_itself(folder)
+    if distributed.get_rank() == 0:
+        print(f"\n{json.dumps(found)}")
+    distributed.barrier()
+    distributed.destroy_process_group()  # its threads would else run on while the process ends, which may abort it
