@@ -47,6 +47,27 @@ def test_lines_in_any_order_and_little_memory(tmp_path, scratch):
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.parametrize("order", ["of the target", "of lists", "of lines"])
+def test_lines_of_a_list_keep_their_order(tmp_path, order, monkeypatch):
+    """Lists come out line by line, whether the files have one order, only their queries differ in it, or lines do."""
+    monkeypatch.setattr("tailmetrics.io.join.COUNTED_ROWS", 11)
+    source = np.random.default_rng(0)
+    lists = {f"q{row}": [f"d{item}" for item in source.permutation(10**6)[:3000]] for row in range(40)}
+    lines = [(query, item, -float(place)) for query, items in lists.items() for place, item in enumerate(items)]
+    if order == "of lists":
+        lines = [line for start in range(0, len(lines), 3000)[::-1] for line in lines[start : start + 3000]]
+    if order == "of lines":
+        lines = sorted(lines, key=lambda line: -line[2])
+    (tmp_path / "p.csv").write_text("query,item,score\n" + "".join(f"{q},{d},{s}\n" for q, d, s in lines))
+    (tmp_path / "y.csv").write_text("query,item\n" + "".join(f"{query},{items[7]}\n" for query, items in lists.items()))
+    for rank in (0, 1):
+        dataset = read(tmp_path / "p.csv", tmp_path / "y.csv", rank=rank, world_size=2, batch_rows=7)
+        for batch in dataset:
+            for row, scores, ids in zip(batch.rows.tolist(), *(part.tolist() for part in batch.preds), strict=True):
+                assert scores == [-float(place) for place in range(3000)]
+                assert [dataset.label_names[label] for label in ids] == lists[f"q{row}"]
+
+
 @pytest.mark.slow
 def test_more_queries_than_fit(tmp_path):
     """A million queries of one line each, in another order in both files, are joined within 64 MiB and come in order."""

@@ -15,13 +15,15 @@ from tailmetrics.io.database import Database
 from tailmetrics.io.errors import DataFileError, note
 from tailmetrics.io.files import FilePath
 from tailmetrics.io.labels import LabelRule, Labels, check_agreement
-from tailmetrics.io.lines import KeyedFile, Values
-from tailmetrics.io.rows import UNKNOWN_HINT, Ints, Ragged, Source, starts
+from tailmetrics.io.lines import KeyedFile
+from tailmetrics.io.rows import UNKNOWN_HINT, Array, Ints, Ragged, Source
 
 BEYOND_HINT = "string_ids=True takes numbers for names: each that the files hold is one label, whatever its value."
 RANGE_HINT = "label ids are the columns of the matrix, from 0."
 NAME_BYTES = 256
 """What a name takes in a join, its place in the table of hashes included: names that fit are joined at once."""
+COUNTED_ROWS = 2**20
+"""Rows whose lines are counted at a time: some 50 MB."""
 
 
 class Joined(NamedTuple):
@@ -45,48 +47,35 @@ class JoinedSource(Source):
 
     Args:
         file: The files.
-        database: With their lines in a table (row, label, value), in the order of the rows.
-        table: Its name.
-        values: What the values are.
+        lines: Their lines.
         rows: The process's rows.
         row_names: Queries of all rows, of every process.
         labels: The label ids.
+        ranked: Whether values are minus the ranks of a list.
     """
 
     def __init__(
-        self,
-        file: KeyedFile,
-        database: Database,
-        table: str,
-        values: Values,
-        rows: range,
-        row_names: Sequence[str],
-        labels: Labels,
+        self, file: KeyedFile, lines: Lines, rows: range, row_names: Sequence[str], labels: Labels, ranked: bool
     ) -> None:
         self.path = file.name
         self.num_rows = len(row_names)
         self.num_labels = labels.width
         self._first = rows.start
-        self._ranked = values.ranked
-        value = ", value" if values.given else ""
-        self._read = f"SELECT label{value} FROM {table} WHERE row >= ? AND row < ? ORDER BY rowid"
-        found = database.arrays(f"SELECT row, count(*) AS length FROM {table} GROUP BY row")
-        self._lengths: Ints = np.zeros(len(rows), np.int64)
-        self._lengths[found["row"] - rows.start] = found["length"]
-        self.cells_per_row = int(self._lengths.max(initial=0))
+        self._ranked = ranked
+        self._lines = lines
+        self.cells_per_row = int(np.diff(lines.offsets).max(initial=0))
         self._row_names = row_names
         self._label_names = labels.names
-        self._database = database
 
     def batches(self, start: int, stop: int, size: int) -> Iterator[Ragged]:
         """Yield the rows, each in the order of its lines."""
         for first in range(start, stop, size):
-            end = min(first + size, stop)
-            found = self._database.arrays(self._read, first, end)
-            lengths = self._lengths[first - self._first : end - self._first]
+            rows = slice(first - self._first, min(first + size, stop) - self._first + 1)
+            offsets = self._lines.offsets[rows]
+            found = self._lines.between(int(offsets[0]), int(offsets[-1]))
             if self._ranked:
-                self.check_ranks(-found["value"], lengths, first)
-            yield Ragged(starts(lengths), found["label"], found.get("value"))
+                self.check_ranks(-found["value"], np.diff(offsets), first)
+            yield Ragged(offsets - offsets[0], found["label"], found.get("value"))
 
     def describe_row(self, row: int) -> str:
         """Return the query of a row."""
@@ -95,6 +84,26 @@ class JoinedSource(Source):
     def describe_label(self, label_id: int) -> str:
         """Return the name of a label, if it has one."""
         return str(label_id) if self._label_names is None else repr(self._label_names[label_id])
+
+
+class Lines(NamedTuple):
+    """The lines of a process's rows, numbered in the order of the rows and, within a row, of the file.
+
+    Attributes:
+        database: Where they lie, in any order.
+        source: SQL of their columns: place, label and perhaps value.
+        offsets: Shape (rows + 1,): row i of the process holds the places from ``offsets[i]`` up to ``offsets[i + 1]``.
+    """
+
+    database: Database
+    source: str
+    offsets: Ints
+
+    def between(self, start: int, stop: int) -> dict[str, Array]:
+        """Return labels and values of some places, in order."""
+        found = self.database.arrays(f"SELECT * FROM ({self.source}) WHERE place >= ? AND place < ?", start, stop)
+        order = np.argsort(found.pop("place"), kind="stable")  # they nearly are, which takes a fiftieth of reading them
+        return {name: column[order] for name, column in found.items()}
 
 
 def join(
@@ -110,22 +119,24 @@ def join(
     database = Database(memory)
     files = {"target": target} if preds is None else {"target": target, "preds": preds}
     values = {name: file.load(database, name) for name, file in files.items()}
-    database.run("CREATE TABLE asked AS SELECT query, min(rowid) AS first FROM target GROUP BY query")
+    for name in files:
+        queries = f"SELECT query, min(rowid) AS first, count(item) AS lines FROM {name} GROUP BY query"
+        database.run(f"CREATE TABLE {name}_queries AS {queries}", doing="comparing queries")
     missing, unmatched = (0, 0) if preds is None else _compared(database, preds, target, rule)
-    asked = "asked"
+    asked = "target_queries"
     if skip and missing:
-        database.run("CREATE TABLE common AS SELECT query, first FROM asked SEMI JOIN answered USING (query)")
         asked = "common"
+        answered = "SELECT query, first FROM target_queries SEMI JOIN preds_queries USING (query)"
+        database.run(f"CREATE TABLE common AS {answered}")
     with database.in_order():
         database.run(f"CREATE TABLE kept AS SELECT query FROM {asked} ORDER BY first", doing="numbering queries")
     labels = _labels(database, files, rule)
     row_names = database.names("SELECT query FROM kept ORDER BY rowid")
     start, stop = (len(row_names) * share // world_size for share in (rank, rank + 1))
-    found = {}
+    rows, found = range(start, stop), {}
     for name, file in files.items():
-        _order(database, name, file, values[name].given, range(start, stop), len(row_names) + labels.width)
-        rows = range(start, stop)
-        found[name] = JoinedSource(file, database, f"{name}_rows", values[name], rows, row_names, labels)
+        lines = _ordered(database, name, file, values[name].given, rows, len(row_names), labels.width)
+        found[name] = JoinedSource(file, lines, rows, row_names, labels, values[name].ranked)
     known = {
         "num_rows": len(row_names),
         "num_labels": labels.declared,
@@ -142,12 +153,12 @@ def join(
 
 def _compared(database: Database, preds: KeyedFile, target: KeyedFile, rule: LabelRule) -> tuple[int, int]:
     """Return how many queries of the target have no predictions, and how many of the predictions no target."""
-    database.run("CREATE TABLE answered AS SELECT DISTINCT query FROM preds", doing="comparing queries")
-    (missing,) = database.row("SELECT count(*) FROM asked ANTI JOIN answered USING (query)")
-    (unmatched,) = database.row("SELECT count(*) FROM answered ANTI JOIN asked USING (query)")
+    (missing,) = database.row("SELECT count(*) FROM target_queries ANTI JOIN preds_queries USING (query)")
+    (unmatched,) = database.row("SELECT count(*) FROM preds_queries ANTI JOIN target_queries USING (query)")
     if missing and unmatched:
         database.run(
-            "CREATE TABLE queries AS SELECT query AS name, 0 AS file FROM answered UNION ALL SELECT query, 1 FROM asked"
+            "CREATE TABLE queries AS SELECT query AS name, 0 AS file FROM preds_queries "
+            "UNION ALL SELECT query, 1 FROM target_queries"
         )
         check_agreement(database, "queries", "query", [preds.name, target.name], bool(rule.strings))
         database.run("DROP TABLE queries")
@@ -195,33 +206,57 @@ def _note_lists(database: Database, paths: Sequence[FilePath]) -> None:
         note(paths[file], f"the item {name!r} is one label; where it means several, write one of them on each line.")
 
 
-def _order(database: Database, name: str, file: KeyedFile, valued: bool, rows: range, names: int) -> None:
-    """Make a table (row, label, value) of the process's lines, in the order of rows and lines."""
-    value = ", value" if valued else ""
-    number = "INTEGER" if names < 2**31 else "BIGINT"
+def _ordered(
+    database: Database, name: str, file: KeyedFile, valued: bool, rows: range, num_rows: int, width: int
+) -> Lines:
+    """Make a table of the labels and values of the process's lines, which are sorted only where the file is not."""
     doing = f"joining {file.name.name}"
-    own = f"kept.rowid >= {rows.start} AND kept.rowid < {rows.stop}"
-    if names * NAME_BYTES < database.limit:
-        joined = (
-            f"(SELECT kept.rowid::{number} AS row, t.rowid AS place, id::{number} AS label{value} FROM {name} t "
-            f"JOIN kept USING (query) JOIN labels USING (item) WHERE {own})"
-        )
-    else:
-        database.run(
-            f"CREATE TABLE numbered AS SELECT t.rowid AS place, query, id::{number} AS label{value} FROM {name} t "
-            "JOIN labels USING (item)",
-            doing=doing,
-        )
+    value = ", value" if valued else ""
+    number = "INTEGER" if max(num_rows, width) < 2**31 else "BIGINT"
+    offsets, is_sorted = _offsets(database, name, num_rows)
+    offsets = offsets[rows.start : rows.stop + 1]
+    labelled = f"SELECT t.rowid AS place, query, id::{number} AS label{value} FROM {name} t JOIN labels USING (item)"
+    if is_sorted:
+        where = f"WHERE place >= {offsets[0]} AND place < {offsets[-1]}"
+        of_lines = f"SELECT place, label{value} FROM ({labelled}) {where}"
+        database.run(f"CREATE TABLE {name}_rows AS {of_lines}", doing=doing)
         database.run(f"DROP TABLE {name}")
-        joined = "joined"
-        database.run(
-            f"CREATE TABLE joined AS SELECT kept.rowid::{number} AS row, place, label{value} FROM numbered "
-            f"JOIN kept USING (query) WHERE {own}",
-            doing=doing,
-        )
+        return Lines(database, f"FROM {name}_rows", offsets)
+    source, joined = name, f"({labelled})"
+    if (num_rows + width) * NAME_BYTES >= database.limit:
+        source = joined = "numbered"
+        database.run(f"CREATE TABLE numbered AS {labelled}", doing=doing)
+        database.run(f"DROP TABLE {name}")
+    where = f"WHERE kept.rowid >= {rows.start} AND kept.rowid < {rows.stop}"
+    joined = f"SELECT kept.rowid::{number} AS row, place, label{value} FROM {joined} JOIN kept USING (query) {where}"
+    if source == "numbered":
+        database.run(f"CREATE TABLE joined AS {joined}", doing=doing)
         database.run("DROP TABLE numbered")
+        source, joined = "joined", "FROM joined"
     with database.in_order():
-        database.run(
-            f"CREATE TABLE {name}_rows AS SELECT row, label{value} FROM {joined} ORDER BY row, place", doing=doing
+        in_order = f"SELECT label{value} FROM ({joined}) ORDER BY row, place"
+        database.run(f"CREATE TABLE {name}_rows AS {in_order}", doing=doing)
+    database.run(f"DROP TABLE {source}")
+    return Lines(database, f"SELECT rowid AS place, label{value} FROM {name}_rows", offsets - offsets[0])
+
+
+def _offsets(database: Database, name: str, num_rows: int) -> tuple[Ints, bool]:
+    """Return where the lines of each row begin and end when they are in order, and whether the file has that order.
+
+    It has where a row's first line has as many lines before it as all rows before it hold.
+    """
+    offsets = np.zeros(num_rows + 1, np.int64)
+    is_sorted = True
+    for start in range(0, num_rows, COUNTED_ROWS):
+        stop = min(start + COUNTED_ROWS, num_rows)
+        found = database.arrays(
+            f"SELECT kept.rowid - {start} AS row, first, lines FROM {name}_queries JOIN kept USING (query) "
+            f"WHERE kept.rowid >= {start} AND kept.rowid < {stop}"
         )
-    database.run(f"DROP TABLE {name if joined != 'joined' else joined}")
+        lengths, first = np.zeros((2, stop - start), np.int64)
+        lengths[found["row"]], first[found["row"]] = found["lines"], found["first"]
+        offsets[start + 1 : stop + 1] = offsets[start] + np.cumsum(lengths)
+        is_sorted = is_sorted and bool(((offsets[start:stop] == first) | (lengths == 0)).all())
+    database.run(f"DROP TABLE {name}_queries")
+    (lines,) = database.row(f"SELECT count(*) FROM {name}")
+    return offsets, is_sorted and lines == offsets[-1]
