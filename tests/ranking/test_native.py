@@ -177,15 +177,15 @@ def test_hits_of_a_mask_are_its_true_cells() -> None:
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("scale", [1, 10**6, 2**61])
 def test_check_finds_what_lists_must_not_hold(scale: int, threads: int) -> None:
-    """The bounds, the first row with an id behind -1, and the first with a repeat."""
-    ids = np.arange(1200).reshape(40, 30) % 90
+    """The bounds, the first row with an id behind -1, and the first with a repeat, of more rows than a byte numbers."""
+    ids = np.tile(np.arange(1200).reshape(40, 30) % 90, (15, 1))
     ids[ids >= 0] *= scale if scale < 2**61 else 1
     ids += (ids > 0) * (scale if scale == 2**61 else 0)
     check = native.check_lists(torch.tensor(ids), threads)
     assert check == (ids.min(), ids.max(), None, None)
-    ids[31, 5], ids[33, 5] = -7, -1
-    ids[38, 9], ids[38, 17], ids[37, 4], ids[37, 3] = ids[38, 2], ids[38, 2], ids[37, 20], -1
-    assert native.check_lists(torch.tensor(ids), threads) == (-7, ids.max(), 31, 37)
+    ids[531, 5], ids[533, 5] = -7, -1
+    ids[538, 9], ids[538, 17], ids[537, 4], ids[537, 3] = ids[538, 2], ids[538, 2], ids[537, 20], -1
+    assert native.check_lists(torch.tensor(ids), threads) == (-7, ids.max(), 531, 537)
 
 
 def test_check_of_what_holds_no_id() -> None:

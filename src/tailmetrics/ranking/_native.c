@@ -29,6 +29,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "masks are read as lit
 
 enum { DONE, NO_MEMORY, NO_SUCH_LABEL }; /* what a function returns */
 enum { HALF, BRAIN, SINGLE, DOUBLE };    /* types of scores */
+enum { MARKS = 1 << 12 };                /* so few that the first cache holds them, a byte each */
 static const int64_t NOT_RANKED = (int64_t)1 << 62;
 
 INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -175,13 +176,14 @@ int tailmetrics_source(void) { return SOURCE; } /* which text the library was co
 /* ---- Labels: a small table of those of a row, by open addressing ---- */
 
 typedef struct { int64_t label; uint32_t row, number; } Slot; /* free if it is of another row, counted from 1 */
-typedef struct { Slot *slots; uint64_t last; int shift; } Table;
+typedef struct { Slot *slots; uint64_t last; int shift; uint8_t *marks; } Table; /* marks: by the last bits of labels */
 
 INLINE Table table_for(int64_t count, char *room, size_t *used) {
     Table table = {.last = 15, .shift = 60};
     for (; (int64_t)table.last < 16 * count; table.shift--) /* so empty that few labels meet */
         table.last = 2 * table.last + 1;
     table.slots = part(room, used, (int64_t)table.last + 1, sizeof(Slot));
+    table.marks = part(room, used, MARKS, 1);
     return table;
 }
 
@@ -245,14 +247,13 @@ INLINE int64_t hits_in_mask(const Lists *task, const int64_t *ids, int64_t row) 
     return found;
 }
 
-/* Put the wanted labels of a row into a table, and look up a list in one pass: few of it, which end in the same six bits
-   as a wanted one, where those are few. */
+/* Put the wanted labels of a row into a table, and look up a list in one pass: few of it, which end in the same twelve
+   bits as a wanted one. Those are marked, and the marks are 0 again behind the row. */
 INLINE int64_t hits_in_list(const Lists *task, const int64_t *ids, int64_t row, Table *table) {
     int64_t start = task->starts ? task->starts[row] : row * task->target_width, distinct = 0, found = 0;
     int64_t count = task->starts ? task->starts[row + 1] - start : task->target_width;
     const int64_t *wanted = task->wanted + (task->starts ? start : row * task->target_stride);
     uint32_t number = (uint32_t)row + 1;
-    uint64_t endings = count <= 32 ? 0 : UINT64_MAX;
     if (count > task->most)
         return -1;
     for (int64_t i = 0; i < count; i++) {
@@ -260,13 +261,13 @@ INLINE int64_t hits_in_list(const Lists *task, const int64_t *ids, int64_t row, 
         if (wanted[i] < 0 || slot->row == number)
             continue;
         *slot = (Slot){wanted[i], number, (uint32_t)i};
-        endings |= (uint64_t)1 << (wanted[i] & 63);
+        table->marks[wanted[i] & (MARKS - 1)] = 1;
         distinct++;
     }
     for (int64_t first = 0; found < distinct && first < task->length; first += 64) {
         uint8_t flags[64] = {0};
         for (int64_t i = 0; i < smaller(64, task->length - first); i++)
-            flags[i] = endings >> (ids[first + i] & 63) & 1;
+            flags[i] = table->marks[ids[first + i] & (MARKS - 1)];
         for (uint64_t bits = bits_of(flags); bits; bits &= bits - 1) {
             int64_t place = first + __builtin_ctzll(bits);
             Slot *slot = find(table, number, ids[place]);
@@ -277,6 +278,8 @@ INLINE int64_t hits_in_list(const Lists *task, const int64_t *ids, int64_t row, 
             slot->number = UINT32_MAX; /* its first place counts */
         }
     }
+    for (int64_t i = 0; i < count; i++)
+        table->marks[wanted[i] & (MARKS - 1)] = 0;
     return found;
 }
 
@@ -312,42 +315,41 @@ typedef struct {
     atomic_llong *found;
 } Check;
 
-/* So many that few lists hold two ids of one stamp, but no more than the cache does. */
+/* So many that few ids of a list share one, and unless it is long no more than the first cache holds. */
 INLINE int64_t stamps_for(int64_t length) {
-    int64_t stamps = 1 << 10;
-    while (stamps < 1 << 15 && stamps < 4 * length * length)
+    int64_t stamps = 1 << 13;
+    while (stamps < 16 * length)
         stamps *= 2;
     return stamps;
 }
 
+/* Whether the id at a place stands before it too: asked only where it, another id or an old row has left its stamp. */
+INLINE bool stands_before(const int64_t *ids, int64_t place) {
+    bool before = false;
+    for (int64_t i = 0; i < place; i++)
+        before |= ids[i] == ids[place];
+    return before;
+}
+
 CLONES static int check_rows(const void *argument, int64_t first, int64_t end, char *room) {
     const Check *task = argument;
-    size_t used = 0;
     int64_t num_stamps = stamps_for(task->length);
-    Table table = table_for(task->length, room, &used);
-    uint32_t *stamps = part(room, &used, num_stamps, sizeof(uint32_t)); /* rows, by the last bits of their ids */
+    uint8_t *stamps = (uint8_t *)room; /* bytes of rows, by the last bits of their ids: those of old rows do no harm */
     int64_t low = INT64_MAX, high = INT64_MIN, first_gap = INT64_MAX, first_twice = INT64_MAX;
     for (int64_t row = first; row < end; row++) {
         const int64_t *ids = task->ids + row * task->ids_stride;
-        uint32_t number = (uint32_t)row + 1;
-        bool gap = false, stamped = false;
         for (int64_t i = 0; i < task->length; i++) {
-            uint32_t *stamp = &stamps[ids[i] & (num_stamps - 1)];
-            stamped |= (*stamp == number) & (ids[i] >= 0);
-            *stamp = number;
+            uint8_t *stamp = &stamps[ids[i] & (num_stamps - 1)];
+            if (*stamp == (uint8_t)row && ids[i] >= 0 && row < first_twice && stands_before(ids, i))
+                first_twice = row;
+            *stamp = (uint8_t)row;
         }
         for (int64_t i = 0; i < task->length; i++) {
             low = smaller(low, ids[i]);
             high = larger(high, ids[i]);
         }
         for (int64_t i = 1; low < 0 && i < task->length; i++)
-            gap |= ids[i - 1] < 0 && ids[i] >= 0;
-        for (int64_t i = 0; stamped && i < task->length; i++) {
-            Slot *slot = find(&table, number, ids[i]);
-            first_twice = smaller(first_twice, slot->row == number && ids[i] >= 0 ? row : INT64_MAX);
-            *slot = (Slot){ids[i], number, 0};
-        }
-        first_gap = smaller(first_gap, gap ? row : INT64_MAX);
+            first_gap = ids[i - 1] < 0 && ids[i] >= 0 ? smaller(first_gap, row) : first_gap;
     }
     lower(&task->found[0], low);
     lower(&task->found[1], ~high);
@@ -357,10 +359,7 @@ CLONES static int check_rows(const void *argument, int64_t first, int64_t end, c
 }
 
 int tailmetrics_check_lists(const Check *task, int64_t threads) {
-    size_t room = 0;
-    table_for(task->length, NULL, &room);
-    part(NULL, &room, stamps_for(task->length), sizeof(uint32_t));
-    return run(check_rows, task, task->num_rows, room, 1.5 * (double)task->length + 20, threads);
+    return run(check_rows, task, task->num_rows, (size_t)stamps_for(task->length), (double)task->length + 15, threads);
 }
 
 /* ---- Buckets ---- */
@@ -597,18 +596,18 @@ INLINE int64_t OF(collect)(const REAL *scores, int64_t count, int64_t first, REA
     return found;
 }
 
-/* A score that at least `depth` scores of a row are above, seldom many more of its first ones; NaN where all are -inf.
-   It is the next one below the maxima of so many groups of scores, which are found without a branch. */
-INLINE REAL OF(first_bar)(const TopK *task, int64_t row, const OF(Room) *parts) {
+/* A score that at least `depth` scores of a row from `start` on are above, seldom many more of those that are read; NaN
+   where all are -inf. It is the next one below the maxima of so many groups of scores, found without a branch. */
+INLINE REAL OF(bar_of)(const TopK *task, int64_t row, int64_t start, const OF(Room) *parts) {
     int64_t groups = FEWEST_GROUPS;
     while (groups < 3 * task->depth)
         groups *= 2;
-    int64_t end = smaller(task->scores.width, smaller(larger(128 * task->depth, 2048), larger(65536, 3 * groups)));
-    int64_t step = smaller(groups, TILE);
+    int64_t reach = start ? TILE : smaller(larger(128 * task->depth, 2048), larger(65536, 3 * groups));
+    int64_t end = smaller(task->scores.width, start + reach), step = smaller(groups, TILE);
     REAL *maxima = (REAL *)parts->other_keys; /* which have the size of scores */
     for (int64_t i = 0; i < groups; i++)
         maxima[i] = -INFINITY;
-    for (int64_t first = 0; first < end; first += step) {
+    for (int64_t first = start; first < end; first += step) {
         int64_t count = smaller(step, end - first);
         const REAL *scores = OF(read)(&task->scores, row, first, count, parts->tile);
         REAL *here = maxima + (first & (groups - 1));
@@ -616,8 +615,8 @@ INLINE REAL OF(first_bar)(const TopK *task, int64_t row, const OF(Room) *parts) 
             here[i] = scores[i] > here[i] ? scores[i] : here[i];
     }
     for (int64_t i = 0; i < groups; i++)
-        parts->keys[i] = OF(key_of)(maxima[i]);
-    REAL bar = OF(score_of)(OF(kth)(parts->keys, groups, task->depth, task->depth / 16) + 1);
+        parts->other_keys[i] = OF(key_of)(maxima[i]);
+    REAL bar = OF(score_of)(OF(kth)(parts->other_keys, groups, task->depth, task->depth / 16) + 1);
     return bar > -FLT_MIN && bar < FLT_MIN ? -FLT_MIN : bar; /* a processor may be told to take subnormal numbers for 0 */
 }
 
@@ -633,15 +632,18 @@ CLONES static int OF(top_k_rows)(const void *argument, int64_t first_row, int64_
     int64_t seen = 0;
     for (int64_t row = first_row; row < end_row; row++) {
         /* of a narrow row most scores would be above a first bar */
-        REAL bar = width >= 8 * depth + 16 ? OF(first_bar)(task, row, &parts) : (REAL)NAN;
-        int64_t found = 0;
+        REAL bar = width >= 8 * depth + 16 ? OF(bar_of)(task, row, 0, &parts) : (REAL)NAN;
+        int64_t found = 0, ascends = 0;
         for (int64_t first = 0; first < width; first += TILE) {
             int64_t count = smaller(TILE, width - first);
+            REAL ahead = ascends ? OF(bar_of)(task, row, first, &parts) : bar; /* else all of it may be above the bar */
+            bar = ahead > bar ? ahead : bar;
             const REAL *scores = OF(read)(&task->scores, row, first, count, parts.tile);
             found += OF(collect)(scores, count, first, bar, keys + found, ids + found);
             if (found >= 2 * depth || first + TILE >= width) {
                 OF(sort)(&parts, found); /* equal scores stay in the order of their labels */
                 bar = OF(score_of)(keys[depth - 1]);
+                ascends |= found >= 4 * depth;
                 found = depth;
             }
         }
