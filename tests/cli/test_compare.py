@@ -75,30 +75,18 @@ def tables(runs, config, tailmetrics, tmp_path):
     return tables
 
 
-def compared(folder):
-    """Return the comparisons by key."""
-    return {one["key"]: one for one in json.loads((folder / "compare.json").read_text())["comparisons"]}
+def told(folder):
+    """Return what compare.json holds beside the comparisons."""
+    return json.loads((folder / "compare.json").read_text())
 
 
 @pytest.mark.drawn
 def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs, config, tailmetrics, tmp_path):
     """Of eleven buckets decile 1 alone differs, by the share of its rows that the old run misses; so all labels do."""
-    metrics = config(BY_DECILE)
-    options = [
-        "--preds",
-        runs.old,
-        "--preds",
-        runs.new,
-        "--config",
-        metrics,
-        *runs.against,
-        "--overwrite",
-        "--out",
-        tmp_path / "out",
-    ]
-    status, out, err = tailmetrics("compare", *options)
+    words = ["--preds", runs.old, "--preds", runs.new, "--config", config(BY_DECILE), *runs.against]
+    status, out, err = tailmetrics("compare", *words, "--out", tmp_path / "out")
     assert (status, err) == (0, "")
-    found = compared(tmp_path / "out")
+    found = {one["key"]: one for one in told(tmp_path / "out")["comparisons"]}
     assert len(found) == 14  # eleven buckets, their gap and adjusted gap, all labels
     gaps = ["global_recall@3/gap", "global_recall@3/adjusted_gap"]
     significant = [key for key, one in found.items() if one["significant"]]
@@ -126,13 +114,11 @@ def test_an_improvement_of_the_rarest_labels_is_found_there_and_only_there(runs,
     assert (tmp_path / "out" / "compare.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_equal_runs_do_not_differ(tables, tailmetrics, tmp_path):
+def test_equal_runs_do_not_differ(tables, compared, tmp_path):
     """A run held against a copy of itself: every difference 0, every p-value 1, nothing significant."""
     table = tables("old", OVERALL, BY_DECILE, RATIO)
     shutil.copy(table, tmp_path / "copy.parquet")
-    status, _, err = tailmetrics("compare", table, tmp_path / "copy.parquet", "--overwrite", "--out", tmp_path / "out")
-    assert (status, err) == (0, "")
-    found = compared(tmp_path / "out").values()
+    found = compared(table, tmp_path / "copy.parquet").values()
     assert not any(one["significant"] for one in found)
     counted = [one for one in found if one["n"] > 1]
     assert len(counted) >= 12
@@ -141,57 +127,34 @@ def test_equal_runs_do_not_differ(tables, tailmetrics, tmp_path):
     )
 
 
-def test_tables_and_predictions_give_the_same(runs, tables, config, tailmetrics, tmp_path):
+def test_tables_and_predictions_give_the_same(runs, tables, config, compared, tmp_path):
     """Comparing tables written before is comparing the predictions; ratios and medians are treated as what they are."""
     metrics = [OVERALL, RATIO, MEDIAN]
     paths = [tables(name, *metrics) for name in ("old", "new")]
     named = ["--names", "old", "new", "--resamples", 500]
-    assert tailmetrics("compare", *paths, *named, "--overwrite", "--out", tmp_path / "a")[0] == 0
-    options = ["--config", config(*metrics), *runs.against, "--overwrite", "--out", tmp_path / "b"]
-    assert tailmetrics("compare", "--preds", runs.old, runs.new, *named, *options)[0] == 0
+    found = compared(*paths, *named, out="a")
+    compared("--preds", runs.old, runs.new, *named, "--config", config(*metrics), *runs.against, out="b")
     for suffix in ("json", "md", "csv"):
         assert (tmp_path / "a" / f"compare.{suffix}").read_text() == (tmp_path / "b" / f"compare.{suffix}").read_text()
-    found = compared(tmp_path / "a")
-    kinds = {key: one["statistic"] for key, one in found.items()}
-    assert kinds == {
-        "precision_k@1": "mean",
-        "precision_k@3": "mean",
-        "psr@3": "ratio",
-        "median_k_for_recall_miss40@1": "median",
-    }
+    kinds = {"precision_k@1": "mean", "precision_k@3": "mean", "psr@3": "ratio"}
+    assert {key: one["statistic"] for key, one in found.items()} == kinds | {"median_k_for_recall_miss40@1": "median"}
     median = found["median_k_for_recall_miss40@1"]
     assert median["wins"] > median["losses"] == 0  # fewer is better
     with (tmp_path / "a" / "compare.csv").open() as file:
         assert [row["key"] for row in csv.DictReader(file)] == list(found)
 
 
-def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
+def test_a_baseline_and_chosen_metrics(tables, compared, tailmetrics, tmp_path):
     """With a baseline the others are held against it alone; --only leaves metrics out, and so comparisons to correct for."""
     old, new = (tables(name, OVERALL, BY_DECILE) for name in ("old", "new"))
     third = tmp_path / "third.parquet"
     shutil.copy(new, third)
-    words = [
-        "compare",
-        old,
-        new,
-        third,
-        "--names",
-        "a",
-        "b",
-        "c",
-        "--overwrite",
-        "--out",
-        tmp_path,
-        "--resamples",
-        500,
-        "--quiet",
-    ]
+    words = [old, new, third, "--names", "a", "b", "c", "--resamples", 500]
     for more, pairs in (([], [("b", "a"), ("c", "a"), ("c", "b")]), (["--baseline", "b"], [("a", "b"), ("c", "b")])):
-        assert tailmetrics(*words, "--only", "precision_k@1", *more)[0] == 0
-        found = json.loads((tmp_path / "compare.json").read_text())["comparisons"]
+        assert compared(*words, "--only", "precision_k@1", *more).keys() == {"precision_k@1"}
+        found = told(tmp_path / "out")["comparisons"]
         assert [(one["run"], one["baseline"]) for one in found] == pairs
-    assert {one["key"] for one in found} == {"precision_k@1"}
-    status, _, err = tailmetrics(*words, "--only", "precision@9")
+    status, _, err = tailmetrics("compare", *words, "--only", "precision@9")
     assert (status, err.splitlines()[1]) == (
         2,
         "hint: choose from precision_k@1, precision_k@3, global_recall@3, recall@3; values of all lists together, such "
@@ -199,16 +162,15 @@ def test_a_baseline_and_chosen_metrics(tables, tailmetrics, tmp_path):
     )
 
 
-def test_the_verdict_is_about_the_metric_that_is_named_first(tables, tailmetrics, tmp_path):
+def test_the_verdict_is_about_the_metric_that_is_named_first(tables, compared, tmp_path):
     """Of two metrics by bucket the order of --only decides, not that of the config."""
     ranked = ("RecallAtK", "{k: 3, buckets: deciles}")
     paths = [tables(name, BY_DECILE, ranked) for name in ("old", "new")]
     for only in (["recall@3", "global_recall@3"], ["global_recall@3", "recall@3"]):
-        words = ["--only", *only, "--out", tmp_path / "out", "--overwrite", "--resamples", 100, "--quiet"]
-        assert tailmetrics("compare", *paths, *words)[0] == 0
-        found = json.loads((tmp_path / "out" / "compare.json").read_text())
-        assert found["verdict"].partition("old-rows: ")[2].startswith((f"{only[0]} is ", f"{only[0]}: "))
-        assert {key.partition("/")[0] for key in compared(tmp_path / "out")} == {*only}
+        found = compared(*paths, "--only", *only, "--resamples", 100)
+        verdict = told(tmp_path / "out")["verdict"].partition("old-rows: ")[2]
+        assert verdict.startswith((f"{only[0]} is ", f"{only[0]}: "))
+        assert {key.partition("/")[0] for key in found} == {*only}
 
 
 def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
@@ -241,33 +203,25 @@ def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
     assert (failed[0], "the tables have different clusters" in failed[2]) == (2, True)
 
 
-def test_clusters_of_sequences_are_those_of_their_tokens(tailmetrics, tmp_path):
+def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, given, tailmetrics, tmp_path):
     """One line for each of 12 sequences says what one for each of their 60 tokens does, in every command."""
     source = np.random.default_rng(0)
-    np.save(tmp_path / "y.npy", source.integers(0, 9, (12, 5)))
-    np.savetxt(tmp_path / "sequences.txt", np.arange(12) // 2, fmt="%d")
-    np.savetxt(tmp_path / "tokens.txt", np.repeat(np.arange(12) // 2, 5), fmt="%d")
-    np.savetxt(tmp_path / "others.txt", np.arange(30), fmt="%d")
-    common = ["--target", tmp_path / "y.npy", "--metrics+=AccuracyAtK", "--metrics.k=1", "--num-labels", 9]
-    for name in ("a", "b"):
-        np.save(tmp_path / f"{name}.npy", source.normal(size=(12, 5, 9)))
-        words = ["--preds", tmp_path / f"{name}.npy", *common, "--per-row", tmp_path / f"{name}.parquet"]
-        assert tailmetrics("evaluate", *words)[0] == 0
-    commands = [
-        ["evaluate", "--preds", tmp_path / "a.npy", *common],
-        ["compare", "--preds", tmp_path / "a.npy", tmp_path / "b.npy", *common],
-        ["compare", tmp_path / "a.parquet", tmp_path / "b.parquet"],
-    ]
-    for number, words in enumerate(commands):
-        for name in ("sequences", "tokens"):
-            out = ["--out", tmp_path / f"{name}{number}", "--clusters", tmp_path / f"{name}.txt"]
-            assert tailmetrics(*words, *out, "--quiet")[0] == 0
-        one, other = (tmp_path / f"{name}{number}" for name in ("sequences", "tokens"))
-        file = "report.json" if number == 0 else "compare.json"
-        found, same = (json.loads((folder / file).read_text()) for folder in (one, other))
-        key = "intervals" if number == 0 else "comparisons"
-        assert found[key] == same[key]
-        assert '"clusters": 6' in (one / file).read_text()
+    lines = {"sequences": np.arange(12) // 2, "tokens": np.repeat(np.arange(12) // 2, 5), "others": np.arange(30)}
+    for name, clusters in lines.items():
+        np.savetxt(tmp_path / f"{name}.txt", clusters, fmt="%d")
+    common = [*given(target=source.integers(0, 9, (12, 5))), "--metrics+=AccuracyAtK", "--metrics.k=1"]
+    preds, tables = ([tmp_path / f"{name}.{form}" for name in "ab"] for form in ("npy", "parquet"))
+    for path, table in zip(preds, tables, strict=True):
+        np.save(path, source.normal(size=(12, 5, 9)))
+        evaluated("--preds", path, *common, "--per-row", table)
+    for run, words in (
+        (lambda *some: evaluated(*some)["intervals"], ["evaluate", "--preds", preds[0], *common]),
+        (compared, ["compare", "--preds", *preds, *common]),
+        (compared, ["compare", *tables]),
+    ):
+        found = run(*words[1:], "--clusters", tmp_path / "sequences.txt")
+        assert found == run(*words[1:], "--clusters", tmp_path / "tokens.txt")
+        assert all(one["clusters"] == 6 for one in found.values())
         err = tailmetrics(*words, "--clusters", tmp_path / "others.txt")[2]
         assert "hint: give one line for each of the 12 sequences, or for each token, padding included." in err
 
@@ -292,13 +246,11 @@ def test_a_file_of_clusters_with_a_header(tables, tailmetrics, tmp_path):
     )
 
 
-def test_a_correction_that_is_asked_for(tables, tailmetrics, tmp_path):
+def test_a_correction_that_is_asked_for(tables, compared):
     """Bonferroni multiplies by the number of comparisons, none leaves p-values alone."""
     paths = [tables(name, OVERALL) for name in ("old", "new")]
     for correction, factor in (("bonferroni", 2), ("none", 1)):
-        options = ["--correction", correction, "--overwrite", "--out", tmp_path, "--quiet"]
-        assert tailmetrics("compare", *paths, *options)[0] == 0
-        for one in compared(tmp_path).values():
+        for one in compared(*paths, "--correction", correction).values():
             assert one["p_randomisation_corrected"] == pytest.approx(min(1, factor * one["p_randomisation"]))
 
 
@@ -329,24 +281,18 @@ AVERAGES = [
 
 
 @pytest.mark.slow
-def test_averages_over_labels_of_several_runs(runs, tables, tailmetrics, tmp_path):
+def test_averages_over_labels_of_several_runs(runs, tables, config, compared, evaluated, tmp_path):
     """Tables hold the labels of each row: what is compared is what Python compares, seeds and their variance included.
 
     Several runs have no median together: it is left out.
     """
     old, new = (tables(name, *AVERAGES, MEDIAN) for name in ("old", "new"))
-    words = ["compare", f"{old},{new}", f"{new},{new}", "--names", "a", "b", "--out", tmp_path, "--resamples", 600]
-    status, out, err = tailmetrics(*words)
-    assert (status, err) == (0, "")
-    assert "b against a: global_macro_recall@1" in " ".join(out.split())
-    found = compared(tmp_path)
+    found = compared(f"{old},{new}", f"{new},{new}", "--names", "a", "b", "--resamples", 600)
     one, other = (RowTable.open(path) for path in (old, new))
     (median,) = (key for key in one.pairs if key.startswith("median"))
     keys = [key for key in one.pairs if key != median]
     known = [table.scalars[median] for table in (one, other)]
-    assert json.loads((tmp_path / "compare.json").read_text())["not_compared"] == {
-        median: {"a": (known[0] + known[1]) / 2, "b": known[1]}
-    }
+    assert told(tmp_path / "out")["not_compared"] == {median: {"a": (known[0] + known[1]) / 2, "b": known[1]}}
     expected = compare(
         {"a": [one.values(keys), other.values(keys)], "b": [other.values(keys)] * 2},
         gaps={f"global_macro_recall@{k}/gap": [key for key in keys if f"recall@{k}/decile" in key] for k in (1, 3)},
@@ -358,17 +304,9 @@ def test_averages_over_labels_of_several_runs(runs, tables, tailmetrics, tmp_pat
         assert (there["difference"], there["low"]) == pytest.approx(
             (here.difference, here.interval.low), nan_ok=True
         ) or (math.isnan(here.interval.low) and there["low"] is None)
-    folder = tmp_path / "report"
-    words = ["--preds", runs.old, *runs.against, "--config", config_of(tmp_path), "--out", folder, "--quiet"]
-    assert tailmetrics("evaluate", *words)[0] == 0
-    report = json.loads((folder / "report.json").read_text())
+    report = evaluated("--preds", runs.old, *runs.against, "--config", config(*AVERAGES, MEDIAN))
     for key in ("global_macro_recall@3/decile_1", "weighted_f1@3"):
         assert report["metrics"][key] == pytest.approx(one.values([key])[key].influence().value)
-
-
-def config_of(folder):
-    """Return the config that the tables were written by."""
-    return folder / "config.yaml"
 
 
 def converted(table, path, order):
@@ -376,69 +314,60 @@ def converted(table, path, order):
     table = table.take(order)
     if path.suffix == ".jsonl":
         path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
-        return
-    write = {".csv": pa.csv.write_csv, ".feather": feather.write_feather, ".arrow": feather.write_feather}
-    {**write, ".orc": orc.write_table, ".parquet": pq.write_table}[path.suffix](table, path)
+    else:
+        write = {".csv": pa.csv.write_csv, ".feather": feather.write_feather, ".orc": orc.write_table}
+        write[path.suffix](table, path)
 
 
 @pytest.mark.slow
-def test_tables_of_five_formats_in_any_order(config, tailmetrics, tmp_path):
-    """Two models of three seeds, rows with groups and users: what tables of Parquet say, others say in any order."""
+def test_tables_of_several_formats_in_any_order(config, evaluated, compared, given, tmp_path):
+    """Two models of two seeds, rows with groups and users: what tables of Parquet say, others say in any order."""
     rng = np.random.default_rng(5)
     queries, items = [f"{number:03}" for number in range(40)], [f"i{number}" for number in range(6)]
     users, tables = rng.integers(0, 12, len(queries)), {}
     lines = [f"{query},{rng.choice(items)},{rng.choice(['de', 'fr'])}" for query in queries]
-    (tmp_path / "y.csv").write_text("query,item,lang\n" + "\n".join(lines))
+    truth = "query,item,lang\n" + "\n".join(lines)
     of_users = [f"{query},{user}" for query, user in zip(queries, users, strict=True)]
     (tmp_path / "users.csv").write_text("query,group\n" + "\n".join(of_users))
     metrics = config(OVERALL, ("RecallAtK", "{k: 2, average: micro, buckets: deciles, scope: global}"), MEDIAN)
-    words = ["--config", metrics, "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv", "--quiet"]
-    for name in ("a0", "a1", "a2", "b0", "b1", "b2"):
+    words = ["--config", metrics, *given(target=truth, train_target=truth), "--row-groups", "lang"]
+    others = {name: tmp_path / f"other-{name}" for name in ("a0.csv", "a1.jsonl", "b0.feather", "b1.orc")}
+    for name, path in others.items():
         scores = [f"{query},{item},{rng.random():.3f}" for query in queries for item in items]
-        (tmp_path / f"{name}.csv").write_text("query,item,score\n" + "\n".join(scores))
-        path = tmp_path / f"{name}.parquet"
-        more = ["--row-groups", "lang", "--preds", tmp_path / f"{name}.csv", "--per-row", path]
-        assert tailmetrics("evaluate", *words, *more)[0] == 0
-        tables[name] = pq.read_table(path)
-    forms = [".parquet", ".csv", ".jsonl", ".feather", ".arrow", ".orc"]
-    others = {name: tmp_path / "others" / f"{name}{form}" for name, form in zip(tables, forms, strict=True)}
-    others["a0"].parent.mkdir()
-    for name, path in others.items():  # draws follow the rows of the first table
-        converted(tables[name], path, np.arange(40) if name == "a0" else rng.permutation(40))
-    found = []
-    for paths in ({name: tmp_path / f"{name}.parquet" for name in tables}, others):
-        models = [",".join(str(paths[f"{model}{seed}"]) for seed in range(3)) for model in "ab"]
-        options = ["--names", "a", "b", "--resamples", 1000, "--overwrite", "--out", tmp_path, "--quiet"]
-        assert tailmetrics("compare", *models, "--clusters", tmp_path / "users.csv", *options)[0] == 0
-        found.append(compared(tmp_path))
-    assert json.dumps(found[0]) == json.dumps(found[1])
-    assert {"precision_k@1/de", "global_micro_recall@2/gap"} <= found[0].keys()
-    assert not any(key.startswith("median") for key in found[0])  # several runs have none together
+        of_parquet = tmp_path / f"{name[:2]}.parquet"
+        evaluated(*words, *given(preds="query,item,score\n" + "\n".join(scores)), "--per-row", of_parquet)
+        tables[name[:2]] = pq.read_table(of_parquet)
+        # draws follow the rows of the first table
+        converted(tables[name[:2]], path, rng.permutation(40) if tables.keys() - {"a0"} else np.arange(40))
+    a0, a1, b0, b1 = (str(tmp_path / f"{name}.parquet") for name in tables)
+    models, options = [f"{a0},{a1}", f"{b0},{b1}"], ["--names", "a", "b", "--resamples", 200]
+    found = compared(*models, "--clusters", tmp_path / "users.csv", *options)
+    a0_too, *more = map(str, others.values())
+    same = compared(f"{a0_too},{more[0]}", ",".join(more[1:]), "--clusters", tmp_path / "users.csv", *options)
+    assert json.dumps(found) == json.dumps(same)
+    assert {"precision_k@1/de", "global_micro_recall@2/gap"} <= found.keys()
+    assert not any(key.startswith("median") for key in found)  # several runs have none together
     means = {name: np.nanmean(table["precision_k@1"].to_numpy()) for name, table in tables.items()}
-    expected = np.mean([means[f"b{seed}"] for seed in range(3)]) - np.mean([means[f"a{seed}"] for seed in range(3)])
-    assert found[0]["precision_k@1"]["difference"] == pytest.approx(expected)
-    users_of_first = tables["a0"].append_column("user", pa.array(users))
-    pq.write_table(users_of_first, tmp_path / "a0.parquet")
-    models = [",".join(str(tmp_path / f"{model}{seed}.parquet") for seed in range(3)) for model in "ab"]
-    assert tailmetrics("compare", *models, "--clusters", "user", *options)[0] == 0
-    assert json.dumps(compared(tmp_path)) == json.dumps(found[0])
-    assert f"{len({*users})} clusters (user)" in (tmp_path / "compare.md").read_text()
-    assert tailmetrics("compare", *models, "--only", "precision_k@1", *options)[0] == 0
-    assert compared(tmp_path)["precision_k@1"]["low"] != found[0]["precision_k@1"]["low"]
+    expected = (means["b0"] + means["b1"] - means["a0"] - means["a1"]) / 2
+    assert found["precision_k@1"]["difference"] == pytest.approx(expected)
+    pq.write_table(tables["a0"].append_column("user", pa.array(users)), a0)
+    assert json.dumps(compared(*models, "--clusters", "user", *options)) == json.dumps(found)
+    assert f"{len({*users})} clusters (user)" in (tmp_path / "out" / "compare.md").read_text()
+    alone = compared(*models, "--only", "precision_k@1", *options)
+    assert alone["precision_k@1"]["low"] != found["precision_k@1"]["low"]
 
 
 @pytest.mark.slow
-def test_parts_of_several_ranks_are_one_table(tables, tailmetrics, tmp_path):
+def test_parts_of_several_ranks_are_one_table(tables, compared, tailmetrics, tmp_path):
     """A name whose parts lie beside it stands for all of them, in the order of the ranks; one too few is refused."""
     old, new = (tables(name, OVERALL) for name in ("old", "new"))
-    assert tailmetrics("compare", old, new, "--overwrite", "--out", tmp_path / "a", "--names", "x", "y")[0] == 0
+    whole = compared(old, new, "--names", "x", "y")
     table = pq.read_table(new)
     new.unlink()
     for rank in range(11):  # rank 10 comes behind rank 9, not behind rank 1
         part = table.slice(rank * 37, 37)
         pq.write_table(part, tmp_path / f"new-rows.rank{rank}-of-11.parquet")
-    assert tailmetrics("compare", old, new, "--overwrite", "--out", tmp_path / "b", "--names", "x", "y")[0] == 0
-    assert compared(tmp_path / "a") == compared(tmp_path / "b")
+    assert compared(old, new, "--names", "x", "y") == whole
     (tmp_path / "new-rows.rank3-of-11.parquet").unlink()
     assert "holds 363 rows in 10 file(s), but 400 were evaluated" in tailmetrics("compare", old, new)[2]
 
@@ -460,25 +389,20 @@ def test_predictions_in_the_place_of_tables(runs, tailmetrics, tmp_path):
         assert "or compare predictions: --preds A --preds B --target T" in err.splitlines()[1]
 
 
-def test_overall_values_beside_those_by_bucket(config, tailmetrics, tmp_path):
+def test_overall_values_beside_those_by_bucket(config, compared, given, tmp_path):
     """Areas and averages over labels, overall and by bucket in one table, are scikit-learn's, of thresholds too."""
     rng = np.random.default_rng(8)
     target = rng.random((200, 12)) < np.linspace(0.6, 0.1, 12)
     runs = {name: np.round(target * scale + rng.normal(size=target.shape), 1) for name, scale in (("a", 2), ("b", 1))}
     for name, scores in runs.items():
         np.save(tmp_path / f"{name}.npy", scores.astype(np.float32))
-    np.save(tmp_path / "target.npy", target)
-    np.save(tmp_path / "counts.npy", target.sum(axis=0))
     kinds = (("LabelAUC", ""), ("F1AtThreshold", "threshold: 0.95, average: macro"), ("F1AtK", "k: 3, average: macro"))
     metrics = [(kind, f"{{{given}{', ' * bool(given)}{by}}}") for kind, given in kinds
                for by in ("num_labels: 12", "num_labels: 12, scope: global, buckets: 'quantiles:3'")
                if not (kind == "LabelAUC" and "global" in by)]  # fmt: skip
     metrics.insert(1, ("LabelAUC", "{num_labels: 12, buckets: 'quantiles:3'}"))
-    words = ["compare", "--config", config(*metrics), "--preds", tmp_path / "a.npy", tmp_path / "b.npy"]
-    words += ["--target", tmp_path / "target.npy", "--label-counts", tmp_path / "counts.npy", "--num-train", 200]
-    status, _, err = tailmetrics(*words, "--resamples", 400, "--out", tmp_path / "out")
-    assert status == 0, err
-    found = compared(tmp_path / "out")
+    words = ["--config", config(*metrics), "--preds", tmp_path / "a.npy", tmp_path / "b.npy", "--num-train", 200]
+    found = compared(*words, *given(target=target, label_counts=target.sum(axis=0)), "--resamples", 400)
     for side, name in (("baseline_value", "a"), ("value", "b")):
         scores = runs[name].astype(np.float32)
         best = np.zeros_like(target)
@@ -492,44 +416,33 @@ def test_overall_values_beside_those_by_bucket(config, tailmetrics, tmp_path):
             assert found[key][side] == pytest.approx(value, abs=1e-4 if key == "macro_auc" else 1e-12)
 
 
-def test_a_list_that_ends_early_is_told_with_the_name_of_its_run(config, tailmetrics, tmp_path):
+@pytest.fixture
+def unequal(given, tmp_path):
+    """Return scores of nine labels, their first three in a list, and the options that name the targets."""
+    scores = np.random.default_rng(0).normal(size=(40, 9))
+    np.save(tmp_path / "full.npy", scores)
+    np.save(tmp_path / "cut.npy", (-scores).argsort(1)[:, :3])
+    return tmp_path / "full.npy", tmp_path / "cut.npy", [*given(target=np.arange(40) % 9), "--num-labels", 9]
+
+
+def test_a_list_that_ends_early_is_told_with_the_name_of_its_run(unequal, compared, tmp_path):
     """Scores of nine labels against their first three: one note, of that run, and none of the check of a preset."""
-    scores, target = np.random.default_rng(0).normal(size=(40, 9)), np.arange(40) % 9
-    for name, array in {"full": scores, "cut": (-scores).argsort(1)[:, :3], "y": target}.items():
-        np.save(tmp_path / f"{name}.npy", array)
-    words = [
-        "--preset",
-        "next_location",
-        "--target",
-        tmp_path / "y.npy",
-        "--num-labels",
-        9,
-        "--resamples",
-        100,
-        "--quiet",
-    ]
-    preds = [word for name in ("full", "cut") for word in ("--preds", tmp_path / f"{name}.npy")]
-    assert tailmetrics("compare", *words, *preds, "--out", tmp_path / "out")[0] == 0
-    said = json.loads((tmp_path / "out" / "compare.json").read_text())["warnings"]
+    full, cut, target = unequal
+    compared("--preset", "next_location", *target, "--preds", full, cut, "--resamples", 100)
+    said = told(tmp_path / "out")["warnings"]
     assert [one.partition(":")[0] for one in said if "AccuracyAtK, k=5" in one] == ["cut"]
 
 
-def test_lists_of_unequal_length_are_marked(config, tailmetrics, tmp_path):
+def test_lists_of_unequal_length_are_marked(unequal, config, compared, evaluated, tmp_path):
     """A run of the 3 best of 9 labels against all of 9: what reads more than 3 places is marked, from tables and files."""
-    scores, target = np.random.default_rng(0).normal(size=(40, 9)), np.arange(40) % 9
-    for name, array in {"full": scores, "cut": (-scores).argsort(1)[:, :3], "y": target}.items():
-        np.save(tmp_path / f"{name}.npy", array)
     metrics = config(("RecallAtK", "{k: [3, 5]}"), ("MRR", "{}"), ("RecallAtK", "{k: [3, 5], average: macro}"))
-    words = ["--config", metrics, "--target", tmp_path / "y.npy", "--num-labels", 9, "--quiet"]
-    tables = [tmp_path / f"{name}.parquet" for name in ("full", "cut")]
-    for table in tables:
-        more = ["--preds", table.with_suffix(".npy"), "--per-row", table]
-        assert tailmetrics("evaluate", *words, *more)[0] == 0
-    preds = [word for table in tables for word in ("--preds", table.with_suffix(".npy"))]
-    for given in (["compare", *tables, "--quiet"], ["compare", *words, *preds]):
-        options = ["--resamples", 100, "--overwrite", "--out", tmp_path / "out"]
-        assert tailmetrics(*given, *options)[0] == 0
-        found = json.loads((tmp_path / "out" / "compare.json").read_text())
+    words = ["--config", metrics, *unequal[2]]
+    tables = [path.with_suffix(".parquet") for path in unequal[:2]]
+    for path, table in zip(unequal[:2], tables, strict=True):
+        evaluated(*words, "--preds", path, "--per-row", table)
+    for files in (tables, [*words, "--preds", *unequal[:2]]):
+        compared(*files, "--resamples", 100)
+        found = told(tmp_path / "out")
         five, everything = "full 5, cut 3", "full all labels, cut 3"
         assert found["unequal_lists"] == {"recall@5": five, "mrr": everything, "macro_recall@5": five}
         assert f"† recall@5, macro_recall@5: lists have unequal lengths ({five}), which may be part" in found["verdict"]

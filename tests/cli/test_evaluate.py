@@ -52,30 +52,19 @@ def in_memory(made):
     return {key: float(value) for key, value in collection.compute().items()}, rows
 
 
-def reported(folder):
+def values(report):
     """Return the values of a report by key, NaN for what is undefined."""
-    report = json.loads((folder / "report.json").read_text())
-    values = {f"{key}/{bucket}": value for key, by in report["by_bucket"].items() for bucket, value in by.items()}
-    return {key: float("nan") if value is None else value for key, value in {**report["metrics"], **values}.items()}
+    return {key: float("nan") if value is None else value for key, value in report["metrics"].items()}
 
 
 @pytest.mark.drawn
 def test_a_report_holds_what_the_metrics_compute(made, config, tailmetrics, tmp_path):
     """Every value is to the last bit that of the metrics fed in one batch, however small the batches."""
-    status, out, err = tailmetrics(
-        "evaluate",
-        "--config",
-        config(*METRICS),
-        *made.trained_on,
-        "--overwrite",
-        "--out",
-        tmp_path / "out",
-        "--batch-rows",
-        7,
-    )
+    words = ["--config", config(*METRICS), *made.trained_on, "--out", tmp_path / "out", "--batch-rows", 7]
+    status, out, err = tailmetrics("evaluate", *words)
     assert (status, err) == (0, "")
     expected, _ = in_memory(made)
-    found = reported(tmp_path / "out")
+    found = values(json.loads((tmp_path / "out" / "report.json").read_text()))
     assert found.pop("gini@3") > 0
     np.testing.assert_array_equal([found[key] for key in expected], list(expected.values()))
     assert found.keys() == expected.keys()
@@ -106,15 +95,11 @@ def test_rows_are_written_as_the_metrics_have_them(made, config, tailmetrics, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "new"]
 
 
-def test_counts_of_a_file_do_what_training_targets_do(made, config, tailmetrics, tmp_path):
+def test_counts_of_a_file_do_what_training_targets_do(made, config, evaluated):
     """--label-counts with --num-train gives the report of --train-target."""
-    config_path = config(*METRICS)
     counted = [*made.evaluated, "--label-counts", made.counts, "--num-train", len(made.trained)]
-    for name, options in (("a", made.trained_on), ("b", counted)):
-        assert (
-            tailmetrics("evaluate", "--config", config_path, *options, "--overwrite", "--out", tmp_path / name)[0] == 0
-        )
-    assert (tmp_path / "a" / "report.json").read_bytes() == (tmp_path / "b" / "report.json").read_bytes()
+    metrics = ["--config", config(*METRICS)]
+    assert evaluated(*metrics, *made.trained_on) == evaluated(*metrics, *counted)
 
 
 def test_a_config_may_hold_every_option_and_the_command_line_wins(made, config, tailmetrics, tmp_path):
@@ -136,55 +121,39 @@ def test_without_an_output_folder_nothing_is_written(made, config, tailmetrics, 
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
-def test_the_number_of_labels_alone_is_enough_for_metrics_that_ask_for_no_more(made, config, tailmetrics, tmp_path):
+def test_the_number_of_labels_alone_is_enough_for_metrics_that_ask_for_no_more(made, config, evaluated):
     """Gini needs the number of labels, not how often they occur in training."""
-    options = [
-        "--config",
-        config(METRICS[4]),
-        *made.evaluated,
-        "--num-labels",
-        30,
-        "--overwrite",
-        "--out",
-        tmp_path / "out",
-    ]
-    assert tailmetrics("evaluate", *options)[0] == 0
-    assert reported(tmp_path / "out")["gini@3"] > 0
+    assert evaluated("--config", config(METRICS[4]), *made.evaluated, "--num-labels", 30)["metrics"]["gini@3"] > 0
 
 
-def test_filtered_pairs_do_not_count(made, config, tailmetrics, tmp_path):
+def test_filtered_pairs_do_not_count(made, config, evaluated, tmp_path):
     """A filter that names every relevant label that is ranked leaves no hit."""
     pairs = [(row, label) for row, relevant in enumerate(made.relevant) for label in relevant]
     (tmp_path / "filter.txt").write_text("".join(f"{row} {label}\n" for row, label in pairs))
-    options = ["--config", config(METRICS[0]), *made.evaluated, "--overwrite", "--out", tmp_path / "out"]
-    assert tailmetrics("evaluate", *options, "--filter", tmp_path / "filter.txt")[0] == 0
-    assert reported(tmp_path / "out") == {"precision@1": 0, "precision@3": 0}
+    report = evaluated("--config", config(METRICS[0]), *made.evaluated, "--filter", tmp_path / "filter.txt")
+    assert report["metrics"] == {"precision@1": 0, "precision@3": 0}
 
 
-def test_intervals_hold_the_value_they_are_of(made, config, tailmetrics, tmp_path):
+def test_intervals_hold_the_value_they_are_of(made, config, evaluated):
     """Every key with values per row has an interval about the reported value, ratios of sums included."""
-    options = ["--config", config(*METRICS), *made.trained_on, "--overwrite", "--out", tmp_path / "out", "--intervals"]
-    assert tailmetrics("evaluate", *options, "--resamples", 200)[0] == 0
-    values = reported(tmp_path / "out")
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    found = report["intervals"]
+    report = evaluated("--config", config(*METRICS), *made.trained_on, "--intervals", "--resamples", 200)
+    expected, found = values(report), report["intervals"]
     gaps = {key: value for key, value in report["summaries"].items() if key in found}
     assert gaps
-    assert found.keys() == values.keys() | gaps.keys()
-    values |= gaps
+    assert found.keys() == expected.keys() | gaps.keys()
+    expected |= gaps
     for key, interval in found.items():
-        assert interval["value"] == pytest.approx(values[key], nan_ok=True) or interval["n"] == 0
-        assert interval["low"] is None or interval["low"] <= values[key] <= interval["high"]
+        assert interval["value"] == pytest.approx(expected[key], nan_ok=True) or interval["n"] == 0
+        assert interval["low"] is None or interval["low"] <= expected[key] <= interval["high"]
     assert found["psp@3"]["method"].startswith(("BCa", "studentised"))
 
 
 @pytest.mark.parametrize("name", ["head_to_tail", "xmc", "retrieval", "recsys", "next_location", "map12"])
 @pytest.mark.slow
-def test_every_preset_runs_on_scores(made, tailmetrics, tmp_path, name):
+def test_every_preset_runs_on_scores(made, given, tailmetrics, name):
     """Each preset evaluates a matrix of scores against one label per row; one that has no buckets says so."""
-    np.save(tmp_path / "scores.npy", np.random.default_rng(1).random((60, 30)))
-    np.save(tmp_path / "places.npy", np.arange(60) % 30)
-    options = ["--preds", tmp_path / "scores.npy", "--target", tmp_path / "places.npy", "--train-target", made.train]
+    options = [*given(preds=np.random.default_rng(1).random((60, 30)), target=np.arange(60) % 30)]
+    options += ["--train-target", made.train]
     status, out, err = tailmetrics("evaluate", "--preset", name, *options)
     unread = "warning: No metric reads how often labels occur in training, so that --train-target makes no values by "
     no_buckets = name in ("retrieval", "map12")
@@ -198,60 +167,46 @@ def test_every_preset_runs_on_scores(made, tailmetrics, tmp_path, name):
 
 
 @pytest.mark.parametrize("chosen", ["preset", "config"])
-def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(config, tailmetrics, tmp_path, chosen):
+def test_a_warning_of_a_metric_is_on_stderr_and_in_the_report(config, given, evaluated, tailmetrics, tmp_path, chosen):
     """Probabilities in the place of logits: a preset is tried on one row first, which does not use the warning up."""
-    np.save(tmp_path / "scores.npy", np.full((60, 30), 1 / 30))
-    np.save(tmp_path / "places.npy", np.arange(60) % 30)
-    files = ["--preds", tmp_path / "scores.npy", "--target", tmp_path / "places.npy"]
+    files = given(preds=np.full((60, 30), 1 / 30), target=np.arange(60) % 30)
     metrics = ["--preset", "next_location"] if chosen == "preset" else ["--config", config(("CrossEntropy", "{}"))]
-    status, _, err = tailmetrics("evaluate", *files, *metrics, "--out", tmp_path / "out", "--quiet")
-    said = f"CrossEntropy: {tmp_path / 'scores.npy'}, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
-    assert (status, err.count(f"warning: {said}")) == (0, 1)
-    warnings = json.loads((tmp_path / "out" / "report.json").read_text())["warnings"]
+    said = f"CrossEntropy: {tmp_path / 'preds.npy'}, float64 [60, 30], lie between 0 and 1 and add up to 1 in each row"
+    warnings = evaluated(*files, *metrics, warns=[*["No file says"] * (chosen == "preset"), said])["warnings"]
     assert [one.partition(", as")[0] for one in warnings if one.startswith("CrossEntropy")] == [said]
-    files[1:2] = [tmp_path / "scores.npy", tmp_path / "scores.npy"]
-    options = ["--names", "a", "b", "--resamples", 200, "--quiet"]
+    options = ["--preds", files[1], "--names", "a", "b", "--resamples", 200, "--quiet"]
     assert said in tailmetrics("compare", *files, *metrics, *options)[2]
 
 
-def test_the_hint_for_logits_of_a_file_can_be_typed(tailmetrics, tmp_path):
+def test_the_hint_for_logits_of_a_file_can_be_typed(given, evaluated, tailmetrics, tmp_path):
     """The warning names the file; with the options that it names the value is that of the probabilities."""
     rng = np.random.default_rng(0)
     target = (rng.random((80, 9)) < 0.3).astype(np.int64)
     logits = rng.normal(size=(80, 9)) + 2 * target
-    np.save(tmp_path / "logits.npy", logits)
-    np.save(tmp_path / "y.npy", target)
-    files = ["evaluate", "--preds", tmp_path / "logits.npy", "--target", tmp_path / "y.npy"]
-    words = [*files, "--out", tmp_path / "out", "--overwrite", "--quiet"]
-    status, _, err = tailmetrics(*words, "--metrics+", "F1AtThreshold", "--metrics.threshold", "0.3")
+    files = given(preds=logits, target=target)
+    status, _, err = tailmetrics("evaluate", *files, "--metrics+", "F1AtThreshold", "--metrics.threshold", "0.3")
     assert status == 0
-    assert f"F1AtThreshold: {tmp_path / 'logits.npy'}, float64 [80, 9]" in err
+    assert f"F1AtThreshold: {tmp_path / 'preds.npy'}, float64 [80, 9]" in err
     hint = err.strip().rpartition("write its logit: ")[2].removesuffix(".")
-    assert tailmetrics(*words, *hint.split())[::2] == (0, "")
-    (value,) = json.loads((tmp_path / "out" / "report.json").read_text())["metrics"].values()
+    (value,) = evaluated(*files, *hint.split(), warns=())["metrics"].values()
     above = 1 / (1 + np.exp(-logits)) > 0.3
     assert value == pytest.approx(2 * (above & (target > 0)).sum() / (above.sum() + target.sum()))
 
 
 @pytest.mark.slow
-def test_probabilities_of_a_file(tailmetrics, tmp_path):
+def test_probabilities_of_a_file(given, evaluated, tailmetrics):
     """The report names --probabilities; with it the loss is -log of the probability, and ranks stay; so by bucket."""
     chances = np.random.default_rng(0).dirichlet(np.full(12, 0.5), size=40).astype(np.float32)
     target = np.arange(40) % 12
-    np.save(tmp_path / "p.npy", chances)
-    np.save(tmp_path / "y.npy", target)
-    words = ["evaluate", "--preds", tmp_path / "p.npy", "--target", tmp_path / "y.npy", "--preset", "next_location"]
-    words += ["--quiet", "--out", tmp_path / "out", "--overwrite", "--train-target", tmp_path / "y.npy"]
-    assert tailmetrics(*words, "--num-labels", 12)[0] == 0
-    before = json.loads((tmp_path / "out" / "report.json").read_text())
+    words = [*given(preds=chances, target=target, train_target=target), "--preset", "next_location"]
+    before = evaluated(*words, "--num-labels", 12, warns=["CrossEntropy: "])
     assert any("add --probabilities" in one for one in before["warnings"])
-    assert tailmetrics(*words, "--num-labels", 12, "--probabilities")[::2] == (0, "")
-    found = json.loads((tmp_path / "out" / "report.json").read_text())["metrics"]
+    found = evaluated(*words, "--num-labels", 12, "--probabilities", warns=())["metrics"]
     expected = -np.log(chances[np.arange(40), target].astype(np.float64))
     assert found["cross_entropy"] == pytest.approx(expected.mean(), rel=1e-6)
     assert found["cross_entropy/decile_10"] == pytest.approx(expected[np.isin(target, [0])].mean(), rel=1e-6)
     assert found["mrr"] == before["metrics"]["mrr"]
-    refused = tailmetrics(*words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
+    refused = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
     assert refused[2].startswith("error: --probabilities takes logarithms, which no threshold is for")
 
 
@@ -294,7 +249,7 @@ class FoundAtK(RowMeanMetric):
 """
 
 
-def test_a_config_names_a_class_of_the_current_folder(made, tailmetrics, tmp_path, monkeypatch):
+def test_a_config_names_a_class_of_the_current_folder(made, evaluated, tmp_path, monkeypatch):
     """As with `python -m tailmetrics`, but behind whatever is installed."""
     installed, here = tmp_path / "installed", tmp_path / "here"
     for folder, stem, names in ((installed, "theirs", ["twice"]), (here, "ours", ["twice", "own_of_the_folder"])):
@@ -306,50 +261,36 @@ def test_a_config_names_a_class_of_the_current_folder(made, tailmetrics, tmp_pat
     config = here / "own.yaml"
     metrics = [f"  - class_path: {name}.FoundAtK\n    init_args: {{k: 3}}\n" for name in ("own_of_the_folder", "twice")]
     config.write_text("metrics:\n  - class_path: tailmetrics.HitRateAtK\n    init_args: {k: 3}\n" + "".join(metrics))
-    status, _, err = tailmetrics(
-        "evaluate", "--config", config, *made.evaluated, "--num-labels", 30, "--overwrite", "--out", here
-    )
+    found = evaluated("--config", config, *made.evaluated, "--num-labels", 30, warns=())["metrics"]
     for name in ("own_of_the_folder", "twice"):
         sys.modules.pop(name, None)
-    assert (status, err) == (0, "")
-    found = reported(here)
     assert found["ours@3"] == found["theirs@3"] == found["hit_rate@3"] > 0
 
 
-def test_one_file_is_target_and_training_target(tailmetrics, tmp_path):
+def test_one_file_is_target_and_training_target(given, evaluated):
     """A model tried on what it was trained on: each label counts in training as often as in the targets."""
     target = np.arange(12).reshape(4, 3) % 2 == 0
-    np.save(tmp_path / "target.npy", target)
-    np.save(tmp_path / "scores.npy", np.arange(12.0).reshape(4, 3))
-    words = ["--preds", "scores.npy", "--target", "target.npy", "--train-target", "target.npy", "--preset"]
-    words = [tmp_path / word if word.endswith(".npy") else word for word in words]
-    status, _, err = tailmetrics(
-        "evaluate", *words, "head_to_tail", "--buckets", "quantiles:3", "--out", tmp_path / "o"
-    )
-    assert status == 0, err
-    counts = json.loads((tmp_path / "o" / "report.json").read_text())["label_counts"]
+    files = given(preds=np.arange(12.0).reshape(4, 3), target=target)
+    words = [*files, "--train-target", files[3], "--preset", "head_to_tail", "--buckets", "quantiles:3"]
+    counts = evaluated(*words)["label_counts"]
     assert (counts["labels"], counts["occurrences"]) == (3, target.sum())
 
 
 @pytest.mark.parametrize("padding", [-100, 0])
 @pytest.mark.slow
-def test_an_ignored_label_pads_sequences_of_targets_and_training(tailmetrics, tmp_path, padding):
+def test_an_ignored_label_pads_sequences_of_targets_and_training(given, evaluated, tailmetrics, tmp_path, padding):
     """By plain loops over places: accuracy of those that count; the tokens of (B, T) training texts count repeats."""
     source = np.random.default_rng(0)
     scores, target = source.normal(size=(6, 5, 9)), source.integers(1, 9, (6, 5))
     train = source.integers(1, 4, (20, 7))
     target[:, 3:], train[::2, 4:] = padding, padding
-    for name, array in {"s": scores, "y": target, "t": train}.items():
-        np.save(tmp_path / f"{name}.npy", array)
-    files = [f"--{name}={tmp_path / file}" for name, file in (("preds", "s.npy"), ("target", "y.npy"))]
-    words = [*files, f"--train-target={tmp_path / 't.npy'}", f"--ignore-index={padding}", "--out", tmp_path / "out"]
-    metrics = ["--metrics+=AccuracyAtK", "--metrics.k=1", "--buckets", "thresholds:1"]
+    files, training = given(preds=scores, target=target), given(train_target=train)
+    metrics = ["--metrics+=AccuracyAtK", "--metrics.k=1"]
+    by_bucket, ignored = [*metrics, "--buckets", "thresholds:1"], [*files, *training, f"--ignore-index={padding}"]
     beside = "--metrics+=CrossEntropy", "--metrics.ignore_index", padding, "--metrics+=MRR"  # which has the same, then
-    status, out, _ = tailmetrics("evaluate", *metrics, *beside, *(one for one in words if "--ignore" not in str(one)))
-    assert status == 0
-    status, out, _ = tailmetrics("evaluate", *metrics, "--metrics+=CrossEntropy", *words, "--overwrite")
-    assert (status, "exp(cross_entropy): perplexity" in " ".join(out.split())) == (0, True)
-    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert tailmetrics("evaluate", *by_bucket, *beside, *files, *training)[0] == 0
+    found = evaluated(*by_bucket, "--metrics+=CrossEntropy", *ignored)
+    assert "perplexity" in (tmp_path / "out" / "report.md").read_text()
     counts = target != padding
     assert found["rows"] == counts.sum()
     assert f"{(~counts).sum()} of 30 rows are left out by --ignore-index {padding}." in found["warnings"]
@@ -358,35 +299,28 @@ def test_an_ignored_label_pads_sequences_of_targets_and_training(tailmetrics, tm
     assert sum(bucket["positives"] for bucket in found["buckets"]) == counts.sum()
     assert any("sequence are taken for independent" in one for one in found["warnings"])
     (tmp_path / "texts.txt").write_text("one\ntwo\nthree\nfour\nfive\nsix\n")
-    more = ["--clusters", tmp_path / "texts.txt", "--overwrite", "--quiet"]
-    assert tailmetrics("evaluate", *metrics, *words, *more)[0] == 0
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    report = evaluated(*by_bucket, *ignored, "--clusters", tmp_path / "texts.txt")
     assert report["intervals"]["accuracy@1"]["clusters"] == 6
     assert not any("independent" in one for one in report["warnings"])
-    status, _, err = tailmetrics("evaluate", *metrics[:2], *files, "--quiet")
+    status, _, err = tailmetrics("evaluate", *metrics, *files, "--quiet")
     assert (status, "If -100 marks rows that do not count, add --ignore-index -100." in err) == (
         (2, True) if padding < 0 else (0, False)
     )
 
 
 @pytest.mark.slow
-def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(tailmetrics, tmp_path):
+def test_the_ignored_label_that_is_given_takes_the_place_of_a_preset_s(given, evaluated, compared, tmp_path):
     """The preset says -100, the files are padded by 0: by an own loop, perplexity and accuracy of tokens that count."""
     source = np.random.default_rng(1)
     scores, target = source.normal(size=(6, 5, 12)), source.integers(1, 12, (6, 5))
     target[:, 3:], train = 0, source.integers(0, 12, (20, 7))
     scores[..., 0] += 9  # a model of padding: that would flatter
-    for name, array in {"s": scores, "o": scores[..., ::-1], "y": target, "t": train}.items():
-        np.save(tmp_path / f"{name}.npy", array)
-    words = ["--preset", "language_model", "--ignore-index=0", f"--target={tmp_path / 'y.npy'}", "--quiet"]
-    words += [f"--train-target={tmp_path / 't.npy'}", "--out", tmp_path / "out", "--overwrite"]
+    np.save(tmp_path / "o.npy", scores[..., ::-1])
+    words = ["--preset", "language_model", "--ignore-index=0", *given(target=target, train_target=train, preds=scores)]
     loss = np.log(np.exp(scores).sum(2)) - np.take_along_axis(scores, target[..., None], 2)[..., 0]
-    assert tailmetrics("evaluate", *words, "--preds", tmp_path / "s.npy")[0] == 0
-    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    found = evaluated(*words)
     assert (found["rows"], found["label_counts"]["occurrences"]) == ((target != 0).sum(), (train != 0).sum())
     assert found["metrics"]["cross_entropy"] == pytest.approx(loss[target != 0].mean(), abs=1e-12)
     assert found["metrics"]["accuracy@1"] == 0
-    assert tailmetrics("compare", *words, "--preds", tmp_path / "s.npy", tmp_path / "o.npy")[0] == 0
-    compared = json.loads((tmp_path / "out" / "compare.json").read_text())
-    (loss,) = (one for one in compared["comparisons"] if one["key"] == "cross_entropy")
-    assert loss["baseline_value"] == pytest.approx(found["metrics"]["cross_entropy"], abs=1e-12)
+    one = compared(*words, "--preds", tmp_path / "o.npy")["cross_entropy"]
+    assert one["baseline_value"] == pytest.approx(found["metrics"]["cross_entropy"], abs=1e-12)
