@@ -31,14 +31,15 @@ Prints the metrics, overall and from the most frequent labels to the rarest, and
 
   tailmetrics evaluate --preset recsys --preds scores.csv --target test.csv --train-target train.csv --out report
 
-Row i of the predictions belongs to row i of the targets. Lines that name their query (TREC, JSON Lines, CSV) are
-joined by it. A file may be compressed (.gz, .bz2, .zst), a folder of parts, a pattern in quotes, or an address (s3://).
-Under torchrun each process reads a share of the rows, and the numbers are the same."""
+Row i of the predictions belongs to row i of the targets. Where lines name their query (TREC, JSON Lines, CSV), lines of
+one query belong together, in any order. A file may be compressed (.gz, .bz2, .zst), a folder of parts, a pattern in
+quotes, or an address (s3://). Under torchrun each process reads a share of the rows, and the numbers are the same."""
 COMPARE = """Compare runs row by row.
 
   tailmetrics compare old.parquet new.parquet --out comparison
 
-It takes tables that tailmetrics evaluate --per-row wrote, or predictions (--preds) with one target and one config."""
+It takes tables that tailmetrics evaluate --per-row wrote; or files of predictions (--preds), with one --target, and one
+--preset or --config."""
 METRICS = (
     "The metrics, each with class_path and init_args; --metrics+=RecallAtK --metrics.k=5 adds one. "
     "--metrics.help RecallAtK lists the arguments of a class."
@@ -118,7 +119,9 @@ def _command(description: str, usage: str, options: dict[str, type]) -> Argument
         allow_abbrev=False,
     )
     parser.add_argument("--config", action=_Config, help="YAML file with a list of metrics, and any other option.")
-    parser.add_argument("--preset", action=_Preset, help=f"A config of the library: {', '.join(preset_paths())}.")
+    parser.add_argument(
+        "--preset", action=_Preset, help=f"A config that comes with the library: {', '.join(preset_paths())}."
+    )
     parser.add_argument("--metrics", type=list[TopKMetric], help=METRICS)
     text = "Metrics of the preset or config to leave out, by key or class, such as cross_entropy."
     parser.add_argument("--without", type=str, nargs="+", action="extend", help=text, metavar="METRIC")
