@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ NUM_LABELS = 40
 NUM_TRAIN = 200
 
 
+@cache
 def training_counts() -> Tensor:
     """A long tail over ids in no order of frequency, the last labels never seen."""
     generator = torch.Generator().manual_seed(5)

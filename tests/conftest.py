@@ -4,7 +4,6 @@ import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from zlib import crc32
 
@@ -50,15 +49,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for item in of_test[1:]:
                 if crc32(item.nodeid.encode()) % 5:
                     item.add_marker("slow")
-
-
-@pytest.fixture(params=["fast", pytest.param("plain", marks=pytest.mark.slow)])
-def both_forms(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run a test of values twice: in the form of the CPU, and in the one that devices run."""
-    from tailmetrics.ranking._device import force_plain
-
-    with force_plain() if request.param == "plain" else nullcontext():
-        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 
 from cases import BUCKETS, FEW, NUM_TRAIN, data, training_counts
 from tailmetrics import TopKCollection, functional, rank
+from tailmetrics.metrics import REGISTRY
 
 WEIGHTS = functional.inverse_propensities(training_counts(), NUM_TRAIN)
 BATCH = data(seed=91, num_rows=13, graded=True)
@@ -64,29 +64,25 @@ def assert_same_bits(found: Any, wanted: Any) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
 
 
-GRADED = {name for name in FORMULAS if re.search("cg_at_k|err_at_k|propensity", name)}
-"""Formulas that read gains or weights; the others read hits alone."""
-QUICK = ("recall_at_k", "ndcg_at_k", "average_precision")
+BACKENDS = {"recall_at_k": "aot_eager", "ndcg_at_k": "aot_eager", "average_precision": "eager"}
+"""Formulas that are compiled alone, two of them down to the operations of torch."""
 
 
-@pytest.mark.parametrize(
-    ("name", "graded"),
-    [
-        pytest.param(name, graded, marks=() if name in QUICK else pytest.mark.slow, id=f"{name}-{graded}")
-        for name in FORMULAS
-        for graded in ((False, True) if name in GRADED else (False,))
-    ],
-)
 @pytest.mark.slow
-def test_a_formula_compiles_without_a_graph_break(name: str, graded: bool) -> None:
-    """On a ranking nobody has read yet, and by bucket, with the bits of eager execution."""
-    target = BATCH.target if graded else BATCH.target > 0
-    formula = FORMULAS[name]
-    compiled = torch.compile(formula, fullgraph=True, backend="aot_eager")
-    assert_same_bits(compiled(rank(BATCH.scores, target)), formula(rank(BATCH.scores, target)))
-    assert_same_bits(
-        compiled(rank(BATCH.scores, target).by_bucket(BUCKETS)), formula(rank(BATCH.scores, target).by_bucket(BUCKETS))
+@pytest.mark.parametrize("name", [*BACKENDS, "all others"])
+def test_formulas_compile_without_a_graph_break(name: str) -> None:
+    """Some alone on a ranking nobody has read yet, all others in one function; and by bucket: the bits of eager execution."""
+    names = [name] if name in BACKENDS else sorted(FORMULAS.keys() - BACKENDS.keys())
+    compiled = torch.compile(
+        lambda ranking: [FORMULAS[one](ranking) for one in names], fullgraph=True, backend=BACKENDS.get(name, "eager")
     )
+    for target in (BATCH.target > 0, BATCH.target):
+        for buckets in (None, BUCKETS):
+            found, wanted = (rank(BATCH.scores, target) for _ in range(2))
+            if buckets is not None:
+                found, wanted = found.by_bucket(buckets), wanted.by_bucket(buckets)
+            for one, value in zip(names, compiled(found), strict=True):
+                assert_same_bits(value, FORMULAS[one](wanted))
 
 
 @pytest.mark.parametrize("buckets", [None, BUCKETS], ids=["overall", "by bucket"])
@@ -105,25 +101,26 @@ def test_a_ranking_read_by_compiled_code_can_be_read_on() -> None:
         assert_same_bits(formula(ranking), formula(other))
 
 
-READ_GAINS = ("NDCGAtK", "ERRAtK", "RBPAtK", "PropensityScoredNDCGAtK")
+KINDS = {REGISTRY[case.name].__mro__[1]: case.name for case in FEW if not case.name.startswith("Label")}
+"""A class of each base: classes of one base differ in their formulas."""
+STEP = [case for case in FEW if case.by is None and case.name in KINDS.values()]
+STEP += [case for case in FEW if case.by == "bucket" and case.name in ("NDCGAtK", "PropensityScoredNDCGAtK")]
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("by", "batches"), [(None, 1), ("bucket", 2)])
-def test_a_training_step_with_every_class_compiles_and_counts_right(by: str | None, batches: int) -> None:
-    """Cold, breaks or not: the bits of eager execution; by bucket those that read gains, again for a second batch."""
-    chosen = [case for case in FEW if case.by == by and (by is None or case.name in READ_GAINS)]
-    members = {case.name: case.metric() for case in chosen if not case.name.startswith("Label")}
-    collection, eager = TopKCollection(members), TopKCollection(members).clone()
+def test_a_training_step_with_every_kind_of_class_compiles_and_counts_right() -> None:
+    """Cold, breaks or not: the bits of eager execution, also by bucket of what reads gains; again for a second batch."""
+    collection = TopKCollection({str(number): case.metric() for number, case in enumerate(STEP)})
+    eager = collection.clone()
 
     def step(scores: torch.Tensor) -> torch.Tensor:
         scores = scores * 2
         collection.update(scores, BATCH.target)
         return scores.sum()
 
-    compiled = torch.compile(step, backend="aot_eager")
-    for _ in range(batches):
+    compiled = torch.compile(step, backend="eager")
+    for _ in range(2):
         compiled(BATCH.scores)
         eager.update(BATCH.scores * 2, BATCH.target)
     for key, value in eager.compute().items():

@@ -50,13 +50,18 @@ def agree(one: Tensor, other: Tensor, weighted: bool) -> bool:
     return bits_of(one) == bits_of(other) or bool(one.isnan() and other.isnan()) or close
 
 
-@every_kind
-@pytest.mark.parametrize("told", ["row_groups", "row_weights", "row_mask", "min_gain", "all"])
+TOLD = ("row_groups", "row_weights", "row_mask", "min_gain")
+
+
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [pytest.param(case, one, id=f"{case}-{one}") for at, case in enumerate(KINDS) for one in ("all", TOLD[at % 4])],
+)
 @pytest.mark.slow
 def test_what_is_said_of_rows_is_the_plain_metric_on_other_rows(case: Case, told: str) -> None:
-    """In two batches, or with two leading axes; in both forms."""
+    """All at once with two leading axes, and each alone by turns in two batches; in both forms."""
     metric = REGISTRY[case.name]
-    said = {"row_groups", "row_weights", "row_mask", "min_gain"} if told == "all" else {told}
+    said = {*TOLD} if told == "all" else {told}
     said -= set() if metric.can_be_weighted else {"row_weights"}
     said -= set() if "min_gain" in arguments(metric) else {"min_gain"}
     given = {"row_groups": GROUPS, "row_weights": TIMES, "row_mask": MASK}
@@ -102,8 +107,13 @@ WEIGHTS = {
 BY_ROW = [case for case in KINDS if case.name in ROW_METRICS and case.arguments.get("average", "samples") == "samples"]
 
 
-@pytest.mark.parametrize("case", [case for case in BY_ROW if not case.name.endswith("AtThreshold")], ids=str)
-@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [
+        pytest.param(case, [*WEIGHTS][at % 3], id=str(case))
+        for at, case in enumerate(case for case in BY_ROW if not case.name.endswith("AtThreshold"))
+    ],
+)
 @pytest.mark.slow
 def test_a_mean_over_rows_is_weighted_by_any_numbers(case: Case, kind: str) -> None:
     """sum(w v) / sum(w) of each row's own value, in fractions; the same bits in any batches, merged; states are whole."""
@@ -134,11 +144,11 @@ def weighted_mean(values: tuple[float, ...], weights: list[float]) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bfloat16])
-def test_all_ones_give_the_bits_of_none(dtype: torch.dtype) -> None:
-    """Of every metric that can be weighted."""
-    for case in KINDS:
+def test_all_ones_give_the_bits_of_none() -> None:
+    """Of every metric that can be weighted, by numbers of three types in turns."""
+    for number, case in enumerate(KINDS):
         if REGISTRY[case.name].can_be_weighted:
+            dtype = (torch.float64, torch.int64, torch.bfloat16)[number % 3]
             weighted = fed(case.metric(weighted=True), SCORES, GAINS, row_weights=torch.ones(36, dtype=dtype))
             assert bits_of(weighted.compute()) == bits_of(fed(case.metric(), SCORES, GAINS).compute()), str(case)
 

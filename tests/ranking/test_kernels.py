@@ -197,9 +197,9 @@ def test_ranks_and_counts_are_those_of_a_stable_sort(
             row_scores = scores[entries.rows]
             equal = row_scores == own[:, None]
             flags = row_scores > own[:, None], equal, equal & (torch.arange(width) < entries.ids[:, None])
-            for together in (700, 2**23):
-                monkeypatch.setattr(_matrices, "SORTED_TOGETHER", together)
-                monkeypatch.setattr(_matrices, "FLAGGED", together)
+            for rows_together, entries_together in ((2, 20), (9, 999)):
+                monkeypatch.setattr(_matrices, "SORTED_TOGETHER", rows_together * width)
+                monkeypatch.setattr(_matrices, "FLAGGED", entries_together * width)
                 assert torch.equal(kernels.exact_ranks(scores, entries), wanted)
                 counts = kernels.counts_above(scores, entries.rows, own, entries.ids)
                 assert torch.equal(counts, torch.stack([flag.sum(dim=1) for flag in flags]))
