@@ -277,6 +277,8 @@ class Kernels:
     def _look_through(self, ids: Tensor, first: int) -> ListCheck:
         """Return the same of some of the rows, given the number of the first of them."""
         lowest, highest = (int(end) for end in torch.aminmax(ids))
+        if ids.shape[1] == 1:
+            return ListCheck(lowest, highest, None, None)
         rows: Any = ids  # what follows is spelled alike in torch and NumPy
         if self.reads:  # NumPy takes a quarter of torch's time, and less for ids of a few bytes
             rows = ids.numpy()
@@ -579,7 +581,7 @@ class Kernels:
         Returns:
             Shape (3, T), int64; a label that is itself one of the columns counts among the same.
         """
-        padding = Padding(rows, len(scores), len(rows), reads=True)
+        padding = self.padding(rows, len(scores), int(torch.bincount(rows, minlength=1).max()))
         limits, number = padding.place(own, torch.inf), padding.place(labels, 0)
         count = counts_by_sorting if padding.width > FEW_TARGETS else counts_one_by_one
         height = max(1, _matrices.SORTED_TOGETHER // max(1, scores.shape[1]))

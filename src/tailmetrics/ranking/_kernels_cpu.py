@@ -71,33 +71,47 @@ class CpuKernels(Kernels):
             values, ids = map(torch.cat, zip(*chain.from_iterable(parts), strict=True))
             of_values = values.numpy()
             distinct = bool((of_values[:, :-1] > of_values[:, 1:]).all())
-        numbers = bool((of_values[:, k - 1] > -np.inf).all() and (of_values[:, 0] <= np.inf).all())
+        # what falls to one more value is neither NaN nor -inf
+        numbers = (distinct and k < depth) or bool(
+            (of_values[:, k - 1] > -np.inf).all() and of_values[:, 0].max() <= np.inf
+        )
         return values, ids[:, :k], distinct, numbers
 
     def look_up(self, targets: Targets, ids: Tensor) -> Any:
         gains, wanted, width = None, targets.padded, max(1, ids.shape[1])
         if wanted is not None and wanted.shape[1] <= COMPARED_EACH:
             # targets are padded with -2 instead of -1: the -1 that pads a list then equals no target
-            labels, height = wanted.where(targets.padded_with_labels, -2).numpy(), max(1, LOOKED_UP // width)
+            wanted_of_all, height = wanted.numpy(), max(1, LOOKED_UP // width)
+            if not targets.filled:
+                wanted_of_all = np.where(wanted_of_all < 0, -2, wanted_of_all)
 
-            def compared(part: Tensor, first: int) -> Any:
-                hits, listed, own = np.zeros(part.shape, np.bool_), part.numpy(), labels[first : first + len(part)]
+            def compared(part: Tensor, first: int) -> tuple[Any, Any, Any]:
+                hits, listed, own = np.zeros(part.shape, np.bool_), part.numpy(), wanted_of_all[first:]
                 for start in range(0, len(part), height):
                     block = slice(start, start + height)
                     ends = listed[block].astype(np.int16)
-                    for label in own[block].astype(np.int16).T:
+                    for label in own[start : start + len(ends)].T.astype(np.int16):
                         hits[block] |= ends == label[:, None]
                 rows, columns = np.divmod(np.flatnonzero(hits), width)
-                found = (listed[rows, columns, None] == own[rows]).any(axis=1)  # not only in their last 16 bits
-                return (first + rows[found]) * width + columns[found]
+                labels = listed[rows, columns]
+                found = (labels[:, None] == own[rows]).any(axis=1)  # not only in their last 16 bits
+                return first + rows[found], columns[found], labels[found]
 
-            places = np.concatenate(over_threads(compared, ids))
+            rows, columns, labels = map(np.concatenate, zip(*over_threads(compared, ids), strict=True))
         else:
             found = super().look_up(targets, ids)
-            places, gains = np.flatnonzero(found.hits[:, : ids.shape[1]].numpy()), found.gains
-        rows, columns = (torch.from_numpy(part) for part in np.divmod(places, width))
-        gains = None if gains is None else gains[rows, columns]
-        return self.padding(rows, len(ids), ids.shape[1]).hits(columns + 1, ids[rows, columns], gains)
+            rows, columns = np.divmod(np.flatnonzero(found.hits[:, : ids.shape[1]].numpy()), width)
+            labels, gains = ids.numpy()[rows, columns], found.gains
+        counts = np.bincount(rows, minlength=len(ids))
+        filled = np.arange(max(1, counts.max(initial=0))) < counts[:, None]
+
+        def side_by_side(values: Any, fill: float) -> Tensor:
+            table = np.full(filled.shape, fill, values.dtype)
+            table[filled] = values
+            return torch.from_numpy(table)
+
+        gains = None if gains is None else side_by_side(gains.numpy()[rows, columns], 0.0)
+        return Hits(side_by_side(columns + 1, NOT_RANKED), side_by_side(labels, -1), gains)
 
     def within_buckets(self, found: Any, ids: Tensor, buckets: LabelBuckets, deepest: int) -> tuple[Hits, Tensor]:
         hits, depth, groups = found, ids.shape[1], len(buckets) + 1
