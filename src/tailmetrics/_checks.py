@@ -136,7 +136,7 @@ def check_counts(caller: str, argument: str, counts: Any) -> Tensor:
     if float(given.to(torch.float64).sum()) >= 2**62 and sum(given.tolist()) >= 2**63:
         raise ValueError(
             f"{caller}: {argument} adds up to {sum(given.tolist())}; 64-bit sums end at 2^63 - 1: divide all counts by "
-            "one number."
+            "the same number."
         )
     return given
 

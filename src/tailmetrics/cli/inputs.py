@@ -239,9 +239,9 @@ BLOCKS = 256
 
 
 def fingerprint(file: FilePath) -> str:
-    """Return the size of a file and a digest of its content, of a large one of parts of it, both ends included.
+    """Return the size of a file and a digest of its content. Of a large file, the digest reads parts, with both ends.
 
-    Of a file in a store, what the store tells of it stands for the content: all processes ask the same one.
+    Of a file in a store, the digest is of what the store tells of it: all processes ask the same store.
     """
     size = size_of(file)
     if isinstance(file, StoredFile):

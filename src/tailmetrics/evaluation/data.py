@@ -366,7 +366,7 @@ def of_rows(given: Any, argument: str, data: Any, beside: Mapping[str, Any]) -> 
     """
     named, tokens = any(map(is_table, beside.values())), getattr(data, "tokens", 1)
     if is_table(given) and not isinstance(given, Mapping):
-        raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a dict by query or by row.")
+        raise TypeError(f"{CALLER}: {argument} is a table; pass one column of it, as a list by row or a dict by query.")
     if given is not None and not isinstance(given, Mapping) and (tokens > 1 or getattr(given, "ndim", 1) > 1):
         flat = np.asarray(given.cpu() if isinstance(given, Tensor) else given).reshape(-1)  # of (B, T), or of (B,)
         if tokens > 1 and len(flat) not in (data.num_rows, data.num_rows // tokens):

@@ -53,7 +53,7 @@ class RowExamples:
         self.kept: dict[int, Kept] = {}
 
     def update(self, ranking: Ranking, rows: Tensor | None = None) -> None:
-        """Look at a batch; it waits for a device.
+        """Choose examples from a batch. On a device this waits for results.
 
         Args:
             ranking: The batch.

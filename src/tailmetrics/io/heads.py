@@ -70,7 +70,7 @@ class Head:
         return any(name in given or plain(TYPED.sub("", name)) in known for name in fields)
 
     def has_names(self, fields: Sequence[str]) -> bool:
-        """Whether the first line names the columns: it holds no number and no list, or a name that is known."""
+        """Whether the first line names the columns: it holds a known name, or neither a number nor a list."""
         return self.knows(fields) or not any(is_number(name) or re.search("[;|]", name) for name in fields)
 
     def check_names(self, delimiter: str, fields: Sequence[str], where: str) -> None:

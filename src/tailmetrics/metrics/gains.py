@@ -62,7 +62,7 @@ def cg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     Higher is better, in [0, inf).
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
@@ -87,7 +87,7 @@ def dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     Higher is better, in [0, inf).
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
@@ -108,7 +108,7 @@ def ideal_dcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tens
     """DCG of the best possible ranking: the min(k, n) largest gains stand at the top, in descending order.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1.
 
@@ -132,7 +132,7 @@ def ndcg_at_k(ranks: TargetRanks, k: Cutoff, gain: Gain = "linear") -> Tensor:
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         gain: ``"linear"``, g; ``"exponential"``, 2^g - 1. The same for binary relevance.
 
@@ -268,7 +268,7 @@ def err_at_k(ranks: TargetRanks, k: Cutoff, max_gain: float = 1.0) -> Tensor:
     Higher is better, in [0, 1); 0 without a hit. R_i = (2^g_i - 1) / 2^max_gain is the chance that label i satisfies.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         max_gain: The largest gain there can be; 1 for binary relevance.
 
@@ -342,7 +342,7 @@ def rbp_at_k(ranks: TargetRanks, k: Cutoff, persistence: float = 0.8) -> Tensor:
     Higher is better, in [0, 1); 0 without a hit.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         persistence: p, the chance that a reader goes on to the next rank, in (0, 1).
 

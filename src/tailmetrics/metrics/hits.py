@@ -25,7 +25,7 @@ def precision_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "pr
     Higher is better, in [0, 1]; 0 for an empty list.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         denominator: ``"predicted"``, m_k, the labels there are among the top k; ``"k"``, k even for shorter lists.
 
@@ -91,7 +91,7 @@ def recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
 
     Returns:
@@ -113,7 +113,7 @@ def normalized_recall_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
 
     Returns:
@@ -193,7 +193,7 @@ def f1_at_k(ranks: TargetRanks, k: Cutoff, denominator: Denominator = "predicted
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         denominator: What precision divides by, as in :func:`precision_at_k`.
 
@@ -245,7 +245,7 @@ def f_beta_at_k(ranks: TargetRanks, k: Cutoff, beta: float = 2.0, denominator: D
     Higher is better, in [0, 1]; 0 when both are 0.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         beta: How many times as much recall counts as precision, above 0.
         denominator: What precision divides by: ``"predicted"``, m_k; ``"k"``, k even for shorter lists.
@@ -301,7 +301,7 @@ def hit_rate_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Higher is better, 0 or 1.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
 
     Returns:
@@ -323,7 +323,7 @@ def relevance_at_k(ranks: TargetRanks, k: Cutoff) -> Tensor:
     Higher is better, 0 or 1.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Rank; or a tuple of several: the value then has an axis of them in front.
 
     Returns:
@@ -439,7 +439,7 @@ def fall_out_at_k(ranks: TargetRanks, k: Cutoff, num_labels: Tensor | int | None
     Lower is better, in [0, 1]; 0 where every label is relevant.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         num_labels: L, or the number of labels of each bucket, (G,); None where scores tell.
 
@@ -524,7 +524,7 @@ def r_precision(ranks: TargetRanks) -> Tensor:
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
 
     Returns:
         Shape (...), float64.

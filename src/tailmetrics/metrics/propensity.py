@@ -64,7 +64,7 @@ def propensity_scored_precision_at_k(
     Higher is better; 0 without a relevant label.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         weights: Shape (L,), :func:`inverse_propensities`.
 
@@ -93,7 +93,7 @@ def propensity_scored_recall_at_k(
     Higher is better; 0 without a relevant label.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         weights: Shape (L,), :func:`inverse_propensities`.
 
@@ -123,7 +123,7 @@ def propensity_scored_ndcg_at_k(
     Higher is better; 0 without a relevant label.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front.
         weights: Shape (L,), :func:`inverse_propensities`.
         normalization: ``"normalized"`` divides both by the row's unweighted ideal DCG; ``"sum"`` leaves them.

@@ -31,7 +31,7 @@ def reciprocal_rank(ranks: TargetRanks, k: Cutoff | None = None) -> Tensor:
     Higher is better, in [0, 1]; 0 if there is none within the top k.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front; None for
             everything retrieved, on dense scores all labels however deep the ranks.
 
@@ -93,7 +93,7 @@ def average_precision(ranks: TargetRanks, k: Cutoff | None = None, denominator: 
     Higher is better, in [0, 1]; 0 without a relevant label.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         k: Cut-off; or a tuple of several: the value then has an axis of them in front; None for
             everything retrieved, on dense scores all labels however deep the ranks.
         denominator: ``"relevant"``, n; ``"attainable"``, min(k, n), the hits there could be within the top k.
@@ -176,7 +176,7 @@ def k_for_recall(ranks: TargetRanks, min_recall: float) -> Tensor:
     Lower is better, from 1; ``NOT_RANKED`` if the list ends first, and for a row without a relevant label.
 
     Args:
-        ranks: Leading axes (...).
+        ranks: Where the relevant labels stand in each list; lists have the axes (...).
         min_recall: Recall to reach, in (0, 1].
 
     Returns:

@@ -325,7 +325,7 @@ class Kernels:
         return replace(targets, dense=None, given=targets.entries)
 
     def without_void(self, entries: Entries) -> Entries:
-        """Return the entries without void ones, and without gains where all are 1, as far as values may be read."""
+        """Return the entries without void ones, and without gains if all are 1; a device is not read."""
         if not self.reads:
             return entries
         relevant = entries.ids >= 0

@@ -115,7 +115,7 @@ def choose(facts: Facts, confidence: float, spread: Callable[[], Ends]) -> Inter
 
 
 def student(value: float, error: float, degrees: float, bounds: tuple[float, float], confidence: float) -> Ends:
-    """Return value +- t * standard error."""
+    """Return the ends of an interval, value ± t · standard error, within bounds, and its method."""
     from scipy.special import stdtrit
 
     half = float(stdtrit(degrees, (1 + confidence) / 2)) * error

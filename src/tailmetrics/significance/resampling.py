@@ -157,7 +157,7 @@ def near_median(values: Array, sizes: Array | None = None) -> Array:
 
 
 class Swapped:
-    """First statistic minus second after some rows have changed sides, from sums over the rows that change."""
+    """The first statistic minus the second, after some rows have changed sides; it reads sums over these rows."""
 
     def __init__(self, first: Ratios | Median, second: Ratios | Median) -> None:
         self.first, self.second = first, second
