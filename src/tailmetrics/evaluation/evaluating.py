@@ -156,12 +156,7 @@ def evaluated(
     check_count(CALLER, "batch_rows", batch_rows)
     metrics = listed(metrics)
     given = metrics.members().values() if isinstance(metrics, TopKCollection) else metrics or ()
-    known = (getattr(one, "ignore_index", None) for one in given)
-    ignored = next((one for one in known if one is not None), ignore_index)
-    if ignore_index not in (None, ignored):
-        raise ValueError(
-            f"{CALLER}: ignore_index={ignore_index}, but a metric has ignore_index={ignored}; pass one of the two."
-        )
+    ignored = _ignored(given, ignore_index)
     counted = _by_name(label_counts)
     named = {} if counted is None else {"label_counts": counted}
     data = read_data(preds, target, train_target, row_mask, label_names, missing, named, ignored)
@@ -194,33 +189,8 @@ def evaluated(
         confidence=quick,
         **more,
     )
-    for metric in evaluation.members:
-        lacking = metric._missing()
-        other = (
-            "label_names= or " if lacking == ["num_labels"] else "" if "num_train" in lacking else "label_counts= or "
-        )
-        metric._check_bound("", f"pass {other}train_target=")
-    numbers = None
-    if row_groups is not None:
-        if not evaluation.row_groups:
-            raise ValueError(
-                f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or "
-                "metrics with row_groups=."
-            )
-        numbers = torch.as_tensor(writable_array(group_numbers(CALLER, row_groups, evaluation.row_groups)))
-        if numbers.shape != (data.num_rows,):
-            raise ValueError(
-                f"{CALLER}: row_groups is {shape_of(numbers)} for {data.num_rows} rows; pass one for each row."
-            )
-    evaluation.start(data.device)
-    values = RowValues(evaluation.collection, evaluation.over_all) if rows else None
-    for place, part, relevant in data.batches(batch_rows):
-        counts = None if data.row_mask is None else data.row_mask[place]
-        groups = None if numbers is None else numbers[place]
-        ranking = evaluation.rank(part, relevant, counts, row_groups=groups)
-        evaluation.update(ranking, rows=torch.arange(place.start, place.stop))
-        if values is not None:
-            values.add(ranking)
+    _check_known(evaluation.members)
+    values = _read_rows(evaluation, data, batch_rows, _groups_of_rows(evaluation, row_groups, data.num_rows), rows)
     report = evaluation.report(title)
     kept = data.num_rows if data.row_mask is None else int(data.row_mask.sum())
     notes = [*report.notes, *notes_on_left_out(evaluation, report, kept), *data.notes]
@@ -236,6 +206,62 @@ def evaluated(
     if counts is not None and (data.columns is None or data.label_names is not None):
         notes += note_on_unseen(counts, "pass lists of strings or a table" if data.label_names is None else None)
     return replace(report, tie_winner=data.tie_winner, notes=tuple(notes)), values, data
+
+
+def _ignored(metrics: Iterable[TopKMetric], ignore_index: int | None) -> int | None:
+    """Return the label whose rows do not count: that of the metrics, or else the one given.
+
+    Raises:
+        ValueError: If they differ.
+    """
+    known = (getattr(metric, "ignore_index", None) for metric in metrics)
+    ignored = next((one for one in known if one is not None), ignore_index)
+    if ignore_index not in (None, ignored):
+        raise ValueError(
+            f"{CALLER}: ignore_index={ignore_index}, but a metric has ignore_index={ignored}; pass one of the two."
+        )
+    return ignored
+
+
+def _check_known(members: Iterable[TopKMetric]) -> None:
+    """Raise if a metric lacks what only training data tell."""
+    for metric in members:
+        lacking = metric._missing()
+        other = (
+            "label_names= or " if lacking == ["num_labels"] else "" if "num_train" in lacking else "label_counts= or "
+        )
+        metric._check_bound("", f"pass {other}train_target=")
+
+
+def _groups_of_rows(evaluation: Evaluation, row_groups: Any, num_rows: int) -> Tensor | None:
+    """Return the number of the group of each row, shape (N,); None without groups."""
+    if row_groups is None:
+        return None
+    if not evaluation.row_groups:
+        raise ValueError(
+            f"{CALLER}: row_groups holds numbers, but no metric names groups; pass a name for each row, or metrics "
+            "with row_groups=."
+        )
+    numbers = torch.as_tensor(writable_array(group_numbers(CALLER, row_groups, evaluation.row_groups)))
+    if numbers.shape != (num_rows,):
+        raise ValueError(f"{CALLER}: row_groups is {shape_of(numbers)} for {num_rows} rows; pass one for each row.")
+    return numbers
+
+
+def _read_rows(
+    evaluation: Evaluation, data: Data, batch_rows: int, row_groups: Tensor | None, with_values: bool
+) -> RowValues | None:
+    """Add all rows to an evaluation, batch by batch, and return the values of each row if they are wanted."""
+    evaluation.start(data.device)
+    values = RowValues(evaluation.collection, evaluation.over_all) if with_values else None
+    for place, part, relevant in data.batches(batch_rows):
+        counts = None if data.row_mask is None else data.row_mask[place]
+        groups = None if row_groups is None else row_groups[place]
+        ranking = evaluation.rank(part, relevant, counts, row_groups=groups)
+        evaluation.update(ranking, rows=torch.arange(place.start, place.stop))
+        if values is not None:
+            values.add(ranking)
+    return values
 
 
 def prepared(
