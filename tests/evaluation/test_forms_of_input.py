@@ -398,7 +398,7 @@ def test_scores_go_with_names_of_their_columns():
     with pytest.raises(ValueError, match="target holds 'D04', which is none of label_names"):
         evaluate(scores, [["A01"], ["D04"]], label_names=names)
     with pytest.raises(TypeError, match="columns A01, B02, C03, none of queries; .* table.to_numpy()"):
-        evaluate(pd.DataFrame(scores.numpy(), columns=names), [["A01"], ["C03", "B02"]])
+        evaluate(scores, pd.DataFrame(scores.numpy(), columns=names))
     alone = evaluate(scores, [[0], [2, 1]], metrics=RecallAtK(k=1))  # no list around it
     assert alone.scalars == {"recall@1": (1 + 1 / 2) / 2}
 

@@ -240,6 +240,8 @@ def _of_tables(
     from tailmetrics.io.tables import is_run_in_memory
 
     given = {"preds": preds, "target": target, "train_target": train_target}
+    for name, value in given.items():
+        _check_columns(name, value)
     tables = {name: _as_table(name, value) for name, value in given.items() if value is not None}
     last_wins = any(is_run_in_memory(value) for value in given.values())
     with _columns_are_renamed():
@@ -321,23 +323,28 @@ def notes_on_queries(dataset: Any, missing: Missing, preds: str = "preds", targe
     return tuple(f"{number:,} {text}" for number, text in said if number)
 
 
-def _as_table(argument: str, value: Any) -> Any:
-    """Return a value as a table or a dict of dicts: rows of lists are numbered, their first label is the best one."""
+def _check_columns(argument: str, value: Any) -> None:
+    """Raise if a table has a column for each label, and none of queries."""
     from tailmetrics.io.columns import is_usual
 
+    names = [str(name) for name in value.columns] if is_table(value) and hasattr(value, "to_numpy") else ["query"]
+    if not any(is_usual(name, "query") for name in names) and value.to_numpy().dtype.kind in "biuf":
+        raise TypeError(
+            f"{CALLER}: {argument} has the columns {cut(', '.join(names), 60)}, none of queries; if each column is a "
+            "label, pass table.to_numpy() and label_names=list(table), otherwise a table with the columns query and "
+            "item."
+        )
+
+
+def _as_table(argument: str, value: Any) -> Any:
+    """Return a value as a table or a dict of dicts: rows of lists are numbered, their first label is the best one."""
     if is_table(value):
-        names = [str(name) for name in value.columns] if hasattr(value, "to_numpy") else ["query"]
-        if not any(is_usual(name, "query") for name in names) and value.to_numpy().dtype.kind in "biuf":
-            raise TypeError(
-                f"{CALLER}: {argument} has the columns {cut(', '.join(names), 60)}, none of queries; if each column "
-                "is a label, pass table.to_numpy() and label_names=list(table), otherwise a table with the columns "
-                "query and item."
-            )
         return value
     if not _is_lists(value):
         raise TypeError(
             f"{CALLER}: {argument} is {shape_of(value)}, but other arguments hold names of labels; pass a table with "
-            "the columns query and item, a dict from query to a dict of items, or a list of names for each row."
+            "the columns query and item, a dict from query to a dict of items, or a list of names for each row; beside "
+            "a matrix of scores label_names=, the name of each column."
         )
     return {
         str(row): {str(name): float(len(labels) - place) for place, name in enumerate(labels)}

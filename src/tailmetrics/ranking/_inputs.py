@@ -192,7 +192,7 @@ def per_row(caller: str, argument: str, value: Tensor | None, num_rows: int, dev
     kinds = {"row_mask": (torch.bool,), "row_groups": INTEGERS, "row_weights": (*INTEGERS, *FLOATS)}[argument]
     if value.dtype not in kinds or value.shape != (num_rows,):
         raise ValueError(
-            f"{caller}: {argument} is {shape_of(value)}, but there are {num_rows} rows; pass {NEEDED[argument]} for "
+            f"{caller}: {argument} is {shape_of(value)} for {num_rows} rows; pass {NEEDED[argument]} for "
             f"each row, shape [{num_rows}]."
         )
     return value.to(device, {"row_mask": torch.bool, "row_groups": torch.int64, "row_weights": torch.float64}[argument])
