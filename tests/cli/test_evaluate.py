@@ -207,7 +207,7 @@ def test_probabilities_of_a_file(given, evaluated, tailmetrics):
     assert found["cross_entropy/decile_10"] == pytest.approx(expected[np.isin(target, [0])].mean(), rel=1e-6)
     assert found["mrr"] == before["metrics"]["mrr"]
     refused = tailmetrics("evaluate", *words, "--probabilities", "--metrics+=F1AtThreshold", "--metrics.threshold=0.5")
-    assert refused[2].startswith("error: --probabilities takes logarithms, which no threshold is for")
+    assert refused[2].startswith("error: --probabilities takes logarithms, and thresholds are for scores")
 
 
 def test_one_preset_at_a_time(tailmetrics):

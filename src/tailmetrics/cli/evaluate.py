@@ -365,9 +365,9 @@ def stream(
     """
     collection = evaluation.collection
     if options.probabilities and not dataset.preds.dense:
-        raise CommandError("--probabilities asks for dense scores [N, L]", "leave it out: lists are in order already.")
+        raise CommandError("--probabilities needs dense scores [N, L]", "leave it out: lists are in order already.")
     if options.probabilities and any(isinstance(metric, ThresholdMetric) for metric in evaluation.members):
-        raise CommandError("--probabilities takes logarithms, which no threshold is for", "leave it out, or --without.")
+        raise CommandError("--probabilities takes logarithms, and thresholds are for scores", "leave one of them out.")
     path = dataset.preds.path
     with read_from(str(path)), progress(f"evaluating {path.name}", dataset.stop - dataset.start, ranks) as advance:
         for batch in dataset:

@@ -202,7 +202,7 @@ def _numbered(argument: str, value: Any, label_names: Sequence[str]) -> Any:
     if unknown:
         raise ValueError(
             f"{CALLER}: {argument} holds {unknown[0]!r}, which is none of label_names; leave it out of the rows, or "
-            "name a column of preds so."
+            "give a column of preds this name."
         )
     return [[numbers[name] for name in row] for row in value]
 
@@ -309,7 +309,7 @@ def _places(all_names: Sequence[str], names: Sequence[str]) -> Tensor:
     unknown = next((name for name in names if name not in found), None)
     if unknown is not None or len(found) < len(all_names):
         problem = "holds a name twice" if unknown is None else f"lacks {unknown!r}, which the data hold"
-        raise ValueError(f"{CALLER}: label_names {problem}; pass every label of the data once, as they write it.")
+        raise ValueError(f"{CALLER}: label_names {problem}; pass every label of the data once, as the data write it.")
     return torch.tensor([ids[name] for name in all_names])
 
 

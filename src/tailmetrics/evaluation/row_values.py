@@ -439,7 +439,7 @@ class RowValues(RowColumns):
                     continue
                 if not self._labels_alone:
                     raise ValueError(
-                        f"{name.removeprefix(LABELS)}: rows touch more than {MOST:,} labels, which are not kept; leave "
+                        f"{name.removeprefix(LABELS)}: rows touch more than {MOST:,} labels, too many to keep; leave "
                         "averages over labels out of resampled intervals and comparisons, or evaluate fewer rows."
                     )
                 self._averages = [one for one in self._averages if one is not metric]

@@ -102,7 +102,7 @@ class HeadToTailReport(*callback_bases()):  # type: ignore[misc]
             metrics = TopKCollection(metrics, row_groups=group_names)
         elif group_names is not None:
             raise ValueError(
-                "HeadToTailReport: group_names stands beside a TopKCollection; pass row_groups= to the collection."
+                "HeadToTailReport: group_names is given beside a TopKCollection; pass row_groups= to the collection."
             )
         metrics.check_update("HeadToTailReport")
         self.collection = with_label_values(metrics) if labels else metrics

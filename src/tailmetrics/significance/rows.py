@@ -210,7 +210,7 @@ def _read_rows(
     _check_alike(caller, {f"run {number} of {name}": one for number, one in enumerate(read, 1)})
     if several := [key for key, rows in read[0].items() if rows.kind == "median" and len(read) > 1]:
         raise ValueError(
-            f"{caller}: {several[0]!r} is a median, which several runs of a model have none of together; leave it out, "
+            f"{caller}: {several[0]!r} is a median, and several runs of a model have none together; leave it out, "
             f"or name each run of {name} as a model of its own."
         )
     found = {key: _of_runs([one[key] for one in read]) for key in read[0]}
@@ -315,7 +315,7 @@ def _itself_and_stems(key: str) -> Iterator[str]:
 
 def _read_key(caller: str, run: str, key: str, value: Any, median: bool) -> KeyRows:
     if median and isinstance(value, (tuple, OverLabels)):
-        raise ValueError(f"{caller}: {key!r} is no value of rows in {run}, which has no median; leave it out.")
+        raise ValueError(f"{caller}: {key!r} in {run} is a ratio or an average, which has no median; leave it out.")
     if isinstance(value, OverLabels):
         found = value.influence()
         ones = np.where(found.inside, 1.0, np.nan)
