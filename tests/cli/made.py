@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
 NUM_ROWS, NUM_LABELS, LISTED = 60, 30, 12
 
@@ -17,6 +18,12 @@ def write_lists(path, **columns):
     table = {name: pa.array(rows, pa.list_(kinds[name])) for name, rows in columns.items()}
     pq.write_table(pa.table(table), path, row_group_size=7)
     return str(path)
+
+
+def padded(rows):
+    """Return lists as ids (N, M), -1 behind the end."""
+    width = max(map(len, rows))
+    return torch.tensor([row + [-1] * (width - len(row)) for row in rows])
 
 
 class Made:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import tailmetrics as package
+from cli.made import padded
 from tailmetrics import (
     KForRecall,
     LabelFrequency,
@@ -29,12 +30,6 @@ METRICS = [
     ("GiniAtK", "{k: 3}"),
 ]
 """The last one has no values per row."""
-
-
-def padded(rows):
-    """Return lists as ids (N, M), -1 behind the end."""
-    width = max(map(len, rows))
-    return torch.tensor([row + [-1] * (width - len(row)) for row in rows])
 
 
 def in_memory(made):

@@ -82,13 +82,10 @@ def expected(logs):
     return {"catalog_coverage@2": len(counts) / n, "gini@2": gini, "popularity@2": popularity}
 
 
-def reported(folder):
-    """Return the report of a folder."""
-    return json.loads((folder / "report.json").read_text())
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl", "trec", "parquet"])
-@pytest.mark.parametrize("strings", [None, "true"])
+@pytest.mark.parametrize(
+    ("form", "strings"), [("csv", []), ("jsonl", []), ("csv", ["--string-ids", "true"]), ("trec", []),
+                          ("trec", ["--string-ids", "true"]), ("parquet", ["--string-ids", "true"])]
+)  # fmt: skip
 @pytest.mark.slow
 def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetrics, form, strings):
     """Coverage, Gini, popularity and the buckets are of the items that there are, whatever their numbers.
@@ -96,128 +93,86 @@ def test_ids_with_gaps_make_no_labels_that_nobody_has(tmp_path, config, tailmetr
     With a label for every number up to 163,949 coverage would be a five-thousandth of what it is.
     """
     logs = Logs(tmp_path)
-    options = ["--config", config(*METRICS), *logs.write(form), "--overwrite", "--out", tmp_path / "out", "--quiet"]
-    if form == "parquet" and strings is None:
-        counted = ["--num-labels", 163950]
-        status, _, err = tailmetrics("evaluate", *options, *counted)
-        assert status == 0
-        assert err == (
-            f"warning: {163950 - CATALOGUE:,} of 163,950 labels never occur in training. If the numbers of labels have "
-            "gaps, each number met should be one label: add --string-ids true; --num-labels is then the size of the "
-            "catalogue.\n"
-        )
-        return
-    status, _, err = tailmetrics("evaluate", *options, *(["--string-ids", strings] if strings else []))
+    words = ["--config", config(*METRICS), *logs.write(form), *strings]
+    status, _, err = tailmetrics("evaluate", *words, "--out", tmp_path / "out")
     said = (
         "each a label of its own, as --string-ids true says; --num-labels L alone makes them label ids from 0 to L - 1"
     )
-    assert (status, said in err) == (0, strings is None and form != "trec")
-    found = reported(tmp_path / "out")
+    assert (status, said in err) == (0, not strings and form != "trec")
+    found = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {key: found["metrics"][key] for key in expected(logs)} == pytest.approx(expected(logs), abs=1e-12)
     assert sum(bucket["labels"] for bucket in found["buckets"]) == CATALOGUE
 
 
+def test_label_ids_with_gaps_are_told(tmp_path, config, evaluated):
+    """Lists of whole numbers are label ids, of which most never occur."""
+    said = (
+        f"{163950 - CATALOGUE:,} of 163,950 labels never occur in training. If the numbers of labels have gaps, each "
+        "number met should be one label: add --string-ids true; --num-labels is then the size of the catalogue."
+    )
+    evaluated("--config", config(*METRICS), *Logs(tmp_path).write("parquet"), "--num-labels", 163950, warns=[said])
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_counts_by_name_reach_their_labels(tmp_path, config, tailmetrics, form):
+def test_counts_by_name_reach_their_labels(tmp_path, config, evaluated, form):
     """--string-ids true beside --label-counts gives the report of --train-target: every count at its own label."""
     logs = Logs(tmp_path)
     files = logs.write(form)
     counts = Counter(item for _, item in logs.train)
     lines = [f"{item},{count}\n" for item, count in sorted(counts.items(), key=lambda pair: -pair[0])]
     (tmp_path / "counts.csv").write_text("label,count\n" + "".join(lines))
-    reports = []
-    for training in (files[4:], ["--label-counts", tmp_path / "counts.csv"]):
-        words = [
-            "--config",
-            config(*METRICS),
-            *files[:4],
-            *training,
-            "--string-ids",
-            "true",
-            "--overwrite",
-            "--out",
-            tmp_path / "out",
-        ]
-        assert tailmetrics("evaluate", *words)[::2] == (0, "")
-        reports.append(reported(tmp_path / "out"))
-    assert reports[0] == reports[1]
-    assert reports[0]["metrics"]["popularity@2"] == pytest.approx(expected(logs)["popularity@2"], abs=1e-12)
+    common = ["--config", config(*METRICS), *files[:4], "--string-ids", "true"]
+    report = evaluated(*common, *files[4:], warns=())
+    assert evaluated(*common, "--label-counts", tmp_path / "counts.csv", warns=()) == report
+    assert report["metrics"]["popularity@2"] == pytest.approx(expected(logs)["popularity@2"], abs=1e-12)
 
 
-@pytest.mark.parametrize("suffix", ["npy", "txt", "csv"])
-@pytest.mark.parametrize("form", ["csv", "trec", "parquet"])
+@pytest.mark.parametrize(("form", "suffix"), [("csv", "npy"), ("trec", "txt"), ("parquet", "csv")])
 def test_counts_by_place_beside_names_are_refused(tmp_path, config, tailmetrics, form, suffix):
     """Counts in the order of label ids say nothing of labels that are names: no order of theirs was agreed upon."""
-    logs = Logs(tmp_path)
     counts = [3] * CATALOGUE
     path = tmp_path / f"counts.{suffix}"
     if suffix == "npy":
         np.save(path, counts)
     else:
         path.write_text(("count\n" if suffix == "csv" else "") + "\n".join(map(str, counts)) + "\n")
-    words = [
-        "--config",
-        config(METRICS[2]),
-        *logs.write(form)[:4],
-        "--label-counts",
-        path,
-        "--overwrite",
-        "--out",
-        tmp_path / "out",
-    ]
+    words = ["--config", config(METRICS[2]), *Logs(tmp_path).write(form)[:4], "--label-counts", path]
     status, out, err = tailmetrics("evaluate", *words, "--string-ids", "true")
     assert (status, out) == (2, "")
     assert f"counts.{suffix}: holds counts in the order of label ids, but the labels are names, such as '" in err
     assert "hint: write the counts as CSV with the columns label and count, or give --train-target." in err
 
 
-def test_counts_by_place_beside_numbers_are_read(tmp_path, config, tailmetrics):
+def test_counts_by_place_beside_numbers_are_read(given, config, evaluated):
     """The length of the counts is the number of labels, so that whole numbers of a CSV file are label ids."""
-    (tmp_path / "p.csv").write_text("query,item,score\na,0,1\na,3,2\n")
-    (tmp_path / "y.csv").write_text("query,item\na,3\n")
-    np.save(tmp_path / "c.npy", [5, 1, 1, 7])
-    files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--label-counts", tmp_path / "c.npy"]
-    words = ["--config", config(("PopularityAtK", "{k: 1}")), *files, "--overwrite", "--out", tmp_path]
-    assert tailmetrics("evaluate", *words, "--num-train", 9)[::2] == (0, "")
-    assert reported(tmp_path)["metrics"]["popularity@1"] == 7
+    files = given(preds="query,item,score\na,0,1\na,3,2\n", target="query,item\na,3\n", label_counts=[5, 1, 1, 7])
+    found = evaluated("--config", config(("PopularityAtK", "{k: 1}")), *files, "--num-train", 9, warns=())
+    assert found["metrics"]["popularity@1"] == 7
 
 
-def test_a_catalogue_beside_names_is_its_size(tmp_path, config, tailmetrics):
+def test_a_catalogue_beside_names_is_its_size(tmp_path, given, config, evaluated, tailmetrics):
     """--label-names is refused with the options that work: 2 of 8 items are shown."""
-    (tmp_path / "p.csv").write_text("query,item,score\na,70,1\na,3,2\n")
-    (tmp_path / "y.csv").write_text("query,item\na,3\n")
     (tmp_path / "all.txt").write_text("".join(f"{number}\n" for number in range(0, 80, 10)))
-    words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), "--preds", tmp_path / "p.csv"]
-    words += ["--target", tmp_path / "y.csv", "--overwrite", "--out", tmp_path / "out"]
+    files = given(preds="query,item,score\na,70,1\na,3,2\n", target="query,item\na,3\n")
+    words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), *files]
     status, _, err = tailmetrics("evaluate", *words, "--label-names", tmp_path / "all.txt")
     assert status == 2
     assert err.splitlines()[-1] == (
         "hint: leave --label-names out. If it is a catalogue of more items than the files name, its size is enough: "
         "--string-ids true --num-labels 8."
     )
-    assert tailmetrics("evaluate", *words, "--string-ids", "true", "--num-labels", 8)[::2] == (0, "")
-    assert reported(tmp_path / "out")["metrics"]["catalog_coverage@2"] == 0.25
+    found = evaluated(*words, "--string-ids", "true", "--num-labels", 8, warns=())
+    assert found["metrics"]["catalog_coverage@2"] == 0.25
 
 
-def test_numbers_as_label_ids_where_the_number_of_labels_is_given(tmp_path, config, tailmetrics):
+def test_numbers_as_label_ids_where_the_number_of_labels_is_given(given, config, evaluated, tailmetrics):
     """--num-labels L takes whole numbers for label ids and counts all L; an item that is none is named."""
-    (tmp_path / "p.csv").write_text("query,item,score\na,0,1\na,3,2\n")
-    (tmp_path / "y.csv").write_text("query,item\na,3\n")
-    (tmp_path / "odd.csv").write_text("query,item\na,x\n")
-    words = [
-        "--config",
-        config(("CatalogCoverageAtK", "{k: 2}")),
-        "--preds",
-        tmp_path / "p.csv",
-        "--overwrite",
-        "--out",
-        tmp_path,
-    ]
-    assert tailmetrics("evaluate", *words, "--target", tmp_path / "y.csv", "--num-labels", 8)[::2] == (0, "")
-    assert reported(tmp_path)["metrics"]["catalog_coverage@2"] == 0.25
-    assert tailmetrics("evaluate", *words, "--target", tmp_path / "y.csv")[0] == 0
-    assert reported(tmp_path)["metrics"]["catalog_coverage@2"] == 1
-    _, _, err = tailmetrics("evaluate", *words, "--target", tmp_path / "odd.csv", "--num-labels", 8)
+    files = given(preds="query,item,score\na,0,1\na,3,2\n", target="query,item\na,3\n")
+    words = ["--config", config(("CatalogCoverageAtK", "{k: 2}")), *files]
+    for more, coverage in ((["--num-labels", 8], 0.25), ([], 1)):
+        assert evaluated(*words, *more, warns=())["metrics"]["catalog_coverage@2"] == coverage
+    given(target="query,item\na,x\n")
+    _, _, err = tailmetrics("evaluate", *words, "--num-labels", 8)
     assert err.splitlines()[1] == (
         "hint: leave --num-labels out, so that items are numbered as names, or say --string-ids true."
     )
@@ -225,11 +180,10 @@ def test_numbers_as_label_ids_where_the_number_of_labels_is_given(tmp_path, conf
 
 def test_every_file_of_a_comparison_is_numbered_alike(tmp_path, config, tailmetrics):
     """Two runs that show different items count the same catalogue."""
-    logs = Logs(tmp_path)
-    files = logs.write("csv")
+    files = Logs(tmp_path).write("csv")
     (tmp_path / "q.csv").write_text("query,item,score\n" + "".join(f"{user},163949,1\n" for user in range(QUERIES)))
-    words = ["--config", config(METRICS[3]), "--preds", files[1], tmp_path / "q.csv", *files[2:], "--quiet"]
-    status, _, err = tailmetrics("compare", *words, "--overwrite", "--out", tmp_path / "out", "--resamples", 400)
+    words = ["--config", config(METRICS[3]), "--preds", files[1], tmp_path / "q.csv", *files[2:], "--resamples", 400]
+    status, _, err = tailmetrics("compare", *words)
     assert (status, err.count("note: ")) == (0, 1)
     assert "30 whole numbers from" in err
 

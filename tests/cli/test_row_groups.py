@@ -13,6 +13,7 @@ import pytest
 from cli.made import NUM_LABELS, NUM_ROWS
 
 LANGUAGES = ["de", "en", None]
+PRECISION = ["--metrics+=PrecisionAtK", "--metrics.k=1"]
 METRICS = [("PrecisionAtK", "{k: 3, denominator: k}"), ("RecallAtK", "{k: 3, buckets: deciles, scope: global}")]
 
 
@@ -45,22 +46,26 @@ def grouped(made, tmp_path_factory):
     return folder, [*files, "--train-target", made.train]
 
 
-def metrics_of(folder):
-    return json.loads((folder / "report.json").read_text())["metrics"]
+def table_of_labels(folder):
+    """Return the lines of labels.csv."""
+    return list(csv.DictReader((folder / "out" / "labels.csv").open()))
+
+
+def rows_of(name):
+    """Return the rows of a group."""
+    return [row for row in range(NUM_ROWS) if language(row) == name]
 
 
 @pytest.mark.parametrize("groups", ["lang", "languages.txt", "languages.npy"])
 @pytest.mark.slow
-def test_values_of_groups(made, grouped, config, tailmetrics, tmp_path, groups):
+def test_values_of_groups(made, grouped, config, evaluated, tmp_path, groups):
     """From a column, a file or an array: keys of each group, overall and by bucket, equal to a loop over its rows."""
     folder, files = grouped
     spec = groups if groups == "lang" else folder / groups
-    arguments = [*files, "--config", config(*METRICS), "--row-groups", spec, "--batch-rows", 7, "--quiet"]
-    status, _, err = tailmetrics("evaluate", *arguments, "--overwrite", "--out", tmp_path / "out")
-    assert (status, err) == (0, "")
-    found = metrics_of(tmp_path / "out")
+    report = evaluated(*files, "--config", config(*METRICS), "--row-groups", spec, "--batch-rows", 7, warns=())
+    found = report["metrics"]
     for name in ("de", "en"):
-        rows = [row for row in range(NUM_ROWS) if language(row) == name]
+        rows = rows_of(name)
         assert found[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows), abs=1e-12)
         recalls = [
             len({*shown(made, row, 3)} & {*made.relevant[row]}) / len(made.relevant[row]) if made.relevant[row] else 0
@@ -69,26 +74,15 @@ def test_values_of_groups(made, grouped, config, tailmetrics, tmp_path, groups):
         assert found[f"recall@3/{name}"] == pytest.approx(sum(recalls) / len(rows), abs=1e-12)
         assert f"global_recall@3/{name}/decile_1" in found
     assert found["precision_k@3"] == pytest.approx(precision(made, range(NUM_ROWS)), abs=1e-12)
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["row_groups"] == [{"name": "de", "rows": 20}, {"name": "en", "rows": 20}]
     assert "## global_recall@3 by group of rows and bucket" in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_groups_of_queries(made, config, tailmetrics, tmp_path):
-    """A column of a CSV file whose lines name their query; a query with two groups is refused."""
-    lines = ["query,item,lang", *(f"q{r},{i},{'a' if r % 2 else 'b'}" for r in range(9) for i in (r, r + 1))]
-    (tmp_path / "target.csv").write_text("\n".join(lines) + "\n")
-    runs = ["query,item,score", *(f"q{r},{r if r < 4 else 20},1" for r in range(9))]
-    (tmp_path / "run.csv").write_text("\n".join(runs) + "\n")
-    files = ["--preds", tmp_path / "run.csv", "--target", tmp_path / "target.csv", "--num-labels", 30]
-    arguments = [*files, "--config", config(("PrecisionAtK", "{k: 1}")), "--row-groups", "lang", "--quiet"]
-    assert tailmetrics("evaluate", *arguments, "--overwrite", "--out", tmp_path / "out")[0] == 0
-    found = metrics_of(tmp_path / "out")
-    assert (found["precision@1/a"], found["precision@1/b"]) == (2 / 4, 2 / 5)
-    (tmp_path / "target.csv").write_text("\n".join([*lines, "q0,7,a"]) + "\n")
-    status, _, err = tailmetrics("evaluate", *arguments)
-    assert status == 2
-    assert "query 'q0' has the groups 'b' and 'a'" in err
+def test_a_query_of_two_groups_is_refused(given, tailmetrics):
+    """A column of a CSV file whose lines name their query."""
+    lines = {"preds": "query,item,score\nq0,i,1\n", "target": "query,item,lang\nq0,i,b\nq0,j,a\n"}
+    status, _, err = tailmetrics("evaluate", *given(**lines), *PRECISION, "--row-groups", "lang")
+    assert (status, "query 'q0' has the groups 'b' and 'a'" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -111,30 +105,15 @@ def test_what_is_no_grouping(grouped, config, tailmetrics, tmp_path, spec, said)
     assert said in err
 
 
-def test_tables_of_rows_keep_the_groups(made, grouped, config, tailmetrics, tmp_path):
+def test_tables_of_rows_keep_the_groups(made, grouped, config, evaluated, compared, tmp_path):
     """Intervals and comparisons have the keys of groups, of the rows of the group alone."""
-    _, files = grouped
-    arguments = [*files, "--config", config(*METRICS), "--row-groups", "lang", "--quiet", "--resamples", 200]
+    words = [*grouped[1], "--config", config(*METRICS), "--row-groups", "lang", "--resamples", 200, "--intervals"]
     table = tmp_path / "rows.parquet"
-    assert (
-        tailmetrics(
-            "evaluate", *arguments, "--per-row", table, "--intervals", "--overwrite", "--out", tmp_path / "out"
-        )[0]
-        == 0
-    )
-    found = json.loads((tmp_path / "out" / "report.json").read_text())["intervals"]
-    rows = [row for row in range(NUM_ROWS) if language(row) == "en"]
-    assert found["precision_k@3/en"]["value"] == pytest.approx(precision(made, rows), abs=1e-12)
-    assert found["precision_k@3/en"]["n"] == len(rows)
-    assert (
-        tailmetrics(
-            "compare", table, table, "--names", "a", "b", "--quiet", "--overwrite", "--out", tmp_path / "against"
-        )[0]
-        == 0
-    )
-    compared = json.loads((tmp_path / "against" / "compare.json").read_text())["comparisons"]
-    (one,) = (record for record in compared if record["key"] == "precision_k@3/de")
-    assert one["value"] == pytest.approx(precision(made, [r for r in range(NUM_ROWS) if language(r) == "de"]))
+    found = evaluated(*words, "--per-row", table)["intervals"]
+    assert found["precision_k@3/en"]["value"] == pytest.approx(precision(made, rows_of("en")), abs=1e-12)
+    assert found["precision_k@3/en"]["n"] == len(rows_of("en"))
+    one = compared(table, table, "--names", "a", "b")["precision_k@3/de"]
+    assert one["value"] == pytest.approx(precision(made, rows_of("de")))
     assert one["difference"] == 0
 
 
@@ -144,9 +123,9 @@ def test_values_of_labels(made, config, tailmetrics, tmp_path):
     names = [f"label number {label}" for label in range(NUM_LABELS)]
     (tmp_path / "names.txt").write_bytes("\r".join(names).encode() + b"\r\n")
     arguments = ["--config", config(*METRICS), "--labels", "--label-names", tmp_path / "names.txt", "--batch-rows", 7]
-    status, out, _ = tailmetrics("evaluate", *made.trained_on, *arguments, "--overwrite", "--out", tmp_path / "out")
+    status, out, _ = tailmetrics("evaluate", *made.trained_on, *arguments, "--out", tmp_path / "out")
     assert status == 0
-    lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
+    lines = table_of_labels(tmp_path)
     tops = [shown(made, row, 10) for row in range(NUM_ROWS)]
     for line in lines:
         label = int(line["label"])
@@ -164,42 +143,26 @@ def test_values_of_labels(made, config, tailmetrics, tmp_path):
     assert order == sorted(order)
     assert names[int(lines[0]["label"])] in out
     assert names[int(lines[0]["label"])] in (tmp_path / "out" / "report.html").read_text()
-    assert (
-        tailmetrics("evaluate", *made.trained_on, *arguments, "--overwrite", "--out", tmp_path / "out")[0] == 0
-    )  # replaced
+    assert tailmetrics("evaluate", *made.trained_on, *arguments, "--overwrite", "--out", tmp_path / "out")[0] == 0
     (tmp_path / "names.txt").write_text("one\n")
     status, _, err = tailmetrics("evaluate", *made.trained_on, *arguments)
     assert status == 2
     assert "holds 1 names for 30 labels" in err
 
 
-def test_least_gains_reach_labels(config, tailmetrics, tmp_path):
+def test_least_gains_reach_labels(given, evaluated, tmp_path):
     """--min-gain 2: a label of gain 1 is not relevant, in the metrics and in labels.csv."""
-    np.save(tmp_path / "preds.npy", np.array([[0.9, 0.5, 0.1], [0.1, 0.9, 0.5]]))
-    np.save(tmp_path / "target.npy", np.array([[1.0, 2.0, 0.0], [0.0, 3.0, 1.0]]))
-    files = ["--preds", tmp_path / "preds.npy", "--target", tmp_path / "target.npy"]
-    arguments = [*files, "--config", config(("PrecisionAtK", "{k: 1}")), "--min-gain", 2, "--labels", "--quiet"]
-    assert tailmetrics("evaluate", *arguments, "--overwrite", "--out", tmp_path / "out")[0] == 0
-    assert metrics_of(tmp_path / "out") == {"precision_min2@1": 0.5}
-    lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
-    assert {line["label"]: line["support"] for line in lines} == {"0": "0", "1": "2", "2": "0"}
-
-
-@pytest.mark.parametrize("name", ["q", "query"])
-def test_a_file_of_groups_names_its_query(config, tailmetrics, tmp_path, name):
-    """By the name that --columns.query gives for all files, or by that of the page."""
-    (tmp_path / "p.csv").write_text("q,item,score\na,x,1\nb,x,1\n")
-    (tmp_path / "y.csv").write_text("q,item\na,x\nb,y\n")
-    (tmp_path / "groups.csv").write_text(f"{name},group\na,one\nb,two\n")
-    words = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--row-groups", tmp_path / "groups.csv"]
-    words += ["--columns.query", "q", "--config", config(("PrecisionAtK", "{k: 1}")), "--quiet"]
-    assert tailmetrics("evaluate", *words, "--out", tmp_path / "out")[0] == 0
-    found = metrics_of(tmp_path / "out")
-    assert (found["precision@1/one"], found["precision@1/two"]) == (1, 0)
+    files = given(preds=[[0.9, 0.5, 0.1], [0.1, 0.9, 0.5]], target=[[1.0, 2.0, 0.0], [0.0, 3.0, 1.0]])
+    assert evaluated(*files, *PRECISION, "--min-gain", 2, "--labels")["metrics"] == {"precision_min2@1": 0.5}
+    assert [(line["label"], line["support"]) for line in table_of_labels(tmp_path)] == [
+        ("0", "0"),
+        ("1", "2"),
+        ("2", "0"),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "tsv", "jsonl", "long", "partition"])
-def test_groups_of_queries_in_parts(config, tailmetrics, tmp_path, kind):
+def test_groups_of_queries_in_parts(given, evaluated, tmp_path, kind):
     """A folder of targets, compressed or not, in lines or tables, holds the groups as one file does."""
     rows = [(f"q{row}", str(item), "en" if row % 3 else "de") for row in range(9) for item in (row, row + 1)]
     for number, part in ((2, rows[:10]), (10, rows[10:])):
@@ -222,26 +185,14 @@ def test_groups_of_queries_in_parts(config, tailmetrics, tmp_path, kind):
                 place = tmp_path / "target" / f"lang={lang}" / f"part-{number}.parquet"
                 place.parent.mkdir(exist_ok=True)
                 pq.write_table(table.filter(pa.compute.equal(table["lang"], lang)).drop_columns(["lang"]), place)
-    (tmp_path / "run.csv").write_text(
-        "query,item,score\n" + "".join(f"q{r},{r if r < 4 else 20},1\n" for r in range(9))
-    )
-    words = ["--preds", tmp_path / "run.csv", "--target", tmp_path / "target", "--num-labels", 30, "--quiet"]
-    words += [
-        "--config",
-        config(("PrecisionAtK", "{k: 1}")),
-        "--row-groups",
-        "lang",
-        "--overwrite",
-        "--out",
-        tmp_path / "out",
-    ]
-    assert tailmetrics("evaluate", *words)[0] == 0
-    found = metrics_of(tmp_path / "out")
+    run = given(preds="query,item,score\n" + "".join(f"q{r},{r if r < 4 else 20},1\n" for r in range(9)))
+    words = [*run, "--target", tmp_path / "target", "--num-labels", 30, *PRECISION, "--row-groups", "lang"]
+    found = evaluated(*words)["metrics"]
     assert (found["precision@1/de"], found["precision@1/en"]) == (2 / 3, 2 / 6)
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "pattern"])
-def test_groups_of_rows_in_parts(made, grouped, config, tailmetrics, tmp_path, form):
+def test_groups_of_rows_in_parts(made, grouped, config, evaluated, tailmetrics, tmp_path, form):
     """A folder or a pattern of list columns, whose rows follow one another, gives the groups of one file."""
     table = pq.read_table(grouped[0] / "target.parquet")
     for number, part in ((2, table.slice(0, 25)), (10, table.slice(25))):
@@ -252,55 +203,39 @@ def test_groups_of_rows_in_parts(made, grouped, config, tailmetrics, tmp_path, f
         else:
             pq.write_table(part, tmp_path / "y" / f"part-{number}.parquet")
     target = tmp_path / "y" / "*.parquet" if form == "pattern" else tmp_path / "y"
-    words = ["--preds", made.preds, "--target", target, "--num-labels", NUM_LABELS, "--row-groups", "lang", "--quiet"]
-    assert tailmetrics("evaluate", *words, "--config", config(METRICS[0]), "--overwrite", "--out", tmp_path / "out")[
-        ::2
-    ] == (0, "")
+    words = ["--preds", made.preds, "--target", target, "--num-labels", NUM_LABELS, "--config", config(METRICS[0])]
+    found = evaluated(*words, "--row-groups", "lang", warns=())["metrics"]
     for name in ("de", "en"):
-        rows = [row for row in range(NUM_ROWS) if language(row) == name]
-        assert metrics_of(tmp_path / "out")[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows), abs=1e-12)
-    status, _, err = tailmetrics("evaluate", *words[:-3], "--row-groups", "country", "--config", config(METRICS[0]))
+        assert found[f"precision_k@3/{name}"] == pytest.approx(precision(made, rows_of(name)), abs=1e-12)
+    status, _, err = tailmetrics("evaluate", *words, "--row-groups", "country")
     assert (status, "has no such column\nhint: its columns are labels, lang." in err) == (2, True)
 
 
-def test_lines_of_names(made, grouped, config, tailmetrics, tmp_path):
+def test_lines_of_names(made, grouped, config, evaluated, tmp_path):
     """Compressed, with a mark of byte order; what Unicode calls an end of line may be part of a name."""
     names = [f"fever\u2028{row % 2}" if row % 3 else "" for row in range(NUM_ROWS)]
     (tmp_path / "groups.txt.gz").write_bytes(gzip.compress("\n".join(names).encode("utf-8-sig")))
-    words = [*grouped[1], "--config", config(METRICS[0]), "--quiet", "--overwrite", "--out", tmp_path / "out"]
-    assert tailmetrics("evaluate", *words, "--row-groups", tmp_path / "groups.txt.gz")[0] == 0
+    found = evaluated(*grouped[1], "--config", config(METRICS[0]), "--row-groups", tmp_path / "groups.txt.gz")
     rows = [row for row in range(NUM_ROWS) if row % 3 and row % 2]
-    found = metrics_of(tmp_path / "out")["precision_k@3/fever\u20281"]
-    assert found == pytest.approx(precision(made, rows), abs=1e-12)
+    assert found["metrics"]["precision_k@3/fever\u20281"] == pytest.approx(precision(made, rows), abs=1e-12)
 
 
-def test_labels_that_no_file_names(config, tailmetrics, tmp_path):
+def test_labels_that_no_file_names(evaluated, tmp_path):
     """--num-labels counts more labels than the files name: the values of those that are named are written."""
     (tmp_path / "run.trec").write_text("q 0 x 1 2.0 me\nq 0 y 2 1.0 me\n")
     (tmp_path / "y.qrels").write_text("q 0 y 1\n")
     files = ["--preds", tmp_path / "run.trec", "--target", tmp_path / "y.qrels", "--num-labels", 9, "--labels"]
-    words = [
-        *files,
-        "--config",
-        config(("PrecisionAtK", "{k: 1}")),
-        "--quiet",
-        "--overwrite",
-        "--out",
-        tmp_path / "out",
-    ]
-    assert tailmetrics("evaluate", *words)[0] == 0
-    lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
-    assert {line["name"]: line["hits"] for line in lines} == {"x": "0", "y": "1"}
+    evaluated(*files, *PRECISION)
+    assert {line["name"]: line["hits"] for line in table_of_labels(tmp_path)} == {"x": "0", "y": "1"}
 
 
 @pytest.mark.parametrize(
     "metric", [("RecallAtK", "{k: 7, average: macro}"), ("PrecisionAtK", "{k: [5, 7], average: macro, labels: all}")]
 )
-def test_labels_beside_averages_that_keep_a_part_of_their_counts(made, config, tailmetrics, tmp_path, metric):
+def test_labels_beside_averages_that_keep_a_part_of_their_counts(made, config, evaluated, tmp_path, metric):
     """Recall keeps no predictions and precision over all labels no support: labels.csv has all counts at their cut-offs."""
-    words = ["--config", config(metric), *made.trained_on, "--labels", "--quiet", "--out", tmp_path / "out"]
-    assert tailmetrics("evaluate", *words)[0] == 0
-    lines = list(csv.DictReader((tmp_path / "out" / "labels.csv").open()))
+    evaluated("--config", config(metric), *made.trained_on, "--labels")
+    lines = table_of_labels(tmp_path)
     name = "predicted@7" if "[" in metric[1] else "predicted"
     tops = [shown(made, row, 7) for row in range(NUM_ROWS)]
     for line in lines:
@@ -308,23 +243,21 @@ def test_labels_beside_averages_that_keep_a_part_of_their_counts(made, config, t
         assert int(line["support"]) == sum(int(line["label"]) in relevant for relevant in made.relevant)
 
 
-def test_rows_without_a_group_are_told(made, config, tailmetrics, tmp_path):
+def test_rows_without_a_group_are_told(made, evaluated, tmp_path):
     """A file that leaves the group of two rows empty: they count only overall, and a note of the report says so."""
     (tmp_path / "groups.txt").write_text("\n".join(["", "", *["a"] * (NUM_ROWS - 2)]) + "\n")
-    words = ["--config", config(("PrecisionAtK", "{k: 1}")), *made.evaluated, "--row-groups", tmp_path / "groups.txt"]
-    assert tailmetrics("evaluate", *words, "--quiet", "--out", tmp_path / "out")[::2] == (0, "")
+    evaluated(*PRECISION, *made.evaluated, "--row-groups", tmp_path / "groups.txt", warns=())
     assert "2 rows have no group and count only overall." in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_a_file_of_groups_has_columns_of_its_own(config, tailmetrics, tmp_path):
-    """--columns.query says how predictions and targets call their queries; the file of groups calls them query."""
-    (tmp_path / "p.csv").write_text("x,item,score\na,i,1\nb,j,1\n")
-    (tmp_path / "y.csv").write_text("x,item\na,i\nb,i\n")
-    (tmp_path / "groups.csv").write_text("query,group\na,one\nb,two\n")
-    files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--columns.query", "x"]
-    words = ["--config", config(("PrecisionAtK", "{k: 1}")), *files, "--row-groups", tmp_path / "groups.csv"]
-    assert tailmetrics("evaluate", *words, "--quiet", "--out", tmp_path / "out")[0] == 0
-    assert metrics_of(tmp_path / "out") == {"precision@1": 0.5, "precision@1/one": 1.0, "precision@1/two": 0.0}
+def test_a_file_of_groups_has_columns_of_its_own(given, evaluated, tailmetrics, tmp_path):
+    """--columns.query says how predictions and targets call their queries; the file of groups may call them query."""
+    words = given(preds="x,item,score\na,i,1\nb,j,1\n", target="x,item\na,i\nb,i\n")
+    words += ["--columns.query", "x", *PRECISION, "--row-groups", tmp_path / "groups.csv"]
+    for name in ("query", "x"):
+        (tmp_path / "groups.csv").write_text(f"{name},group\na,one\nb,two\n")
+        found = evaluated(*words)["metrics"]
+        assert found == {"precision@1": 0.5, "precision@1/one": 1.0, "precision@1/two": 0.0}
     (tmp_path / "groups.csv").write_text("query,country\na,one\nb,two\n")
     problem, hint = tailmetrics("evaluate", *words, "--quiet")[2].splitlines()
     assert problem == f"error: --row-groups {tmp_path / 'groups.csv'}: there is no column 'group'"
