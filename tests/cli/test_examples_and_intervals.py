@@ -35,27 +35,15 @@ def test_examples_are_rows_of_the_files(made: Any, config: Any, tailmetrics: Any
     assert report_of(tmp_path / "two")["examples"] == found
 
 
-def test_examples_have_the_names_of_queries(tailmetrics: Any, tmp_path: Path) -> None:
+def test_examples_have_the_names_of_queries(evaluated: Any, tmp_path: Path) -> None:
     """A run of TREC: the row is its query, the labels are documents."""
     (tmp_path / "a.run").write_text("q1 Q0 d1 1 3 a\nq1 Q0 d2 2 2 a\nq2 Q0 d1 1 1 a\n")
     (tmp_path / "a.qrels").write_text("q1 0 d1 1\nq1 0 d3 1\nq2 0 d1 1\n")
     files = ["--preds", tmp_path / "a.run", "--target", tmp_path / "a.qrels"]
-    chosen = [
-        "--metrics+=RecallAtK",
-        "--metrics.k=2",
-        "--overwrite",
-        "--out",
-        tmp_path / "out",
-        "--quiet",
-        "--examples",
-    ]
-    assert tailmetrics("evaluate", *chosen, *files)[0] == 0
-    (one,) = report_of(tmp_path / "out")["examples"]
+    (one,) = evaluated("--metrics+=RecallAtK", "--metrics.k=2", "--examples", *files)["examples"]
     assert one["name"] == "q1"
-    assert [(label["name"], label["rank"], label["hit"]) for label in one["relevant"]] == [
-        ("d1", 1, True),
-        ("d3", None, False),
-    ]
+    found = [(label["name"], label["rank"], label["hit"]) for label in one["relevant"]]
+    assert found == [("d1", 1, True), ("d3", None, False)]
     assert [label["name"] for label in one["shown"]] == ["d1", "d2"]
 
 
@@ -71,17 +59,3 @@ def test_intervals_by_default_and_not(made: Any, config: Any, tailmetrics: Any, 
     assert report_of(tmp_path / "out")["intervals"] == {}
     status, _, err = tailmetrics(*options, "--no-intervals", "--intervals")
     assert (status, err.splitlines()[0]) == (2, "error: --intervals and --no-intervals are both given")
-
-
-@pytest.mark.slow
-def test_two_processes_have_the_same_rows_and_ends(made: Any, config: Any, workers: Any, tmp_path: Path) -> None:
-    """One report, to the last byte, examples and intervals included."""
-    words = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--examples", "--quiet", "--out"]
-    first, second = workers.ranks(*words, tmp_path / "two")
-    assert (first[0], second[0]) == (0, 0), first[2]
-    from tailmetrics.cli import main
-
-    assert main([*map(str, words), str(tmp_path / "one")]) == 0
-    one = (tmp_path / "one" / "report.json").read_bytes()
-    assert (tmp_path / "two" / "report.json").read_bytes() == one
-    assert report_of(tmp_path / "one")["examples"]

@@ -35,13 +35,12 @@ def torchrun(*words):
 @pytest.mark.slow
 def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     """The report holds the same bytes, the parts of the table are the table, and a table of one process is replaced."""
-    arguments = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--intervals", "--resamples", 300]
+    arguments = ["evaluate", "--config", config(*METRICS), *made.trained_on, "--resamples", 300, "--examples"]
     paths = {name: ["--out", tmp_path / name, "--per-row", tmp_path / name / "rows.parquet"] for name in ("one", "two")}
     assert tailmetrics(*arguments, *paths["one"])[0] == 0
     (tmp_path / "two").mkdir()
-    pq.write_table(
-        pa.table({"row": [0]}).replace_schema_metadata({"tailmetrics": "{}"}), tmp_path / "two" / "rows.parquet"
-    )
+    older = pa.table({"row": [0]}).replace_schema_metadata({"tailmetrics": "{}"})
+    pq.write_table(older, tmp_path / "two" / "rows.parquet")
     ended = torchrun(*arguments, *paths["two"], "--overwrite")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("precision@3") == 1  # from one process
@@ -52,8 +51,6 @@ def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     assert [part.num_rows for part in parts] == [28, 32]  # four row groups of seven, and the rest
     assert parts[0].to_pylist() + parts[1].to_pylist() == whole.to_pylist()
     assert not (two / "rows.parquet").exists()
-    intervals = [json.loads((tmp_path / name / "report.json").read_text())["intervals"] for name in ("one", "two")]
-    assert {key: one["n"] for key, one in intervals[0].items()} == {key: two["n"] for key, two in intervals[1].items()}
     status, out, err = tailmetrics("compare", one / "rows.parquet", two / "rows.parquet", "--only", "precision@3")
     assert (status, err) == (0, "")  # the digests of the parts are those of the whole
     assert "+0.0000" in out
@@ -147,26 +144,13 @@ def test_a_large_file_is_told_apart_by_parts_of_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_more_ranks_than_row_groups(made, config, workers, tailmetrics, tmp_path):
+def test_more_ranks_than_row_groups(made, config, workers, evaluated, compared, tmp_path):
     """A rank without a row changes nothing; counts that every rank reads from a file are not added up."""
     few = [write_lists(tmp_path / "p.parquet", ids=[[0, 1]]), write_lists(tmp_path / "t.parquet", labels=[[1, 2]])]
-    counts = ["--label-counts", made.counts, "--num-train", 240]
-    words = [
-        "evaluate",
-        "--config",
-        config(METRICS[0], METRICS[2]),
-        "--preds",
-        few[0],
-        "--target",
-        few[1],
-        "--intervals",
-        *counts,
-    ]
-    assert tailmetrics(*words, "--out", tmp_path / "one")[::2] == (0, "")
-    table = tmp_path / "two" / "rows.parquet"
-    assert [ended[::2] for ended in workers.ranks(*words, "--out", tmp_path / "two", "--per-row", table)] == [
-        (0, "")
-    ] * 2
-    one, two = ((tmp_path / folder / "report.json").read_text() for folder in ("one", "two"))
-    assert one == two
-    assert tailmetrics("compare", table, table, "--names", "a", "b", "--quiet")[0] == 0
+    words = ["--config", config(METRICS[0], METRICS[2]), "--preds", few[0], "--target", few[1], "--quiet"]
+    words += ["--label-counts", made.counts, "--num-train", 240, "--intervals"]
+    one, table = evaluated(*words, warns=()), tmp_path / "two" / "rows.parquet"
+    ended = workers.ranks("evaluate", *words, "--out", tmp_path / "two", "--per-row", table)
+    assert [rank[::2] for rank in ended] == [(0, "")] * 2
+    assert json.loads((tmp_path / "two" / "report.json").read_text()) == one
+    compared(table, table, "--names", "a", "b")

@@ -1,7 +1,6 @@
 """TREC runs and qrels from the command line: trec_eval's numbers, query by query and on average."""
 
 import gzip
-import json
 import random
 
 import pyarrow.parquet as pq
@@ -46,22 +45,26 @@ def trec(tmp_path):
     return qrels, run
 
 
+def files_of(folder):
+    """Return the options that name both."""
+    return ["--preds", folder / "a.run", "--target", folder / "a.qrels"]
+
+
 def trec_eval(qrels, run):
     """Return what trec_eval says of each query that both files have."""
     return pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures).evaluate(run)
 
 
 @pytest.mark.parametrize("missing", ["skip", "zero"])
-def test_equal_to_trec_eval(trec, tailmetrics, tmp_path, missing):
+def test_equal_to_trec_eval(trec, evaluated, tmp_path, missing):
     """The averages are trec_eval's, over the queries answered, or over all that are judged, as with its option -c."""
     qrels, run = trec
-    files = ["--preds", tmp_path / "a.run", "--target", tmp_path / "a.qrels", "--per-row", tmp_path / "rows.parquet"]
-    words = ["--preset", "retrieval", *files, "--overwrite", "--out", tmp_path, "--missing", missing]
-    assert tailmetrics("evaluate", *words)[0] == 0
+    report = evaluated(
+        "--preset", "retrieval", *files_of(tmp_path), "--per-row", tmp_path / "rows.parquet", "--missing", missing
+    )
     expected = trec_eval(qrels, run)
     assert len(expected) == 36
     table = pq.read_table(tmp_path / "rows.parquet").to_pylist()
-    report = json.loads((tmp_path / "report.json").read_text())
     assert [row["query"] for row in table] == [query for query in qrels if missing == "zero" or query in expected]
     assert report["rows"] == len(table)
     nothing = dict.fromkeys(MEASURES.values(), 0)
@@ -76,28 +79,18 @@ def test_equal_to_trec_eval(trec, tailmetrics, tmp_path, missing):
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_the_level_of_trec_eval(trec, tailmetrics, tmp_path, level):
+def test_the_level_of_trec_eval(trec, evaluated, tmp_path, level):
     """--min-gain is -l, from compressed files whose names say nothing; nDCG keeps the grades."""
     qrels, run = trec
     for name in ("run", "qrels"):
         (tmp_path / name).write_bytes(gzip.compress((tmp_path / f"a.{name}").read_bytes()))
-    files = ["--preds", tmp_path / "run", "--target", tmp_path / "qrels"]
-    words = [
-        "--preset",
-        "retrieval",
-        *files,
-        "--min-gain",
-        level,
-        "--overwrite",
-        "--out",
-        tmp_path,
-        "--quiet",
-    ]
-    status, _, err = tailmetrics("evaluate", *words)  # what is not in a number is said all the same
-    assert (status, "warning: 4 queries of qrels have no predictions and are left out." in err) == (0, True)
+    words = ["--preset", "retrieval", "--preds", tmp_path / "run", "--target", tmp_path / "qrels", "--min-gain", level]
+    left_out = (
+        "4 queries of qrels have no predictions and are left out."  # what is not in a number is said all the same
+    )
+    found = evaluated(*words, warns=[left_out, ""])["metrics"]
     judge = pytrec_eval.RelevanceEvaluator(qrels, pytrec_eval.supported_measures, relevance_level=level)
     expected = judge.evaluate(run)
-    found = json.loads((tmp_path / "report.json").read_text())["metrics"]
     assert f"recall_min{level}@100" in found
     found = {key.replace(f"_min{level}", ""): value for key, value in found.items()}
     for key, measure in MEASURES.items():
@@ -114,7 +107,7 @@ def test_the_level_of_trec_eval(trec, tailmetrics, tmp_path, level):
         ("csv", "comes last by name", "b", ("y.qrels",)),  # one TREC file numbers the names of all
     ],
 )
-def test_who_wins_a_tie_is_said_in_the_words_of_the_format(tailmetrics, tmp_path, form, winner, item, training):
+def test_who_wins_a_tie_is_said_in_the_words_of_the_format(evaluated, tmp_path, form, winner, item, training):
     """Of two documents with one score trec_eval shows the last by name, other formats the first; the warning says so."""
     target = tmp_path / "y.qrels"
     target.write_text("q 0 b 1\n")
@@ -126,13 +119,12 @@ def test_who_wins_a_tie_is_said_in_the_words_of_the_format(tailmetrics, tmp_path
         target.write_text(f"query,item\nq,{item}\n")
     words = ["--metrics+=PrecisionAtK", "--metrics.k=1", "--preds", tmp_path / f"a.{form}", "--target", target]
     words += [word for file in training for word in ("--train-target", tmp_path / file)]
-    assert tailmetrics("evaluate", *words, "--overwrite", "--out", tmp_path)[0] == 0
-    report = json.loads((tmp_path / "report.json").read_text())
+    report = evaluated(*words)
     assert report["metrics"] == {"precision@1": 1}
     assert f"(100.0% at rank 1): there the label that {winner} is shown" in report["warnings"][0]
 
 
-def test_names_that_only_training_has(trec, tailmetrics, tmp_path):
+def test_names_that_only_training_has(trec, config, evaluated, tmp_path):
     """String ids are numbered over run, qrels and training, targets or counts, so that buckets are of the same labels."""
     qrels, _ = trec
     names = sorted({document for by in qrels.values() for document in by})
@@ -140,23 +132,8 @@ def test_names_that_only_training_has(trec, tailmetrics, tmp_path):
     lines = [f"t{number} 0 {name} 1\n" for name, count in counts.items() for number in range(count)]
     (tmp_path / "train.qrels").write_text("".join(lines))
     (tmp_path / "counts.csv").write_text("label,count\n" + "".join(f"{name},{n}\n" for name, n in counts.items()))
-    config = tmp_path / "config.yaml"
-    config.write_text("metrics:\n  - class_path: tailmetrics.RecallAtK\n    init_args: {k: 5, buckets: deciles}\n")
-    files = [
-        "--config",
-        config,
-        "--preds",
-        tmp_path / "a.run",
-        "--target",
-        tmp_path / "a.qrels",
-        "--overwrite",
-        "--out",
-        tmp_path,
-    ]
-    reports = []
-    for training in (["--train-target", tmp_path / "train.qrels"], ["--label-counts", tmp_path / "counts.csv"]):
-        assert tailmetrics("evaluate", *files, *training)[0] == 0
-        reports.append(json.loads((tmp_path / "report.json").read_text()))
-    assert reports[0] == reports[1]
-    assert sum(bucket["labels"] for bucket in reports[0]["buckets"]) >= len(counts)
-    assert sum(bucket["occurrences"] for bucket in reports[0]["buckets"]) == sum(counts.values())
+    words = ["--config", config(("RecallAtK", "{k: 5, buckets: deciles}")), *files_of(tmp_path)]
+    report = evaluated(*words, "--train-target", tmp_path / "train.qrels")
+    assert evaluated(*words, "--label-counts", tmp_path / "counts.csv") == report
+    assert sum(bucket["labels"] for bucket in report["buckets"]) >= len(counts)
+    assert sum(bucket["occurrences"] for bucket in report["buckets"]) == sum(counts.values())
