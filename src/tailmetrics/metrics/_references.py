@@ -74,16 +74,12 @@ class ReferenceRanking(Ranking):
             cut = self._cut(within, depth, keys, full, (above_in_all < depth) & ~full, relevant.n)
             keys = torch.where(above_in_all < depth, keys, self.num_rows * groups)
         keys = torch.where(entries.ids >= 0, keys, self.num_rows * groups)
-        order = above.argsort(stable=True)
-        order = order[keys[order].argsort(stable=True)]
-        padding = targets.kernels.padding(keys[order], self.num_rows * groups, entries.width)
-        shape = (self.num_rows, padding.width) if buckets is None else (self.num_rows, groups, padding.width)
-        gains = None if entries.gains is None else padding.place(entries.gains[order], 0.0).view(shape)
-        ranks = padding.place(above[order] + 1, NOT_RANKED).view(shape)
-        hits = Hits(ranks, padding.place(entries.ids[order], -1).view(shape), gains)
+        shape = (self.num_rows,) if buckets is None else (self.num_rows, groups)
+        padding = targets.kernels.padding(keys, shape, entries.width, above.argsort(stable=True))
+        hits = padding.hits(above + 1, entries.ids, entries.gains)
         plain = TargetRanks(hits, relevant, sizes, num_labels, EVERYTHING, num_labels)
-        equal = padding.place(equal[order], 1).view(shape)
-        found = ReferenceRanks(plain, (ranks - 1).clamp(max=NOT_RANKED), equal, cut)
+        equal = padding.place(equal, 1)
+        found = ReferenceRanks(plain, (hits.ranks - 1).clamp(max=NOT_RANKED), equal, cut)
         if self.reference != "popularity" and targets.binary:
             others = [sizes]
             if self.reference == "attainable" and buckets is not None:  # the relevant labels of others stand before

@@ -148,13 +148,11 @@ def cross_entropy(ranking: Ranking, buckets: LabelBuckets | None = None) -> Tens
     groups = 1 if buckets is None else len(buckets)
     keys = entries.rows if buckets is None else entries.rows * groups + buckets.of(entries.ids)
     keys = torch.where(entries.ids >= 0, keys, ranking.num_rows * groups)
-    order = entries.ids.argsort(stable=True)
-    order = order[keys[order].argsort(stable=True)]
-    padding = ranking.targets.kernels.padding(keys[order], ranking.num_rows * groups, entries.width)
-    losses = padding.place(loss[order], 0.0)
-    n = padding.place((entries.ids[order] >= 0).to(torch.int64), 0).sum(dim=-1)
-    value = torch.where(losses.isinf().any(dim=-1), torch.inf, divide(ordered_sum(losses), n))
-    return value if buckets is None else value.view(ranking.num_rows, groups)
+    shape = (ranking.num_rows,) if buckets is None else (ranking.num_rows, groups)
+    padding = ranking.targets.kernels.padding(keys, shape, entries.width, entries.ids.argsort(stable=True))
+    losses = padding.place(loss, 0.0)
+    n = padding.place((entries.ids >= 0).to(torch.int64), 0).sum(dim=-1)
+    return torch.where(losses.isinf().any(dim=-1), torch.inf, divide(ordered_sum(losses), n))
 
 
 @final

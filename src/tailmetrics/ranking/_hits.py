@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
+from math import prod
 from typing import NamedTuple
 
 import torch
@@ -111,35 +112,42 @@ def entries_of_ids(ids: Tensor, gains: Tensor | None) -> Entries:
 
 
 class Padding:
-    """Puts values that lie one below the other side by side: row = key, column = how many of the key came before.
+    """Puts values that lie one below the other side by side: those of one key become a row of a table.
 
     Args:
-        keys: Shape (H,), int64, ascending; ``num_keys`` where a value has no place.
-        num_keys: Number of rows that result.
+        keys: Shape (H,), int64: places in ``shape``; the number of places where a value has none. Ascending unless
+            ``order`` is given.
+        shape: (N,) or (N, G).
         width: The most values of one key that get a place.
         reads: Whether values may be looked at: the rows are then no wider than they must be.
+        order: Shape (H,), int64: the order in which the values of a key stand; None for that in which they lie.
 
     Attributes:
-        filled: Shape (num_keys, width), bool: where a value stands.
+        filled: Shape (*shape, width), bool: where a value stands.
     """
 
-    def __init__(self, keys: Tensor, num_keys: int, width: int, reads: bool) -> None:
-        first = torch.searchsorted(keys, whole_numbers(num_keys + 1, keys.device))
+    def __init__(
+        self, keys: Tensor, shape: tuple[int, ...], width: int, reads: bool, order: Tensor | None = None
+    ) -> None:
+        if order is not None:
+            order = order[keys[order].argsort(stable=True)]
+            keys = keys[order]
+        first = torch.searchsorted(keys, whole_numbers(prod(shape) + 1, keys.device))
         counts = first[1:] - first[:-1]
         if reads:
-            width = min(width, int(counts.max()) if num_keys else 0)
-        self.width = max(1, width)
-        columns = whole_numbers(self.width, keys.device)
-        self.filled = columns < counts[:, None]
-        self._places = (first[:-1, None] + columns).clamp_(max=max(0, len(keys) - 1))
+            width = min(width, int(counts.max()) if len(counts) else 0)
+        columns = whole_numbers(max(1, width), keys.device)
+        self.filled = (columns < counts[:, None]).view(*shape, len(columns))
+        places = (first[:-1, None] + columns).clamp_(max=max(0, len(keys) - 1)).view(self.filled.shape)
+        self._places = looked_up(order, places) if order is not None and len(order) else places
 
     def place(self, values: Tensor, fill: float) -> Tensor:
-        """Return ``values`` [H] as [num_keys, width]."""
+        """Return ``values`` [H] as [*shape, width]."""
         if not len(values):
             return values.new_full(self.filled.shape, fill)
         return torch.where(self.filled, looked_up(values, self._places), fill)
 
     def hits(self, ranks: Tensor, ids: Tensor, gains: Tensor | None) -> Hits:
-        """Return hits [H], which are in the order of their ranks, as [num_keys, width]."""
+        """Return hits [H], which stand in the order of their ranks, as [*shape, width]."""
         padded = None if gains is None else self.place(gains, 0.0)
         return Hits(self.place(ranks, NOT_RANKED), self.place(ids, -1), padded)

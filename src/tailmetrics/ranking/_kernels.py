@@ -54,10 +54,10 @@ LARGE = 2**20
 """Ranks from which a part of a table is copied, so that the table is not kept for its sake: 8 MB."""
 
 BLOCK_SCORES = 2**22
-"""Scores compared at once: 4 MB of flags, which a cache holds for every threshold; on a device 32 MB of labels."""
+"""Scores that a thread compares at once: 4 MB of flags, which a cache holds for every threshold.
 
-BLOCKS_OF_A_THREAD = 2
-"""Blocks that each thread compares before their labels are handed on; each label found takes 16 bytes until then."""
+Labels take 16 bytes for each that is found, on a device 32 MB.
+"""
 
 PADDED = 8
 """Cells side by side for each value up to which they are sorted there; sorting all takes some such places for each."""
@@ -233,9 +233,9 @@ class Kernels:
     reads = False
     """Whether values may be looked at, and sizes may depend on them."""
 
-    def padding(self, keys: Tensor, num_keys: int, width: int) -> Padding:
+    def padding(self, keys: Tensor, shape: tuple[int, ...], width: int, order: Tensor | None = None) -> Padding:
         """Return what puts values side by side, no wider than it must be where values may be read."""
-        return Padding(keys, num_keys, width, self.reads)
+        return Padding(keys, shape, width, self.reads, order)
 
     # what the labels of a row are
 
@@ -440,7 +440,7 @@ class Kernels:
         if self.reads and buckets is None and len(entries.ids) and targets.num_rows * most <= PADDED * len(entries.ids):
             values = entries.gains if weights is None else weights.on(entries.ids.device)[entries.ids]
             assert values is not None  # gains of 1 need no order
-            table = self.padding(entries.rows, targets.num_rows, most).place(values, 0.0)
+            table = self.padding(entries.rows, (targets.num_rows,), most).place(values, 0.0)
             # a quarter of the time of torch's sort; a column in one piece, as formulas read them
             return torch.from_numpy(np.sort(table.numpy(), axis=1)[:, ::-1][:, : max(k, DEEP)].copy(order="F"))
         keys = _keys(targets, buckets)
@@ -451,10 +451,8 @@ class Kernels:
         else:
             value = torch.ones_like(entries.ids, dtype=real_dtype(entries.ids.device))
         order = torch.where(entries.ids >= 0, value, 0).argsort(descending=True, stable=True)
-        order = order[keys[order].argsort(stable=True)]
-        num_keys = targets.num_rows * (1 if buckets is None else len(buckets))
-        best = self.padding(keys[order], num_keys, min(max(k, DEEP), most)).place(value[order], 0.0)
-        return best if buckets is None else best.view(targets.num_rows, len(buckets), best.shape[-1])
+        shape = (targets.num_rows,) if buckets is None else (targets.num_rows, len(buckets))
+        return self.padding(keys, shape, min(max(k, DEEP), most), order).place(value, 0.0)
 
     # where it stands
 
@@ -514,20 +512,13 @@ class Kernels:
         rows = torch.arange(num_rows, device=hits.ranks.device).repeat_interleave(width, output_size=num_rows * width)
         ranks, ids = hits.ranks.reshape(-1), hits.ids.reshape(-1)
         keys = torch.where(ranks < NOT_RANKED, rows * len(buckets) + buckets.of(ids), num_rows * len(buckets))
-        order = keys.argsort(stable=True)  # keeps the order by rank within a bucket
-        gains = None if hits.gains is None else hits.gains.reshape(-1)[order]
-        padding = self.padding(keys[order], num_rows * len(buckets), width)
-        found, shape = padding.hits(ranks[order], ids[order], gains), (num_rows, len(buckets), padding.width)
-        gains = None if found.gains is None else found.gains.view(shape)
-        return Hits(found.ranks.view(shape), found.ids.view(shape), gains)
+        padding = self.padding(keys, (num_rows, len(buckets)), width, torch.arange(len(keys), device=keys.device))
+        return padding.hits(ranks, ids, None if hits.gains is None else hits.gains.reshape(-1))
 
     def in_order(self, entries: Entries, ranks: Tensor, num_rows: int) -> Hits:
         """Return entries with their ``ranks`` (T,) as the hits of each row, shape (N, W)."""
-        order = ranks.argsort(stable=True)
-        order = order[entries.rows[order].argsort(stable=True)]
-        gains = None if entries.gains is None else entries.gains[order]
-        padding = self.padding(entries.rows[order], num_rows, entries.width)
-        return padding.hits(ranks[order], entries.ids[order], gains)
+        padding = self.padding(entries.rows, (num_rows,), entries.width, ranks.argsort(stable=True))
+        return padding.hits(ranks, entries.ids, entries.gains)
 
     # what stands above it
 
@@ -581,9 +572,9 @@ class Kernels:
         Returns:
             Shape (3, T), int64; a label that is itself one of the columns counts among the same.
         """
-        padding = self.padding(rows, len(scores), int(torch.bincount(rows, minlength=1).max()))
+        padding = self.padding(rows, (len(scores),), int(torch.bincount(rows, minlength=1).max()))
         limits, number = padding.place(own, torch.inf), padding.place(labels, 0)
-        count = counts_by_sorting if padding.width > FEW_TARGETS else counts_one_by_one
+        count = counts_by_sorting if limits.shape[1] > FEW_TARGETS else counts_one_by_one
         height = max(1, _matrices.SORTED_TOGETHER // max(1, scores.shape[1]))
         parts = zip(*(torch.split(part, height) for part in (scores, limits, number)), strict=True)
         counts = torch.cat([count(*part) for part in parts], dim=1)
@@ -627,19 +618,14 @@ class Kernels:
         Yields:
             The place of the limit, rows (S,) and labels (S,), int64, a few rows at a time; label -1 is void.
         """
-        height = max(1, BLOCK_SCORES // max(1, scores.shape[1]))
+        height = max(1, BLOCK_SCORES // max(1, scores.shape[1])) * (num_threads() if self.reads else 1)
 
         def of_part(part: Tensor, first: int) -> list[tuple[int, Tensor, Tensor]]:
-            found = []
-            for block_number, block in enumerate(torch.split(part, height)):
-                for number, limit in enumerate(limits):
-                    entries = self.entries_of(above(block, limit), None)
-                    found.append((number, entries.rows + (first + block_number * height), entries.ids))
-            return found
+            found = [self.entries_of(above(part, limit), None) for limit in limits]
+            return [(number, entries.rows + first, entries.ids) for number, entries in enumerate(found)]
 
-        together = height * (BLOCKS_OF_A_THREAD * num_threads() if self.reads else 1)
-        for first in range(0, len(scores), together):
-            for number, rows, ids in chain.from_iterable(self.over_rows(of_part, scores[first : first + together])):
+        for first in range(0, len(scores), height):
+            for number, rows, ids in chain.from_iterable(self.over_rows(of_part, scores[first : first + height])):
                 yield number, rows + first, ids
 
 

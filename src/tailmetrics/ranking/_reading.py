@@ -241,10 +241,9 @@ def _lists_from_csr(context: Context, matrix: Tensor, depth: int | None) -> List
         check_not_nan(context, values[:, None], rows)
     order = ids.argsort(stable=True)
     order = order[values[order].argsort(descending=True, stable=True)]
-    order = order[rows[order].argsort(stable=True)]
     width = num_labels if depth is None else min(depth + 1, num_labels)
-    padding = context.kernels.padding(rows[order], num_rows, width)
-    scores, listed = padding.place(values[order], -torch.inf), padding.place(ids[order], -1)
+    padding = context.kernels.padding(rows, (num_rows,), width, order)
+    scores, listed = padding.place(values, -torch.inf), padding.place(ids, -1)
     return Lists(retrieved(context, scores, listed), scores, complete=True)
 
 

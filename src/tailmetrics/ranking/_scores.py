@@ -169,16 +169,11 @@ def counts_among(own: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     order = own.argsort(descending=True, stable=True)
     order = order[keys[order].argsort(stable=True)]
     score, key = own[order], keys[order]
-    place = torch.arange(len(order), device=own.device)
-    new_key = torch.ones_like(key, dtype=torch.bool)
-    new_key[1:] = key[1:] != key[:-1]
-    new_score = new_key.clone()
-    new_score[1:] |= score[1:] != score[:-1]
-    start_of_key, start = (torch.where(new, place, 0).cummax(0).values for new in (new_key, new_score))
-    run = new_score.cumsum(0) - 1
-    size = torch.zeros_like(place).scatter_add_(0, run, torch.ones_like(run))
-    above, tied = torch.empty_like(place), torch.empty_like(place)
-    above[order], tied[order] = start - start_of_key, size[run] - 1 if len(order) else place
+    runs = torch.zeros_like(key)  # of the same key and score
+    runs[1:] = ((key[1:] != key[:-1]) | (score[1:] != score[:-1])).cumsum(0)
+    first, end = torch.searchsorted(runs, runs), torch.searchsorted(runs, runs, right=True)
+    above, tied = torch.empty_like(order), torch.empty_like(order)
+    above[order], tied[order] = first - torch.searchsorted(key, key), end - first - 1
     return above, tied
 
 
