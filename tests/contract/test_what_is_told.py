@@ -147,7 +147,7 @@ def test_labels_that_ids_put_into_a_bucket_are_counted() -> None:
         assert other.labels_by_id() == 0
     target = torch.arange(9)
     report = evaluate(torch.eye(9), target, label_counts=counts, metrics=[tm.RecallAtK(k=1, buckets="quantiles:2")])
-    assert [note for note in report.notes if note.startswith("2 of 9 labels are in their bucket by label id")]
+    assert [note for note in report.notes if note.startswith("2 of 9 labels are in their bucket only by their id")]
 
 
 def test_calibration_by_bucket_says_which_rows_it_is_of() -> None:

@@ -272,7 +272,7 @@ def test_an_adjusted_gap_above_one_is_explained():
     for report, above in ((head, True), (even, False)):
         gap = report.summaries["global_recall@1/adjusted_gap"]
         assert (gap > 1) == above
-        assert ("begins with the relevant labels of the lowest ids" in markdown(report)) == above
+        assert ("begins with the relevant labels, by id" in markdown(report)) == above
 
 
 def test_warnings_name_counts_and_causes():

@@ -411,7 +411,7 @@ class Evaluation:
             number = one.labels_by_id()
             if number >= SHOWN_SHARE * one.num_labels:
                 yield (
-                    f"{number:,} of {one.num_labels:,} labels are in their bucket by label id: a border between "
+                    f"{number:,} of {one.num_labels:,} labels are in their bucket only by their id: a border between "
                     f"{one.names[0]} … {one.names[-2]} falls among labels of equal training counts. Quantiles with "
                     "ties='together', or thresholds, keep such labels in one bucket."
                 )

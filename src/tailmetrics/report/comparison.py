@@ -239,7 +239,7 @@ def _runs(report: ComparisonReport) -> Iterator[Section]:
         f"Bold: the best value. Differences are from {report.runs[0]}."
     )
     if any(one.statistic == "gap" for one in report.comparisons):
-        caption += " No gap is better than another: a model that misses head and tail alike has a small one."
+        caption += " A smaller gap alone is not better: a model that misses head and tail alike has one."
     if all(one.baseline == report.runs[0] for one in report.comparisons) and len(report.runs) > 2:
         caption += f" Runs were compared with {report.runs[0]} alone."
     caption = " ".join([caption, *unequal_in_words(report.unequal_lists)])

@@ -51,9 +51,9 @@ SUMMARIES = {
 }
 """What sums up the buckets of a metric, and what it is."""
 BEYOND_ATTAINABLE = (
-    "an adjusted gap is above 1 where the head is above attainable or the tail below chance. Attainable is the value "
-    "of one list, which begins with the relevant labels of the lowest ids. Where a row has more relevant labels than "
-    "places, another list can hold more of the head"
+    "an adjusted gap is above 1 where the head is above what is attainable, or the tail is below chance. Attainable is "
+    "what one list reaches, which begins with the relevant labels, by id. Where a row has more of them than places, "
+    "another list can hold more of the head"
 )
 MISSED, WRONG = 3, 10
 """How many labels of each bucket are shown of the most often missed, and how many of the most often wrong."""
