@@ -10,7 +10,7 @@ import pytest
 from pyarrow import feather
 
 from tailmetrics import NDCGAtK
-from tailmetrics.io import Columns, DataFileError, DataFileNote, read, read_target
+from tailmetrics.io import Columns, DataFileError, DataFileNote, read
 
 IDS = [[3, 1], [], [2], [0, 1, 2]]
 SCORES = [[0.5, 0.25], [], [1.0], [0.5, 0.75, 0.5]]
@@ -85,24 +85,6 @@ def test_long_tables(tmp_path, rows_of, write, kind):
     dataset = read(tmp_path / "p.parquet", tmp_path / "y.parquet", num_labels=4)
     assert (dataset.row_names, dataset.missing_queries) == (["3", "2", "0"], 1)
     assert rows_of(dataset) == {0: EXPECTED[3], 1: EXPECTED[2], 2: EXPECTED[0]}
-
-
-@pytest.mark.parametrize(
-    ("columns", "problem"),
-    [
-        ({"query": ["a", None], "item": ["x", "y"]}, "row 1: has no value in column 'query'"),
-        ({"query": ["a", "b"], "item": [0.5, 1.5]}, "its column 'item' is double"),
-        ({"query": ["a", "a"], "item": ["x", "x"]}, "query 'a': holds the label 'x' twice"),
-        ({"query": ["a"], "item": ["x"], "gain": ["much"]}, "its column 'gain' is string"),
-        ({"query": ["a"], "label": ["x"]}, "its columns: there is no column 'item'"),
-    ],
-)
-def test_long_tables_that_do_not_fit(tmp_path, columns, problem):
-    """Nulls, other types, repeated items and missing columns are errors of file and row."""
-    pq.write_table(pa.table(columns), tmp_path / "y.parquet")
-    with pytest.raises(DataFileError, match=rf"y\.parquet.*{problem}") as caught:
-        list(read_target(tmp_path / "y.parquet"))
-    assert caught.value.hint
 
 
 def test_a_data_set_of_hugging_face(tmp_path, target, rows_of):

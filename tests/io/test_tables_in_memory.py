@@ -46,14 +46,31 @@ def test_tables_beside_files_and_usual_names(tmp_path, rows_of):
 
 
 @pytest.mark.parametrize(
+    ("preds", "problem"),
+    [
+        (frame().assign(score=["x", "y", "z"]), r": its column 'score' is "),
+        (frame([("q1", None, 1.0)]), r", row 0: has no value in column 'item'"),
+        (frame([(None, "a", 1.0)]), r", row 0: has no value in column 'query'"),
+        (frame([("q1", 0.5, 1.0)]), r": its column 'item' is double"),
+        (frame().drop(columns="score"), r", its columns: there is no column 'score'"),
+        (frame([("q1", "a", 1.0), ("q1", "a", 2.0)]), ", query 'q1': holds the label 'a' twice"),
+    ],
+)
+def test_a_table_that_does_not_fit(tmp_path, preds, problem):
+    """Missing values, other types and columns, and repeated items are errors of row and column, in memory and in Parquet."""
+    with pytest.raises(ValueError, match=rf"preds \(DataFrame\){problem}"):
+        list(read(preds, QRELS))
+    preds.to_parquet(tmp_path / "p.parquet")
+    with pytest.raises(DataFileError, match=rf"p\.parquet{problem}") as caught:
+        list(read(tmp_path / "p.parquet", QRELS))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
     ("preds", "kind", "problem"),
     [
-        (frame().assign(score=["x", "y", "z"]), ValueError, r"preds \(DataFrame\): its column 'score' is "),
-        (frame([("q1", None, 1.0)]), ValueError, r"preds \(DataFrame\), row 0: has no value in column 'item'"),
         (frame([("q1", 0.5, 1.0)]), ValueError, r"its column 'item' is double; .*: table.astype\({'item': 'int64'}\)"),
         (frame([("q1", [0], [1.0])]), ValueError, r"its column 'item' is list.*: table.explode\(\['item', 'score'\]\)"),
-        (frame().drop(columns="score"), ValueError, r"preds \(DataFrame\), its columns: there is no column 'score'"),
-        (frame([("q1", "a", 1.0), ("q1", "a", 2.0)]), ValueError, "query 'q1': holds the label 'a' twice"),
         ({"q1": "a"}, ValueError, r"preds \(dict\), query 'q1': holds str, not a dict"),
         ({"q1": {"a": float("nan")}}, ValueError, "query 'q1': holds the score nan"),
         ({}, ValueError, r"preds \(dict\): holds no rows"),
@@ -61,8 +78,6 @@ def test_tables_beside_files_and_usual_names(tmp_path, rows_of):
     ],
 )
 def test_what_does_not_fit_is_named(preds, kind, problem):
-    """Missing values, other types and repeated items are the errors that a file gives."""
-    with pytest.raises(kind, match=problem) as caught:
+    """What is no table and no dict of runs, and how a table is made one."""
+    with pytest.raises(kind, match=problem):
         list(read(preds, QRELS))
-    if kind is DataFileError:
-        assert caught.value.hint
