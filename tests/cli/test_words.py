@@ -110,12 +110,13 @@ def test_words_that_do_not_fit(words, said, tailmetrics, tmp_path, monkeypatch):
 
 
 def test_notes_are_said_once(config, tailmetrics, tmp_path):
-    """What a reader decided is a note on stderr, one line each, and the status is 0."""
+    """What a reader decided is a note on stderr, one line each, and the status is 0; comparisons do not repeat it."""
     (tmp_path / "p.csv").write_text("user_id,item_id,rating\na,x,1\n")
     (tmp_path / "y.csv").write_text("user_id,item_id,rating\na,x,1\n")
     files = ["--preds", tmp_path / "p.csv", "--target", tmp_path / "y.csv", "--train-target", tmp_path / "y.csv"]
-    status, _, err = tailmetrics("evaluate", "--config", config(BY_DECILE), *files, "--quiet")
-    assert status == 0
+    table = tmp_path / "rows.parquet"
+    status, _, err = tailmetrics("evaluate", "--config", config(BY_DECILE), *files, "--quiet", "--per-row", table)
+    assert (status, b"is the query" in pq.read_metadata(table).metadata[b"tailmetrics.notes"]) == (0, False)
     taken = "column 'user_id' is the query, column 'item_id' is the item, column 'rating' is the {}; "
     assert err.splitlines() == [
         f"note: {tmp_path / name}: {taken.format(value)}--columns.query NAME chooses another one."

@@ -130,10 +130,7 @@ def evaluate(request: Request, said: dict[str, bool]) -> None:
         with ranks.agreement():
             if writer is not None:
                 writer.scalars = report.scalars
-                writer.notes = [
-                    *dict.fromkeys([*replace(report, tie_bounds=None).warnings, *alike]),
-                    *(one for one, of_file in said.items() if of_file),
-                ]
+                writer.notes = list(dict.fromkeys([*replace(report, tie_bounds=None).warnings, *alike]))
             stack.close()
         if table is not None and (options.intervals or clusters is not None):
             drawn = asdict(resampling) | ({} if options.intervals else {"resamples": 0}) | {"clusters": clusters}

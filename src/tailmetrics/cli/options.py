@@ -108,7 +108,7 @@ class EvaluateOptions:
     ] = None
     shares: Annotated[int | None, "Number of shares; by default twice the processors of the cluster."] = None
     overwrite: Annotated[bool, "Replace existing files."] = False
-    quiet: Annotated[bool, "Print no tables; warnings are printed."] = False
+    quiet: Annotated[bool, "Print neither tables nor the notes below them."] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,4 +131,4 @@ class CompareOptions:
     title: Annotated[str | None, "Title of the comparison."] = None
     out: Annotated[str | None, "Folder for the comparison as a page, a picture, JSON, Markdown and CSV."] = None
     overwrite: Annotated[bool, "Replace existing files."] = False
-    quiet: Annotated[bool, "Print no tables; warnings are printed."] = False
+    quiet: Annotated[bool, "Print neither tables nor the notes below them."] = False
