@@ -126,7 +126,7 @@ def _compared(
     known = next((table for table in every if table.facts is not None), None)
     if known is None:
         said = f"{every[0].path}: does not say what its values are. So means are compared, and more is better. "
-        warnings.warn(f"{said}The Parquet table that --per-row wrote says what they are.", CommandWarning, stacklevel=2)
+        warnings.warn(f"{said}The table as --per-row wrote it says what they are.", CommandWarning, stacklevel=2)
         known = replace(every[0], facts=RowFacts())
     names = every[0].names
     models = {name: [one.told_by(known).joined(names) for one in some] for name, some in models.items()}

@@ -15,9 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import csv
 from pyarrow import dataset as tables
-from pyarrow import json as json_lines
 from torch import Tensor
 
 from tailmetrics.evaluation import Evaluation
@@ -48,9 +46,6 @@ IDENTITY = b"tailmetrics.identity"
 CLUSTER = "cluster"
 """The column of what makes rows dependent, as ``evaluate --clusters`` tells it."""
 NOTES, VALUES = b"tailmetrics.notes", b"tailmetrics.values"
-FORMS = {".csv": "csv", ".arrow": "feather", ".feather": "feather", ".ipc": "feather", ".orc": "orc"}
-FORMS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
-"""Formats of tables by suffix; any other file is Parquet. CSV, JSON Lines and ORC hold values, but no facts."""
 HINT = "write it with tailmetrics evaluate --per-row, or compare predictions: --preds A --preds B --target T."
 TOGETHER = "bring the files of all ranks, and of one run only, together."
 BUFFERED_CELLS = 2**21
@@ -113,7 +108,7 @@ class RowTable:
         files = [path] if path.exists() else part_paths(path) or [path]
         check_file(files[0])
         try:
-            schema = _opened(files[:1]).schema
+            schema = pq.read_schema(files[0])
         except Exception as error:
             raise DataFileError(files[0], f"is no table ({str(error).splitlines()[0]})", hint=HINT) from error
         first, *columns = schema.names or [""]
@@ -210,8 +205,7 @@ class RowTable:
 def _at_the_end(file: Path) -> dict[bytes, bytes]:
     """Return what was written behind the last row."""
     with reading(file, "table"):
-        found = pq.read_metadata(file).metadata if _form(file) == "parquet" else _opened([file]).schema.metadata
-        return dict(found or {})
+        return dict(pq.read_metadata(file).metadata or {})
 
 
 def _identity(path: Path, parts: Sequence[Mapping[bytes, bytes]]) -> dict[str, Any]:
@@ -224,28 +218,9 @@ def _identity(path: Path, parts: Sequence[Mapping[bytes, bytes]]) -> dict[str, A
         raise DataFileError(path, f"holds parts of different runs ({error})", hint=TOGETHER) from error
 
 
-def _form(file: Path) -> str:
-    return FORMS.get(file.suffix.lower(), "parquet")
-
-
-def _opened(files: list[Path]) -> Any:
-    """Return files of one form as one table to read columns of; names of queries and groups are texts."""
-    texts: Any = pa.schema({QUERY: pa.string(), GROUP: pa.string(), CLUSTER: pa.string()})
-    form: Any = _form(files[0])
-    if form == "csv":
-        options = csv.ConvertOptions(column_types=texts, null_values=[""], strings_can_be_null=True)
-        form = tables.CsvFileFormat(convert_options=options)
-    if form != "json":
-        return tables.dataset(files, format=form)
-    options = json_lines.ParseOptions(explicit_schema=texts)
-    table = pa.concat_tables(json_lines.read_json(file, parse_options=options) for file in files)
-    names = [name for name in table.schema.names if table[name].null_count < len(table)]  # JSON has none of its own
-    return tables.dataset(table.select(sorted(names, key=lambda name: name not in (ROW, QUERY))))
-
-
 def _read(files: list[Path], columns: list[str]) -> Any:
     with reading(files[0], "table"):
-        return _opened(files).to_table(columns=columns).replace_schema_metadata()
+        return tables.dataset(files, format="parquet").to_table(columns=columns).replace_schema_metadata()
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
