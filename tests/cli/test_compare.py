@@ -202,9 +202,10 @@ def test_tokens_of_one_sequence_are_said_to_be_alike(tailmetrics, tmp_path):
 
 
 def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, given, tailmetrics, tmp_path):
-    """One line for each of 12 sequences says what one for each of their 60 tokens does, in every command."""
+    """One line for each of 12 sequences says what an array (12, 5) of their tokens does, in every command."""
     source = np.random.default_rng(0)
-    lines = {"sequences": np.arange(12) // 2, "tokens": np.repeat(np.arange(12) // 2, 5), "others": np.arange(30)}
+    np.save(tmp_path / "tokens.npy", np.repeat(np.arange(12) // 2, 5).reshape(12, 5))
+    lines = {"sequences": np.arange(12) // 2, "others": np.arange(30)}
     for name, clusters in lines.items():
         np.savetxt(tmp_path / f"{name}.txt", clusters, fmt="%d")
     common = [*given(target=source.integers(0, 9, (12, 5))), "--metrics+=AccuracyAtK", "--metrics.k=1"]
@@ -218,7 +219,7 @@ def test_clusters_of_sequences_are_those_of_their_tokens(evaluated, compared, gi
         (compared, ["compare", *tables]),
     ):
         found = run(*words[1:], "--clusters", tmp_path / "sequences.txt")
-        assert found == run(*words[1:], "--clusters", tmp_path / "tokens.txt")
+        assert found == run(*words[1:], "--clusters", tmp_path / "tokens.npy")
         assert all(one["clusters"] == 6 for one in found.values())
         err = tailmetrics(*words, "--clusters", tmp_path / "others.txt")[2]
         assert "hint: give one line for each of the 12 sequences, or for each token, padding included." in err

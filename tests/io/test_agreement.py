@@ -135,6 +135,11 @@ def test_lists_are_joined_with_lines(tmp_path, csv):
     pq.write_table(pa.table({"ids": [[7]]}), tmp_path / "n.parquet")
     with pytest.raises(DataFileError, match="cannot be matched"):
         read(tmp_path / "n.parquet", csv("y.csv", "user,item", "a,8"))
+    unusual = pa.table({"labels": [[7], [8]], "customer": ["b", "a"]})
+    pq.write_table(unusual, tmp_path / "c.parquet")
+    with pytest.raises(DataFileError, match=r"columns=\(Columns\(query=NAME\), Columns\(query='customer'\)\) joins by"):
+        read(run, tmp_path / "c.parquet")
+    assert recall(read(run, tmp_path / "c.parquet", columns=(Columns(query="user"), Columns(query="customer")))) == 1
 
 
 def test_lists_of_which_one_names_no_query(tmp_path):

@@ -304,14 +304,14 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
 
 
 def _lines(path: str) -> list[str]:
-    """Return the lines of a text file, without the blanks around them, or the entries of an array [N] of numpy."""
+    """Return the lines of a text file, without the blanks around them, or the entries of an array of numpy."""
     file = check_file(path)
     if suffix_of(file) == "npy":
         with reading(file, "a .npy array"):
             array = np.load(Plain(file).path, allow_pickle=False)
-        if array.ndim != 1 or array.dtype.kind not in "biuU":
+        if array.ndim == 0 or array.dtype.kind not in "biuU":
             raise CommandError(f"{path}: holds {array.dtype} {list(array.shape)}", "give whole numbers or names, [N].")
-        return list(map(str, array.tolist()))
+        return list(map(str, array.ravel().tolist()))
     with reading(file, "text"):
         return [line.strip() for _, line in every_line(file)]
 

@@ -329,6 +329,10 @@ def _needs_join(inputs: Sequence[_Input], opened: Sequence[Source | None]) -> bo
         hint = f"write both in a format that names the query of a line ({keyed}), or both as rows in the same order."
         with_lists = opened[0] is not None and opened[0].num_labels is not None
         hint += " Targets of a matrix can be lists: a line 'id,a b c' for each row." if with_lists else ""
+        names = [None if source is None else next(iter(source.files[0].unread), None) for source in opened]
+        if any(names):
+            pair = ", ".join(f"Columns(query={'NAME' if name is None else repr(name)})" for name in names)
+            hint = f"columns=({pair}) joins by the column of each file that names the query. Or {hint}"
         raise DataFileError(target.found.name, problem, hint=hint)
     if keyed_rows and not preds.form.has_queries and not target.form.has_queries:
         (named,) = keyed_rows
