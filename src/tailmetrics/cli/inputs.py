@@ -303,13 +303,13 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
     return names
 
 
-def _lines(path: str) -> list[str]:
-    """Return the lines of a text file, without the blanks around them, or the entries of an array of numpy."""
+def _lines(path: str, axes: int = 1) -> list[str]:
+    """Return the lines of a text file, without the blanks around them, or the entries of an array of at most ``axes``."""
     file = check_file(path)
     if suffix_of(file) == "npy":
         with reading(file, "a .npy array"):
             array = np.load(Plain(file).path, allow_pickle=False)
-        if array.ndim == 0 or array.dtype.kind not in "biuU":
+        if array.ndim not in range(1, axes + 1) or array.dtype.kind not in "biuU":
             raise CommandError(f"{path}: holds {array.dtype} {list(array.shape)}", "give whole numbers or names, [N].")
         return list(map(str, array.ravel().tolist()))
     with reading(file, "text"):
@@ -405,7 +405,7 @@ def groups_of_rows(option: str, said: str, options: DataOptions, queries: Sequen
     own = names_a_file(said)
     path, column = (said, COLUMN) if own else (str(options.target), said)
     if own and queries is None and suffix_of(path_of(path)) not in TABLES:
-        return [line or None for line in _lines(path)]
+        return [line or None for line in _lines(path, 2 if option == "--clusters" else 1)]  # those of tokens are (B, T)
     columns = Columns() if own else options.columns
     first = next(iter(Head(path_of(path)).lines), "") if own else ""
     if options.columns.query in re.split(r'[,;\t{}:"]+\s*', first):  # named as in the other files
