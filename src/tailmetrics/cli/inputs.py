@@ -304,7 +304,7 @@ def label_names(path: str | None, in_files: Sequence[str] | None, num_labels: in
 
 
 def _lines(path: str, axes: int = 1) -> list[str]:
-    """Return the lines of a text file, without the blanks around them, or the entries of an array of at most ``axes``."""
+    """Return the lines of a text file, blanks around them left out, or the entries of an array of at most ``axes``."""
     file = check_file(path)
     if suffix_of(file) == "npy":
         with reading(file, "a .npy array"):
