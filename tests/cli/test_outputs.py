@@ -1,4 +1,4 @@
-"""Outputs: nothing before all is done, never in the place of an input, nor of what is there unless that is said."""
+"""Outputs: whole or not there, never in the place of an input, nor of what is there unless that is said."""
 
 import os
 import shutil
@@ -6,10 +6,11 @@ import signal
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
+import processes
 from tailmetrics.cli.outputs import Outputs
+from tailmetrics.report import Report
 
 
 @pytest.fixture(autouse=True)
@@ -99,18 +100,6 @@ def test_a_goal_that_is_a_folder(words, tailmetrics, tmp_path, name):
     assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
 
 
-@pytest.mark.slow
-def test_a_table_of_another_number_of_ranks_disappears(words, tailmetrics, workers, tmp_path):
-    """Two ranks replace the table of one, and one that of two; none of both is left beside it."""
-    table = tmp_path / "rows.parquet"
-    assert tailmetrics(*words, "--overwrite", "--per-row", table)[0] == 0
-    assert [ended[0] for ended in workers.ranks(*words, "--overwrite", "--per-row", table)] == [0, 0]
-    assert sorted(path.name for path in tmp_path.glob("rows*")) == [f"rows.rank{rank}-of-2.parquet" for rank in (0, 1)]
-    assert tailmetrics(*words, "--overwrite", "--per-row", table)[0] == 0
-    assert sorted(path.name for path in tmp_path.glob("rows*")) == ["rows.parquet"]
-    assert pq.read_metadata(table).num_rows == 60
-
-
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_file_that_is_there_already(words, tailmetrics, workers, tmp_path, ranks):
     """A goal that exists, whole or as the part of a rank, stays and is named; with --overwrite it is replaced."""
@@ -128,6 +117,77 @@ def test_a_file_that_is_there_already(words, tailmetrics, workers, tmp_path, ran
         assert contents(folder) == {name: b"theirs"}
         assert run(*words, *outputs, "--overwrite")[0] == 0
         assert contents(folder).get(name) != b"theirs"
+
+
+IN_THE_MIDDLE = """
+import os, signal, sys
+from pathlib import Path
+from tailmetrics.cli import compare, evaluate, main
+from tailmetrics.evaluation import Evaluation
+
+update, calls = Evaluation.update, []
+
+class Removed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+def ended(where):
+    "Run the command line in a process that has a signal in its third batch; return its status, stdout and stderr."
+    def counted(self, *batch, **more):
+        calls.append(batch)
+        if len(calls) == 3:
+            eval(where)
+        update(self, *batch, **more)
+
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
+        for stream in (1, 2):
+            os.dup2(os.open(f"{folder}.{stream}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC), stream)
+        sys.argv, Evaluation.update = ["tailmetrics", *words], counted
+        os._exit(main())
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status, *(Path(f"{folder}.{stream}").read_text() for stream in (1, 2))
+
+found = [ended(where) for where in places]
+"""
+SAID = "interrupted: what is not complete is not written\n"
+
+
+@pytest.fixture
+def by_decile(made, config, tmp_path):
+    """Return a command line that writes a report and a table into a new folder."""
+    out = tmp_path / "out"
+    metrics = ["--config", config(("RecallAtK", "{k: 3, buckets: deciles, scope: global}"))]
+    rows = ["--batch-rows", "7", "--out", str(out), "--per-row", str(out / "rows.parquet")]
+    return ["evaluate", *metrics, *made.trained_on, *rows]
+
+
+@pytest.mark.slow
+def test_a_signal_in_the_third_batch(by_decile, tmp_path, tmp_path_factory):
+    """A process that gets SIGINT or SIGTERM ends with 130 and one line or with 143, and nothing is left."""
+    ends = {
+        "os.kill(os.getpid(), signal.SIGINT)": (130, "", SAID),
+        "Removed()": (130, "", SAID),  # where Python drops errors
+        "os.kill(os.getpid(), signal.SIGTERM)": (143, "", ""),  # as torchrun ends the other ranks
+    }
+    given = f"words, folder, places = {by_decile}, {str(tmp_path_factory.mktemp('said') / 'a')!r}, {[*ends]}\n"
+    assert processes.found_by(given + IN_THE_MIDDLE) == [*ends.values()]
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_ctrl_c_between_the_files_of_a_report(by_decile, tailmetrics, tmp_path, monkeypatch):
+    """With the report written, but not yet in its place, nothing appears."""
+
+    def interrupted(*arguments, **more):
+        found = write(*arguments, **more)
+        signal.raise_signal(signal.SIGINT)
+        return found
+
+    write = Report.write
+    monkeypatch.setattr(Report, "write", interrupted)
+    assert tailmetrics(*by_decile) == (130, "", SAID)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
 def stage(outputs, folder, **files):

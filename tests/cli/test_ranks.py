@@ -54,6 +54,8 @@ def test_two_processes_under_torchrun(made, config, tailmetrics, tmp_path):
     status, out, err = tailmetrics("compare", one / "rows.parquet", two / "rows.parquet", "--only", "precision@3")
     assert (status, err) == (0, "")  # the digests of the parts are those of the whole
     assert "+0.0000" in out
+    assert tailmetrics(*arguments, *paths["two"], "--overwrite", "--quiet")[0] == 0
+    assert [path.name for path in two.glob("rows*")] == ["rows.parquet"]
 
 
 @pytest.mark.slow

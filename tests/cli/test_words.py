@@ -165,28 +165,6 @@ def test_an_error_while_writing(made, config, tailmetrics, tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
-def test_a_config_runs_code(made, tailmetrics, tmp_path, monkeypatch):
-    """A class path imports its module, as the documentation says, from the current folder too."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "some_module.py").write_text("open('ran', 'w').close()\n")
-    (tmp_path / "c.yaml").write_text("metrics:\n  - class_path: some_module.Nothing\n")
-    assert tailmetrics("evaluate", "--config", "c.yaml", *made.evaluated)[0] == 2
-    assert (tmp_path / "ran").exists()
-
-
-def test_a_number_of_rows(made, config, tailmetrics):
-    """Arguments that a function refuses are named as options."""
-    for option, value, said in (
-        ("--batch-rows", "0", "--batch-rows 0 is too small"),
-        ("--min-gain", "-1", "PrecisionAtK: min_gain=-1.0 is out of range"),
-        ("--buckets", "fifths", "LabelBuckets: buckets='fifths' cannot be read"),
-        ("--format", "excel", "--format excel is not known"),
-    ):
-        status, _, err = tailmetrics("evaluate", "--config", config(PRECISION), *made.evaluated, f"{option}={value}")
-        assert status == 2
-        assert err.startswith(f"error: {said}"), err
-
-
 OWN_FORMAT = """
 from tailmetrics import PrecisionAtK
 from tailmetrics.io import Format, register_format

@@ -114,40 +114,11 @@ def test_a_step_without_groups_is_told(tmp_path: Path) -> None:
         HeadToTailReport(TopKCollection(metrics()), group_names=NAMES)
 
 
-def test_values_of_labels(tmp_path: Path) -> None:
-    """labels_test.csv has the counts and the name of each label that was met; the report names the most often missed."""
-
-    class Named(Data):
-        label_names = tuple(f"label {label}" for label in range(NUM_LABELS))
-
-    _, folder = after_test(tmp_path, ByHeart(), Named(), labels=True)
-    lines = {int(line["label"]): line for line in csv.DictReader((folder / "labels_test.csv").open())}
-    pairs = list(zip(tops(10), relevant(), strict=True))
-    trained = [int(label) for row in scores_and_targets(seed=1)[1] for label in row if label >= 0]
-    missed = {}
-    for label in range(NUM_LABELS):
-        support = sum(label in labels for _, labels in pairs)
-        predicted = sum(label in top for top, _ in pairs)
-        hits = sum(label in top and label in labels for top, labels in pairs)
-        missed[label] = support - hits
-        if not support + predicted:
-            assert label not in lines
-            continue
-        line = lines[label]
-        found = [int(line[name]) for name in ("count", "support", "predicted", "hits", "missed")]
-        assert found == [trained.count(label), support, predicted, hits, support - hits]
-        assert line["name"] == f"label {label}"
-    worst = max(missed, key=lambda label: (missed[label], -label))
-    assert next(iter(lines)) == worst
-    assert f"label {worst} |" in (folder / "report_test.md").read_text()
-    report = json.loads((folder / "report_test.json").read_text())
-    assert worst in [record["label"] for record in report["worst_labels"]]
-
-
 class Numbered(ByHeart):
-    """Returns the number of each row too, and knows what rows are called."""
+    """Returns the number of each row too, and knows what rows and labels are called."""
 
     row_names = tuple(f"patient {row}" for row in range(ROWS))
+    label_names = tuple(f"label {label}" for label in range(NUM_LABELS))
 
     def validation_step(self, batch: Any, batch_idx: int = 0, dataloader_idx: int = 0) -> dict[str, Any]:
         """Predictions, targets and numbers."""
@@ -156,29 +127,29 @@ class Numbered(ByHeart):
     test_step = validation_step
 
 
-def test_example_rows_and_intervals(tmp_path: Path) -> None:
-    """Rows by name, each missing a label of its bucket; ± for each value; the same report from tensors at hand."""
-    callback, folder = after_test(tmp_path / "callback", Numbered(), Data(), examples=True, intervals=True)
+def test_values_of_labels_example_rows_and_intervals(tmp_path: Path) -> None:
+    """In the report and its files, by name, as tensors at hand give them; no intervals where none are asked for.
+
+    tests/cli/test_row_groups.py and test_examples_and_intervals.py hold them against plain loops.
+    """
+    arguments = {"examples": True, "labels": True}
+    callback, folder = after_test(tmp_path / "callback", Numbered(), Data(), intervals=True, **arguments)
     report = callback.report
     assert report is not None
-    _, target = scores_and_targets()
-    assert len(report.examples) > 3
-    for one in report.examples:
-        assert one.row is not None
-        assert one.name == f"patient {one.row}"
-        assert one.missed in target[one.row].tolist()
-        assert [label.label for label in one.shown] == tops(K)[one.row]
-        assert one.missed not in tops(K)[one.row]
     _, training = scores_and_targets(seed=1)
+    names = {"row_names": Numbered.row_names, "label_names": Numbered.label_names}
     counts = torch.bincount(training[training >= 0], minlength=NUM_LABELS)
-    expected = evaluate(
-        *scores_and_targets(), metrics=metrics(True), label_counts=counts, examples=True, row_names=Numbered.row_names
-    )
+    expected = evaluate(*scores_and_targets(), metrics=metrics(True), label_counts=counts, **names, **arguments)
+    assert [one.name for one in report.examples] == [f"patient {one.row}" for one in expected.examples]
     assert list(report.examples) == list(expected.examples)
     assert repr(dict(report.intervals)) == repr(dict(expected.intervals))
     assert {"macro_f1@3", "macro_auc"} <= report.intervals.keys()
     assert callback.folder == folder
+    lines = (folder / "labels_test.csv").read_text()
+    assert lines.splitlines() == expected.labels.csv().splitlines()
+    assert "label 0" in lines
     held = json.loads((folder / "report_test.json").read_text())
     assert held["examples"][0]["name"] == report.examples[0].name
     assert held["intervals"]
+    assert held["worst_labels"] == expected.as_dict()["worst_labels"]
     assert not after_test(tmp_path / "plain", ByHeart(), Data())[0].report.intervals  # type: ignore[union-attr]
