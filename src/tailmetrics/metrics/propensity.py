@@ -52,7 +52,7 @@ def inverse_propensities(label_counts: Any, num_train: int, a: float = 0.55, b: 
 
 def _weighted_hits(ranks: TargetRanks, k: Cutoff, weights: LabelWeights) -> Tensor:
     """Inverse propensity of each hit within the top k, 0 elsewhere, shape (..., W)."""
-    return ranks.weights_at_targets(weights) * ranks.within(k)
+    return ranks.weights_at_targets(weights) * ranks.real_within(k)
 
 
 @formula

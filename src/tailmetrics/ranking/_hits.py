@@ -132,13 +132,16 @@ class Padding:
         if order is not None:
             order = order[keys[order].argsort(stable=True)]
             keys = keys[order]
-        first = torch.searchsorted(keys, whole_numbers(prod(shape) + 1, keys.device))
-        counts = first[1:] - first[:-1]
         if reads:
+            counts = torch.bincount(keys, minlength=prod(shape))[: prod(shape)]
+            first = counts.cumsum(0) - counts
             width = min(width, int(counts.max()) if len(counts) else 0)
+        else:
+            ends = torch.searchsorted(keys, whole_numbers(prod(shape) + 1, keys.device))
+            first, counts = ends[:-1], ends[1:] - ends[:-1]
         columns = whole_numbers(max(1, width), keys.device)
         self.filled = (columns < counts[:, None]).view(*shape, len(columns))
-        places = (first[:-1, None] + columns).clamp_(max=max(0, len(keys) - 1)).view(self.filled.shape)
+        places = (first[:, None] + columns).clamp_(max=max(0, len(keys) - 1)).view(self.filled.shape)
         self._places = looked_up(order, places) if order is not None and len(order) else places
 
     def place(self, values: Tensor, fill: float) -> Tensor:

@@ -470,7 +470,7 @@ def check_gains(
             f"{context.caller}: {argument} holds the gain {high}; gains are numbers of at most {LARGEST_GAIN:g}."
         )
     some = gains if positive is None else positive
-    if gains.is_floating_point() and bool(((some > 0) & (some < 1 / LARGEST_GAIN)).any()):
+    if low < 1 / LARGEST_GAIN and gains.is_floating_point() and bool(((some > 0) & (some < 1 / LARGEST_GAIN)).any()):
         raise ValueError(
             f"{context.caller}: {argument} holds a gain below {1 / LARGEST_GAIN:g} that is not 0; scale the gains up."
         )

@@ -211,7 +211,7 @@ class TargetRanks:
 
     def hits_at(self, k: Cutoff) -> Tensor:
         """Return the number of relevant labels among the first ``k``, h_k, shape (...), int64."""
-        return self.remembered(("hits", k), lambda: self.within(k).sum(dim=-1))
+        return self.remembered(("hits", k), lambda: self.real_hits_at(k).to(torch.int64))
 
     def real_hits_at(self, k: Cutoff) -> Tensor:
         """Return :meth:`hits_at` as float64."""
