@@ -16,6 +16,8 @@ from tailmetrics import CGAtK, NDCGAtK, rank
 from tailmetrics.metrics import _states
 from tailmetrics.metrics._states import REAL, UNIT, WEIGHT, FixedPoint
 from tailmetrics.ranking._device import force_plain
+from tailmetrics.ranking._kernels import Kernels
+from tailmetrics.ranking._kernels_cpu import CpuKernels
 
 unit_values = st.floats(0, 1, allow_subnormal=True)
 real_values = st.floats(0, 2.0**130, allow_subnormal=True)
@@ -152,7 +154,8 @@ def test_limbs_made_at_once_are_those_made_one_by_one(kind: FixedPoint, monkeypa
     assert torch.equal(limbs if too_large is None else torch.cat([limbs, too_large.unsqueeze(0)]), wanted)
     for block in (2**23, 700, 1):
         monkeypatch.setattr(_states, "FEW_LIMBS", 1)
-        monkeypatch.setattr(_states, "LIMBS_AT_ONCE", block)
+        for form in (Kernels, CpuKernels):
+            monkeypatch.setattr(form, "LIMBS", block)
         part = values if block > 1 else values[-20:]
         sums = wanted[:, -len(part) :].to(torch.int64).sum(dim=1)
         assert torch.equal(kind.add_up(part), sums)

@@ -23,9 +23,6 @@ LIMB_BITS = 26
 FEW_LIMBS = 2**10
 """Limbs that are made at once on any processor: 8 kB, so that a small batch is not asked which processor it is on."""
 
-LIMBS_AT_ONCE = 5 * 2**20
-"""Limbs that are made at once: 40 MB, in few large steps."""
-
 EXACT_TERMS = 2**26
 """Fewer whole numbers below 2^27 than this add up to less than 2^53: exact in float64, whatever the order."""
 
@@ -75,12 +72,13 @@ class FixedPoint:
             return values.sum(dim=dim, dtype=torch.int64).unsqueeze(-1)
         limbs_of_all = (1 + self.columns) * values.numel()
         if limbs_of_all > FEW_LIMBS:
-            known = kernels_for(values.device).add_up(values, dim, self.limbs, self.lowest, self.bounded)
+            kernels = kernels_for(values.device)
+            known = kernels.add_up(values, dim, self.limbs, self.lowest, self.bounded)
             if known is not None:
                 return known[..., : self.columns]
-        if limbs_of_all > LIMBS_AT_ONCE and values.shape[dim] > 1:
-            height = max(1, LIMBS_AT_ONCE // (limbs_of_all // values.shape[dim]))
-            return torch.stack([self.add_up(part, dim) for part in torch.split(values, height, dim)]).sum(dim=0)
+            height = max(1, kernels.LIMBS // (limbs_of_all // values.shape[dim]))
+            if height < values.shape[dim]:
+                return torch.stack([self.add_up(part, dim) for part in torch.split(values, height, dim)]).sum(dim=0)
         limbs, too_large = self._limbs(values)
         exact = limbs.dtype == torch.float64 and limbs.shape[dim + 1] < EXACT_TERMS
         sums = limbs.sum(dim=dim + 1, dtype=None if exact else torch.int64).to(torch.int64)

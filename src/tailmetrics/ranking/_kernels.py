@@ -602,6 +602,9 @@ class Kernels:
         rest = terms.remainder_(unit).div_(unit**2, rounding_mode="floor")
         torch.sum(rest, dim=1, dtype=added.dtype, out=added[1])
 
+    LIMBS = 5 * 2**20
+    """Limbs that are made at once: 40 MB, in few large steps."""
+
     def add_up(self, values: Tensor, dim: int, limbs: int, lowest: int, bounded: bool) -> Tensor | None:
         """Return sums over an axis as limbs of whole numbers, and how many values are too large; None: by steps."""
         return None

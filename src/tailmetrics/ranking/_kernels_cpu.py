@@ -25,8 +25,8 @@ COMPARED = 2**22
 """This many comparisons of a hit with a place of a list are made at a time: 4 MB of flags, which fit the cache."""
 
 
-LOOKED_UP = 2**18
-"""This many places of lists are compared with the relevant labels at a time. They take 2 MB, which fit the cache."""
+LOOKED_UP = 2**19
+"""This many places of lists are compared with the relevant labels at a time. What is compared takes 1 MB of cache."""
 
 COMPARED_EACH = 16
 """Up to this many relevant labels of a row, each is compared with the whole list. More are found by a search."""
@@ -122,8 +122,7 @@ class CpuKernels(Kernels):
             bucket = table[part.numpy()]
             within = np.full(ranks.shape, NOT_RANKED)
             rows, columns = np.nonzero(ranks <= depth)
-            for start in range(0, len(rows), max(1, COMPARED // max(1, depth))):
-                some = slice(start, start + max(1, COMPARED // max(1, depth)))
+            for some in np.array_split(np.arange(len(rows)), 1 + len(rows) * depth // COMPARED):
                 row, column = rows[some], columns[some]
                 rank = ranks[row, column, None]
                 same = (bucket[row] == table[labels[row, column], None]) & (places <= rank)
@@ -142,6 +141,9 @@ class CpuKernels(Kernels):
 
     TERMS = 2**18
     """This many terms are added up at a time. They take 2 MB, which stay in the cache from step to step."""
+
+    LIMBS = 2**18
+    """This many limbs are made at a time. They take 2 MB."""
 
     def add_up_terms(self, terms: Tensor, bits: int, added: Tensor) -> None:
         torch.sum(terms.mul_(2.0**bits).floor(), dim=1, dtype=added.dtype, out=added[0])
