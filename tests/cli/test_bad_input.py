@@ -119,6 +119,8 @@ OPTIONS = {
     ("--format", "excel"): "error: --format excel is not known",
     ("--confidence", "2"): "--confidence 2 is not between 0 and 1",
     ("--shares", "3"): "--shares is given without --engine",
+    ("--engine", "ray", "--per-row", "rows.parquet"): "--per-row is not possible",
+    ("--engine", "ray", "--intervals"): "--intervals is not possible",
     ("--num-train", "9"): "--num-train is given without --label-counts",
     ("--metrics+=PrecisionAtK", "--metrics.k=3", "--metrics.name=pop"): "name='pop' cannot be the name of a metric",
 }
@@ -150,6 +152,13 @@ def test_what_is_left_out(tailmetrics, arguments, problem, tmp_path, monkeypatch
     """What is missing from a command line is asked for."""
     monkeypatch.chdir(tmp_path)
     failed(tailmetrics(*arguments), problem)
+
+
+def test_lines_that_name_their_query(tailmetrics, tmp_path):
+    """A share of such lines cannot be evaluated alone, on other machines."""
+    run = write(tmp_path / "p.run", "q Q0 d 1 1 me\n")
+    words = ["--preds", run, "--target", "y", "--preset", "retrieval", "--engine", "dask"]
+    failed(tailmetrics("evaluate", *words), "p.run: lines name their query")
 
 
 def test_training_that_the_metrics_need(made, config, tailmetrics, tmp_path):

@@ -70,16 +70,14 @@ def test_the_run_of_a_service_has_the_folder_of_its_checkpoints(version: Any, fo
     assert Path(run.checkpoint_callback.dirpath).parent == tmp_path / "saved" / folder
 
 
-def test_a_logger_that_saves_nowhere_uses_the_default_folder(tmp_path: Path) -> None:
-    """As a tracking server does."""
-    trainer(tmp_path, report(), logger=Elsewhere(None)).validate(Model(), loader(), verbose=False)
-    assert written(tmp_path) == ["project/run-7/report_val.md"]
-
-
-def test_the_folder_of_the_logger_is_used_where_it_has_one(tmp_path: Path) -> None:
-    """As that of CSVLogger or TensorBoardLogger."""
-    trainer(tmp_path, report(), logger=CSVLogger(tmp_path, "a", "b")).validate(Model(), loader(), verbose=False)
-    assert written(tmp_path) == ["a/b/report_val.md"]
+@pytest.mark.parametrize(
+    ("logger", "folder"),
+    [(lambda _: Elsewhere(None), "project/run-7"), (lambda path: CSVLogger(path, "a", "b"), "a/b")],
+)
+def test_a_logger_has_a_folder_or_uses_the_default_one(logger: Any, folder: str, tmp_path: Path) -> None:
+    """One that saves nowhere, as a tracking server does; one with a folder of its own, as that of TensorBoard."""
+    trainer(tmp_path, report(), logger=logger(tmp_path)).validate(Model(), loader(), verbose=False)
+    assert written(tmp_path) == [f"{folder}/report_val.md"]
 
 
 def test_a_folder_that_is_not_local_is_said(tmp_path: Path) -> None:
@@ -150,14 +148,9 @@ def test_the_history_of_a_resumed_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_new_fit_begins_a_new_history(tmp_path: Path) -> None:
-    """The same callback in another Trainer."""
+    """The same callback in another Trainer; files=False writes nothing."""
     callback = report(files=False)
     for _ in range(2):
         trainer(tmp_path, callback, max_epochs=2).fit(Model(), loader(), loader())
     assert [row["epoch"] for row in callback.history] == [0, 1]
-
-
-def test_no_files_is_no_folder(tmp_path: Path) -> None:
-    """files=False writes nothing."""
-    trainer(tmp_path, report(files=False)).fit(Model(), loader(), loader())
     assert not list(tmp_path.iterdir())
