@@ -85,6 +85,9 @@ def registered(name: str, **more: Any) -> TopKMetric:
     return Case(name, arguments).metric(**more)
 
 
+OF_EACH_BASE = [*{metric.__mro__[1]: name for name, metric in REGISTRY.items()}.values()]
+"""A metric of each base class: those of one base differ in their formulas."""
+
 KS = [1, 3, 10]
 EMPTY = [{}, {"empty_target_action": "neg"}, {"empty_target_action": "pos"}, {"empty_target_action": "skip"}]
 EMPTY_OF_SUMS = [choice for choice in EMPTY if choice.get("empty_target_action") != "pos"]

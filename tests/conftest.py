@@ -9,7 +9,9 @@ from zlib import crc32
 
 # read by torch when it is loaded, here and in processes that tests start
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads without work sleep, where several test runs share the cores
+os.environ.setdefault(
+    "OMP_WAIT_POLICY", "passive"
+)  # threads without work sleep, where several test runs share the cores
 
 import pytest
 

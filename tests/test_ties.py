@@ -50,28 +50,6 @@ def all_orders(*values: float) -> Tensor:
     return torch.tensor(lists, dtype=torch.int64).view(len(lists), -1)
 
 
-@pytest.mark.slow
-def test_peers_that_average_over_ties_agree() -> None:
-    """scikit-learn's ndcg_score and dcg_score, and TorchMetrics' nDCG, of scores rounded until they tie."""
-    peers, torchmetrics = (
-        pytest.importorskip("sklearn.metrics"),
-        pytest.importorskip("torchmetrics.functional.retrieval"),
-    )
-    generator = torch.Generator().manual_seed(1)
-    for _ in range(50):
-        scores = torch.randint(0, 4, (1, 12), generator=generator).double()
-        gains = torch.randint(0, 4, (1, 12), generator=generator).double()
-        gains[0, 0] = 1
-        for k in (1, 3, 12):
-            dcg, ndcg = (
-                float(kind(k, ties="expected")(scores, gains)) for kind in (tailmetrics.DCGAtK, tailmetrics.NDCGAtK)
-            )
-            assert dcg == pytest.approx(peers.dcg_score(gains, scores, k=k))
-            assert ndcg == pytest.approx(peers.ndcg_score(gains, scores, k=k))
-            peer = torchmetrics.retrieval_normalized_dcg(scores[0], gains[0].long(), top_k=k)
-            assert ndcg == pytest.approx(float(peer), abs=1e-6)
-
-
 @pytest.mark.parametrize("tied", [1, 2, 5])
 def test_long_spans_are_read_in_parts(tied: int) -> None:
     """The mean reciprocal rank of ``tied`` relevant labels among 9,000 equal ones, added up in exact fractions."""
@@ -162,24 +140,6 @@ def test_worst_and_best_are_those_of_all_orders(name: str, given: dict[str, Any]
             ours, orders = (two[0] if isinstance(two, tuple) else two for two in (one, every[key]))
             wanted = float(orders.max() if largest else orders.min())
             assert float(ours) == pytest.approx(wanted, abs=1e-12), (key, scores, gains)
-
-
-def test_ranks_are_those_of_pykeen() -> None:
-    """Optimistic 1 + #better, pessimistic #at least as good, realistic their mean: PyKEEN 1.11, ``Ranks.from_scores``."""
-    generator = torch.Generator().manual_seed(4)
-    for levels in (1, 2, 5, 1000):
-        scores = torch.randint(0, levels, (50, 20), generator=generator).float()
-        target = torch.randint(0, 20, (50,), generator=generator)
-        own = scores.gather(1, target[:, None])
-        optimistic, pessimistic = 1 + (scores > own).sum(dim=1), (scores >= own).sum(dim=1)
-        found = {}
-        for ties in ("best", "worst", "expected"):  # the mean rank is the sum over k of the chance to be beyond k
-            hits = tailmetrics.HitRateAtK(list(range(1, 21)), ties=ties)
-            values = hits.row_values(Ranking.from_scores(scores, target_ids=target, depth=20)).values()
-            found[ties] = 1 + sum(1 - of_k for of_k in values)
-        assert torch.equal(found["best"], optimistic.double())
-        assert torch.equal(found["worst"], pessimistic.double())
-        torch.testing.assert_close(found["expected"], (optimistic + pessimistic).double() / 2, rtol=0, atol=1e-12)
 
 
 def test_what_has_no_order_or_no_closed_form_is_refused() -> None:

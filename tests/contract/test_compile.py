@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from cases import BUCKETS, FEW, NUM_TRAIN, data, training_counts
+from cases import BUCKETS, FEW, NUM_TRAIN, OF_EACH_BASE, data, training_counts
 from tailmetrics import TopKCollection, functional, rank
-from tailmetrics.metrics import REGISTRY
 
 WEIGHTS = functional.inverse_propensities(training_counts(), NUM_TRAIN)
 BATCH = data(seed=91, num_rows=13, graded=True)
@@ -101,9 +100,7 @@ def test_a_ranking_read_by_compiled_code_can_be_read_on() -> None:
         assert_same_bits(formula(ranking), formula(other))
 
 
-KINDS = {REGISTRY[case.name].__mro__[1]: case.name for case in FEW if not case.name.startswith("Label")}
-"""A class of each base: classes of one base differ in their formulas."""
-STEP = [case for case in FEW if case.by is None and case.name in KINDS.values()]
+STEP = [case for case in FEW if case.by is None and case.name in OF_EACH_BASE and not case.name.startswith("Label")]
 STEP += [case for case in FEW if case.by == "bucket" and case.name in ("NDCGAtK", "PropensityScoredNDCGAtK")]
 
 

@@ -291,23 +291,6 @@ def test_predicted_tokens_need_an_axis_of_their_own() -> None:
     assert float(found) == float((predicted == target)[target >= 0].double().mean())
 
 
-def test_tokens_have_the_loss_and_the_accuracy_of_torch_and_torchmetrics() -> None:
-    """cross_entropy(ignore_index=-100), by decile too; MulticlassAccuracy of (B, L, T)."""
-    peers = pytest.importorskip("torchmetrics.classification")
-    logits, target = tokens(10, 8)
-    rows, kept = kept_rows(logits, target)
-    losses = torch.nn.functional.cross_entropy(rows, kept, reduction="none")
-    found = fed(tm.CrossEntropy(ignore_index=-100), logits, target).compute()
-    assert float(found) == pytest.approx(float(losses.mean()), rel=1e-9)
-    by_decile = floats(fed(tm.CrossEntropy(ignore_index=-100, buckets=BUCKETS), logits, target).compute())
-    wanted = [float(losses[BUCKETS.assignment[kept] == bucket].mean()) for bucket in range(len(BUCKETS))]
-    assert by_decile == pytest.approx(wanted, rel=1e-9, nan_ok=True)
-    for k in (1, 3):
-        peer = peers.MulticlassAccuracy(NUM_LABELS, top_k=k, average="micro", ignore_index=-100)
-        accuracy = fed(tm.AccuracyAtK(k, ignore_index=-100), logits, target).compute()
-        assert float(accuracy) == pytest.approx(float(peer(logits.movedim(-1, 1), target)), abs=1e-6)
-
-
 @pytest.mark.parametrize("ignored", [-100, -2, 0, 3])
 def test_any_number_may_be_ignored(ignored: int) -> None:
     """A token id too; -1 stays a row without a relevant label; another number below it is refused."""

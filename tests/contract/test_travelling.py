@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 import tailmetrics as tm
-from cases import NUM_LABELS, data, fed_with, registered, training_counts
+from cases import NUM_LABELS, OF_EACH_BASE, data, fed_with, registered, training_counts
 from exactness.bits import CASES_OF_A_KIND, bits, states
 from tailmetrics._transfer import MAGIC
-from tailmetrics.metrics import REGISTRY
 
 BATCHES = [data(seed=seed, num_rows=7, graded=True) for seed in (201, 202, 203)]
 SOME = [case for number, case in enumerate(CASES_OF_A_KIND) if number % 7 == 0]
@@ -221,7 +220,7 @@ class Model(nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*REGISTRY, "LabelFrequency", "TopKCollection"])
+@pytest.mark.parametrize("name", [*OF_EACH_BASE, "LabelFrequency", "TopKCollection"])
 def test_a_model_that_holds_a_metric_can_be_scripted(name: str) -> None:
     """As one that holds a metric of TorchMetrics; the scripted model computes what the model does."""
     others = {"LabelFrequency": tm.LabelFrequency(3), "TopKCollection": many()}

@@ -9,7 +9,7 @@ import torch
 
 import tailmetrics
 from cases import FEW, Case, Data, data
-from exactness.bits import EVERY_KIND, ONE_OF_EACH, bits, compute_all, states
+from exactness.bits import EVERY_KIND, bits, compute_all
 from tailmetrics import Ranking
 
 ROWS = 67
@@ -35,14 +35,6 @@ def assert_same(found: list[object], wanted: list[object]) -> None:
     assert [str(case) for case, one, other in zip(EVERY_KIND, found, wanted, strict=True) if one != other] == []
 
 
-@pytest.mark.slow
-def test_rows_one_by_one_are_those_of_one_batch(wanted: list[object]) -> None:
-    """Every metric with every average, in batches of one row."""
-    of_each = {str(case): bits for case, bits in zip(EVERY_KIND, wanted, strict=True)}
-    found = compute_all([case.metric() for case in ONE_OF_EACH], rankings(BATCH, 1))
-    assert [str(case) for case, one in zip(ONE_OF_EACH, found, strict=True) if one != of_each[str(case)]] == []
-
-
 @pytest.mark.parametrize(("size", "shuffled"), [(7, True), pytest.param(64, False, marks=pytest.mark.slow)])
 def test_batch_size_does_not_show(size: int, shuffled: bool, wanted: list[object]) -> None:
     """Graded gains, ties, empty targets and empty lists, in batches of 7 of a shuffling sampler, of 64 and all rows."""
@@ -63,33 +55,6 @@ def test_merged_states_are_those_of_one_run(ranks: int, wanted: list[object]) ->
         for metric, other in zip(parts[0], part, strict=True):
             metric.merge_state(other if number % 2 else other.metric_state)
     assert_same([bits(metric) for metric in parts[0]], wanted)
-
-
-def test_a_checkpoint_in_the_middle_does_not_show(wanted: list[object]) -> None:
-    """Stop after 30 rows, save, load into new metrics, go on: the bits of a run without a stop."""
-    before = [case.metric() for case in EVERY_KIND]
-    first, second = BATCH.scores[:30], BATCH.scores[30:]
-    ranking = tailmetrics.rank(first, BATCH.target[:30])
-    after = [case.metric() for case in EVERY_KIND]
-    rest = tailmetrics.rank(second, BATCH.target[30:])
-    for old, new in zip(before, after, strict=True):
-        old.persistent(True)
-        new.persistent(True)
-        old.update(ranking)
-        new.load_state_dict(old.state_dict())
-        new.update(rest)
-    assert_same([bits(metric) for metric in after], wanted)
-
-
-@pytest.mark.parametrize("case", FEW, ids=str)
-def test_dense_scores_ranked_by_the_metric_itself_in_batches(case: Case) -> None:
-    """As above, with each metric ranking for itself, no deeper than it needs."""
-    one, many = case.metric(), case.metric()
-    one.update(BATCH.scores, BATCH.target)
-    for rows in torch.randperm(ROWS, generator=torch.Generator().manual_seed(5)).split(20):
-        many.update(BATCH.scores[rows], BATCH.target[rows])
-    assert bits(one) == bits(many)
-    assert {**states(one), "updates": 4} == states(many)
 
 
 @pytest.mark.parametrize("case", [case for case in FEW if case.name in ("NDCGAtK", "PropensityScoredNDCGAtK")], ids=str)
